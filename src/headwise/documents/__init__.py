@@ -1,0 +1,1 @@
+"""Documents: sentences split and rejoined. No torch here."""

@@ -1,0 +1,1 @@
+"""Ways to run a trained model fast, behind one protocol."""

@@ -1,0 +1,1 @@
+"""What the numbers mean: data, model, loss, search and metric bound for one use."""

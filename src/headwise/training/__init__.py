@@ -1,0 +1,1 @@
+"""The loop: optimizer, schedule, precision, validation, checkpoints."""
