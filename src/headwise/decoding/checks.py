@@ -1,0 +1,48 @@
+"""What every search asks of its caller, and says of a model it cannot follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headwise.errors import NumericsError, UsageError
+
+
+def check_lengths(max_lengths: Sequence[int], num_sentences: int) -> None:
+    """Refuse length limits that do not fit the sentences."""
+    if len(max_lengths) != num_sentences:
+        raise UsageError(
+            f"max_lengths must hold one limit for each sentence: there are "
+            f"{num_sentences} sentences and {len(max_lengths)} limits"
+        )
+    if any(limit < 1 for limit in max_lengths):
+        raise UsageError(
+            f"max_lengths must be 1 or more, not {min(max_lengths)}; END alone takes 1"
+        )
+
+
+def check_ids(end: int, forbidden: tuple[int, ...]) -> None:
+    """Refuse to forbid END, without which no output could be finished."""
+    if end in forbidden:
+        raise UsageError(
+            f"forbidden must not hold the id of END, {end}; shorten max_lengths to cut "
+            f"outputs off"
+        )
+
+
+def check_beam(beam: int, num_best: int) -> None:
+    """Refuse a beam that cannot hold what is asked for."""
+    if beam < 1:
+        raise UsageError(f"beam must be 1 or more, not {beam}; 1 is greedy search")
+    if not 1 <= num_best <= beam:
+        raise UsageError(
+            f"num_best must be from 1 to beam={beam}, not {num_best}; a wider beam "
+            f"finds more hypotheses"
+        )
+
+
+def dead_end() -> NumericsError:
+    """Return the error for a model that lets nothing follow but forbidden tokens."""
+    return NumericsError(
+        "the model gives every token that may be written a probability of 0, so that "
+        "no output can be found; its weights are broken, or too much is forbidden"
+    )
