@@ -27,8 +27,13 @@ class SettingsError(HeadwiseError, ValueError):
     exit_code = 3
 
     def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("\n".join(f"- {problem}" for problem in problems))
+        assert not isinstance(problems, str), "a list of problems, even of one"
+        # What Exception is given, a worker process hands on: so the list, not the text.
+        super().__init__(list(problems))
         self.problems = list(problems)
+
+    def __str__(self) -> str:
+        return "\n".join(f"- {problem}" for problem in self.problems)
 
 
 class DataError(HeadwiseError):

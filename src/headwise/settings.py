@@ -1,17 +1,20 @@
 """Settings: TOML tables to dataclasses and back; what is unknown is refused.
 
 A settings dataclass states each default once, documents each field by the string below
-it, and checks itself in ``__post_init__`` by raising a ``SettingsError`` that lists every
+it, and checks itself in ``__post_init__`` by raising one ``SettingsError`` with every
 problem. Types understood: ``bool``, ``int``, ``float``, ``str``, ``Literal``, another
-settings dataclass, ``tuple[X, ...]`` of any of these, and each of them ``| None``
-(``None`` is written as an absent line, since TOML has no null).
+settings dataclass, ``tuple[X, ...]`` of any of these, and each of them ``| None``.
+
+TOML has no null. ``None`` is an absent line where it is the default, and the text
+``"none"`` elsewhere; so an optional text cannot be the word none itself.
 """
 
 from __future__ import annotations
 
+import datetime
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType, UnionType
@@ -21,6 +24,16 @@ from headwise.errors import SettingsError
 
 T = TypeVar("T")
 
+ABSENT = "none"
+"""What a user writes to say that an optional setting has no value."""
+
+KINDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text in quotes",
+}
+
 
 def read(kind: type[T], table: Mapping[str, Any], where: str = "") -> T:
     """Build the dataclass ``kind`` from ``table``; tables inside it likewise.
@@ -28,20 +41,19 @@ def read(kind: type[T], table: Mapping[str, Any], where: str = "") -> T:
     ``where`` is the path to ``table`` in the file, such as ``"training."``, and
     starts every problem, so that a reader can find the line to mend.
     """
+    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
     hints = get_type_hints(kind)
     problems = [
-        f"{where}{name} is not a setting; {_hint(name, hints)}"
+        f"{where}{name} is not a setting; {_hint(name, known)}"
         for name in table
-        if name not in hints
+        if name not in known
     ]
     values: dict[str, Any] = {}
-    for field in fields(kind):  # type: ignore[arg-type]
-        path = f"{where}{field.name}"
-        if field.name in table:
+    for name, field in known.items():
+        path = f"{where}{name}"
+        if name in table:
             try:
-                values[field.name] = _convert(
-                    hints[field.name], table[field.name], path
-                )
+                values[name] = _convert(hints[name], table[name], path)
             except SettingsError as error:
                 problems += error.problems
         elif field.default is MISSING and field.default_factory is MISSING:
@@ -57,48 +69,56 @@ def read(kind: type[T], table: Mapping[str, Any], where: str = "") -> T:
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the tables of a TOML file; a syntax error names file, line and column."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError([f"{path} cannot be read: {error}"]) from None
-    except tomllib.TOMLDecodeError as error:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        reason = error.strerror or error
+    except UnicodeDecodeError as error:
+        reason = f"byte {error.start} is not UTF-8; save it as UTF-8"
+    except (ValueError, RecursionError) as error:
         raise SettingsError([f"{path} is not valid TOML: {error}"]) from None
+    raise SettingsError([f"{path} cannot be read: {reason}"])
 
 
 def overridden(table: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
     """Return ``table`` with assignments such as ``training.steps=60`` applied.
 
     The right side is read as a TOML value, and as plain text where it is not one, so
-    that ``text.tokenizer=words`` needs no quotes. ``none`` takes a setting away.
+    that ``text.tokenizer=words`` needs no quotes.
     """
-    result: dict[str, Any] = _copied(table)
+    result = _copied(table)
+    problems = []
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
-        names = path.strip().split(".")
+        names = [name.strip() for name in path.split(".")]
         if not equals or not all(names):
-            raise SettingsError(
-                [
-                    f"--set wants path=value, such as training.steps=60; "
-                    f"{assignment!r} is not of that form"
-                ]
+            problems.append(
+                f"--set wants path=value, such as training.steps=60; "
+                f"{assignment!r} is not of that form"
             )
+            continue
         inner = result
         for name in names[:-1]:
-            inner = inner.setdefault(name, {})
-            if not isinstance(inner, dict):
-                raise SettingsError([f"{path}: {name} is a value, not a table"])
-        if text.strip() == "none":
-            inner.pop(names[-1], None)
+            deeper = inner.setdefault(name, {})
+            if not isinstance(deeper, dict):
+                problems.append(
+                    f"--set {assignment}: {name} is {deeper!r}, and only a table has "
+                    f"settings in it; --set {name}=VALUE replaces it"
+                )
+                break
+            inner = deeper
         else:
             inner[names[-1]] = _parsed(text.strip())
+    if problems:
+        raise SettingsError(problems)
     return result
 
 
 def as_table(settings: Any) -> dict[str, Any]:
-    """Return a settings dataclass as plain tables, without what is ``None``."""
+    """Return a settings dataclass as plain tables, from which ``read`` makes it."""
     return {
-        field.name: _plain(getattr(settings, field.name))
-        for field in fields(settings)
-        if getattr(settings, field.name) is not None
+        field.name: _plain(value)
+        for field, value in _items(settings)
+        if value is not None or field.default is not None
     }
 
 
@@ -107,17 +127,20 @@ def as_toml(settings: Any) -> str:
     return "\n".join(_toml_lines(settings, "")).strip() + "\n"
 
 
+def _items(settings: Any) -> list[tuple[Field[Any], Any]]:
+    return [(field, getattr(settings, field.name)) for field in fields(settings)]
+
+
 def _toml_lines(settings: Any, path: str) -> list[str]:
     simple, tables = [], []
-    for field in fields(settings):
-        value = getattr(settings, field.name)
+    for field, value in _items(settings):
         inner = f"{path}{field.name}"
         if is_dataclass(value):
             tables += ["", f"[{inner}]", *_toml_lines(value, f"{inner}.")]
         elif isinstance(value, tuple) and any(is_dataclass(each) for each in value):
             for each in value:
                 tables += ["", f"[[{inner}]]", *_toml_lines(each, f"{inner}.")]
-        elif value is None:
+        elif value is None and field.default is None:
             simple.append(f"# {field.name} is not set")
         else:
             simple.append(f"{field.name} = {_toml_value(value)}")
@@ -125,6 +148,8 @@ def _toml_lines(settings: Any, path: str) -> list[str]:
 
 
 def _toml_value(value: Any) -> str:
+    if value is None:
+        return _toml_string(ABSENT)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -143,36 +168,56 @@ def _toml_string(text: str) -> str:
 def _convert(kind: Any, value: Any, path: str) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
+        if value is None or value == ABSENT:
+            return None
         (inner,) = [each for each in arguments if each is not NoneType]
-        return None if value is None else _convert(inner, value, path)
+        return _convert(inner, value, path)
     if origin is Literal:
-        if value not in arguments:
+        if not any(value == each and type(value) is type(each) for each in arguments):
             raise SettingsError([f"{path} must be {_one_of(arguments)}, not {value!r}"])
         return value
     if origin is tuple:
         if not isinstance(value, list | tuple):
-            raise SettingsError([f"{path} must be a list, not {value!r}"])
-        return tuple(
-            _convert(arguments[0], each, f"{path}[{index}]")
-            for index, each in enumerate(value)
-        )
+            raise SettingsError([f"{path} must be a list in [ ], not {value!r}"])
+        return _converted_list(arguments[0], value, path)
     if is_dataclass(kind):
-        if is_dataclass(value):
+        assert isinstance(kind, type)
+        if isinstance(value, kind):
             return value
         if not isinstance(value, Mapping):
             raise SettingsError([f"{path} must be a table, not {value!r}"])
-        return read(kind, value, f"{path}.")  # type: ignore[arg-type]
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        return read(kind, value, f"{path}.")
+    return _converted_value(kind, value, path)
+
+
+def _converted_list(kind: Any, values: Iterable[Any], path: str) -> tuple[Any, ...]:
+    converted, problems = [], []
+    for index, value in enumerate(values):
+        try:
+            converted.append(_convert(kind, value, f"{path}[{index}]"))
+        except SettingsError as error:
+            problems += error.problems
+    if problems:
+        raise SettingsError(problems)
+    return tuple(converted)
+
+
+def _converted_value(kind: Any, value: Any, path: str) -> Any:
+    if kind is float and type(value) is int:
+        try:
+            return float(value)
+        except OverflowError:
+            raise SettingsError([f"{path} is too large: {value}"]) from None
     if type(value) is not kind:
-        words = {
-            int: "a whole number",
-            float: "a number",
-            str: "a text",
-            bool: "true or false",
-        }
-        raise SettingsError([f"{path} must be {words[kind]}, not {value!r}"])
+        raise SettingsError([f"{path} must be {KINDS[kind]}, not {value!r}"])
+    if kind is str and not _is_unicode(value):
+        raise SettingsError([f"{path} must be text in UTF-8, not {value!r}"])
     return value
+
+
+def _is_unicode(text: str) -> bool:
+    """Tell whether ``text`` is free of the lone surrogates that stand for odd bytes."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _one_of(names: Iterable[Any]) -> str:
@@ -180,16 +225,22 @@ def _one_of(names: Iterable[Any]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
 
 
-def _hint(name: str, known: Mapping[str, Any]) -> str:
-    close = get_close_matches(name, known, n=1)
+def _hint(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, list(known), n=1)
     return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
 
 
 def _parsed(text: str) -> Any:
+    """Read ``text`` as one TOML value, or as plain text where it is not just that."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        # Inside braces a comment or a second line, which TOML would drop, is an error.
+        document = tomllib.loads(f"value = {{ value = {text} }}")
+    except (ValueError, RecursionError):
         return text
+    if document.keys() != {"value"} or document["value"].keys() != {"value"}:
+        return text
+    value = document["value"]["value"]
+    return text if isinstance(value, datetime.date | datetime.time) else value
 
 
 def _plain(value: Any) -> Any:
@@ -197,7 +248,7 @@ def _plain(value: Any) -> Any:
         return as_table(value)
     if isinstance(value, tuple | list):
         return [_plain(each) for each in value]
-    return value
+    return ABSENT if value is None else value
 
 
 def _copied(table: Mapping[str, Any]) -> dict[str, Any]:
