@@ -1,0 +1,110 @@
+"""Each character a token."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from headwise.text.normalization import Symbols, one_line
+from headwise.text.settings import TextSettings
+from headwise.text.vocabulary import (
+    END,
+    PAD,
+    START,
+    UNKNOWN,
+    UNKNOWN_MARK,
+    WORD_START,
+    Vocabulary,
+)
+
+
+class CharacterTokenizer:
+    """Each character of the normalized text a token; a space is ``WORD_START``."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        settings: TextSettings,
+        notes: Sequence[str] = (),
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.notes = tuple(notes)
+        self._normalization = settings.normalization
+        self._symbols = Symbols(settings.symbols)
+
+    @classmethod
+    def train(
+        cls, lines: Iterable[str], *, vocab_size: int, settings: TextSettings
+    ) -> CharacterTokenizer:
+        """Take the characters of ``lines``, the most frequent first, up to a size."""
+        symbols = Symbols(settings.symbols)
+        counts: Counter[str] = Counter()
+        for line in lines:
+            text = symbols.normalized(line, settings.normalization)
+            counts.update(_tokens(text, symbols))
+        kept = _covering(counts, settings.character_coverage)
+        vocabulary = Vocabulary.of_most_frequent(
+            kept, size=vocab_size, symbols=settings.symbols
+        )
+        left_out = sum(piece not in vocabulary for piece in counts)
+        notes = []
+        if left_out:
+            notes.append(
+                f"{left_out:,} rare characters got no token: vocab_size={vocab_size:,}, "
+                f"character_coverage={settings.character_coverage}"
+            )
+        return cls(vocabulary, settings, notes)
+
+    @property
+    def size(self) -> int:
+        """Entries of the vocabulary, special symbols counted."""
+        return len(self.vocabulary)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of ``text``, without start and end."""
+        text = self._symbols.normalized(text, self._normalization)
+        return [self.vocabulary.id(token) for token in _tokens(text, self._symbols)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ``ids``; what is no text (pad, start, end) is left out."""
+        shown = (
+            UNKNOWN_MARK if each == UNKNOWN else self.vocabulary.pieces[each]
+            for each in ids
+            if each not in (PAD, START, END)
+        )
+        return one_line("".join(shown).replace(WORD_START, " ")).strip(" ")
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Return the piece behind each id."""
+        return [self.vocabulary.pieces[each] for each in ids]
+
+    def save(self, file: Path) -> None:
+        """Write the vocabulary to ``file``."""
+        self.vocabulary.save(file)
+
+    @classmethod
+    def open(cls, file: Path, settings: TextSettings) -> CharacterTokenizer:
+        """Read a vocabulary that ``save`` wrote."""
+        return cls(Vocabulary.open(file, settings.symbols), settings)
+
+
+def _tokens(text: str, symbols: Symbols) -> Iterator[str]:
+    for part, is_symbol in symbols.apart(text):
+        if is_symbol:
+            yield part
+        else:
+            yield from part.replace(" ", WORD_START)
+
+
+def _covering(counts: Counter[str], share: float) -> dict[str, int]:
+    """Keep the most frequent pieces that together make ``share`` of all."""
+    wanted = share * counts.total()
+    kept: dict[str, int] = {}
+    covered = 0
+    for piece in sorted(counts, key=lambda piece: (-counts[piece], piece)):
+        if covered >= wanted:
+            break
+        kept[piece] = counts[piece]
+        covered += counts[piece]
+    return kept

@@ -1,0 +1,205 @@
+"""BPE and unigram pieces, through the SentencePiece library.
+
+A model is held, saved and compared as the bytes that SentencePiece itself writes, so
+``spm.model`` can be read by every tool that reads such files.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import sentencepiece
+
+from headwise.errors import DataError, ModelError, SettingsError
+from headwise.text.normalization import encodable, one_line
+from headwise.text.settings import TextSettings
+from headwise.text.vocabulary import (
+    END,
+    PAD,
+    SPECIALS,
+    START,
+    UNKNOWN,
+    UNKNOWN_MARK,
+)
+
+# SentencePiece leaves out longer lines, and 4,192 bytes unless told.
+MAX_LINE_BYTES = 100_000
+
+NORMALIZATIONS = {"nfkc": "nmt_nfkc", "none": "identity"}
+
+_ERRORS_ONLY = 2
+_TOO_MANY_CHARACTERS = re.compile(r"smaller than required_chars\. (\d+) vs (\d+)")
+_NO_TEXT = ("!sentences_.empty()", "(all_chars_count) > (0)")
+
+
+class SentencePieceTokenizer:
+    """Pieces of words, learned from text."""
+
+    def __init__(self, model: bytes, notes: Sequence[str] = ()) -> None:
+        self.model = model
+        self.notes = tuple(notes)
+        self._processor = _processor(model)
+
+    @property
+    def size(self) -> int:
+        """Entries of the vocabulary, special symbols counted."""
+        return int(self._processor.get_piece_size())
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of ``text``, without start and end."""
+        return list(self._processor.encode(encodable(text)))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ``ids``; what is no text (pad, start, end) is left out."""
+        return one_line(self._processor.decode([int(each) for each in ids]))
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Return the piece behind each id."""
+        return [self._processor.id_to_piece(int(each)) for each in ids]
+
+    def save(self, file: Path) -> None:
+        """Write the model to ``file``."""
+        file.write_bytes(self.model)
+
+    @classmethod
+    def open(cls, file: Path, settings: TextSettings) -> SentencePieceTokenizer:
+        """Read a model that ``save`` wrote."""
+        try:
+            tokenizer = cls(file.read_bytes())
+        except (OSError, ValueError) as error:
+            raise ModelError(
+                f"{file} is not a SentencePiece model that headwise can use: {error}"
+            ) from None
+        missing = [s for s in settings.symbols if tokenizer._id(s) == UNKNOWN]
+        if missing:
+            raise ModelError(f"{file} lacks the symbols {', '.join(missing)}")
+        return tokenizer
+
+    def _id(self, piece: str) -> int:
+        return int(self._processor.piece_to_id(piece))
+
+
+def train_bpe(
+    lines: Iterable[str], *, vocab_size: int, settings: TextSettings
+) -> SentencePieceTokenizer:
+    """Learn pieces by byte pair encoding: frequent neighbours are joined."""
+    return _train("bpe", lines, vocab_size, settings)
+
+
+def train_unigram(
+    lines: Iterable[str], *, vocab_size: int, settings: TextSettings
+) -> SentencePieceTokenizer:
+    """Learn pieces by likelihood: unneeded ones are taken away."""
+    return _train("unigram", lines, vocab_size, settings)
+
+
+def _train(
+    kind: Literal["bpe", "unigram"],
+    lines: Iterable[str],
+    vocab_size: int,
+    settings: TextSettings,
+) -> SentencePieceTokenizer:
+    usable = _UsableLines(lines)
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(usable),
+            model_writer=model,
+            model_type=kind,
+            vocab_size=vocab_size,
+            # A small corpus yields fewer pieces; that is said in the notes below.
+            hard_vocab_limit=False,
+            pad_id=PAD,
+            bos_id=START,
+            eos_id=END,
+            unk_id=UNKNOWN,
+            pad_piece=SPECIALS[PAD],
+            bos_piece=SPECIALS[START],
+            eos_piece=SPECIALS[END],
+            unk_piece=SPECIALS[UNKNOWN],
+            unk_surface=UNKNOWN_MARK,
+            user_defined_symbols=list(settings.symbols),
+            byte_fallback=settings.byte_fallback,
+            normalization_rule_name=NORMALIZATIONS[settings.normalization],
+            character_coverage=settings.character_coverage,
+            max_sentence_length=MAX_LINE_BYTES,
+            # Sums of probabilities depend on how they are shared among threads.
+            num_threads=1,
+            minloglevel=_ERRORS_ONLY,
+        )
+    except RuntimeError as error:
+        raise _explained(error, vocab_size) from None
+    tokenizer = SentencePieceTokenizer(model.getvalue())
+    tokenizer.notes = tuple(usable.notes(kind, tokenizer.size, vocab_size))
+    return tokenizer
+
+
+class _UsableLines:
+    """Passes on the lines that SentencePiece takes, and counts the others."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = lines
+        self._num_long = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            line = encodable(line)
+            if len(line.encode()) > MAX_LINE_BYTES:
+                self._num_long += 1
+            else:
+                yield line
+
+    def notes(self, kind: str, size: int, vocab_size: int) -> list[str]:
+        notes = []
+        if size < vocab_size:
+            notes.append(
+                f"the text holds only {size:,} {kind} pieces, so the vocabulary has "
+                f"{size:,} entries and not vocab_size={vocab_size:,}"
+            )
+        if self._num_long:
+            notes.append(
+                f"{self._num_long:,} lines longer than {MAX_LINE_BYTES:,} bytes were "
+                f"left out when the {kind} pieces were learned"
+            )
+        return notes
+
+
+def _explained(error: RuntimeError, vocab_size: int) -> DataError | SettingsError:
+    """Say in the user's words why SentencePiece could not learn."""
+    message = str(error)
+    if any(each in message for each in _NO_TEXT):
+        return DataError(
+            "a tokenizer cannot be trained: there is no text in the lines given, or "
+            "only white space; give at least one line with text"
+        )
+    found = _TOO_MANY_CHARACTERS.search(message)
+    if found:
+        return SettingsError(
+            [
+                f"vocab_size must be at least {int(found[2]):,}, since the text has so "
+                f"many different characters and special symbols, not {vocab_size:,}; "
+                "or set character_coverage below 1, so that rare characters get no "
+                "token"
+            ]
+        )
+    return DataError(f"SentencePiece could not learn from this text: {message}")
+
+
+def _processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
+    """Open ``model``; a ``ValueError`` says what is wrong with it."""
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.load_from_serialized_proto(model)
+    except RuntimeError:
+        raise ValueError("its bytes are damaged") from None
+    size = processor.get_piece_size()
+    first = tuple(processor.id_to_piece(i) for i in range(min(size, len(SPECIALS))))
+    if first != SPECIALS or not processor.is_unknown(UNKNOWN):
+        raise ValueError(f"it starts with {first} where {SPECIALS} must stand")
+    if not all(processor.is_control(each) for each in (PAD, START, END)):
+        raise ValueError("its special symbols are not marked as such")
+    return processor

@@ -1,0 +1,144 @@
+"""What the user chooses about tokenizers; no tokenizer is imported here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from headwise.errors import SettingsError
+from headwise.text.vocabulary import SPECIALS, WORD_START
+
+TokenizerName = Literal["bpe", "unigram", "words", "characters"]
+Normalization = Literal["nfkc", "none"]
+
+SENTENCEPIECE = ("bpe", "unigram")
+
+# SentencePiece keeps one piece for each of the 256 values of a byte.
+BYTE_PIECES = 256
+
+# Below this, SentencePiece itself refuses.
+LEAST_COVERAGE = 0.98
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextSettings:
+    """How text becomes tokens, and how the tokenizers are trained."""
+
+    tokenizer: TokenizerName = "bpe"
+    """Tokenizer of the source: bpe, unigram, words or characters."""
+
+    target_tokenizer: TokenizerName | None = None
+    """Tokenizer of the target; not set: the same kind as the source."""
+
+    joint: bool = True
+    """One tokenizer and one vocabulary for both sides."""
+
+    vocab_size: int = 8000
+    """Entries of the vocabulary at most, special symbols counted."""
+
+    target_vocab_size: int | None = None
+    """The same for a target vocabulary of its own; not set: ``vocab_size``."""
+
+    symbols: tuple[str, ...] = ()
+    """Symbols that are never split, such as language tags (">>fr<<")."""
+
+    byte_fallback: bool = False
+    """Spell unknown characters as bytes (bpe and unigram only)."""
+
+    normalization: Normalization = "nfkc"
+    """Unicode form of the text before it is split: nfkc or none."""
+
+    character_coverage: float = 1.0
+    """Share of the characters that get a token, from 0.98 to 1; not for words."""
+
+    sample_pairs: int = 200_000
+    """Pairs, drawn at random, that a tokenizer is trained on at most."""
+
+    def __post_init__(self) -> None:
+        problems = [*self._problems_of_values(), *self._problems_of_symbols()]
+        if not problems:
+            problems += self._problems_of_combinations()
+        if problems:
+            raise SettingsError(problems)
+
+    @property
+    def source_kind(self) -> TokenizerName:
+        """The tokenizer of the source side."""
+        return self.tokenizer
+
+    @property
+    def target_kind(self) -> TokenizerName:
+        """The tokenizer of the target side, chosen or inherited."""
+        return self.target_tokenizer or self.tokenizer
+
+    @property
+    def least_vocab_size(self) -> int:
+        """Entries that are taken before any text is seen."""
+        return len(SPECIALS) + len(self.symbols) + BYTE_PIECES * int(self.byte_fallback)
+
+    def _problems_of_values(self) -> list[str]:
+        problems = []
+        for name, value, allowed in (
+            ("tokenizer", self.tokenizer, get_args(TokenizerName)),
+            ("target_tokenizer", self.target_kind, get_args(TokenizerName)),
+            ("normalization", self.normalization, get_args(Normalization)),
+        ):
+            if value not in allowed:
+                one_of = ", ".join(allowed)
+                problems.append(f"{name} must be one of {one_of}, not {value!r}")
+        sizes = {"vocab_size": self.vocab_size}
+        if self.target_vocab_size is not None:
+            sizes["target_vocab_size"] = self.target_vocab_size
+        problems += [
+            f"{name} must be more than {self.least_vocab_size} (special symbols, your "
+            f"symbols and bytes take that many), not {size}"
+            for name, size in sizes.items()
+            if size <= self.least_vocab_size
+        ]
+        if not LEAST_COVERAGE <= self.character_coverage <= 1:
+            problems.append(
+                f"character_coverage must be from {LEAST_COVERAGE} to 1, "
+                f"not {self.character_coverage}"
+            )
+        if self.sample_pairs < 1:
+            problems.append(f"sample_pairs must be 1 or more, not {self.sample_pairs}")
+        return problems
+
+    def _problems_of_symbols(self) -> list[str]:
+        problems = []
+        for symbol in self.symbols:
+            if not symbol or any(c.isspace() or c == WORD_START for c in symbol):
+                problems.append(
+                    f"symbols must be texts without white space or {WORD_START!r}, "
+                    f"such as '>>fr<<', not {symbol!r}"
+                )
+            elif not symbol.isprintable():
+                problems.append(f"symbols must be printable; {symbol!r} is not")
+            elif symbol in SPECIALS:
+                problems.append(
+                    f"symbols holds {symbol!r}, which is built in: leave it out"
+                )
+        if len(set(self.symbols)) < len(self.symbols):
+            problems.append("symbols holds the same symbol twice")
+        return problems
+
+    def _problems_of_combinations(self) -> list[str]:
+        problems = []
+        kinds = {self.source_kind, self.target_kind}
+        if self.joint and len(kinds) > 1:
+            problems.append(
+                f"joint needs one kind of tokenizer, not {self.source_kind} and "
+                f"{self.target_kind}: set joint = false"
+            )
+        if self.joint and self.target_vocab_size is not None:
+            problems.append(
+                "target_vocab_size has no meaning in a joint vocabulary: leave it out "
+                "or set joint = false"
+            )
+        if self.byte_fallback and not kinds & set(SENTENCEPIECE):
+            problems.append(
+                f"byte_fallback needs bpe or unigram, not {self.target_kind}"
+            )
+        if self.character_coverage < 1 and kinds == {"words"}:
+            problems.append("character_coverage has no meaning for words: leave it out")
+        return problems

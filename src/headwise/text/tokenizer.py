@@ -1,0 +1,247 @@
+"""Tokenizers: text to ids and back; trained, saved and opened as a pair.
+
+A tokenizer folder holds ``tokenizer.json`` (the settings, and size and SHA-256 of each
+file) and one file a vocabulary: ``spm.model`` or ``vocabulary.json`` for both sides, or
+one for each with ``source.`` or ``target.`` before its name.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Protocol
+
+from headwise.errors import ModelError, SettingsError
+from headwise.settings import as_table, read
+from headwise.storage import read_json, resource_error, sha256, write_json
+from headwise.text.characters import CharacterTokenizer
+from headwise.text.sentencepiece_tokenizer import (
+    SentencePieceTokenizer,
+    train_bpe,
+    train_unigram,
+)
+from headwise.text.settings import TextSettings, TokenizerName
+from headwise.text.words import WordTokenizer
+
+DESCRIPTION = "tokenizer.json"
+FORMAT = 1
+
+Pairs = Iterable[tuple[str, str]]
+
+
+class Tokenizer(Protocol):
+    """Text to ids and back. Ids of text never hold pad, start or end."""
+
+    notes: tuple[str, ...]
+    """What the user should know of how it was trained; empty once it is opened."""
+
+    @property
+    def size(self) -> int:
+        """Entries of the vocabulary, special symbols counted."""
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of ``text``, without start and end."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ``ids`` as one line, pad, start and end left out."""
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Return the piece behind each id."""
+
+    def save(self, file: Path) -> None:
+        """Write what ``TOKENIZERS[kind].open`` reads."""
+
+
+class Train(Protocol):
+    """Learns a tokenizer from lines of text."""
+
+    def __call__(
+        self, lines: Iterable[str], *, vocab_size: int, settings: TextSettings
+    ) -> Tokenizer:
+        """Return a tokenizer of ``vocab_size`` entries at most."""
+
+
+@dataclass(frozen=True)
+class TokenizerKind:
+    """One choice of tokenizer: how it is learned, and how it is kept."""
+
+    train: Train
+    open: Callable[[Path, TextSettings], Tokenizer]
+    file: str
+
+
+TOKENIZERS: dict[TokenizerName, TokenizerKind] = {
+    "bpe": TokenizerKind(train_bpe, SentencePieceTokenizer.open, "spm.model"),
+    "unigram": TokenizerKind(train_unigram, SentencePieceTokenizer.open, "spm.model"),
+    "words": TokenizerKind(WordTokenizer.train, WordTokenizer.open, "vocabulary.json"),
+    "characters": TokenizerKind(
+        CharacterTokenizer.train, CharacterTokenizer.open, "vocabulary.json"
+    ),
+}
+
+
+def train_tokenizer(
+    kind: TokenizerName,
+    lines: Iterable[str],
+    *,
+    vocab_size: int,
+    settings: TextSettings,
+) -> Tokenizer:
+    """Train one tokenizer; the same lines give the same tokenizer."""
+    return TOKENIZERS[kind].train(lines, vocab_size=vocab_size, settings=settings)
+
+
+@dataclass(frozen=True)
+class TokenizerPair:
+    """The tokenizers of both sides; with a joint vocabulary, the same one twice."""
+
+    source: Tokenizer
+    target: Tokenizer
+    settings: TextSettings
+
+    @property
+    def joint(self) -> bool:
+        """One vocabulary serves both sides."""
+        return self.settings.joint
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of how the tokenizers were trained."""
+        if self.joint:
+            return self.source.notes
+        return (
+            *(f"source tokenizer: {note}" for note in self.source.notes),
+            *(f"target tokenizer: {note}" for note in self.target.notes),
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write both tokenizers and their settings into ``folder``."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, tokenizer in self._by_file().items():
+                tokenizer.save(folder / name)
+        except OSError as error:
+            raise resource_error(error, folder) from error
+        files = {
+            name: {"size": tokenizer.size, "sha256": sha256(folder / name)}
+            for name, tokenizer in self._by_file().items()
+        }
+        write_json(
+            folder / DESCRIPTION,
+            {"format": FORMAT, "settings": as_table(self.settings), "files": files},
+        )
+
+    def _by_file(self) -> dict[str, Tokenizer]:
+        source, target = _file_names(self.settings)
+        return {source: self.source, target: self.target}
+
+
+def train_tokenizers(
+    pairs: Callable[[], Pairs], settings: TextSettings, *, seed: int
+) -> TokenizerPair:
+    """Train the tokenizers of both sides on pairs of text that ``pairs()`` yields.
+
+    Of more than ``settings.sample_pairs`` pairs, so many are drawn at random.
+    """
+    sample = _sample(pairs(), settings.sample_pairs, seed)
+    sources = (source for source, _ in sample)
+    targets = (target for _, target in sample)
+    size = settings.vocab_size
+    if settings.joint:
+        tokenizer = train_tokenizer(
+            settings.source_kind,
+            chain(sources, targets),
+            vocab_size=size,
+            settings=settings,
+        )
+        return TokenizerPair(tokenizer, tokenizer, settings)
+    return TokenizerPair(
+        train_tokenizer(
+            settings.source_kind, sources, vocab_size=size, settings=settings
+        ),
+        train_tokenizer(
+            settings.target_kind,
+            targets,
+            vocab_size=settings.target_vocab_size or size,
+            settings=settings,
+        ),
+        settings,
+    )
+
+
+def open_tokenizers(folder: Path) -> TokenizerPair:
+    """Open the tokenizers that ``save`` wrote; anything amiss is a ``ModelError``."""
+    settings, files = _described(folder)
+    names = _file_names(settings)
+    source = _opened(folder / names[0], settings.source_kind, settings, files)
+    if settings.joint:
+        return TokenizerPair(source, source, settings)
+    target = _opened(folder / names[1], settings.target_kind, settings, files)
+    return TokenizerPair(source, target, settings)
+
+
+def _described(folder: Path) -> tuple[TextSettings, dict[str, Any]]:
+    path = folder / DESCRIPTION
+    table = read_json(path)
+    if not isinstance(table, dict) or "format" not in table:
+        raise ModelError(f"{path} does not describe tokenizers of ours")
+    if table["format"] != FORMAT:
+        raise ModelError(
+            f"{path} has format {table['format']!r}; this version reads format "
+            f"{FORMAT}: use a newer headwise"
+        )
+    settings, files = table.get("settings"), table.get("files")
+    if not isinstance(settings, dict) or not isinstance(files, dict):
+        raise ModelError(f"{path} lacks its tables settings and files")
+    try:
+        return read(TextSettings, settings, "settings."), files
+    except SettingsError as error:
+        raise ModelError(f"{path} cannot be used:\n{error}") from None
+
+
+def _opened(
+    path: Path, kind: TokenizerName, settings: TextSettings, files: dict[str, Any]
+) -> Tokenizer:
+    """Open one tokenizer after its bytes were found to be those that were saved."""
+    facts = files.get(path.name)
+    if not isinstance(facts, dict):
+        raise ModelError(f"{path.with_name(DESCRIPTION)} says nothing of {path.name}")
+    if not path.is_file():
+        raise ModelError(f"{path} is missing; copy the folder again")
+    if sha256(path) != facts.get("sha256"):
+        raise ModelError(
+            f"{path} is not the file that {DESCRIPTION} describes (SHA-256 differs); "
+            "it was damaged or exchanged: copy the folder again"
+        )
+    tokenizer = TOKENIZERS[kind].open(path, settings)
+    if tokenizer.size != facts.get("size"):
+        raise ModelError(
+            f"{path} has {tokenizer.size:,} entries, not the {facts.get('size')!r} "
+            f"that {DESCRIPTION} says"
+        )
+    return tokenizer
+
+
+def _file_names(settings: TextSettings) -> tuple[str, str]:
+    source = TOKENIZERS[settings.source_kind].file
+    target = TOKENIZERS[settings.target_kind].file
+    if settings.joint:
+        return source, source
+    return f"source.{source}", f"target.{target}"
+
+
+def _sample(pairs: Pairs, most: int, seed: int) -> list[tuple[str, str]]:
+    """Draw ``most`` pairs, each equally likely, in one pass over any number of them."""
+    generator = random.Random(seed)
+    kept: list[tuple[str, str]] = []
+    for number, pair in enumerate(pairs):
+        if number < most:
+            kept.append(pair)
+            continue
+        place = int(generator.random() * (number + 1))
+        if place < most:
+            kept[place] = pair
+    return kept

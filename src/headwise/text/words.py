@@ -1,0 +1,140 @@
+"""Whole words, the most frequent ones of the text."""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from headwise.text.normalization import Symbols, one_line
+from headwise.text.settings import TextSettings
+from headwise.text.vocabulary import (
+    END,
+    PAD,
+    SPECIALS,
+    START,
+    UNKNOWN,
+    UNKNOWN_MARK,
+    WORD_START,
+    Vocabulary,
+)
+
+
+class WordTokenizer:
+    """Words and punctuation marks, each a token; rare ones are unknown.
+
+    A token that follows white space, or opens the text, starts with ``WORD_START``, so
+    that decoding gives the text back up to white space. Symbols of the user's own stand
+    as they are and are decoded with a space before them.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        settings: TextSettings,
+        notes: Sequence[str] = (),
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.notes = tuple(notes)
+        self._normalization = settings.normalization
+        self._symbols = Symbols(settings.symbols)
+
+    @classmethod
+    def train(
+        cls, lines: Iterable[str], *, vocab_size: int, settings: TextSettings
+    ) -> WordTokenizer:
+        """Take the ``vocab_size`` most frequent words of ``lines``."""
+        symbols = Symbols(settings.symbols)
+        counts: Counter[str] = Counter()
+        for line in lines:
+            text = symbols.normalized(line, settings.normalization)
+            counts.update(_tokens(text, symbols))
+        vocabulary = Vocabulary.of_most_frequent(
+            counts, size=vocab_size, symbols=settings.symbols
+        )
+        notes = []
+        if len(vocabulary) < vocab_size:
+            notes.append(
+                f"the text holds only {len(vocabulary):,} different words and symbols, "
+                f"so that is the size of the vocabulary, not vocab_size={vocab_size:,}"
+            )
+        return cls(vocabulary, settings, notes)
+
+    @property
+    def size(self) -> int:
+        """Entries of the vocabulary, special symbols counted."""
+        return len(self.vocabulary)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of ``text``, without start and end."""
+        text = self._symbols.normalized(text, self._normalization)
+        return [self.vocabulary.id(token) for token in _tokens(text, self._symbols)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ``ids``; what is no text (pad, start, end) is left out."""
+        shown = (self._shown(each) for each in ids if each not in (PAD, START, END))
+        return one_line("".join(shown)).strip(" ")
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Return the piece behind each id."""
+        return [self.vocabulary.pieces[each] for each in ids]
+
+    def save(self, file: Path) -> None:
+        """Write the vocabulary to ``file``."""
+        self.vocabulary.save(file)
+
+    @classmethod
+    def open(cls, file: Path, settings: TextSettings) -> WordTokenizer:
+        """Read a vocabulary that ``save`` wrote."""
+        return cls(Vocabulary.open(file, settings.symbols), settings)
+
+    def _shown(self, token: int) -> str:
+        # Most unknown tokens and symbols are words, so both are set off by a space.
+        if token == UNKNOWN:
+            return f" {UNKNOWN_MARK}"
+        if token < len(SPECIALS) + len(self._symbols.symbols):
+            return f" {self.vocabulary.pieces[token]}"
+        return self.vocabulary.pieces[token].replace(WORD_START, " ")
+
+
+def _tokens(text: str, symbols: Symbols) -> Iterator[str]:
+    """Cut normalized text into symbols, words and punctuation marks."""
+    follows_space = True
+    for part, is_symbol in symbols.apart(text):
+        if is_symbol:
+            yield part
+            follows_space = False
+            continue
+        for match in _words_and_marks().finditer(part):
+            if match["space"]:
+                follows_space = True
+            else:
+                yield WORD_START + match["token"] if follows_space else match["token"]
+                follows_space = False
+
+
+@cache
+def _words_and_marks() -> re.Pattern[str]:
+    r"""Match white space, a word, or one other character with its combining marks.
+
+    ``\w`` alone would cut a word at every combining mark, and so take the sounds of
+    phonetic script apart (t͡ʃ), and the vowels of many others.
+    """
+    marks = _combining_marks()
+    return re.compile(rf"(?P<space>\s+)|(?P<token>[\w{marks}]+|.[{marks}]*)")
+
+
+def _combining_marks() -> str:
+    """Return every combining mark and joiner as ranges for a character class."""
+    is_mark = [
+        unicodedata.category(chr(code)).startswith("M") or code in (0x200C, 0x200D)
+        for code in range(sys.maxunicode + 1)
+    ]
+    codes = [code for code, yes in enumerate(is_mark) if yes]
+    starts = [code for code in codes if not is_mark[code - 1]]
+    ends = [code for code in codes if not is_mark[code + 1]]
+    return "".join(f"{chr(s)}-{chr(e)}" for s, e in zip(starts, ends, strict=True))
