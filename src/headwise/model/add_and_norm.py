@@ -1,0 +1,37 @@
+"""The "Add & Norm" box of Figure 1 (Section 3.1), with the arrow that skips a box."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from headwise.model.config import NormPlacement
+from headwise.model.dropout import Dropout
+
+
+class AddAndNorm(nn.Module):
+    """Stands around another box: ``enter`` before it, ``leave`` after it.
+
+        post    leave: norm(x + out)          as published
+        pre     enter: norm(x); leave: x + out
+
+    Without dropout, that is: dropout falls on ``out`` in both cases (Section 5.4).
+    """
+
+    def __init__(self, d_model: int, dropout: float, placement: NormPlacement) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(d_model)
+        self.dropout = Dropout(dropout)
+        self.pre = placement == "pre"
+
+    def enter(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        """Return what the box should see."""
+        seen: Tensor = self.norm(x) if self.pre else x
+        return seen
+
+    def leave(
+        self, x: Float[Tensor, "B L D"], out: Float[Tensor, "B L D"]
+    ) -> Float[Tensor, "B L D"]:
+        """Join what went around the box with what came out of it."""
+        total: Tensor = x + self.dropout(out)
+        return total if self.pre else self.norm(total)

@@ -1,0 +1,194 @@
+"""The numbers and choices that define an architecture: the columns of Table 3.
+
+Sizes of vocabularies are not here: the paper's table has no column for them either, and
+they are known only once the text has been read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from headwise.errors import SettingsError
+
+NormPlacement = Literal["post", "pre"]
+ActivationName = Literal["relu", "gelu", "swish"]
+PositionName = Literal["sinusoidal", "sinusoidal_halves", "learned", "none"]
+PositionJoin = Literal["add", "concatenate"]
+Tying = Literal["none", "output", "all"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TransformerConfig:
+    """An encoder-decoder Transformer; the defaults are the paper's base model."""
+
+    encoder_layers: int = 6
+    """Blocks in the encoder (N)."""
+
+    decoder_layers: int = 6
+    """Blocks in the decoder (N; the paper keeps both equal)."""
+
+    d_model: int = 512
+    """Width of the vectors that pass from block to block."""
+
+    d_ff: int = 2048
+    """Width inside each feed-forward box."""
+
+    num_heads: int = 8
+    """Heads of each attention box (h)."""
+
+    d_k: int | None = None
+    """Channels of a query or key in one head; unset: d_model / num_heads."""
+
+    d_v: int | None = None
+    """Channels of a value in one head; unset: d_model / num_heads."""
+
+    dropout: float = 0.1
+    """Share of units silenced in sub-layer outputs and in embeddings + positions
+    while training (P_drop, Section 5.4): 0 or more, less than 1."""
+
+    attention_dropout: float = 0.0
+    """Share of attention weights silenced while training; the paper has none."""
+
+    feed_forward_dropout: float = 0.0
+    """Share of units silenced inside the feed-forward box; the paper has none."""
+
+    norm: NormPlacement = "post"
+    """Normalise after each residual sum, as published, or before each box."""
+
+    activation: ActivationName = "relu"
+    """The bend inside the feed-forward box (Equation 2 has relu)."""
+
+    attention_bias: bool = False
+    """Add a bias in the four projections of attention; the paper's have none."""
+
+    output_bias: bool = False
+    """Add a bias to the scores of the vocabulary; the paper has none."""
+
+    embedding_norm: bool = False
+    """Normalise embeddings + positions before the first block; the paper does not."""
+
+    tie_embeddings: Tying = "all"
+    """Which matrices are one: none, target embedding = output, or all three
+    (Section 3.4, which needs a vocabulary that both languages share)."""
+
+    positions: PositionName = "sinusoidal"
+    """How a position is told: the paper's interleaved sines and cosines, the same in
+    [sin | cos] halves, a learned table (Table 3, row E), or not at all."""
+
+    position_join: PositionJoin = "add"
+    """Add the position to the embedding, as published, or set it beside it."""
+
+    d_position: int | None = None
+    """Channels for the position when it is concatenated; unset: half of d_model.
+    Embeddings then have the other d_model - d_position."""
+
+    max_positions: int = 1024
+    """Rows of a learned position table; sinusoids need none."""
+
+    def __post_init__(self) -> None:
+        problems = [*self._sizes(), *self._shares(), *self._choices()]
+        if not problems:
+            problems = self._combinations()
+        if problems:
+            raise SettingsError(problems)
+
+    @property
+    def key_width(self) -> int:
+        """Channels of a query or key in one head (d_k)."""
+        return self.d_model // self.num_heads if self.d_k is None else self.d_k
+
+    @property
+    def value_width(self) -> int:
+        """Channels of a value in one head (d_v)."""
+        return self.d_model // self.num_heads if self.d_v is None else self.d_v
+
+    @property
+    def position_width(self) -> int:
+        """Channels that tell the position."""
+        if self.position_join == "add":
+            return self.d_model
+        return self.d_model // 2 if self.d_position is None else self.d_position
+
+    @property
+    def embedding_width(self) -> int:
+        """Channels of a token's embedding: all of d_model unless concatenated."""
+        if self.position_join == "add":
+            return self.d_model
+        return self.d_model - self.position_width
+
+    def _sizes(self) -> list[str]:
+        names = "encoder_layers decoder_layers d_model d_ff num_heads max_positions"
+        optional = [
+            name
+            for name in ("d_k", "d_v", "d_position")
+            if getattr(self, name) is not None
+        ]
+        return [
+            f"{name} must be 1 or more, not {getattr(self, name)}"
+            for name in [*names.split(), *optional]
+            if getattr(self, name) < 1
+        ]
+
+    def _shares(self) -> list[str]:
+        return [
+            f"{name} must be 0 or more and less than 1, not {getattr(self, name)}"
+            for name in ("dropout", "attention_dropout", "feed_forward_dropout")
+            if not 0 <= getattr(self, name) < 1
+        ]
+
+    def _choices(self) -> list[str]:
+        choices = {
+            "norm": NormPlacement,
+            "activation": ActivationName,
+            "tie_embeddings": Tying,
+            "positions": PositionName,
+            "position_join": PositionJoin,
+        }
+        return [
+            f"{name} must be one of {', '.join(get_args(kind))}, "
+            f"not {getattr(self, name)!r}"
+            for name, kind in choices.items()
+            if getattr(self, name) not in get_args(kind)
+        ]
+
+    def _combinations(self) -> list[str]:
+        problems = []
+        if (self.d_k is None or self.d_v is None) and self.d_model % self.num_heads:
+            wider = self.num_heads * (self.d_model // self.num_heads + 1)
+            problems.append(
+                f"d_model must divide evenly among num_heads={self.num_heads}; "
+                f"{self.d_model} does not, {wider} would; or set d_k and d_v"
+            )
+        if self.positions.startswith("sinusoidal") and self.position_width % 2:
+            problems.append(
+                f"sinusoids come in pairs, so their width must be even, not "
+                f"{self.position_width}; positions = 'learned' takes any width"
+            )
+        if self.position_join == "concatenate":
+            problems += self._concatenation()
+        elif self.d_position is not None:
+            problems.append(
+                "d_position has a meaning only with position_join = 'concatenate'"
+            )
+        return problems
+
+    def _concatenation(self) -> list[str]:
+        problems = []
+        if self.embedding_width < 1:
+            problems.append(
+                f"d_position={self.position_width} leaves no room for the embedding "
+                f"in d_model={self.d_model}; it must be smaller"
+            )
+        if self.positions == "none":
+            problems.append(
+                "positions = 'none' leaves nothing to concatenate; "
+                "set position_join = 'add'"
+            )
+        if self.tie_embeddings != "none":
+            problems.append(
+                "with position_join = 'concatenate' an embedding is narrower than "
+                "d_model, so it cannot be the output matrix too; "
+                "set tie_embeddings = 'none'"
+            )
+        return problems

@@ -1,0 +1,97 @@
+"""What a decoder carries from one generated token to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from headwise.model.attention import KeyValues
+
+
+class GrowingMemory:
+    """Keys and values of what is written so far, in room set aside beforehand.
+
+    Room doubles when it is used up. ``extended`` writes in place, so after a step only
+    the newest state may be used; ``rows`` copies, so it may be called at any time.
+    """
+
+    def __init__(self, like: KeyValues, room: int) -> None:
+        self.length = 0
+        self._keys = _with_room(like.keys, room)
+        self._values = _with_room(like.values, room)
+
+    def extended(self, newer: KeyValues) -> KeyValues:
+        """Write ``newer`` behind the rest and return everything written."""
+        end = self.length + newer.keys.shape[2]
+        if end > self._keys.shape[2]:
+            room = max(end, 2 * self._keys.shape[2])
+            self._keys = _grown(self._keys, self.length, room)
+            self._values = _grown(self._values, self.length, room)
+        self._keys[:, :, self.length : end] = newer.keys
+        self._values[:, :, self.length : end] = newer.values
+        self.length = end
+        return KeyValues(self._keys[:, :, :end], self._values[:, :, :end])
+
+    def rows(self, index: Int[Tensor, " rows"]) -> GrowingMemory:
+        """Keep these batch rows, repeats allowed: how a beam keeps its survivors."""
+        kept = object.__new__(GrowingMemory)
+        kept.length = self.length
+        kept._keys = _picked(self._keys, index, self.length)
+        kept._values = _picked(self._values, index, self.length)
+        return kept
+
+
+@dataclass(frozen=True)
+class DecoderState:
+    """What a decoder knows: one entry for each of its blocks in ``own`` and ``source``.
+
+    ``own`` is empty where a whole target is decoded at once. The newest state alone
+    may be stepped on; see :class:`GrowingMemory`.
+    """
+
+    position: int
+    own: tuple[GrowingMemory, ...]
+    source: tuple[KeyValues, ...]
+    source_may_attend: Bool[Tensor, "B 1 1 S"]
+
+    def with_memory(self, room: int) -> DecoderState:
+        """Return this state, ready to remember what is written token by token."""
+        return replace(
+            self, own=tuple(GrowingMemory(each, room) for each in self.source)
+        )
+
+    def after(self, tokens: int) -> DecoderState:
+        """Return the state ``tokens`` positions further on."""
+        return replace(self, position=self.position + tokens)
+
+    def rows(self, index: Int[Tensor, " rows"]) -> DecoderState:
+        """Keep these batch rows, repeats allowed."""
+        return replace(
+            self,
+            own=tuple(memory.rows(index) for memory in self.own),
+            source=tuple(each.rows(index) for each in self.source),
+            source_may_attend=self.source_may_attend[index],
+        )
+
+
+def _with_room(like: Float[Tensor, "B H L C"], room: int) -> Float[Tensor, "B H R C"]:
+    rows, heads, _, channels = like.shape
+    return like.new_empty(rows, heads, room, channels)
+
+
+def _grown(
+    full: Float[Tensor, "B H L C"], length: int, room: int
+) -> Float[Tensor, "B H R C"]:
+    wider = _with_room(full, room)
+    wider[:, :, :length] = full[:, :, :length]
+    return wider
+
+
+def _picked(
+    full: Float[Tensor, "B H L C"], index: Int[Tensor, " rows"], length: int
+) -> Float[Tensor, "rows H L C"]:
+    kept = full.new_empty(len(index), *full.shape[1:])
+    kept[:, :, :length] = full[:, :, :length].index_select(0, index)
+    return kept

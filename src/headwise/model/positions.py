@@ -1,0 +1,101 @@
+"""Where a token stands (Section 3.5). Every scheme lives in this file.
+
+Letters used for sizes: B batch rows, L positions, E channels of an embedding,
+P channels of a position, D model width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from headwise.errors import ModelError
+from headwise.model.config import PositionName, TransformerConfig
+
+LONGEST_WAVE = 10000.0
+"""The wavelengths run from 2π to this many times 2π (Section 3.5)."""
+
+
+def sinusoids(positions: Int[Tensor, " L"], width: int) -> Float[Tensor, "L P"]:
+    """Compute the paper's table: PE(pos, 2i) = sin, PE(pos, 2i+1) = cos of
+    pos / 10000^(2i/width), in float64, so that far positions keep their phase.
+    """  # noqa: D205 - one sentence, longer than a line
+    even = torch.arange(0, width, 2, dtype=torch.float64, device=positions.device)
+    angles = positions[:, None] / LONGEST_WAVE ** (even / width)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+def sinusoids_in_halves(
+    positions: Int[Tensor, " L"], width: int
+) -> Float[Tensor, "L P"]:
+    """Compute the same numbers with all sines first, as Marian and others do."""
+    table = sinusoids(positions, width)
+    return torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
+
+
+class Sinusoids(nn.Module):
+    """Positions by formula: no parameters, and no longest sentence."""
+
+    def __init__(self, formula: Callable[[Tensor, int], Tensor], width: int) -> None:
+        super().__init__()
+        self.formula = formula
+        self.width = width
+        self.register_buffer("table", torch.zeros(0, width), persistent=False)
+
+    def forward(self, start: int, length: int) -> Float[Tensor, "L P"]:
+        """Return the vectors of ``length`` positions from ``start`` on."""
+        table: Tensor = self.get_buffer("table")
+        if start + length > len(table):  # at least doubled, so rarely
+            rows = max(start + length, 2 * len(table), 256)
+            positions = torch.arange(rows, device=table.device)
+            table = self.formula(positions, self.width).to(table.dtype)
+            self.table = table
+        return table[start : start + length]
+
+
+class LearnedPositions(nn.Module):
+    """A trained vector for each position up to a fixed number (Table 3, row E)."""
+
+    def __init__(self, max_positions: int, width: int) -> None:
+        super().__init__()
+        self.vectors = nn.Parameter(torch.empty(max_positions, width))
+
+    def forward(self, start: int, length: int) -> Float[Tensor, "L P"]:
+        """Return the vectors of ``length`` positions from ``start`` on."""
+        if start + length > len(self.vectors):
+            raise ModelError(
+                f"position {start + length} was asked for, but this model learned "
+                f"only {len(self.vectors)} (max_positions): split the text, or train "
+                "with a larger max_positions or positions = 'sinusoidal'"
+            )
+        return self.vectors[start : start + length]
+
+
+POSITIONS: dict[PositionName, Callable[[TransformerConfig], nn.Module] | None] = {
+    "sinusoidal": lambda c: Sinusoids(sinusoids, c.position_width),
+    "sinusoidal_halves": lambda c: Sinusoids(sinusoids_in_halves, c.position_width),
+    "learned": lambda c: LearnedPositions(c.max_positions, c.position_width),
+    "none": None,
+}
+
+
+class AddPositions(nn.Module):
+    """Tell each embedding where it stands: added to it, or set beside it."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        make = POSITIONS[config.positions]
+        self.scheme = make(config) if make else None
+        self.concatenate = config.position_join == "concatenate"
+
+    def forward(self, x: Float[Tensor, "B L E"], start: int) -> Float[Tensor, "B L D"]:
+        """Place ``x`` at positions ``start``, ``start + 1``, ..."""
+        if self.scheme is None:
+            return x
+        place: Tensor = self.scheme(start, x.shape[1]).to(x.dtype)
+        if self.concatenate:
+            return torch.cat([x, place.expand(x.shape[0], -1, -1)], dim=-1)
+        return x + place

@@ -1,0 +1,140 @@
+"""Figure 1, whole.
+
+Letters used for sizes: B batch rows, S source positions, L target positions,
+D model width, V vocabulary of the target.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from headwise.model.config import TransformerConfig
+from headwise.model.decoder import Decoder
+from headwise.model.embeddings import EnterStack, OutputProjection, TokenEmbedding
+from headwise.model.encoder import Encoder
+from headwise.model.initialization import initialize
+from headwise.model.masks import to_real_tokens, to_the_past
+from headwise.model.memory import DecoderState
+
+FIRST_ROOM = 32
+"""Positions set aside when stepwise decoding starts; the room doubles as needed."""
+
+
+class Transformer(nn.Module):
+    """Encoder, decoder, and the embeddings they may share.
+
+    ``target_vocab_size`` unset means one vocabulary for both sides. Weights are drawn
+    from ``seed``; the same seed gives the same weights.
+    """
+
+    def __init__(
+        self,
+        config: TransformerConfig,
+        source_vocab_size: int,
+        target_vocab_size: int | None = None,
+        *,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        target_vocab_size = target_vocab_size or source_vocab_size
+        if config.tie_embeddings == "all" and source_vocab_size != target_vocab_size:
+            raise ValueError(
+                f"tie_embeddings = 'all' needs one vocabulary, but the source has "
+                f"{source_vocab_size} entries and the target {target_vocab_size}; "
+                "use 'output', or a joint tokenizer"
+            )
+        self.config = config
+        self.source_vocab_size = source_vocab_size
+        self.target_vocab_size = target_vocab_size
+        width = config.embedding_width
+        tables = {"target": TokenEmbedding(target_vocab_size, width)}
+        if config.tie_embeddings != "all":
+            tables["source"] = TokenEmbedding(source_vocab_size, width)
+        self.embeddings = nn.ModuleDict(tables)
+        self.enter_encoder = EnterStack(config)
+        self.encoder = Encoder(config)
+        self.enter_decoder = EnterStack(config)
+        self.decoder = Decoder(config)
+        self.output = OutputProjection(config, target_vocab_size)
+        initialize(self, seed)
+
+    def forward(
+        self,
+        source: Int[Tensor, "B S"],
+        target: Int[Tensor, "B L"],
+        source_is_real: Bool[Tensor, "B S"],
+    ) -> Float[Tensor, "B L V"]:
+        """Score every next token of ``target`` at once, as training does.
+
+        ``target`` is shifted right (Section 3.1): it begins with the start token, and
+        row i of the scores is about the token that follows ``target[:, i]``. The
+        softmax of a row is a probability for each entry of the vocabulary.
+        """
+        return self.logits(self.decode(source, target, source_is_real))
+
+    def decode(
+        self,
+        source: Int[Tensor, "B S"],
+        target: Int[Tensor, "B L"],
+        source_is_real: Bool[Tensor, "B S"],
+    ) -> Float[Tensor, "B L D"]:
+        """Return the top of the decoder: ``forward`` up to the "Linear" box."""
+        state = self.read(source, source_is_real)
+        may_attend = to_the_past(target.shape[1], target.device)
+        x = self.enter_decoder(self.target_embedding(target), 0)
+        out: Tensor = self.decoder(x, state, may_attend)
+        return out
+
+    def read(
+        self, source: Int[Tensor, "B S"], source_is_real: Bool[Tensor, "B S"]
+    ) -> DecoderState:
+        """Encode the source and let every decoder block read it."""
+        may_attend = to_real_tokens(source_is_real)
+        x = self.enter_encoder(self.source_embedding(source), 0)
+        return self.decoder.read(self.encoder(x, may_attend), may_attend)
+
+    def start(
+        self, source: Int[Tensor, "B S"], source_is_real: Bool[Tensor, "B S"]
+    ) -> DecoderState:
+        """Read the source, to write the target token by token with :meth:`step`."""
+        return self.read(source, source_is_real).with_memory(FIRST_ROOM)
+
+    def step(
+        self, tokens: Int[Tensor, " B"], state: DecoderState
+    ) -> tuple[Float[Tensor, "B V"], DecoderState]:
+        """Write one more token in every row; score what may follow."""
+        embedded = self.target_embedding(tokens[:, None])
+        x = self.enter_decoder(embedded, state.position)
+        x = self.decoder(x, state, None)
+        return self.logits(x)[:, -1], state.after(1)
+
+    def logits(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L V"]:
+        """Score every entry of the target vocabulary (the "Linear" box)."""
+        return F.linear(x, self.output_vectors, self.output.bias)
+
+    @property
+    def source_embedding(self) -> TokenEmbedding:
+        """The table that source tokens are looked up in."""
+        name = "target" if self.config.tie_embeddings == "all" else "source"
+        return cast(TokenEmbedding, self.embeddings[name])
+
+    @property
+    def target_embedding(self) -> TokenEmbedding:
+        """The table that target tokens are looked up in."""
+        return cast(TokenEmbedding, self.embeddings["target"])
+
+    @property
+    def output_vectors(self) -> Float[Tensor, "V D"]:
+        """The matrix of the "Linear" box, which may be the target embedding."""
+        own = self.output.vectors
+        return self.target_embedding.vectors if own is None else own
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.target_embedding.vectors.device
