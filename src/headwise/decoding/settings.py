@@ -82,7 +82,7 @@ def greedy() -> DecodingSettings:
 
 
 def paper() -> DecodingSettings:
-    """Return Section 6.1: beam 4, alpha 0.6, outputs up to 50 longer than the source."""
+    """Return Section 6.1: beam 4, alpha 0.6, outputs up to the source + 50."""
     return DecodingSettings(
         beam=4,
         length_penalty="gnmt",

@@ -1,0 +1,66 @@
+"""Right or wrong, item by item and token by token: spelling, sounds, short answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headwise.errors import UsageError
+from headwise.metrics.score import Score, check_pairs
+
+
+def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Return how many of 100 lines equal their reference, blanks at the ends aside."""
+    check_pairs(hypotheses, references)
+    right = 100 * _num_equal(hypotheses, references) / len(references)
+    return Score("exact match", right, "unit:line|case:mixed", True)
+
+
+def word_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Return how many of 100 lines differ from their reference (WER).
+
+    Each line is the pronunciation of one word, so this is the WER of
+    grapheme-to-phoneme work; the WER of speech recognition is ``token_error_rate``.
+    """
+    check_pairs(hypotheses, references)
+    wrong = len(references) - _num_equal(hypotheses, references)
+    return Score("WER", 100 * wrong / len(references), "unit:line|case:mixed", False)
+
+
+def token_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Return the edits for each 100 reference tokens, which blanks part (PER).
+
+    An edit puts in, takes out or replaces one token. Edits and tokens are summed over
+    all lines before dividing.
+    """
+    check_pairs(hypotheses, references)
+    pairs = [
+        (h.split(), r.split()) for h, r in zip(hypotheses, references, strict=True)
+    ]
+    num_tokens = sum(len(reference) for _, reference in pairs)
+    if not num_tokens:
+        raise UsageError(
+            "references must hold tokens, but all lines are blank; an error rate needs "
+            "1 or more to divide by"
+        )
+    edits = sum(edit_distance(hypothesis, reference) for hypothesis, reference in pairs)
+    return Score("PER", 100 * edits / num_tokens, "unit:token|case:mixed", False)
+
+
+def edit_distance(first: Sequence[str], second: Sequence[str]) -> int:
+    """Return the fewest insertions, deletions and replacements between the two."""
+    # above[j]: the distance of what was read of `first` to the first j of `second`
+    above = list(range(len(second) + 1))
+    for row, one in enumerate(first, start=1):
+        here = [row]
+        for column, other in enumerate(second, start=1):
+            replaced = above[column - 1] + (one != other)
+            here.append(min(replaced, above[column] + 1, here[-1] + 1))
+        above = here
+    return above[-1]
+
+
+def _num_equal(hypotheses: Sequence[str], references: Sequence[str]) -> int:
+    return sum(
+        hypothesis.strip() == reference.strip()
+        for hypothesis, reference in zip(hypotheses, references, strict=True)
+    )

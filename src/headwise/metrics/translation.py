@@ -1,0 +1,71 @@
+"""BLEU, chrF and TER, computed by sacreBLEU, so that others can compare.
+
+sacreBLEU is imported where it is used: it costs half a second, and this module is read
+for the names of the metrics too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from headwise.metrics.score import Score, check_pairs
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
+
+
+def bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    tokenize: str = "13a",
+    resamples: int | None = None,
+) -> Score:
+    """Return cased BLEU of detokenised text: sacreBLEU's own, Post (2018).
+
+    ``resamples`` (1,000 is usual) asks for a confidence interval by bootstrap.
+    """
+    check_pairs(hypotheses, references)
+    from sacrebleu.metrics.bleu import BLEU
+
+    metric = BLEU(tokenize=tokenize, force=True)
+    return scored("BLEU", metric, hypotheses, references, resamples=resamples)
+
+
+def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Return chrF2: the F-score of character n-grams, Popović (2015)."""
+    check_pairs(hypotheses, references)
+    from sacrebleu.metrics.chrf import CHRF
+
+    return scored("chrF", CHRF(), hypotheses, references)
+
+
+def ter(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Return TER: edits and shifts for each 100 words of reference, Snover (2006)."""
+    check_pairs(hypotheses, references)
+    from sacrebleu.metrics.ter import TER
+
+    return scored("TER", TER(), hypotheses, references, higher_is_better=False)
+
+
+def scored(
+    name: str,
+    metric: Metric,
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    higher_is_better: bool = True,
+    resamples: int | None = None,
+) -> Score:
+    """Run a metric of sacreBLEU against one reference for each hypothesis."""
+    result: Any = metric.corpus_score(
+        list(hypotheses), [list(references)], n_bootstrap=resamples or 1
+    )
+    return Score(
+        name=name,
+        value=float(result.score),
+        signature=metric.get_signature().format(),
+        higher_is_better=higher_is_better,
+        interval=None if resamples is None else float(result._ci),
+    )
