@@ -1,0 +1,291 @@
+"""Batches under a budget of tokens, in an order that is a function of its seed.
+
+A pair takes one place more than its tokens on either side: END for the source, START
+or END for the target. Budgets and lengths in this file count that place, and padding.
+
+Letters used for sizes in this file:
+
+    B  pairs in a batch    S  longest source + 1    T  longest target + 1
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headwise.data.prepared import PairStore
+from headwise.errors import SettingsError
+from headwise.text.vocabulary import END, PAD, START, UNKNOWN
+
+Indices = NDArray[np.int64]
+
+BLOCK_PAIRS = 4096
+"""Neighbouring pairs that always stay in one shard, so that disks read in long runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a model reads and what it should say, padded to the longest of each side."""
+
+    source: Tensor
+    """[B S] tokens and END, then PAD."""
+
+    target_in: Tensor
+    """[B T] START and tokens, then PAD: what the decoder has seen."""
+
+    target_out: Tensor
+    """[B T] tokens and END, then PAD: what it should say next."""
+
+    num_source_tokens: int
+    """Tokens and ENDs of ``source``, without padding."""
+
+    num_target_tokens: int
+    """Tokens and ENDs of ``target_out``, without padding: what the loss divides by."""
+
+    indices: Tensor
+    """[B] which pairs of the store these are."""
+
+    def to(self, device: torch.device | str) -> Batch:
+        """Return this batch on ``device``."""
+        return replace(
+            self,
+            source=self.source.to(device, non_blocking=True),
+            target_in=self.target_in.to(device, non_blocking=True),
+            target_out=self.target_out.to(device, non_blocking=True),
+        )
+
+
+def make_batch(store: PairStore, indices: Indices) -> Batch:
+    """Read the pairs ``indices`` of ``store`` and pad them."""
+    sources = [store.source(index) for index in indices]
+    targets = [store.target(index) for index in indices]
+    return _batch(sources, targets, indices)
+
+
+class TrainingOrder:
+    """Which pairs each step sees: a pure function of (seed, epoch, step).
+
+    An epoch deals blocks of neighbouring pairs into shards by chance, so that a shard
+    mixes all corpora. Within a shard, pairs are shuffled, sorted by length, cut into
+    batches, and the batches shuffled. Planning reads lengths and no tokens, and holds
+    one shard at a time; so memory does not grow with the corpus, and resuming at any
+    step of an epoch costs only the plan.
+
+    A batch holds as many pairs as keep B x T and B x S within ``batch_tokens``; a pair
+    that alone is longer is a batch of one. With ``batch_pairs`` it holds that many
+    pairs, however long: 1 makes each sentence a batch, as in the plain objective.
+    """
+
+    def __init__(
+        self,
+        store: PairStore,
+        *,
+        seed: int,
+        batch_tokens: int,
+        batch_pairs: int | None = None,
+        shard_pairs: int = 262_144,
+    ) -> None:
+        _check(seed, batch_tokens, batch_pairs, shard_pairs)
+        self.store = store
+        self.seed = seed
+        self.batch_tokens = batch_tokens
+        self.batch_pairs = batch_pairs
+        self._blocks = _blocks(store)
+        self._num_shards = max(1, math.ceil(self._blocks.expected.sum() / shard_pairs))
+        self._num_batches: dict[tuple[int, int], int] = {}
+
+    def epoch(self, epoch: int, *, start: int = 0) -> Iterator[Indices]:
+        """Yield the pairs of each step of ``epoch``, from step ``start`` of it on."""
+        for number, blocks in enumerate(self._shards(epoch)):
+            known = self._num_batches.get((epoch, number))
+            if known is not None and known <= start:
+                start -= known
+                continue
+            plan = self._plan(epoch, number, blocks)
+            yield from plan[start:]
+            start = max(0, start - len(plan))
+            self.store.forget()
+
+    def num_batches(self, epoch: int) -> int:
+        """Count the steps of ``epoch``; epochs differ by a few."""
+        for number, blocks in enumerate(self._shards(epoch)):
+            if (epoch, number) not in self._num_batches:
+                self._plan(epoch, number, blocks)
+                self.store.forget()
+        return sum(
+            self._num_batches[epoch, number] for number in range(self._num_shards)
+        )
+
+    def batches(self, epoch: int, *, start: int = 0) -> Iterator[Batch]:
+        """Yield the batches of ``epoch``, from its step ``start`` on."""
+        for indices in self.epoch(epoch, start=start):
+            yield make_batch(self.store, indices)
+
+    def _shards(self, epoch: int) -> list[Indices]:
+        """Deal the blocks into shards of about equal size, by chance."""
+        expected = self._blocks.expected
+        chance = _random(self.seed, epoch).random_raw(len(expected))
+        dealt = np.argsort(chance, kind="stable")
+        before = np.cumsum(expected[dealt]) - expected[dealt]
+        shards = before * self._num_shards // expected.sum()
+        return [np.sort(dealt[shards == number]) for number in range(self._num_shards)]
+
+    def _plan(self, epoch: int, shard: int, blocks: Indices) -> list[Indices]:
+        """Return the batches of one shard, in the order they are taken."""
+        random = _random(self.seed, epoch, shard + 1)
+        indices, longest = self._pairs(blocks, random)
+        # Pairs of one length fall together by chance, so batches differ each epoch.
+        order = np.lexsort((random.random_raw(len(indices)), longest))
+        if self.batch_pairs is None:
+            starts = cut_by_tokens(longest[order], self.batch_tokens)
+        else:
+            starts = list(range(0, len(order), self.batch_pairs))
+        batches = np.split(indices[order], starts[1:]) if starts else []
+        self._num_batches[epoch, shard] = len(batches)
+        shuffled = np.argsort(random.random_raw(len(batches)), kind="stable")
+        return [batches[index] for index in shuffled]
+
+    def _pairs(
+        self, blocks: Indices, random: np.random.PCG64
+    ) -> tuple[Indices, Indices]:
+        """Return the pairs in ``blocks``, as often as weighed, and their lengths."""
+        indices, longest = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for block in blocks:
+            start, stop = self._blocks.starts[block], self._blocks.stops[block]
+            whole, part = divmod(self._blocks.weights[block], 1.0)
+            times = int(whole) + (_uniform(random, stop - start) < part)
+            indices.append(np.repeat(np.arange(start, stop), times))
+            longest.append(np.repeat(_longest(self.store, start, stop), times))
+        return np.concatenate(indices), np.concatenate(longest)
+
+
+def dev_batches(store: PairStore, batch_tokens: int) -> Iterator[Batch]:
+    """Yield every pair of ``store`` once, short ones first."""
+    longest = _longest(store, 0, len(store))
+    order = np.argsort(longest, kind="stable")
+    starts = cut_by_tokens(longest[order], batch_tokens)
+    for start, stop in pairwise([*starts, len(store)]):
+        yield make_batch(store, order[start:stop])
+
+
+def largest_batch(longest_source: int, longest_target: int, batch_tokens: int) -> Batch:
+    """Make up the batch that takes most memory, to be tried before step 1.
+
+    The lengths are those of the longest sides kept, in tokens without END.
+    """
+    rows = max(1, batch_tokens // (max(longest_source, longest_target) + 1))
+    source = [np.full(longest_source, UNKNOWN)] * rows
+    target = [np.full(longest_target, UNKNOWN)] * rows
+    return _batch(source, target, np.arange(rows))
+
+
+def cut_by_tokens(longest: Indices, budget: int) -> list[int]:
+    """Return where batches start, so that rows x longest stays within ``budget``.
+
+    ``longest`` holds the padded length that each row needs, in rising order. A row
+    that alone is over the budget is a batch of its own.
+    """
+    starts = []
+    start = 0
+    while start < len(longest):
+        starts.append(start)
+        most = max(1, budget // int(longest[start]))
+        ahead = longest[start : start + most]
+        padded = ahead * np.arange(1, len(ahead) + 1)
+        start += max(1, int(np.searchsorted(padded, budget, side="right")))
+    return starts
+
+
+def _batch(
+    sources: Sequence[NDArray[Any]], targets: Sequence[NDArray[Any]], indices: Indices
+) -> Batch:
+    target = _padded(targets)
+    target_in = np.roll(target, 1, axis=1)
+    target_in[:, 0] = START
+    target_in[target_in == END] = PAD  # nothing comes after END, so it is not read
+    return Batch(
+        source=torch.from_numpy(_padded(sources)),
+        target_in=torch.from_numpy(target_in),
+        target_out=torch.from_numpy(target),
+        num_source_tokens=sum(map(len, sources)) + len(sources),
+        num_target_tokens=sum(map(len, targets)) + len(targets),
+        indices=torch.from_numpy(np.array(indices, dtype=np.int64)),
+    )
+
+
+def _padded(rows: Sequence[NDArray[Any]]) -> Indices:
+    """Return ``rows`` below each other, each with END after it, then PAD."""
+    lengths = np.array([len(row) for row in rows])
+    place = np.arange(lengths.max() + 1)
+    padded = np.full((len(rows), len(place)), PAD, dtype=np.int64)
+    padded[place < lengths[:, None]] = np.concatenate(rows)
+    padded[np.arange(len(rows)), lengths] = END
+    return padded
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """Runs of neighbouring pairs that share a weight, none over ``BLOCK_PAIRS``."""
+
+    starts: Indices
+    stops: Indices
+    weights: NDArray[np.float64]
+
+    @property
+    def expected(self) -> NDArray[np.float64]:
+        """How many pairs an epoch takes of each, on average."""
+        return (self.stops - self.starts) * self.weights
+
+
+def _check(
+    seed: int, batch_tokens: int, batch_pairs: int | None, shard_pairs: int
+) -> None:
+    problems = [
+        f"{name} must be at least {least}, not {value}"
+        for name, value, least in (
+            ("seed", seed, 0),
+            ("batch_tokens", batch_tokens, 1),
+            ("batch_pairs", 1 if batch_pairs is None else batch_pairs, 1),
+            ("shard_pairs", shard_pairs, 1),
+        )
+        if value < least
+    ]
+    if problems:
+        raise SettingsError(problems)
+
+
+def _blocks(store: PairStore) -> _Blocks:
+    starts, stops, weights = [], [], []
+    for stretch in store.stretches:
+        first = np.arange(stretch.start, stretch.stop, BLOCK_PAIRS)
+        starts.append(first)
+        stops.append(np.minimum(first + BLOCK_PAIRS, stretch.stop))
+        weights.append(np.full(len(first), stretch.weight))
+    return _Blocks(*map(np.concatenate, (starts, stops, weights)))
+
+
+def _longest(store: PairStore, start: int, stop: int) -> Indices:
+    """Return the places that pairs take on their longer side, END counted."""
+    return np.maximum(*store.lengths(start, stop)) + 1
+
+
+def _random(*keys: int) -> np.random.PCG64:
+    """Return a stream of random bits for ``keys``, the same with every numpy.
+
+    Numpy promises that of raw bits and not of ``Generator``'s shuffles.
+    """
+    return np.random.PCG64(np.random.SeedSequence(keys))
+
+
+def _uniform(random: np.random.PCG64, count: int) -> NDArray[np.float64]:
+    """Return ``count`` numbers from 0 up to, and without, 1."""
+    bits: NDArray[np.uint64] = random.random_raw(int(count))
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53

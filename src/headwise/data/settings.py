@@ -1,0 +1,133 @@
+"""Where the text lies and how much of it is used."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Literal
+
+from headwise.errors import SettingsError
+
+Layout = Literal["lines", "tsv", "jsonl"]
+
+SUFFIXES: dict[str, Layout] = {
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
+"""What ``format = "auto"`` makes of a name, once ``.gz`` is taken off."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CorpusSettings:
+    """One parallel corpus: two line-aligned files, a TSV, or JSON Lines; or in .gz."""
+
+    source: str
+    """Path of the source text, or of the one file that holds both sides."""
+
+    target: str | None = None
+    """Path of the target text; not set where ``source`` holds both sides."""
+
+    format: Literal["auto", "lines", "tsv", "jsonl"] = "auto"
+    """How the files are read; auto: lines with a target, otherwise by the suffix."""
+
+    source_column: int = 1
+    """Column of a TSV that holds the source, counted from 1."""
+
+    target_column: int = 2
+    """Column of a TSV that holds the target, counted from 1."""
+
+    source_field: str = "source"
+    """Key of a JSON line that holds the source."""
+
+    target_field: str = "target"
+    """Key of a JSON line that holds the target."""
+
+    weight: float = 1.0
+    """How many times an epoch takes each pair, on average; 0.5 takes every second."""
+
+    def __post_init__(self) -> None:
+        problems = []
+        if not self.source:
+            problems.append("source must be a path, not an empty text")
+        if self.format == "lines" and self.target is None:
+            problems.append("format 'lines' needs a target file beside the source")
+        if self.format in ("tsv", "jsonl") and self.target is not None:
+            problems.append(
+                f"format {self.format!r} reads both sides from source; leave target "
+                f"({self.target!r}) out, or choose format 'lines'"
+            )
+        if self.format == "auto" and self.target is None and self._suffix() is None:
+            problems.append(
+                f"source {self.source!r} stands alone, and its suffix is none of "
+                f"{', '.join(SUFFIXES)} (also with .gz); set target, or format to "
+                "'tsv' or 'jsonl'"
+            )
+        if min(self.source_column, self.target_column) < 1:
+            problems.append(
+                f"source_column and target_column count from 1, not "
+                f"{self.source_column} and {self.target_column}"
+            )
+        elif self.source_column == self.target_column:
+            problems.append(
+                f"source_column and target_column are both {self.source_column}"
+            )
+        if self.source_field == self.target_field:
+            problems.append(
+                f"source_field and target_field are both {self.source_field!r}"
+            )
+        if not (math.isfinite(self.weight) and 0 < self.weight <= 100):
+            problems.append(f"weight must be above 0, at most 100, not {self.weight}")
+        if problems:
+            raise SettingsError(problems)
+
+    @property
+    def layout(self) -> Layout:
+        """How the files are read, with "auto" resolved."""
+        if self.format != "auto":
+            return self.format
+        suffix = self._suffix()
+        return "lines" if self.target is not None or suffix is None else suffix
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The paths that are read, the source first."""
+        return (self.source,) if self.target is None else (self.source, self.target)
+
+    def _suffix(self) -> Layout | None:
+        name = PurePath(self.source.lower())
+        bare = name.with_suffix("") if name.suffix == ".gz" else name
+        return SUFFIXES.get(bare.suffix)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DataSettings:
+    """All the text of one experiment."""
+
+    corpora: tuple[CorpusSettings, ...] = ()
+    """What is learned from; several corpora are mixed by their weights."""
+
+    dev: CorpusSettings | None = None
+    """Held-out text for validation; not set: split off from the corpora."""
+
+    dev_pairs: int | None = None
+    """Pairs to split off for validation; not set: 2% of them, from 50 to 2,000."""
+
+    max_tokens: int = 256
+    """A pair with a longer side, in tokens without END, is left out and listed."""
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.dev is not None and self.dev_pairs is not None:
+            problems.append(
+                f"dev names a file and dev_pairs ({self.dev_pairs}) asks for a split; "
+                "set one of them"
+            )
+        if self.dev_pairs is not None and self.dev_pairs < 1:
+            problems.append(f"dev_pairs must be at least 1, not {self.dev_pairs}")
+        if self.max_tokens < 1:
+            problems.append(f"max_tokens must be at least 1, not {self.max_tokens}")
+        if problems:
+            raise SettingsError(problems)
