@@ -7,21 +7,27 @@ or was damaged later, and then ``verify`` says which file.
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import fcntl
 import hashlib
 import json
 import os
+import re
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from headwise.errors import ModelError, ResourceError
+from headwise.errors import ModelError, ResourceError, UsageError
 
 MANIFEST = "manifest.json"
 FORMAT = 1
+
+UNFINISHED = ".unfinished"
+REPLACED = ".replaced"
 
 
 @contextmanager
@@ -30,26 +36,35 @@ def new_folder(
 ) -> Iterator[Path]:
     """Give a folder to fill; when the block ends well it stands at ``final``, whole.
 
-    An older folder of that name is replaced, and goes only after the new one is
-    complete. When the block raises, nothing at ``final`` has changed. ``describe``
-    goes into the manifest. A full disk or a missing permission is a ``ResourceError``.
+    An older folder of ours is replaced, and goes only after the new one is complete;
+    a folder with anything else in it is refused. When the block raises, nothing at
+    ``final`` has changed. ``describe`` goes into the manifest. A full disk or a
+    missing permission is a ``ResourceError``.
     """
+    place = final.resolve()  # through a link, to the disk that the user chose
     try:
-        final.parent.mkdir(parents=True, exist_ok=True)
-        # mkdtemp makes private folders; a model folder is meant to be read by others.
-        draft = Path(tempfile.mkdtemp(prefix=f".{final.name}.", dir=final.parent))
-        draft.chmod(0o777 & ~_umask())
+        _refuse_to_replace_what_is_not_ours(final)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(place)
+        draft = place.with_name(f".{place.name}.{secrets.token_hex(4)}{UNFINISHED}")
+        draft.mkdir()
+        in_use = _locked(draft)
     except OSError as error:
         raise resource_error(error, final) from error
     try:
         yield draft
         _write_manifest(draft, describe or {})
         _sync_tree(draft)
-        _replace(draft, final)
-    except OSError as error:
-        raise resource_error(error, final) from error
+        _replace(draft, place)
+    except Exception as error:
+        refusal = _refusal(error, draft, place)
+        if refusal is None:
+            raise
+        raise resource_error(refusal, final) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+        if in_use is not None:
+            os.close(in_use)
 
 
 def verify(folder: Path) -> dict[str, Any]:
@@ -65,7 +80,17 @@ def verify(folder: Path) -> dict[str, Any]:
                 f"{path} is missing, though {MANIFEST} lists it; the folder was "
                 "copied in part or changed: copy it again"
             )
-        if path.stat().st_size != facts["bytes"] or sha256(path) != facts["sha256"]:
+        try:
+            same = (path.stat().st_size, sha256(path)) == (
+                facts["bytes"],
+                facts["sha256"],
+            )
+        except OSError as error:
+            raise ModelError(
+                f"{path} cannot be read: {error.strerror or error}; a folder is used "
+                "only where every file can be checked: see to its permissions"
+            ) from None
+        if not same:
             raise ModelError(
                 f"{path} is not what {MANIFEST} says (sizes or SHA-256 differ); the "
                 "file was damaged or edited: copy the folder again"
@@ -76,34 +101,58 @@ def verify(folder: Path) -> dict[str, Any]:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of ``folder`` without checking the files it lists."""
     if not folder.is_dir():
-        raise ModelError(f"{folder} is not a folder")
-    if not (folder / MANIFEST).is_file():
-        raise ModelError(f"{folder} has no {MANIFEST}, so it was not written whole")
-    manifest = read_json(folder / MANIFEST)
-    names = manifest.get("files") if isinstance(manifest, dict) else None
-    if not isinstance(names, dict) or any(
-        Path(name).is_absolute() or ".." in Path(name).parts for name in names
-    ):
-        raise ModelError(f"{folder / MANIFEST} is not a manifest of ours")
-    if manifest.get("format") != FORMAT:
         raise ModelError(
-            f"{folder} has format {manifest.get('format')!r}; this version reads "
+            f"{folder} is not a folder: see that the path is right and leads to a "
+            f"folder with a {MANIFEST}"
+        )
+    if not (folder / MANIFEST).is_file():
+        raise ModelError(
+            f"{folder} has no {MANIFEST}, so it is not a folder of ours or was copied "
+            "in part: copy it again, or name the folder inside it"
+        )
+    manifest = read_json(folder / MANIFEST)
+    if not isinstance(manifest, dict) or "format" not in manifest:
+        raise ModelError(f"{folder / MANIFEST} is not a manifest of ours")
+    if manifest["format"] != FORMAT:
+        raise ModelError(
+            f"{folder} has format {manifest['format']!r}; this version reads "
             f"format {FORMAT}: use a newer headwise"
         )
+    files = manifest.get("files")
+    if not isinstance(files, dict) or not all(map(_is_listing, files, files.values())):
+        raise ModelError(
+            f"{folder / MANIFEST} lists files in a way that we never write; it was "
+            "edited or is not ours: copy the folder again"
+        )
     return manifest
+
+
+def _is_listing(name: str, facts: object) -> bool:
+    """Tell whether a line of a manifest names a file inside the folder, with facts."""
+    inside = PurePosixPath(name)
+    return (
+        bool(name)
+        and not inside.is_absolute()
+        and ".." not in inside.parts
+        and "\\" not in name
+        and "\0" not in name
+        and isinstance(facts, dict)
+        and facts.keys() >= {"bytes", "sha256"}
+    )
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all (UTF-8, line ends as they stand in ``text``)."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}{UNFINISHED}")
         try:
-            with draft.open("w", encoding="utf-8", newline="") as file:
+            with draft.open("x", encoding="utf-8", newline="") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(path)
+            _sync(path.parent)
         finally:
             draft.unlink(missing_ok=True)
     except OSError as error:
@@ -112,7 +161,11 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write ``value`` as indented JSON, whole or not at all."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        # A file name in another encoding; only JSON's escapes can carry it.
+        text = json.dumps(value, indent=2)
+    write_text(path, text + "\n")
 
 
 def read_json(path: Path) -> Any:
@@ -137,6 +190,7 @@ def resource_error(error: OSError, path: Path) -> ResourceError:
         errno.ENOSPC: "free some space or choose a folder on another disk",
         errno.EDQUOT: "free some space or choose a folder on another disk",
         errno.EACCES: "choose a folder you may write to",
+        errno.EPERM: "choose a folder you may write to",
         errno.EROFS: "choose a folder you may write to",
     }.get(error.errno or 0, "see to the disk, or choose another folder")
     return ResourceError(
@@ -152,37 +206,114 @@ def _write_manifest(folder: Path, describe: dict[str, Any]) -> None:
             "sha256": sha256(path),
         }
         for path in sorted(folder.rglob("*"))
-        if path.is_file()
+        if path.is_file() and path != folder / MANIFEST
     }
-    write_json(folder / MANIFEST, {"format": FORMAT, **describe, "files": files})
+    write_json(folder / MANIFEST, {**describe, "format": FORMAT, "files": files})
 
 
 def _sync_tree(folder: Path) -> None:
     for path in [*folder.rglob("*"), folder]:
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        _sync(path)
 
 
-def _replace(draft: Path, final: Path) -> None:
-    """Put ``draft`` at ``final``; an older folder is moved aside, then deleted."""
-    if final.exists():
-        aside = Path(tempfile.mkdtemp(prefix=f".{final.name}.old.", dir=final.parent))
-        final.rename(aside / final.name)
-        draft.rename(final)
-        shutil.rmtree(aside, ignore_errors=True)
-    else:
-        draft.rename(final)
-    handle = os.open(final.parent, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    """Have the disk hold ``path``, a file or a folder, before we go on."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+        # Some network disks cannot sync a folder; they order renames themselves.
     finally:
         os.close(handle)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _replace(draft: Path, final: Path) -> None:
+    """Put ``draft`` at ``final``; what stood there is gone, or stands at ``draft``.
+
+    Where the system can swap two names, ``final`` is never missing. Elsewhere it is for
+    a moment, and whoever is killed just then finds the older one beside it.
+    """
+    if not final.exists():
+        draft.rename(final)
+    elif not _swapped(draft, final):
+        aside = draft.with_suffix(REPLACED)
+        final.rename(aside)
+        try:
+            draft.rename(final)
+        except OSError:
+            aside.rename(final)
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
+    _sync(final.parent)
+
+
+def _swapped(one: Path, other: Path) -> bool:
+    """Swap two names in one step with Linux's renameat2; False where it cannot be."""
+    swap = getattr(ctypes.CDLL(None), "renameat2", None)
+    if swap is None:
+        return False
+    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE
+    names = os.fsencode(one), os.fsencode(other)
+    return bool(swap(here, names[0], here, names[1], exchange) == 0)
+
+
+def _refuse_to_replace_what_is_not_ours(final: Path) -> None:
+    if not final.exists() or (final.is_dir() and not any(final.iterdir())):
+        return
+    try:
+        read_manifest(final)
+    except ModelError:
+        raise UsageError(
+            f"{final} holds something else already, which would be lost; choose a "
+            "folder that is new, empty or written by the same command"
+        ) from None
+
+
+def _sweep(final: Path) -> None:
+    """Clear away what writers of ``final`` left behind that were killed."""
+    ours = re.compile(
+        rf"\.{re.escape(final.name)}\.[0-9a-f]{{8}}({UNFINISHED}|{REPLACED})"
+    )
+    for left in [each for each in final.parent.iterdir() if ours.fullmatch(each.name)]:
+        if left.suffix == REPLACED and not final.exists():
+            left.rename(final)
+            continue
+        handle = _locked(left)
+        if handle is not None:
+            shutil.rmtree(left, ignore_errors=True)
+            os.close(handle)
+
+
+def _locked(folder: Path) -> int | None:
+    """Hold ``folder`` as in use while this process lives; None if that cannot be."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _refusal(error: Exception, draft: Path, final: Path) -> OSError | None:
+    """Return what the system refused of the folder being written, if that was it.
+
+    An input that cannot be read or a closed pipe is no fault of the folder.
+    safetensors wraps the system's error in one of its own and keeps only the number.
+    """
+    if isinstance(error, ResourceError) and isinstance(error.__cause__, OSError):
+        return _refusal(error.__cause__, draft, final)
+    if isinstance(error, OSError):
+        if isinstance(error, ConnectionError | TimeoutError):
+            return None
+        if isinstance(error.filename, str | bytes | os.PathLike):
+            named = Path(os.fsdecode(error.filename))
+            ours = named in (final, final.parent) or named.is_relative_to(draft)
+            return error if ours else None
+        return error
+    number = re.search(r"\(os error (\d+)\)", str(error))
+    if number and type(error).__module__.startswith("safetensors"):
+        return OSError(int(number[1]), os.strerror(int(number[1])))
+    return None

@@ -1,0 +1,454 @@
+"""Storage: a folder is written whole or not at all, and damage is found and named."""
+
+import errno
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headwise import storage
+from headwise.errors import DataError, ModelError, ResourceError, UsageError
+from headwise.storage import MANIFEST, new_folder, read_json, verify, write_json
+
+IN_ANOTHER_PROCESS = """
+import os, resource, signal, sys
+from pathlib import Path
+from headwise import storage
+from headwise.errors import ResourceError
+final = Path(sys.argv[1])
+"""
+
+
+def fill(final: Path, text: str, **describe: object) -> None:
+    with new_folder(final, describe=describe) as draft:
+        (draft / "weights").write_text(text)
+        (draft / "tokenizer").mkdir()
+        (draft / "tokenizer" / "vocabulary.json").write_text("[]")
+
+
+def fill_half(final: Path, error: BaseException) -> None:
+    with new_folder(final) as draft:
+        (draft / "weights").write_text("half")
+        raise error
+
+
+def in_another_process(code: str, final: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", IN_ANOTHER_PROCESS + code, str(final)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def final(tmp_path) -> Path:
+    return tmp_path / "runs" / "best"
+
+
+@pytest.fixture
+def older(final) -> dict[str, bytes]:
+    """Let a folder stand at ``final`` and return what is in it."""
+    fill(final, "old")
+    return content(final)
+
+
+def test_a_folder_stands_under_its_name_with_a_manifest(final):
+    fill(final, "new", kind="model", step=12)
+
+    manifest = verify(final)
+
+    assert manifest["kind"] == "model"
+    assert manifest["step"] == 12
+    assert manifest["files"] == {
+        "tokenizer/vocabulary.json": {
+            "bytes": 2,
+            "sha256": storage.sha256(final / "tokenizer" / "vocabulary.json"),
+        },
+        "weights": {
+            "bytes": 3,
+            # printf new | sha256sum
+            "sha256": "11507a0e2f5e69d5dfa40a62a1bd7b6e"
+            "e57e6bcd85c67c9b8431b36fff21c437",
+        },
+    }
+    assert os.listdir(final.parent) == ["best"]
+
+
+def test_others_may_read_it_as_the_umask_allows(final):
+    before = os.umask(0o022)
+    try:
+        fill(final, "new")
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (final, final / MANIFEST)]
+    assert modes == [0o755, 0o644]
+
+
+def test_an_older_folder_is_replaced_and_goes(final, older):
+    fill(final, "new")
+
+    assert (final / "weights").read_text() == "new"
+    assert os.listdir(final.parent) == ["best"]
+
+
+def test_it_is_replaced_too_where_names_cannot_be_swapped(final, older, monkeypatch):
+    monkeypatch.setattr(storage, "_swapped", lambda one, other: False)
+    fill(final, "new")
+
+    assert (final / "weights").read_text() == "new"
+    assert os.listdir(final.parent) == ["best"]
+
+
+def test_a_manifest_copied_into_the_folder_does_not_spoil_it(final, older, tmp_path):
+    """Its old text used to be listed, and the new manifest then did not match it."""
+    with new_folder(tmp_path / "copy") as draft:
+        for name, old in older.items():
+            (draft / name).parent.mkdir(exist_ok=True)
+            (draft / name).write_bytes(old)
+
+    assert MANIFEST not in verify(tmp_path / "copy")["files"]
+
+
+def test_a_description_cannot_pose_as_the_list_of_files(final):
+    fill(final, "new", files={}, format=99)
+    assert len(verify(final)["files"]) == 2
+
+
+def test_an_exception_inside_leaves_the_older_one(final, older):
+    with pytest.raises(KeyboardInterrupt):
+        fill_half(final, KeyboardInterrupt())
+
+    assert content(final) == older
+    assert os.listdir(final.parent) == ["best"]
+
+
+def test_an_exception_inside_leaves_nothing_where_nothing_was(final):
+    with pytest.raises(DataError, match="line 3"):
+        fill_half(final, DataError("line 3"))
+
+    assert os.listdir(final.parent) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EDQUOT, "free some space"),
+        (errno.EACCES, "a folder you may write to"),
+        (errno.EROFS, "a folder you may write to"),
+        (errno.EIO, "see to the disk"),
+    ],
+    ids=errno.errorcode.get,
+)
+def test_what_the_disk_refuses_leaves_the_older_one(final, older, number, advice):
+    with pytest.raises(ResourceError, match=advice) as caught:
+        fill_half(final, OSError(number, os.strerror(number)))
+
+    assert str(final) in str(caught.value)
+    assert content(final) == older
+    assert os.listdir(final.parent) == ["best"]
+
+
+@pytest.mark.parametrize("step", ["_write_manifest", "_sync_tree", "_replace"])
+def test_the_disk_may_refuse_at_every_step_of_the_end(final, older, step, monkeypatch):
+    def refuse(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(storage, step, refuse)
+    with pytest.raises(ResourceError):
+        fill(final, "new")
+
+    assert content(final) == older
+
+
+def test_the_older_one_comes_back_when_the_last_rename_fails(final, older, monkeypatch):
+    """Moved aside and left there, it used to be lost to whoever looked for it."""
+    rename = Path.rename
+
+    def fails_for_the_draft(path, target):
+        if path.suffix == storage.UNFINISHED:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return rename(path, target)
+
+    monkeypatch.setattr(storage, "_swapped", lambda one, other: False)
+    monkeypatch.setattr(Path, "rename", fails_for_the_draft)
+    with pytest.raises(ResourceError):
+        fill(final, "new")
+
+    assert content(final) == older
+
+
+WRITERS = {
+    "text": "storage.write_text(draft / 'file', 'a' * 100_000)",
+    "bytes": "(draft / 'file').write_bytes(bytes(100_000))",
+    "numpy": "import numpy; numpy.save(draft / 'file.npy', numpy.zeros(100_000))",
+    "safetensors": "from safetensors.numpy import save_file; import numpy; "
+    "save_file({'a': numpy.zeros(100_000)}, draft / 'file')",
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_each_way_of_writing_tells_when_there_is_no_room(final, older, writer):
+    """A true refusal: the process may write files of 10,000 bytes at most."""
+    code = f"""
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+try:
+    with storage.new_folder(final) as draft:
+        {WRITERS[writer]}
+except ResourceError as error:
+    print(error)
+"""
+    done = in_another_process(code, final)
+
+    assert done.stdout.startswith(f"{final}"), done.stderr
+    assert "cannot be written" in done.stdout
+    assert content(final) == older
+    assert os.listdir(final.parent) == ["best"]
+
+
+def test_an_input_that_cannot_be_read_is_not_blamed_on_the_folder(final, tmp_path):
+    with pytest.raises(FileNotFoundError), new_folder(final):
+        (tmp_path / "no such file").read_bytes()
+
+
+def test_a_closed_pipe_is_not_blamed_on_the_folder(final):
+    with pytest.raises(BrokenPipeError):
+        fill_half(final, BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
+
+
+@pytest.mark.parametrize("moment", ["_write_manifest", "_sync_tree", "_replace"])
+def test_a_kill_before_the_end_leaves_the_older_one(final, older, moment):
+    code = f"""
+storage.{moment} = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
+with storage.new_folder(final) as draft:
+    (draft / "weights").write_text("new")
+"""
+    assert in_another_process(code, final).returncode == -signal.SIGKILL
+    assert content(final) == older
+
+    fill(final, "newer")  # clears away what the killed one left
+    assert os.listdir(final.parent) == ["best"]
+
+
+def test_a_kill_just_after_the_swap_leaves_the_new_one_whole(final, older):
+    code = """
+storage.shutil.rmtree = lambda *arguments, **how: os.kill(os.getpid(), signal.SIGKILL)
+with storage.new_folder(final) as draft:
+    (draft / "weights").write_text("new")
+"""
+    assert in_another_process(code, final).returncode == -signal.SIGKILL
+    verify(final)
+    assert (final / "weights").read_text() == "new"
+
+    fill(final, "newer")
+    assert os.listdir(final.parent) == ["best"]
+
+
+def test_a_kill_between_two_renames_is_mended_by_the_next_writer(final, older):
+    """Where names cannot be swapped the older one is aside for a moment."""
+    code = """
+storage._swapped = lambda one, other: False
+rename = Path.rename
+def rename_once(path, target):
+    if path.suffix == storage.UNFINISHED:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rename(path, target)
+Path.rename = rename_once
+with storage.new_folder(final) as draft:
+    (draft / "weights").write_text("new")
+"""
+    assert in_another_process(code, final).returncode == -signal.SIGKILL
+    assert not final.exists()
+
+    with pytest.raises(DataError):
+        fill_half(final, DataError("the next writer fails, and the older one remains"))
+    assert content(final) == older
+
+
+def test_a_writer_at_work_is_not_swept_away(final):
+    with new_folder(final) as slow:
+        (slow / "weights").write_text("slow")
+        fill(final, "fast")
+        assert (final / "weights").read_text() == "fast"
+
+    assert (final / "weights").read_text() == "slow"
+    assert os.listdir(final.parent) == ["best"]
+
+
+def test_folders_of_similar_names_are_not_swept_away(final, older):
+    kept = [".best.backup", ".best.12345678", ".best2.12345678.unfinished", "best.old"]
+    for name in kept:
+        (final.parent / name).mkdir()
+    fill(final, "new")
+
+    assert sorted(os.listdir(final.parent)) == sorted([*kept, "best"])
+
+
+def test_a_folder_of_other_things_is_never_replaced(tmp_path):
+    """``--out .`` would have deleted everything that the user had there."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "letters.txt").write_text("dear")
+
+    with pytest.raises(UsageError, match="new, empty or written by"):
+        fill(home, "new")
+    with pytest.raises(UsageError, match="new, empty or written by"):
+        fill(home / "letters.txt", "new")
+    assert content(home) == {"letters.txt": b"dear"}
+
+
+def test_an_empty_folder_may_be_filled(final):
+    final.mkdir(parents=True)
+    fill(final, "new")
+    verify(final)
+
+
+def test_a_link_is_followed_and_stays(final, tmp_path):
+    final.parent.mkdir()
+    elsewhere = tmp_path / "big disk"
+    final.symlink_to(elsewhere)
+    fill(final, "new")
+    fill(final, "newer")
+
+    assert final.is_symlink()
+    assert (elsewhere / "weights").read_text() == "newer"
+
+
+def test_a_parent_that_is_a_file_is_said(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ResourceError, match="cannot be written"):
+        fill(tmp_path / "file" / "best", "new")
+
+
+DAMAGES = {
+    "flipped": lambda path: path.write_bytes(bytes([path.read_bytes()[0] ^ 1]) + b"ld"),
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "longer": lambda path: path.write_bytes(path.read_bytes() + b"\0"),
+    "emptied": lambda path: path.write_bytes(b""),
+    "missing": lambda path: path.unlink(),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", ["weights", "tokenizer/vocabulary.json"])
+def test_damage_is_found_and_named(final, older, name, damage):
+    DAMAGES[damage](final / name)
+    with pytest.raises(ModelError, match=name):
+        verify(final)
+
+
+def test_no_single_bit_can_flip_unseen(final, older):
+    path = final / "weights"
+    for bit in range(8 * len(older["weights"])):
+        flipped = bytearray(older["weights"])
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        with pytest.raises(ModelError, match="weights"):
+            verify(final)
+
+
+def test_a_file_that_may_not_be_read_is_said(final, older, monkeypatch):
+    def forbid(path):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(storage, "sha256", forbid)
+    with pytest.raises(ModelError, match="Permission denied"):
+        verify(final)
+
+
+FACTS = {"bytes": 1, "sha256": "0"}
+BAD_MANIFESTS = {
+    "a list": [],
+    "no format": {"files": {}},
+    "no files": {"format": 1},
+    "files in a list": {"format": 1, "files": ["weights"]},
+    "upwards": {"format": 1, "files": {"../../secret": FACTS}},
+    "upwards inside": {"format": 1, "files": {"tokenizer/../../secret": FACTS}},
+    "absolute": {"format": 1, "files": {"/etc/passwd": FACTS}},
+    "backslashes": {"format": 1, "files": {"..\\secret": FACTS}},
+    "no name": {"format": 1, "files": {"": FACTS}},
+    "a zero byte": {"format": 1, "files": {"a\0b": FACTS}},
+    "no facts": {"format": 1, "files": {"weights": None}},
+    "half the facts": {"format": 1, "files": {"weights": {"bytes": 3}}},
+}
+
+
+@pytest.mark.parametrize("manifest", BAD_MANIFESTS)
+def test_a_hostile_or_foreign_manifest_is_refused(final, older, manifest):
+    (final / MANIFEST).write_text(json.dumps(BAD_MANIFESTS[manifest]))
+    with pytest.raises(ModelError, match="manifest"):
+        verify(final)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[" * 100_000, "\ufeff{}", '"\\ud8"'], ids=lambda t: repr(t)[:9]
+)
+def test_a_manifest_that_is_not_json_is_refused(final, older, text):
+    (final / MANIFEST).write_text(text)
+    with pytest.raises(ModelError, match=r"manifest\.json cannot be read as JSON"):
+        verify(final)
+
+
+def test_a_folder_of_a_newer_version_asks_for_that_version(final, older):
+    write_json(final / MANIFEST, {"format": 2, "contents": "in a new way"})
+    with pytest.raises(ModelError, match="reads format 1: use a newer headwise"):
+        verify(final)
+
+
+def test_a_folder_without_a_manifest_is_not_used(final, older):
+    (final / MANIFEST).unlink()
+    with pytest.raises(ModelError, match="has no manifest"):
+        verify(final)
+
+
+def test_a_path_to_nothing_is_said(final):
+    with pytest.raises(ModelError, match="is not a folder"):
+        verify(final)
+
+
+def test_text_is_written_as_it_stands(tmp_path):
+    storage.write_text(tmp_path / "new" / "file", "a\r\nb\n\u2028")
+    assert (tmp_path / "new" / "file").read_bytes() == b"a\r\nb\n\xe2\x80\xa8"
+
+
+def test_text_that_cannot_be_written_leaves_the_older_file(tmp_path):
+    storage.write_text(tmp_path / "file", "old")
+    with pytest.raises(UnicodeEncodeError):
+        storage.write_text(tmp_path / "file", "new \ud800")
+
+    assert content(tmp_path) == {"file": b"old"}
+
+
+def test_a_name_taken_by_a_folder_is_said(tmp_path):
+    with pytest.raises(ResourceError, match="cannot be written: Is a directory"):
+        storage.write_text(tmp_path, "text")
+
+
+@pytest.mark.parametrize(
+    "value", [{"a": [1, 2.5, None, True]}, "é😀", "caf\udce9.txt", {"\ud800": 1}]
+)
+def test_json_comes_back(tmp_path, value):
+    """A file name in another encoding holds lone surrogates; they come back too."""
+    write_json(tmp_path / "file.json", value)
+    assert read_json(tmp_path / "file.json") == value
+
+
+def test_json_is_readable_by_people(tmp_path):
+    write_json(tmp_path / "file.json", {"pièce": "é"})
+    assert (tmp_path / "file.json").read_text() == '{\n  "pièce": "é"\n}\n'
+
+
+def test_json_that_is_missing_is_said(tmp_path):
+    with pytest.raises(ModelError, match=r"file\.json is missing"):
+        read_json(tmp_path / "file.json")
