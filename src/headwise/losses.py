@@ -56,23 +56,29 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         targets: Tensor,
         smoothing: float,
     ) -> Tensor:
+        dtype = _dtype_of_products(hidden)
+        seen, table = hidden.to(dtype), vectors.to(dtype)
+        loss = hidden.new_zeros((), dtype=torch.promote_types(dtype, torch.float32))
         wants_gradient = any(ctx.needs_input_grad)
-        loss = hidden.new_zeros((), dtype=torch.float32)
         to_hidden = torch.empty_like(hidden) if wants_gradient else None
         to_vectors = torch.zeros_like(vectors) if wants_gradient else None
         to_bias = None if bias is None else torch.zeros_like(bias)
-        for start in range(0, len(hidden), ROWS_AT_ONCE):
-            chosen = slice(start, start + ROWS_AT_ONCE)
-            logits = F.linear(hidden[chosen], vectors, bias)
-            right = targets[chosen, None]
-            loss += _sum_of_losses(logits, right, smoothing)
-            if to_hidden is None or to_vectors is None:
-                continue
-            wrong = _gradient_at_logits(logits, right, smoothing)
-            torch.mm(wrong, vectors, out=to_hidden[chosen])
-            to_vectors.addmm_(wrong.T, hidden[chosen])
-            if to_bias is not None:
-                to_bias += wrong.sum(0)
+        with torch.autocast(hidden.device.type, enabled=False):
+            for start in range(0, len(hidden), ROWS_AT_ONCE):
+                chosen = slice(start, start + ROWS_AT_ONCE)
+                logits = F.linear(seen[chosen], table).to(loss.dtype)
+                if bias is not None:
+                    logits += bias
+                right = targets[chosen, None]
+                loss += _sum_of_losses(logits, right, smoothing)
+                if to_hidden is None or to_vectors is None:
+                    continue
+                wrong = _gradient_at_logits(logits, right, smoothing)
+                if to_bias is not None:
+                    to_bias += wrong.sum(0)
+                wrong = wrong.to(dtype)
+                to_hidden[chosen] = wrong @ table
+                to_vectors += wrong.T @ seen[chosen]
         ctx.save_for_backward(to_hidden, to_vectors, to_bias)
         return loss
 
@@ -88,7 +94,14 @@ def _sum_of_losses(logits: Tensor, right: Tensor, smoothing: float) -> Tensor:
     loss = log_total - (1 - smoothing) * logits.gather(1, right).squeeze(1)
     if smoothing:
         loss -= smoothing * logits.mean(dim=1)
-    return loss.sum(dtype=torch.float32)
+    return loss.sum()
+
+
+def _dtype_of_products(hidden: Tensor) -> torch.dtype:
+    device = hidden.device.type
+    if torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return hidden.dtype
 
 
 def _gradient_at_logits(logits: Tensor, right: Tensor, smoothing: float) -> Tensor:
