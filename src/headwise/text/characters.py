@@ -51,7 +51,8 @@ class CharacterTokenizer:
         notes = []
         if left_out:
             notes.append(
-                f"{left_out:,} rare characters got no token: vocab_size={vocab_size:,}, "
+                f"{left_out:,} rare characters got no token: "
+                f"vocab_size={vocab_size:,}, "
                 f"character_coverage={settings.character_coverage}"
             )
         return cls(vocabulary, settings, notes)

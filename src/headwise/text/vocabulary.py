@@ -52,7 +52,7 @@ class Vocabulary:
     def of_most_frequent(
         cls, counts: Mapping[str, int], *, size: int, symbols: tuple[str, ...] = ()
     ) -> Vocabulary:
-        """Take the specials, ``symbols``, then the most frequent pieces, up to ``size``.
+        """Take the specials, ``symbols`` and the most frequent pieces, up to ``size``.
 
         Among equally frequent pieces the first by code point wins, so that the same
         text gives the same vocabulary.
