@@ -1,0 +1,200 @@
+"""Pairs of text from files: two that are line-aligned, a TSV, or JSON Lines; or .gz.
+
+Reading is strict, since a shifted line spoils every pair after it and says nothing: one
+side that ends early, bytes that are not UTF-8, a missing column or key each end it with
+the file and line. One line is held in memory at a time.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from headwise.data.settings import CorpusSettings, Layout
+from headwise.errors import DataError
+from headwise.text.lines import Line, LineTally, split_lines
+from headwise.text.normalization import one_line
+
+GZIP = b"\x1f\x8b"
+"""How a gzip file starts, and no UTF-8 text can."""
+
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RawPair:
+    """Two texts that say the same, and where they stand."""
+
+    line: int
+    """Line of the file or files, counted from 1."""
+
+    source: str
+    target: str
+
+    @property
+    def is_empty(self) -> bool:
+        """A side holds nothing but white space."""
+        return not (self.source.strip() and self.target.strip())
+
+
+def read_pairs(
+    corpus: CorpusSettings, *, note: Note = lambda _: None
+) -> Iterator[RawPair]:
+    """Yield the pairs of ``corpus`` in their order, empty ones too.
+
+    After the last pair, ``note`` is given one sentence for each thing that was changed
+    on the way, such as line ends of another system.
+    """
+    yield from READERS[corpus.layout](corpus, note)
+
+
+def check_file(path: Path) -> None:
+    """Raise a ``DataError`` unless ``path`` is a file, to be read more than once."""
+    if not path.exists():
+        raise DataError(
+            f"{path} does not exist (looked for at {path.absolute()}); check the name"
+        )
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name the text file in it")
+    if not path.is_file():
+        raise DataError(
+            f"{path} is a pipe or device, and a corpus is read several times; write it "
+            "to a file first"
+        )
+
+
+def _read_lines(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
+    source, target = map(Path, corpus.files)
+    num_sources = num_targets = 0
+    for left, right in zip_longest(_lines(source, note), _lines(target, note)):
+        num_sources += left is not None
+        num_targets += right is not None
+        if left and right:
+            yield RawPair(left.number, left.text, right.text)
+    if num_sources != num_targets:
+        raise DataError(
+            f"{source} has {num_sources:,} lines and {target} has {num_targets:,}; "
+            "line N of one must say what line N of the other says. Lines end at \\n "
+            "alone: a tool that splits elsewhere, or drops blank lines, shifts them"
+        )
+
+
+def _read_tsv(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
+    path = Path(corpus.source)
+    last = max(corpus.source_column, corpus.target_column)
+    for line in _lines(path, note):
+        cells = line.text.split("\t")
+        if not line.text.strip():
+            cells = [""] * last
+        elif len(cells) < last:
+            raise DataError(
+                f"{path}, line {line.number:,}: {len(cells)} columns, though "
+                f"column {last} is asked for; it reads {_shown(line.text)}. Columns "
+                "are set apart by one TAB and counted from 1 (source_column, "
+                "target_column)"
+            )
+        yield RawPair(
+            line.number,
+            cells[corpus.source_column - 1],
+            cells[corpus.target_column - 1],
+        )
+
+
+def _read_jsonl(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
+    path = Path(corpus.source)
+    broken_lines = 0
+    for line in _lines(path, note):
+        if not line.text.strip():
+            yield RawPair(line.number, "", "")
+            continue
+        where = f"{path}, line {line.number:,}"
+        table = _parsed(line.text, where)
+        source = _text(table, corpus.source_field, where)
+        target = _text(table, corpus.target_field, where)
+        pair = RawPair(line.number, one_line(source), one_line(target))
+        broken_lines += (source, target) != (pair.source, pair.target)
+        yield pair
+    if broken_lines:
+        note(f"{path}: line ends inside {broken_lines:,} pairs became spaces")
+
+
+READERS: dict[Layout, Callable[[CorpusSettings, Note], Iterator[RawPair]]] = {
+    "lines": _read_lines,
+    "tsv": _read_tsv,
+    "jsonl": _read_jsonl,
+}
+
+
+def _parsed(text: str, where: str) -> dict[str, Any]:
+    try:
+        table = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f"{where}: not JSON ({error}); it reads {_shown(text)}. Each line must be "
+            "one object"
+        ) from None
+    if not isinstance(table, dict):
+        raise DataError(
+            f"{where}: {_shown(text)} is JSON but no object; each line must be one, "
+            'such as {"source": "...", "target": "..."}'
+        )
+    return table
+
+
+def _text(table: dict[str, Any], field: str, where: str) -> str:
+    if field not in table:
+        raise DataError(
+            f"{where}: the key {field!r} is missing; there are "
+            f"{', '.join(map(repr, table)) or 'none'}. source_field and target_field "
+            "say which are read"
+        )
+    text = table[field]
+    if not isinstance(text, str):
+        raise DataError(f"{where}: {field!r} is {_shown(repr(text))}, not a text")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        half = text[error.start]
+        raise DataError(
+            f"{where}: {field!r} holds {half!a}, half of a character, which is no "
+            "text; write both halves, or the character itself"
+        ) from None
+    return text
+
+
+def _lines(path: Path, note: Note) -> Iterator[Line]:
+    """Yield the lines of ``path``, plain or gzip; then tell ``note`` what changed."""
+    check_file(path)
+    tally = LineTally()
+    try:
+        with path.open("rb") as file:
+            for line in split_lines(_unzipped(file), name=str(path)):
+                tally.add(line)
+                yield line
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(
+            f"{path} is a damaged .gz file: {error}; only {tally.lines:,} lines can be "
+            "read: copy it again"
+        ) from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
+    if not tally.lines:
+        raise DataError(f"{path} holds no lines; a corpus needs at least one")
+    for each in tally.notes(str(path)):
+        note(each)
+
+
+def _unzipped(file: BinaryIO) -> BinaryIO:
+    zipped = file.read(len(GZIP)) == GZIP
+    file.seek(0)
+    return cast(BinaryIO, gzip.open(file)) if zipped else file
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 80 else f"{text[:80]}...")

@@ -1,0 +1,159 @@
+"""The files of a prepared corpus, written pair by pair, and the count of each fate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, TextIO
+
+import numpy as np
+
+from headwise.data.arrays import GrowingArray
+from headwise.data.held_out import HeldOut, key
+from headwise.data.prepared import CorpusFacts, SplitFacts
+from headwise.data.reading import RawPair, read_pairs
+from headwise.data.settings import CorpusSettings
+from headwise.text.tokenizer import TokenizerPair
+
+Fate = Literal["train", "dev", "empty", "too_long", "held_out"]
+"""What becomes of a pair: written to one of two splits, or left out for a reason."""
+
+
+class CorpusWriter:
+    """Encodes corpora one after the other into a folder; a context manager."""
+
+    def __init__(
+        self, folder: Path, tokenizers: TokenizerPair, *, max_tokens: int
+    ) -> None:
+        self._tokenizers = tokenizers
+        self._max_tokens = max_tokens
+        largest = max(tokenizers.source.size, tokenizers.target.size)
+        dtype = np.uint16 if largest <= 2**16 else np.uint32
+        self._files = ExitStack()
+        self.train = _PairFiles(folder, "train", dtype, self._files)
+        self.dev = _PairFiles(folder, "dev", dtype, self._files)
+        self._dev_source = self._text_file(folder / "dev.source.txt")
+        self._dev_target = self._text_file(folder / "dev.target.txt")
+        self._dropped = self._text_file(folder / "dropped.tsv")
+        self._dropped.write("file\tline\treason\tsource_tokens\ttarget_tokens\n")
+        self._keys_in_dev: set[int] = set()
+
+    def write(self, corpus: CorpusSettings, held_out: HeldOut) -> CorpusFacts:
+        """Write a corpus: what ``held_out`` names once to dev, the rest to train."""
+        fates: Counter[Fate] = Counter()
+        first_pair = self.train.pairs
+        for pair in read_pairs(corpus):
+            fates[self._write_pair(pair, corpus, held_out)] += 1
+        return _corpus_facts(corpus, fates, first_pair)
+
+    def write_dev(self, corpus: CorpusSettings) -> CorpusFacts:
+        """Write a corpus that is all for validation."""
+        fates: Counter[Fate] = Counter()
+        for pair in read_pairs(corpus):
+            fates[self._write_pair(pair, corpus, None)] += 1
+        return _corpus_facts(corpus, fates, 0)
+
+    def __enter__(self) -> CorpusWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._files.close()
+
+    def _write_pair(
+        self, pair: RawPair, corpus: CorpusSettings, held_out: HeldOut | None
+    ) -> Fate:
+        source = self._tokenizers.source.encode(pair.source)
+        target = self._tokenizers.target.encode(pair.target)
+        fate = self._fate(pair, len(source), len(target), held_out)
+        if fate == "train":
+            self.train.add(source, target)
+        elif fate == "dev":
+            self.dev.add(source, target)
+            self._dev_source.write(f"{pair.source}\n")
+            self._dev_target.write(f"{pair.target}\n")
+        else:
+            where = f"{corpus.source}\t{pair.line}"
+            self._dropped.write(f"{where}\t{fate}\t{len(source)}\t{len(target)}\n")
+        return fate
+
+    def _fate(
+        self,
+        pair: RawPair,
+        source_tokens: int,
+        target_tokens: int,
+        held_out: HeldOut | None,
+    ) -> Fate:
+        if pair.is_empty or not (source_tokens and target_tokens):
+            return "empty"
+        if max(source_tokens, target_tokens) > self._max_tokens:
+            return "too_long"
+        if held_out is None:
+            return "dev"
+        if pair.source not in held_out:
+            return "train"
+        before = len(self._keys_in_dev)
+        self._keys_in_dev.add(key(held_out.seed, pair.source))
+        return "dev" if len(self._keys_in_dev) > before else "held_out"
+
+    def _text_file(self, path: Path) -> TextIO:
+        return self._files.enter_context(path.open("w", encoding="utf-8", newline=""))
+
+
+class _PairFiles:
+    """The arrays of one split, growing."""
+
+    def __init__(
+        self, folder: Path, name: str, dtype: type[np.generic], files: ExitStack
+    ) -> None:
+        tokens = GrowingArray(folder / f"{name}.tokens.npy", dtype)
+        self._tokens = files.enter_context(tokens)
+        offsets = GrowingArray(folder / f"{name}.offsets.npy", np.int64)
+        self._offsets = files.enter_context(offsets)
+        self._offsets.append([0])
+        self.pairs = 0
+        self._source_tokens = self._target_tokens = 0
+        self._longest_source = self._longest_target = 0
+
+    def add(self, source: list[int], target: list[int]) -> None:
+        self._tokens.append(source + target)
+        end = self._tokens.size
+        self._offsets.append([end - len(target), end])
+        self.pairs += 1
+        self._source_tokens += len(source)
+        self._target_tokens += len(target)
+        self._longest_source = max(self._longest_source, len(source))
+        self._longest_target = max(self._longest_target, len(target))
+
+    @property
+    def facts(self) -> SplitFacts:
+        return SplitFacts(
+            pairs=self.pairs,
+            source_tokens=self._source_tokens,
+            target_tokens=self._target_tokens,
+            longest_source=self._longest_source,
+            longest_target=self._longest_target,
+        )
+
+
+def _corpus_facts(
+    corpus: CorpusSettings, fates: Counter[Fate], first_pair: int
+) -> CorpusFacts:
+    return CorpusFacts(
+        source=corpus.source,
+        target=corpus.target,
+        weight=corpus.weight,
+        first_pair=first_pair,
+        read=fates.total(),
+        train=fates["train"],
+        dev=fates["dev"],
+        empty=fates["empty"],
+        too_long=fates["too_long"],
+        held_out=fates["held_out"],
+    )
