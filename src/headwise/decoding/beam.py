@@ -135,10 +135,10 @@ def _extended(
     num_sentences, width = totals.shape
     log_p, tokens = best_tokens(logits, count, forbidden=forbidden)
     kept = tokens.shape[1]
-    sums = totals[:, :, None] + log_p.view(num_sentences, width, kept)
+    sums = totals[:, :, None] + log_p.reshape(num_sentences, width, kept)
     best, flat = sums.flatten(1).sort(dim=1, descending=True, stable=True)
     best, flat = best[:, :count], flat[:, :count]
-    tokens = tokens.view(num_sentences, width * kept).gather(1, flat)
+    tokens = tokens.reshape(num_sentences, width * kept).gather(1, flat)
     missing = (0, count - best.shape[1])  # a vocabulary smaller than 2 * beam
     return _Candidates(
         pad(flat // kept, missing),

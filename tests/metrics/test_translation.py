@@ -1,0 +1,121 @@
+"""The numbers are sacreBLEU's; these tests hold what we ask of it and how we say so."""
+
+import subprocess
+import sys
+
+import pytest
+
+from headwise.errors import UsageError
+from headwise.metrics.registry import METRICS, NEED_LANGUAGE, measure
+from headwise.metrics.translation import bleu, chrf, ter
+
+TEXT = ["The cat sat on the mat.", "Nobody saw it, of course!"]
+
+
+def test_bleu_by_hand():
+    """One line, 8 tokens: "a b c d e f g ." against "a b c d e f h .".
+
+    7 of 8 words, 5 of 7 pairs, 4 of 6 triples, 3 of 5 quadruples are right, and the
+    lengths are equal: (7/8 * 5/7 * 4/6 * 3/5) ** (1/4) = 0.25 ** 0.25 = 0.7071.
+    """
+    score = bleu(["a b c d e f g."], ["a b c d e f h."])
+
+    assert score.value == pytest.approx(100 * 0.5**0.5)
+    assert str(score) == "BLEU 70.7"
+
+
+def test_bleu_minds_the_case():
+    assert bleu([TEXT[0].lower()], [TEXT[0]]).value < 100
+    assert "case:mixed" in bleu(TEXT, TEXT).signature
+    assert "tok:13a" in bleu(TEXT, TEXT).signature
+
+
+def test_ter_by_hand():
+    """One word of the six is replaced: 1/6."""
+    score = ter(["the dog sat on the mat"], ["the cat sat on the mat"])
+
+    assert score.value == pytest.approx(100 / 6)
+    assert not score.higher_is_better
+
+
+def test_chrf_says_what_it_counted():
+    signature = chrf(TEXT, TEXT).signature
+
+    assert "nc:6" in signature  # six characters at most
+    assert "nw:0" in signature  # no words: chrF, not chrF++
+
+
+def test_an_interval_comes_when_asked_for():
+    hypotheses = [TEXT[0], "Nobody saw it at all."] * 20
+
+    without = bleu(hypotheses, TEXT * 20)
+    score = bleu(hypotheses, TEXT * 20, resamples=50)
+
+    assert without.interval is None
+    assert score.value == without.value
+    assert score.interval is not None
+    assert 0 < score.interval < 50
+    assert "bs:50" in score.signature
+    assert str(score) == f"BLEU {score.value:.1f} ± {score.interval:.1f}"
+
+
+def perfect(name):
+    """Return what the metric calls a perfect output."""
+    return 100 if measure(name, TEXT, TEXT, language="en").higher_is_better else 0
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_what_equals_its_reference_is_perfect(name):
+    score = measure(name, TEXT, TEXT, language="en")
+
+    assert score.value == pytest.approx(perfect(name))
+    assert score.signature
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_empty_lines_can_be_scored_and_are_bad(name):
+    score = measure(name, ["", ""], TEXT, language="en")
+
+    assert score.value == 100 - perfect(name)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_as_many_hypotheses_as_references(name):
+    with pytest.raises(UsageError, match="1 hypotheses and 2 references"):
+        measure(name, TEXT[:1], TEXT, language="en")
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_nothing_cannot_be_scored(name):
+    with pytest.raises(UsageError, match="nothing to score"):
+        measure(name, [], [], language="en")
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_one_text_is_not_taken_for_a_list_of_letters(name):
+    with pytest.raises(UsageError, match="lists of texts"):
+        measure(name, "abc", "abc", language="en")
+
+
+def test_an_unknown_metric_is_refused_with_what_is_known():
+    with pytest.raises(UsageError, match="'bleu2' is not a metric; known: bleu, chrf"):
+        measure("bleu2", TEXT, TEXT)
+
+
+@pytest.mark.parametrize("name", sorted(NEED_LANGUAGE))
+def test_a_metric_that_needs_the_language_asks_for_it(name):
+    with pytest.raises(UsageError, match="needs the language"):
+        measure(name, TEXT, TEXT)
+
+
+def test_the_names_of_metrics_cost_no_library():
+    code = (
+        "import sys, headwise.metrics.registry\n"
+        "print({'sacrebleu', 'sacremoses', 'numpy', 'torch'} & set(sys.modules))"
+    )
+
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+
+    assert shown.stdout == "set()\n"
