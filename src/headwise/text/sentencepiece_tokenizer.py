@@ -196,8 +196,11 @@ def _processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
         processor.load_from_serialized_proto(model)
     except RuntimeError:
         raise ValueError("its bytes are damaged") from None
-    size = processor.get_piece_size()
-    first = tuple(processor.id_to_piece(i) for i in range(min(size, len(SPECIALS))))
+    try:
+        pieces = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
+    except UnicodeDecodeError:
+        raise ValueError("its pieces are not UTF-8") from None
+    first = tuple(pieces[: len(SPECIALS)])
     if first != SPECIALS or not processor.is_unknown(UNKNOWN):
         raise ValueError(f"it starts with {first} where {SPECIALS} must stand")
     if not all(processor.is_control(each) for each in (PAD, START, END)):

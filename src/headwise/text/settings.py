@@ -77,15 +77,20 @@ class TextSettings:
         return len(SPECIALS) + len(self.symbols) + BYTE_PIECES * int(self.byte_fallback)
 
     def _problems_of_values(self) -> list[str]:
-        problems = []
-        for name, value, allowed in (
-            ("tokenizer", self.tokenizer, get_args(TokenizerName)),
-            ("target_tokenizer", self.target_kind, get_args(TokenizerName)),
-            ("normalization", self.normalization, get_args(Normalization)),
-        ):
-            if value not in allowed:
-                one_of = ", ".join(allowed)
-                problems.append(f"{name} must be one of {one_of}, not {value!r}")
+        choices = {
+            "tokenizer": (self.tokenizer, get_args(TokenizerName)),
+            "normalization": (self.normalization, get_args(Normalization)),
+        }
+        if self.target_tokenizer is not None:
+            choices["target_tokenizer"] = (
+                self.target_tokenizer,
+                get_args(TokenizerName),
+            )
+        problems = [
+            f"{name} must be one of {', '.join(allowed)}, not {value!r}"
+            for name, (value, allowed) in choices.items()
+            if value not in allowed
+        ]
         sizes = {"vocab_size": self.vocab_size}
         if self.target_vocab_size is not None:
             sizes["target_vocab_size"] = self.target_vocab_size

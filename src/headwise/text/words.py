@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -128,13 +127,17 @@ def _words_and_marks() -> re.Pattern[str]:
     return re.compile(rf"(?P<space>\s+)|(?P<token>[\w{marks}]+|.[{marks}]*)")
 
 
+# Combining marks stand in the first two planes of Unicode, and here.
+_LAST_CODE_SEARCHED = 0x1FFFF
+_VARIATION_SELECTORS = "\U000e0100-\U000e01ef"
+_JOINERS = "\u200c\u200d"
+
+
 def _combining_marks() -> str:
-    """Return every combining mark and joiner as ranges for a character class."""
-    is_mark = [
-        unicodedata.category(chr(code)).startswith("M") or code in (0x200C, 0x200D)
-        for code in range(sys.maxunicode + 1)
-    ]
-    codes = [code for code, yes in enumerate(is_mark) if yes]
-    starts = [code for code in codes if not is_mark[code - 1]]
-    ends = [code for code in codes if not is_mark[code + 1]]
-    return "".join(f"{chr(s)}-{chr(e)}" for s, e in zip(starts, ends, strict=True))
+    """Return every combining mark, and the joiners, for use in a character class."""
+    marks = (
+        chr(code)
+        for code in range(_LAST_CODE_SEARCHED + 1)
+        if unicodedata.category(chr(code)).startswith("M")
+    )
+    return "".join(marks) + _VARIATION_SELECTORS + _JOINERS
