@@ -221,4 +221,6 @@ def test_words_are_the_sounds_of_a_pronunciation_list(corpora):
     settings = TextSettings(tokenizer="words", normalization="none")
     tokenizer = train_tokenizer("words", sounds, vocab_size=3000, settings=settings)
     for line in sounds:
-        assert tokenizer.decode(tokenizer.encode(line)) == line
+        ids = tokenizer.encode(line)
+        assert len(ids) == len(line.split())
+        assert tokenizer.decode(ids) == line

@@ -29,7 +29,7 @@ def test_words_and_marks_are_tokens_and_know_where_space_was():
 
 def test_a_sound_of_phonetic_script_is_one_token():
     """t͡ʃ is three characters, the middle one a combining mark."""
-    assert tokens_of("t͡ʃ ɛ̃ n̩ aː") == ["▁t͡ʃ", "▁ɛ̃", "▁n̩", "▁aː"]
+    assert tokens_of("t͡ʃ ɛ̃ n̩ aː ˧˥") == ["▁t͡ʃ", "▁ɛ̃", "▁n̩", "▁aː", "▁˧˥"]
 
 
 def test_marks_stay_with_what_they_stand_on():

@@ -116,6 +116,15 @@ def _tokens(text: str, symbols: Symbols) -> Iterator[str]:
                 follows_space = False
 
 
+# Combining marks stand in the first two planes of Unicode, and here.
+_LAST_CODE_SEARCHED = 0x1FFFF
+_VARIATION_SELECTORS = "\U000e0100-\U000e01ef"
+_JOINERS = "\u200c\u200d"
+
+# Signs of length, stress and tone, which belong to the letters beside them.
+_MODIFIERS = "\u02b0-\u02ff\ua700-\ua71f"
+
+
 @cache
 def _words_and_marks() -> re.Pattern[str]:
     r"""Match white space, a word, or one other character with its combining marks.
@@ -124,13 +133,8 @@ def _words_and_marks() -> re.Pattern[str]:
     phonetic script apart (t͡ʃ), and the vowels of many others.
     """
     marks = _combining_marks()
-    return re.compile(rf"(?P<space>\s+)|(?P<token>[\w{marks}]+|.[{marks}]*)")
-
-
-# Combining marks stand in the first two planes of Unicode, and here.
-_LAST_CODE_SEARCHED = 0x1FFFF
-_VARIATION_SELECTORS = "\U000e0100-\U000e01ef"
-_JOINERS = "\u200c\u200d"
+    word = rf"[\w{_MODIFIERS}{marks}]+"
+    return re.compile(rf"(?P<space>\s+)|(?P<token>{word}|.[{marks}]*)")
 
 
 def _combining_marks() -> str:
