@@ -29,7 +29,7 @@ def test_vocab_size_is_a_cap_and_what_it_cuts_is_said():
     tokenizer = trained(["aaabbc"], vocab_size=6)
 
     assert tokenizer.vocabulary.pieces[4:] == ("a", "b")
-    assert "1 rare characters got no token" in tokenizer.notes[0]
+    assert "too rare to get a token: 1 " in tokenizer.notes[0]
     assert trained(["aaabbc"]).notes == ()
 
 

@@ -51,9 +51,9 @@ class CharacterTokenizer:
         notes = []
         if left_out:
             notes.append(
-                f"{left_out:,} rare characters got no token: "
-                f"vocab_size={vocab_size:,}, "
-                f"character_coverage={settings.character_coverage}"
+                f"characters too rare to get a token: {left_out:,} "
+                f"(vocab_size={vocab_size:,}, "
+                f"character_coverage={settings.character_coverage})"
             )
         return cls(vocabulary, settings, notes)
 

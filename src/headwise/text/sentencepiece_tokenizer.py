@@ -162,8 +162,8 @@ class _UsableLines:
             )
         if self._num_long:
             notes.append(
-                f"{self._num_long:,} lines longer than {MAX_LINE_BYTES:,} bytes were "
-                f"left out when the {kind} pieces were learned"
+                f"the {kind} pieces were learned without the lines longer than "
+                f"{MAX_LINE_BYTES:,} bytes ({self._num_long:,} in all)"
             )
         return notes
 
