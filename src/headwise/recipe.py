@@ -1,0 +1,151 @@
+"""The whole experiment as one value: from text to a measured model.
+
+A recipe is put together in this order, later ones winning: the defaults of each part,
+the settings that belong to a preset, a recipe file, assignments (``--set``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headwise.data.settings import DataSettings
+from headwise.decoding.settings import DecodingSettings
+from headwise.errors import SettingsError
+from headwise.model.config import TransformerConfig
+from headwise.model.presets import PRESETS
+from headwise.settings import as_table, overridden, read, read_toml
+from headwise.text.settings import TextSettings
+from headwise.training.settings import TrainingSettings
+
+Table = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recipe:
+    """Every setting of an experiment; the defaults are the paper's base model."""
+
+    seed: int = 1
+    """Where all chance comes from: 0 or more."""
+
+    data: DataSettings = field(default_factory=DataSettings)
+    text: TextSettings = field(default_factory=TextSettings)
+    model: TransformerConfig = field(default_factory=TransformerConfig)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    decoding: DecodingSettings = field(default_factory=DecodingSettings)
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.seed < 0:
+            problems.append(f"seed must be 0 or more, not {self.seed}")
+        if not self.text.joint and self.model.tie_embeddings == "all":
+            problems.append(
+                "model.tie_embeddings = 'all' needs one vocabulary for both sides, "
+                "but text.joint is false: set it to 'output' or 'none'"
+            )
+        learned = self.model.positions == "learned"
+        if learned and self.model.max_positions <= self.data.max_tokens:
+            problems.append(
+                f"model.max_positions must be more than data.max_tokens="
+                f"{self.data.max_tokens}, not {self.model.max_positions}: learned "
+                "positions end where their table ends"
+            )
+        if problems:
+            raise SettingsError(problems)
+
+
+SMALL_DATA: Table = {
+    "text": {"vocab_size": 8000},
+    "training": {
+        "steps": 20_000,
+        "batch_tokens": 4096,
+        "warmup_steps": 2000,
+        "learning_rate": 0.004,
+        "validate_every": 250,
+        "patience": 12,
+        "average_last": 8,
+    },
+}
+"""What suits some ten thousand pairs: a high rate, short warm-up, early stopping."""
+
+MIDDLE_DATA: Table = {
+    "text": {"vocab_size": 16_000},
+    "training": {
+        "steps": 100_000,
+        "batch_tokens": 8192,
+        "warmup_steps": 4000,
+        "learning_rate": 0.001,
+        "validate_every": 1000,
+        "patience": 12,
+        "average_last": 8,
+    },
+}
+
+PAPER_TRAINING: Table = {"text": {"vocab_size": 37_000}}
+"""Section 5: the defaults themselves, and Section 5.1's joint vocabulary."""
+
+TRAINING_OF_PRESETS: dict[str, Table] = {"tiny": SMALL_DATA, "small": MIDDLE_DATA}
+"""What goes with a preset's architecture; all others train as the paper did."""
+
+
+def preset_table(name: str) -> Table:
+    """Return the settings of a preset: architecture and how to train it."""
+    if name not in PRESETS:
+        raise SettingsError(
+            [f"{name!r} is not a preset; known: {', '.join(sorted(PRESETS))}"]
+        )
+    preset = PRESETS[name]
+    table = merged(
+        TRAINING_OF_PRESETS.get(name, PAPER_TRAINING),
+        {
+            "model": as_table(preset.config),
+            "training": {"label_smoothing": preset.label_smoothing},
+        },
+    )
+    if name == "big":
+        table = merged(
+            table, {"training": {"steps": 300_000, "average_last": 20}}
+        )  # Sections 5.2 and 6.1
+    return table
+
+
+def preset_for(num_pairs: int) -> str:
+    """Choose a preset that so many pairs can fill."""
+    if num_pairs < 200_000:
+        return "tiny"
+    return "small" if num_pairs < 2_000_000 else "base"
+
+
+def resolve(
+    *,
+    preset: str | None = None,
+    file: Path | None = None,
+    assignments: Iterable[str] = (),
+    extra: Mapping[str, Any] | None = None,
+) -> Recipe:
+    """Put a recipe together; every problem in it is reported.
+
+    A recipe file may name its preset (``preset = "tiny"``). ``extra`` comes between
+    the file and the assignments: what other command-line arguments say.
+    """
+    from_file = read_toml(file) if file is not None else {}
+    named = from_file.pop("preset", None)
+    table: Table = {}
+    if preset or named:
+        table = preset_table(str(preset or named))
+    table = merged(merged(table, from_file), extra or {})
+    return read(Recipe, overridden(table, assignments))
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Table:
+    """Lay the settings of ``above`` over those of ``below``, table by table."""
+    result = dict(below)
+    for name, value in above.items():
+        under = result.get(name)
+        if isinstance(under, Mapping) and isinstance(value, Mapping):
+            result[name] = merged(under, value)
+        else:
+            result[name] = value
+    return result

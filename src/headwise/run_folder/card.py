@@ -1,0 +1,100 @@
+"""The README.md of a model folder: what it is, how good, how to use it."""
+
+from __future__ import annotations
+
+from headwise import __version__
+from headwise.data.prepared import PreparedFacts
+from headwise.model.transformer import Transformer
+from headwise.training.state import TrainingState
+from headwise.training.validation import Validation
+
+CARD = """\
+---
+library_name: headwise
+pipeline_tag: translation
+---
+
+# {name}
+
+A Transformer (encoder-decoder, *Attention Is All You Need*) trained with headwise
+{version}: raw text in, raw text out.
+
+## Use
+
+```
+headwise translate {name} < input.txt > output.txt
+```
+
+```python
+import headwise
+
+translator = headwise.load("{name}")
+print(translator.translate("..."))
+```
+
+## Data
+
+{corpora}
+
+{train:,} pairs were learned from; {dev:,} were held out for validation. The longest
+source has {longest:,} tokens; longer lines are split, translated and rejoined.
+
+## Scores
+
+On the held-out pairs, greedy search, after {steps:,} updates ({epochs} epochs,
+{minutes:.1f} minutes):
+
+| measure | value | signature |
+| --- | --- | --- |
+{scores}
+
+## Architecture
+
+{architecture}
+
+## Limits
+
+The model knows what stood in its training text: other domains and longer sentences come
+out worse. It can leave out, add or invent; numbers and names may be wrong. The scores
+above are of text like the training text.
+"""
+
+
+def model_card(
+    name: str,
+    model: Transformer,
+    facts: PreparedFacts,
+    state: TrainingState,
+    validation: Validation,
+) -> str:
+    """Write the card of the model that ``validation`` looked at."""
+    config = model.config
+    num_parameters = sum(parameter.numel() for parameter in model.parameters())
+    rows = [
+        f"| {score.name} | {score.value:.2f} | `{score.signature}` |"
+        for score in validation.scores.values()
+    ]
+    rows.append(f"| perplexity of a token | {validation.perplexity:.3f} | e^loss |")
+    corpora = [
+        f"- `{corpus.source}`"
+        + (f" and `{corpus.target}`" if corpus.target else "")
+        + f": {corpus.train:,} pairs, weight {corpus.weight:g}"
+        for corpus in facts.corpora
+    ]
+    return CARD.format(
+        name=name,
+        version=__version__,
+        corpora="\n".join(corpora),
+        train=facts.train.pairs,
+        dev=facts.dev.pairs,
+        longest=facts.train.longest_source,
+        steps=state.step,
+        epochs=state.epoch,
+        minutes=state.seconds / 60,
+        scores="\n".join(rows),
+        architecture=(
+            f"{config.encoder_layers} + {config.decoder_layers} layers, d_model "
+            f"{config.d_model}, d_ff {config.d_ff}, {config.num_heads} heads, "
+            f"{num_parameters:,} parameters; vocabulary {model.target_vocab_size:,}."
+        ),
+    )

@@ -1,0 +1,214 @@
+"""A trained model on disk: everything that is needed to use it, and nothing that runs.
+
+config.json          architecture and vocabulary sizes
+model.safetensors    weights
+tokenizer/           text to tokens and back
+generation.json      decoding defaults
+golden.json          sources with the outputs and scores this model gave when written
+README.md            the card: data, scores with signatures, limits
+manifest.json        sizes, SHA-256
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from headwise import storage
+from headwise.decoding.hypothesis import Hypothesis
+from headwise.decoding.settings import DecodingSettings
+from headwise.errors import ModelError, SettingsError
+from headwise.model.config import TransformerConfig
+from headwise.model.transformer import Transformer
+from headwise.settings import as_table, read
+from headwise.tasks.translation import Translation
+from headwise.text.tokenizer import TokenizerPair, open_tokenizers
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+TOKENIZER = "tokenizer"
+GENERATION = "generation.json"
+GOLDEN = "golden.json"
+CARD = "README.md"
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelFacts:
+    """What ``config.json`` holds besides the architecture."""
+
+    source_vocab_size: int
+    target_vocab_size: int
+    longest_source: int
+    """Tokens of the longest source it was trained on, without END."""
+
+    longest_target: int
+    """Tokens of the longest target it was trained on, without END."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFolder:
+    """A model folder, opened."""
+
+    path: Path
+    model: Transformer
+    tokenizers: TokenizerPair
+    decoding: DecodingSettings
+    facts: ModelFacts
+    golden: tuple[Golden, ...]
+
+    @property
+    def task(self) -> Translation:
+        """What turns text into tokens, searches, and turns tokens into text."""
+        return Translation(self.tokenizers)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Golden:
+    """What the model made of a source when it was written."""
+
+    source: str
+    output: str
+    log_probability: float
+
+
+def write_model_folder(
+    path: Path,
+    *,
+    model: Transformer,
+    tokenizers: TokenizerPair,
+    decoding: DecodingSettings,
+    facts: ModelFacts,
+    card: str,
+    golden_sources: Sequence[str] = (),
+) -> None:
+    """Write a model folder, whole or not at all."""
+    decoding = replace(decoding, num_best=1)
+    with storage.new_folder(path, describe={"kind": "model"}) as folder:
+        storage.write_json(
+            folder / CONFIG,
+            {
+                "format": FORMAT,
+                **as_table(facts),
+                "architecture": as_table(model.config),
+            },
+        )
+        write_tensors(folder / WEIGHTS, model.state_dict())
+        tokenizers.save(folder / TOKENIZER)
+        storage.write_json(folder / GENERATION, as_table(decoding))
+        golden = golden_pairs(Translation(tokenizers), model, golden_sources, decoding)
+        storage.write_json(folder / GOLDEN, [as_table(each) for each in golden])
+        storage.write_text(folder / CARD, card)
+
+
+def open_model_folder(path: Path, *, device: torch.device | str = "cpu") -> ModelFolder:
+    """Open and check a model folder; anything amiss is a ``ModelError``."""
+    storage.verify(path)
+    table = storage.read_json(path / CONFIG)
+    if not isinstance(table, dict) or table.get("format") != FORMAT:
+        raise ModelError(
+            f"{path / CONFIG} is not of format {FORMAT}, which this version reads"
+        )
+    architecture = table.pop("architecture", None)
+    table.pop("format")
+    try:
+        config = read(TransformerConfig, architecture or {}, "architecture.")
+        facts = read(ModelFacts, table)
+        decoding = read(DecodingSettings, storage.read_json(path / GENERATION))
+        golden = tuple(read(Golden, each) for each in storage.read_json(path / GOLDEN))
+    except (SettingsError, TypeError) as error:
+        raise ModelError(f"{path} cannot be used:\n{error}") from None
+    model = _built(config, facts, path / CONFIG)
+    load_weights(model, read_tensors(path / WEIGHTS), path / WEIGHTS)
+    return ModelFolder(
+        path=path,
+        model=model.to(device).eval(),
+        tokenizers=_tokenizers(path / TOKENIZER, facts),
+        decoding=decoding,
+        facts=facts,
+        golden=golden,
+    )
+
+
+def golden_pairs(
+    task: Translation,
+    model: Transformer,
+    sources: Sequence[str],
+    decoding: DecodingSettings,
+) -> list[Golden]:
+    """Translate ``sources`` and note what came out."""
+    was_training = model.training
+    model.eval()
+    found = task.search(model, task.encode(sources), decoding)
+    model.train(was_training)
+    best: list[Hypothesis] = [each[0] for each in found]
+    return [
+        Golden(
+            source=source,
+            output=task.decode(hypothesis),
+            log_probability=hypothesis.log_probability,
+        )
+        for source, hypothesis in zip(sources, best, strict=True)
+    ]
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors as safetensors."""
+    try:
+        save_file({name: t.detach().contiguous() for name, t in tensors.items()}, path)
+    except SafetensorError as error:
+        raise OSError(None, f"writing failed: {error}") from error
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read a safetensors file; a broken one is a ``ModelError``."""
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        raise ModelError(f"{path} cannot be read: {error}") from None
+
+
+def load_weights(model: Transformer, weights: Mapping[str, Any], path: Path) -> None:
+    """Put ``weights`` into ``model``; names and shapes must fit exactly."""
+    wanted = model.state_dict()
+    problems = [f"{name} is missing" for name in wanted if name not in weights]
+    problems += [f"{name} is not known" for name in weights if name not in wanted]
+    problems += [
+        f"{name} has shape {list(weights[name].shape)}, not {list(tensor.shape)}"
+        for name, tensor in wanted.items()
+        if name in weights and weights[name].shape != tensor.shape
+    ]
+    if problems:
+        more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
+        raise ModelError(
+            f"{path} does not fit {CONFIG}: {'; '.join(problems[:3])}{more}"
+        )
+    model.load_state_dict(dict(weights))
+
+
+def _built(config: TransformerConfig, facts: ModelFacts, path: Path) -> Transformer:
+    try:
+        return Transformer(config, facts.source_vocab_size, facts.target_vocab_size)
+    except (ValueError, RuntimeError, MemoryError) as error:
+        raise ModelError(f"{path} asks for a model that fails: {error}") from None
+
+
+def _tokenizers(path: Path, facts: ModelFacts) -> TokenizerPair:
+    tokenizers = open_tokenizers(path)
+    for side, tokenizer, size in (
+        ("source", tokenizers.source, facts.source_vocab_size),
+        ("target", tokenizers.target, facts.target_vocab_size),
+    ):
+        if tokenizer.size != size:
+            raise ModelError(
+                f"{path} has {tokenizer.size} {side} entries, but {CONFIG} says "
+                f"{size}: the parts of this folder come from different models"
+            )
+    return tokenizers

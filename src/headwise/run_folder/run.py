@@ -1,0 +1,216 @@
+"""A run folder: one experiment, from its recipe to its best model.
+
+recipe.toml     every setting, defaults spelled out
+prepared/       the prepared corpus, where ``headwise run`` made it
+checkpoints/    step-00001200/ and so on: what training goes on from
+best/           the best model so far: a model folder
+log.jsonl       what happened
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from headwise.data.prepared import PreparedCorpus
+from headwise.errors import HeadwiseError, ModelError, SettingsError
+from headwise.model.transformer import Transformer
+from headwise.recipe import Recipe
+from headwise.run_folder.card import model_card
+from headwise.run_folder.checkpoints import Checkpoints
+from headwise.run_folder.lock import locked
+from headwise.run_folder.model_folder import (
+    CONFIG,
+    ModelFacts,
+    load_weights,
+    write_model_folder,
+)
+from headwise.settings import as_table, as_toml, read, read_toml
+from headwise.storage import write_text
+from headwise.tasks.translation import Translation
+from headwise.training.log import JsonLog
+from headwise.training.loop import Trainer
+from headwise.training.signals import StopSignals
+from headwise.training.state import TrainingState
+from headwise.training.validation import Validation
+from headwise.training.watch import Watcher
+
+RECIPE = "recipe.toml"
+PREPARED = "prepared"
+CHECKPOINTS = "checkpoints"
+BEST = "best"
+LOG = "log.jsonl"
+GOLDEN_PAIRS = 5
+
+MAY_CHANGE = (
+    "training.steps",
+    "training.max_minutes",
+    "training.patience",
+    "training.validation_pairs",
+    "decoding",
+)
+"""Settings that a run may be taken up again with; others would make it another run."""
+
+
+def train_run(
+    folder: Path,
+    recipe: Recipe,
+    corpus: PreparedCorpus,
+    *,
+    watchers: Sequence[Watcher] = (),
+    device: torch.device | str = "cpu",
+) -> TrainingState:
+    """Train in ``folder``, from its newest checkpoint where it has one.
+
+    Returns where training ended; the best model stands in ``folder / "best"``.
+    """
+    with locked(folder), StopSignals() as signals:
+        _settle_recipe(folder, recipe)
+        say = _saying(watchers)
+        checkpoints = Checkpoints(folder / CHECKPOINTS, say)
+        found = checkpoints.newest()
+        task = Translation(corpus.tokenizers)
+        model = task.new_model(recipe.model, seed=recipe.seed)
+        if found is not None:
+            load_weights(model, found.weights, checkpoints.paths()[-1])
+        trainer = Trainer(
+            task,
+            model.to(device),
+            corpus,
+            recipe.training,
+            seed=recipe.seed,
+            keeper=RunKeeper(folder, recipe, corpus, checkpoints),
+            watchers=[*watchers, JsonLog(folder / LOG)],
+            signals=signals,
+            state=found.state if found else None,
+            optimizer=found.optimizer if found else None,
+        )
+        return trainer.run()
+
+
+class RunKeeper:
+    """Puts checkpoints and the best model of a run where they belong."""
+
+    def __init__(
+        self,
+        folder: Path,
+        recipe: Recipe,
+        corpus: PreparedCorpus,
+        checkpoints: Checkpoints,
+    ) -> None:
+        self.folder = folder
+        self.recipe = recipe
+        self.corpus = corpus
+        self.checkpoints = checkpoints
+
+    def save(
+        self,
+        state: TrainingState,
+        weights: Mapping[str, Tensor],
+        optimizer: Mapping[str, Tensor],
+    ) -> None:
+        """Keep a checkpoint; old ones go once this one was read back."""
+        settings = self.recipe.training
+        self.checkpoints.save(state, weights, optimizer)
+        self.checkpoints.forget_old(settings.keep_checkpoints, settings.validate_every)
+
+    def save_best(
+        self, state: TrainingState, model: Transformer, validation: Validation
+    ) -> None:
+        """Write the model folder ``best``."""
+        facts = self.corpus.facts
+        sources, _ = self.corpus.dev_text
+        write_model_folder(
+            self.folder / BEST,
+            model=model,
+            tokenizers=self.corpus.tokenizers,
+            decoding=self.recipe.decoding,
+            facts=ModelFacts(
+                source_vocab_size=model.source_vocab_size,
+                target_vocab_size=model.target_vocab_size,
+                longest_source=facts.train.longest_source,
+                longest_target=facts.train.longest_target,
+            ),
+            card=model_card(self.folder.name, model, facts, state, validation),
+            golden_sources=sources[:GOLDEN_PAIRS],
+        )
+
+    def last_weights(self, count: int) -> Iterator[dict[str, Tensor]]:
+        """Yield the weights of the last checkpoints."""
+        rhythm = self.recipe.training.validate_every
+        return self.checkpoints.last_weights(count, rhythm)
+
+
+def model_path(folder: Path) -> Path:
+    """Return the model folder in ``folder``, which is a run or a model folder."""
+    if (folder / CONFIG).is_file():
+        return folder
+    if (folder / BEST / CONFIG).is_file():
+        return folder / BEST
+    if not folder.is_dir():
+        raise ModelError(f"{folder} is not a folder; a run or a model folder is needed")
+    if (folder / RECIPE).is_file():
+        raise ModelError(
+            f"{folder} is a run without a best model yet: its first validation has "
+            "not come; train on, with a smaller training.validate_every if need be"
+        )
+    raise ModelError(
+        f"{folder} is neither a model folder (it has no {CONFIG}) nor a run folder "
+        f"(it has no {BEST}/{CONFIG})"
+    )
+
+
+def recipe_of(folder: Path) -> Recipe | None:
+    """Return the recipe that a run folder was made with, if it is one."""
+    path = folder / RECIPE
+    return read(Recipe, read_toml(path)) if path.is_file() else None
+
+
+def _settle_recipe(folder: Path, recipe: Recipe) -> None:
+    """Write the recipe down; refuse one that would make this another run."""
+    before = recipe_of(folder)
+    if before is not None:
+        changed = [
+            f"{path} was {old!r} and is now {new!r}"
+            for path, old, new in _differences(as_table(before), as_table(recipe))
+            if not path.startswith(MAY_CHANGE)
+        ]
+        if changed:
+            raise SettingsError(
+                [
+                    *changed,
+                    f"{folder} holds a run with other settings; go on with those, or "
+                    "choose another folder",
+                ]
+            )
+    write_text(folder / RECIPE, as_toml(recipe))
+
+
+def _differences(
+    old: Mapping[str, object], new: Mapping[str, object], path: str = ""
+) -> Iterator[tuple[str, object, object]]:
+    for name in {**old, **new}:
+        before, after = old.get(name), new.get(name)
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            yield from _differences(before, after, f"{path}{name}.")
+        elif before != after:
+            yield f"{path}{name}", before, after
+
+
+def _saying(watchers: Sequence[Watcher]) -> Callable[[str], None]:
+    def say(text: str) -> None:
+        for watcher in watchers:
+            watcher.says(text)
+
+    return say
+
+
+def is_run(folder: Path) -> bool:
+    """Tell whether ``folder`` holds a run that can be read."""
+    try:
+        return recipe_of(folder) is not None
+    except HeadwiseError:
+        return False

@@ -1,0 +1,117 @@
+"""Progress for people, on stderr: a live bar in a terminal, plain lines in a pipe."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from headwise.training.settings import TrainingSettings
+from headwise.training.state import TrainingState
+from headwise.training.validation import Validation
+from headwise.training.watch import Update
+
+RECENT = 50
+"""Updates that the shown loss, speed and time left are taken from."""
+
+SECONDS_BETWEEN_LINES = 20.0
+
+
+class TrainingProgress:
+    """Shows how far training is, the loss, tokens a second and the time left."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(file=sys.stderr, highlight=False)
+        self._recent: deque[Update] = deque(maxlen=RECENT)
+        self._settings: TrainingSettings | None = None
+        self._bar: Progress | None = None
+        self._said = time.monotonic()
+
+    def starts(
+        self, state: TrainingState, settings: TrainingSettings, epoch_batches: int
+    ) -> None:
+        """Show the bar."""
+        self._settings = settings
+        updates = max(1, epoch_batches // settings.accumulate)
+        how = f"going on from step {state.step:,}" if state.step else "training"
+        limit = settings.max_minutes
+        end = f", {limit:g} minutes at most" if limit is not None else ""
+        self.says(
+            f"{how}: up to {settings.steps:,} steps{end}; "
+            f"an epoch has about {updates:,}"
+        )
+        if self.console.is_terminal:
+            self._bar = Progress(
+                TextColumn("step {task.completed:,.0f}/{task.total:,.0f}"),
+                BarColumn(bar_width=None),
+                TextColumn("{task.description}"),
+                console=self.console,
+                transient=True,
+            )
+            self._bar.add_task("", total=settings.steps, completed=state.step)
+            self._bar.start()
+
+    def updated(self, update: Update, state: TrainingState) -> None:
+        """Move the bar, or now and then print a line."""
+        self._recent.append(update)
+        if self._bar is not None:
+            self._bar.update(
+                self._bar.task_ids[0],
+                completed=state.step,
+                description=self._figures(state),
+            )
+        elif time.monotonic() - self._said >= SECONDS_BETWEEN_LINES:
+            self.says(f"step {state.step:,}: {self._figures(state)}")
+
+    def validated(
+        self, validation: Validation, state: TrainingState, name: str, best: bool
+    ) -> None:
+        """Print what was found, with one output to look at."""
+        scores = ", ".join(str(score) for score in validation.scores.values())
+        where = f"step {state.step:,}" if name == "now" else name
+        self.says(
+            f"{where} after {duration(state.seconds)}: validation loss "
+            f"{validation.loss:.3f}, perplexity {validation.perplexity:.2f}, {scores}"
+            f"{' (best so far)' if best else ''}"
+        )
+        for sample in validation.samples[:1]:
+            self.says(f"    {sample.source}\n    → {sample.output}")
+
+    def says(self, text: str) -> None:
+        """Print a line."""
+        self._said = time.monotonic()
+        self.console.print(text, markup=False, soft_wrap=True)
+
+    def ends(self, state: TrainingState, reason: str) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+        self.says(
+            f"training ended: {reason} (step {state.step:,}, "
+            f"{duration(state.seconds)}, {state.tokens:,} tokens)"
+        )
+
+    def _figures(self, state: TrainingState) -> str:
+        assert self._settings is not None
+        seconds = sum(each.seconds for each in self._recent)
+        loss = sum(each.loss for each in self._recent) / len(self._recent)
+        speed = sum(each.tokens for each in self._recent) / max(seconds, 1e-9)
+        left = (self._settings.steps - state.step) * seconds / len(self._recent)
+        if self._settings.max_minutes is not None:
+            left = min(left, 60 * self._settings.max_minutes - state.seconds)
+        return (
+            f"loss {loss:.3f}, {speed:,.0f} tokens/s, {duration(max(0.0, left))} left"
+        )
+
+
+def duration(seconds: float) -> str:
+    """Write a duration as people read it."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

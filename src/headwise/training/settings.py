@@ -1,0 +1,148 @@
+"""The settings of training; the defaults are the paper's (Sections 5.1 to 5.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from headwise.errors import SettingsError
+
+ScheduleName = Literal["paper", "linear", "constant"]
+Objective = Literal["mean", "sum"]
+Precision = Literal["auto", "float32", "bf16"]
+
+ERRORS_COUNT_DOWN = ("loss", "ter", "word-error-rate", "token-error-rate")
+"""Measures of a validation of which less is better."""
+
+MEASURES = ("loss", "bleu", "chrf", "ter", "exact-match", *ERRORS_COUNT_DOWN[2:])
+"""What validation can judge by."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingSettings:
+    """How a model learns, when it is looked at, and when it stops."""
+
+    steps: int = 100_000
+    """Updates of the weights at most."""
+
+    max_minutes: float | None = None
+    """Minutes of training at most, validation counted; not set: no limit."""
+
+    batch_tokens: int = 25_000
+    """Target tokens of a batch at most, padding counted, and as many source tokens."""
+
+    batch_pairs: int | None = None
+    """Pairs of a batch instead, however long: 1 makes each sentence a batch."""
+
+    accumulate: int = 1
+    """Batches that make one update together."""
+
+    objective: Objective = "mean"
+    """Mean of the loss over the target tokens of an update, or its plain sum."""
+
+    label_smoothing: float = 0.1
+    """Share of the right answer spread over the whole vocabulary (ε_ls)."""
+
+    schedule: ScheduleName = "paper"
+    """Equation 3; or up during warm-up and straight down to 0 at ``steps``; or up
+    during warm-up and level."""
+
+    learning_rate: float | None = None
+    """Highest learning rate; not set: that of Equation 3 for d_model and warm-up."""
+
+    warmup_steps: int = 4000
+    """Updates during which the learning rate rises."""
+
+    adam_beta1: float = 0.9
+    """Memory of Adam's mean of gradients (β₁)."""
+
+    adam_beta2: float = 0.98
+    """Memory of Adam's mean of squared gradients (β₂)."""
+
+    adam_epsilon: float = 1e-9
+    """What Adam adds to a denominator (ε)."""
+
+    clip_norm: float | None = None
+    """Length that a gradient is cut down to; not set, as in the paper: no limit."""
+
+    precision: Precision = "auto"
+    """Numbers in products: float32, bf16 (weights stay float32), or auto: bf16 on a
+    GPU, float32 on a CPU, where bf16 gained nothing."""
+
+    validate_every: int = 1000
+    """Updates from one validation, and checkpoint, to the next."""
+
+    measure: str = "bleu"
+    """What decides which model is best: loss, bleu, chrf, ter, exact-match,
+    word-error-rate or token-error-rate."""
+
+    validation_pairs: int = 1000
+    """Held-out pairs that are translated at each validation, at most."""
+
+    patience: int | None = None
+    """Validations without a gain after which training ends; not set: never."""
+
+    average_last: int = 5
+    """Checkpoints at the end whose mean is tried as the best model; 1 for none."""
+
+    def __post_init__(self) -> None:
+        problems = [*self._counts(), *self._numbers(), *self._choices()]
+        if not problems and self.objective == "sum" and self.label_smoothing:
+            problems.append(
+                "objective = 'sum' is the plain sum of -ln p; "
+                "set label_smoothing = 0.0 with it"
+            )
+        if problems:
+            raise SettingsError(problems)
+
+    @property
+    def keep_checkpoints(self) -> int:
+        """Checkpoints that stay on disk: enough to average, and never fewer than 2."""
+        return max(2, self.average_last)
+
+    @property
+    def less_is_better(self) -> bool:
+        """Whether a smaller value of ``measure`` is a better one."""
+        return self.measure in ERRORS_COUNT_DOWN
+
+    def _counts(self) -> list[str]:
+        required = [
+            *("steps", "batch_tokens", "accumulate", "warmup_steps"),
+            *("validate_every", "validation_pairs", "average_last"),
+        ]
+        optional = [
+            name
+            for name in ("batch_pairs", "patience")
+            if getattr(self, name) is not None
+        ]
+        return [
+            f"{name} must be 1 or more, not {getattr(self, name)}"
+            for name in [*required, *optional]
+            if getattr(self, name) < 1
+        ]
+
+    def _numbers(self) -> list[str]:
+        problems = [
+            f"{name} must be more than 0, not {getattr(self, name)}"
+            for name in ("max_minutes", "learning_rate", "clip_norm", "adam_epsilon")
+            if getattr(self, name) is not None and not getattr(self, name) > 0
+        ]
+        problems += [
+            f"{name} must be 0 or more and less than 1, not {getattr(self, name)}"
+            for name in ("label_smoothing", "adam_beta1", "adam_beta2")
+            if not 0 <= getattr(self, name) < 1
+        ]
+        return problems
+
+    def _choices(self) -> list[str]:
+        choices = {
+            "objective": get_args(Objective),
+            "schedule": get_args(ScheduleName),
+            "precision": get_args(Precision),
+            "measure": MEASURES,
+        }
+        return [
+            f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}"
+            for name, known in choices.items()
+            if getattr(self, name) not in known
+        ]
