@@ -187,6 +187,34 @@ def test_a_broken_model_is_a_model_error(tmp_path):
             SentencePieceTokenizer.open(path, TextSettings())
 
 
+def protobuf_field(number, content):
+    """Encode a field that holds bytes, its length in 7-bit groups, lowest first."""
+    length, groups = len(content), []
+    while length > 127:
+        groups.append(length & 127 | 128)
+        length >>= 7
+    return bytes([number << 3 | 2, *groups, length]) + content
+
+
+def test_a_piece_made_to_exhaust_the_stack_is_an_error():
+    """It ended the whole process in SentencePiece 0.2.1 (its issue 1263)."""
+    piece = protobuf_field(1, protobuf_field(1, b"a" * 1_000_000))
+    with pytest.raises(ValueError, match="damaged"):
+        SentencePieceTokenizer(trained().model + piece)
+
+
+def test_a_normalization_table_made_to_read_past_its_end_is_an_error():
+    """It ended the whole process in SentencePiece 0.2.1 (its issue 1269).
+
+    The table follows its name and opens with its size; then comes the first node.
+    """
+    model = bytearray(trained().model)
+    node = model.index(b"nmt_nfkc") + len(b"nmt_nfkc") + 8
+    model[node : node + 4] = b"\xff\xff\xff\x7f"
+    with pytest.raises(ValueError, match="damaged"):
+        SentencePieceTokenizer(bytes(model))
+
+
 def test_a_missing_model_is_a_model_error(tmp_path):
     with pytest.raises(ModelError, match=r"spm\.model"):
         SentencePieceTokenizer.open(tmp_path / "spm.model", TextSettings())
