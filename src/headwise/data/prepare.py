@@ -54,32 +54,8 @@ def prepare(
     if done is not None:
         say(f"{folder} is up to date: same text, same settings")
         return done
-    survey = _survey(data, seed=seed, say=say)
-    held_out = survey.hold_out(data, seed=seed)
-    tokenizers = train_tokenizers(
-        lambda: _training_text(data, held_out), text, seed=seed
-    )
-    for note in tokenizers.notes:
-        say(note)
     with storage.new_folder(folder, describe={"kind": "prepared corpus"}) as draft:
-        tokenizers.save(draft / "tokenizer")
-        with CorpusWriter(draft, tokenizers, max_tokens=data.max_tokens) as writer:
-            corpora = [writer.write(each, held_out) for each in data.corpora]
-            dev_corpus = writer.write_dev(data.dev) if data.dev else None
-        facts = PreparedFacts(
-            fingerprint=name,
-            seed=seed,
-            max_tokens=data.max_tokens,
-            source_vocabulary=tokenizers.source.size,
-            target_vocabulary=tokenizers.target.size,
-            joint=tokenizers.joint,
-            train=writer.train.facts,
-            dev=writer.dev.facts,
-            corpora=tuple(corpora),
-            dev_corpus=dev_corpus,
-        )
-        survey.check(facts)
-        _check_what_is_left(facts)
+        facts = _write(data, text, draft, seed=seed, name=name, say=say)
         settings = {"data": as_table(data), "text": as_table(text)}
         storage.write_json(
             draft / FACTS,
@@ -115,6 +91,44 @@ def _content_hash(path: Path) -> str:
         return storage.sha256(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def _write(
+    data: DataSettings,
+    text: TextSettings,
+    draft: Path,
+    *,
+    seed: int,
+    name: str,
+    say: Say,
+) -> PreparedFacts:
+    """Do all three passes, and say in numbers what came of them."""
+    survey = _survey(data, seed=seed, say=say)
+    held_out = survey.hold_out(data, seed=seed)
+    tokenizers = train_tokenizers(
+        lambda: _training_text(data, held_out), text, seed=seed
+    )
+    for note in tokenizers.notes:
+        say(note)
+    tokenizers.save(draft / "tokenizer")
+    with CorpusWriter(draft, tokenizers, max_tokens=data.max_tokens) as writer:
+        corpora = [writer.write(each, held_out) for each in data.corpora]
+        dev_corpus = writer.write_dev(data.dev) if data.dev else None
+    facts = PreparedFacts(
+        fingerprint=name,
+        seed=seed,
+        max_tokens=data.max_tokens,
+        source_vocabulary=tokenizers.source.size,
+        target_vocabulary=tokenizers.target.size,
+        joint=tokenizers.joint,
+        train=writer.train.facts,
+        dev=writer.dev.facts,
+        corpora=tuple(corpora),
+        dev_corpus=dev_corpus,
+    )
+    survey.check(facts)
+    _check_what_is_left(facts)
+    return facts
 
 
 def _check(data: DataSettings, folder: Path) -> None:

@@ -103,12 +103,14 @@ class PairStore:
         self._tokens = MappedArray(tokens)
         self._offsets = MappedArray(offsets)
         self._num_pairs = len(self._offsets.values) // 2
-        if self._offsets.values[-1] != len(self._tokens.values):
-            raise DataError(
-                f"{offsets} and {tokens} do not belong together; prepare the corpus "
-                "again"
-            )
         self.stretches = tuple(stretches or [Stretch(0, self._num_pairs, 1.0)])
+        if self._offsets.values[-1:].tolist() != [len(self._tokens.values)] or (
+            self.stretches[-1].stop != self._num_pairs
+        ):
+            raise DataError(
+                f"{offsets} does not belong to {tokens}, or to the {FACTS} beside "
+                "them; prepare the corpus again"
+            )
 
     def __len__(self) -> int:
         return self._num_pairs
@@ -167,8 +169,9 @@ class PreparedCorpus:
                 f"{folder / FACTS} is not of format {FORMAT}, which this version "
                 "reads; prepare the corpus again"
             )
+        table = fields.get("facts")
         try:
-            facts = settings.read(PreparedFacts, fields.get("facts", {}))
+            facts = settings.read(PreparedFacts, table if type(table) is dict else {})
         except SettingsError as error:
             raise DataError(f"{folder / FACTS} was changed:\n{error}") from None
         return cls(folder, facts, fields)

@@ -1,0 +1,225 @@
+"""Reading: whatever is amiss is named by file and line, and nothing is shifted."""
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwise.data.reading import RawPair, read_pairs
+from headwise.data.settings import CorpusSettings
+from headwise.errors import DataError
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Return a function that writes a file and gives its path."""
+
+    def write(name: str, content: str | bytes) -> str:
+        raw = content.encode() if isinstance(content, str) else content
+        (tmp_path / name).write_bytes(raw)
+        return str(tmp_path / name)
+
+    return write
+
+
+def pairs_of(**settings) -> list[tuple[str, str]]:
+    return [(p.source, p.target) for p in read_pairs(CorpusSettings(**settings))]
+
+
+def refusal(**settings) -> str:
+    with pytest.raises(DataError) as raised:
+        pairs_of(**settings)
+    return str(raised.value)
+
+
+def notes_of(**settings) -> list[str]:
+    notes: list[str] = []
+    list(read_pairs(CorpusSettings(**settings), note=notes.append))
+    return notes
+
+
+def test_line_n_of_one_file_goes_with_line_n_of_the_other(written):
+    source, target = written("a.en", "one\n\nthree"), written("a.de", "eins\n\ndrei\n")
+
+    pairs = list(read_pairs(CorpusSettings(source=source, target=target)))
+
+    assert pairs == [
+        RawPair(1, "one", "eins"), RawPair(2, "", ""), RawPair(3, "three", "drei")
+    ]  # fmt: skip
+    assert [pair.is_empty for pair in pairs] == [False, True, False]
+
+
+def test_separators_of_unicode_do_not_end_lines(written):
+    source = written("a", "one\u2028still one\x0b\x0c\x1c\x85\none\n")
+    target = written("b", "eins\rnoch eins\nzwei\n")
+
+    assert pairs_of(source=source, target=target) == [
+        ("one\u2028still one\x0b\x0c\x1c\x85", "eins\rnoch eins"),
+        ("one", "zwei"),
+    ]
+
+
+def test_gzip_is_known_by_its_content(written):
+    source = written("a.en", gzip.compress(b"one\n"))
+    target = written("a.de.gz", "eins\n")
+
+    assert pairs_of(source=source, target=target) == [("one", "eins")]
+
+
+def test_columns_of_a_tsv_can_be_chosen_and_swapped(written):
+    table = written("a.tsv", "en\tone\teins\nen\ttwo\tzwei\tmore\n\n")
+
+    assert pairs_of(source=table, source_column=3, target_column=2) == [
+        ("eins", "one"), ("zwei", "two"), ("", "")
+    ]  # fmt: skip
+
+
+def test_keys_of_json_lines_can_be_chosen(written):
+    rows = [{"en": "one\ttwo", "fr": "un", "id": 7}, {"fr": "l'été", "en": ""}]
+    text = "\n".join(json.dumps(row) for row in rows) + "\n \n"
+
+    found = pairs_of(
+        source=written("a.jsonl", text), source_field="en", target_field="fr"
+    )
+
+    assert found == [("one\ttwo", "un"), ("", "l'été"), ("", "")]
+
+
+def test_line_ends_inside_json_become_spaces_and_that_is_said(written):
+    table = written("a.jsonl", '{"source": "a\\nb", "target": "c"}\n')
+
+    assert pairs_of(source=table) == [("a b", "c")]
+    assert notes_of(source=table) == [
+        f"{table}: line ends inside 1 pairs became spaces"
+    ]
+
+
+def test_carriage_returns_and_byte_order_marks_are_dropped_and_said(written):
+    source = written("a.en", b"\xef\xbb\xbfone\r\ntwo\n")
+    target = written("a.de", "eins\nzwei\n")
+
+    assert pairs_of(source=source, target=target) == [("one", "eins"), ("two", "zwei")]
+    notes = notes_of(source=source, target=target)
+    assert len(notes) == 2
+    assert all(note.startswith(source) for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "counts"),
+    [
+        ("1\n2\n3\n", "1\n", ("3 lines", "1;")),
+        ("1\n2", "1\n2\n3\n4\n", ("2 lines", "4;")),
+        ("1\n2\n\n", "1\n2\n", ("3 lines", "2;")),
+    ],
+)
+def test_unequal_line_counts_are_refused_with_both_counts(
+    written, source, target, counts
+):
+    message = refusal(source=written("a", source), target=written("b", target))
+
+    assert all(count in message for count in counts)
+
+
+def test_undecodable_bytes_are_refused_with_file_line_and_byte(written):
+    source = written("a.en", "fine\nfine\n")
+    target = written("a.de", b"fein\nsch\xf6n\n")
+
+    message = refusal(source=source, target=target)
+
+    assert message.startswith(f"{target}, line 2, byte 4 of the line: 0xf6")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("only one column", "line 2: 1 columns, though column 2 is asked for"),
+        ("a\x85b", "it reads 'a\\x85b'"),
+    ],
+)
+def test_a_tsv_line_with_too_few_columns_is_refused(written, line, said):
+    assert said in refusal(source=written("a.tsv", f"one\teins\n{line}\n"))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"source": "a"', "line 2: not JSON"),
+        ("[" * 100_000, "line 2: not JSON"),
+        ('["a", "b"]', "is JSON but no object"),
+        ('{"source": "a", "traget": "b"}', "'target' is missing; there are 'source', "),
+        ("{}", "'source' is missing; there are none"),
+        ('{"source": "a", "target": 5}', "'target' is '5', not a text"),
+        ('{"source": "a", "target": "\\ud83d"}', "half of a character"),
+    ],
+)
+def test_a_broken_json_line_is_refused(written, line, said):
+    good = '{"source": "one", "target": "eins"}'
+
+    assert said in refusal(source=written("a.jsonl", f"{good}\n{line}\n"))
+
+
+def test_files_that_are_none_are_refused(written, tmp_path):
+    text = written("a", "one\n")
+    os.mkfifo(tmp_path / "pipe")
+
+    assert "does not exist" in refusal(source=str(tmp_path / "none"), target=text)
+    assert "is a folder" in refusal(source=text, target=str(tmp_path))
+    assert "is a pipe" in refusal(source=str(tmp_path / "pipe"), target=text)
+    assert "holds no lines" in refusal(source=written("b", ""), target=text)
+    assert "holds no lines" in refusal(source=written("b.tsv", ""))
+
+
+@pytest.mark.parametrize("cut", [20, 200], ids=["in the header", "in the text"])
+def test_a_damaged_gz_file_is_named_even_beside_a_good_one(written, cut):
+    lines = "".join(f"{number**5}\n" for number in range(200))
+    source = written("a.gz", gzip.compress(lines.encode())[:cut])
+    target = written("b", lines)
+
+    assert refusal(source=source, target=target).startswith(f"{source} is a damaged")
+
+
+TEXT = st.text(st.characters(exclude_characters="\n\r\t", exclude_categories=["Cs"]))
+
+
+@given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5))
+def test_all_formats_give_the_same_pairs(tmp_path_factory, pairs):
+    folder = tmp_path_factory.mktemp("formats")
+    pairs = [(source.lstrip("\ufeff"), target) for source, target in pairs]
+
+    def write(name: str, lines: list[str]) -> str:
+        text = "".join(f"{line}\n" for line in lines)
+        path = Path(folder / name)
+        path.write_bytes(text.encode())
+        return str(path)
+
+    source = write("a", [source for source, _ in pairs])
+    target = write("b", [f" {target}" for _, target in pairs])
+    tsv = write("a.tsv", [f"{source}\t {target}" for source, target in pairs])
+    rows = [{"source": source, "target": f" {target}"} for source, target in pairs]
+    jsonl = write("a.jsonl", [json.dumps(row) for row in rows])
+
+    plain = pairs_of(source=source, target=target)
+    assert plain == [(source, f" {target}") for source, target in pairs]
+    assert blanks_alike(pairs_of(source=tsv)) == blanks_alike(plain)
+    assert pairs_of(source=jsonl) == plain
+
+
+def blanks_alike(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return pairs where a blank line of a TSV is as good as two blank texts."""
+    return [pair if "".join(pair).strip() else ("", "") for pair in pairs]
+
+
+def test_real_text_is_read_whole(corpora):
+    folder = corpora / "multi30k"
+    captions = pairs_of(
+        source=str(folder / "val.en.gz"), target=str(folder / "val.de.gz")
+    )
+    everyday = pairs_of(source=str(corpora / "tatoeba-en-fr" / "dev.tsv"))
+
+    assert len(captions) == 1014
+    assert captions[0][0] == "A group of men are loading cotton onto a truck"
+    assert len(everyday) == 2000
