@@ -102,6 +102,21 @@ def test_exact_stopping_waits_for_what_may_still_win(table):
     assert best.score == pytest.approx(math.log(0.4) / 2)
 
 
+def test_exact_stopping_hopes_for_the_longest_output(table):
+    """END has 0.8, mean -0.22; A has 0.2, and behind it A is sure for ever.
+
+    A A cut off has a mean of -1.61 / 2 = -0.80, but at a limit of 10 it is -0.16.
+    """
+    model = table([[0, 0.2, 0, 0.8], [0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 1]])
+
+    ((best,),) = searched(
+        model, penalty=float, stopping=STOPPING["exact"], max_lengths=[10]
+    )
+
+    assert best.tokens == (A,) * 10
+    assert not best.finished
+
+
 def test_exact_stopping_ends_when_hope_ends(table):
     """END has 0.9. Without a penalty nothing after the first step can beat it."""
     model = table([[0, 0.1, 0, 0.9], [0, 0.5, 0, 0.5], [0, 0, 0, 1], [0, 0, 0, 1]])
@@ -289,8 +304,12 @@ def test_an_output_can_be_empty(table):
 
 
 def test_one_sure_path_fills_only_one_place_of_the_beam(table):
-    """Everything but one token has probability 0; the other places stay empty."""
-    model = table([[0, 1.0, 0, 0], [0, 0, 1.0, 0], [0, 0, 0, 1.0], [0, 0, 0, 1.0]])
+    """Everything but one token has probability 0; the other places stay empty.
+
+    Nothing is asked of the model about what is impossible: after END it is broken.
+    """
+    broken = [math.nan] * 4
+    model = table([[0, 1.0, 0, 0], [0, 0, 1.0, 0], [0, 0, 0, 1.0], broken])
 
     (found,) = searched(model, beam=4, num_best=4)
 

@@ -1,0 +1,26 @@
+import pytest
+
+from headwise.decoding.stopping import STOPPING
+
+
+@pytest.mark.parametrize("rule", STOPPING)
+def test_no_rule_stops_with_nothing_found(rule):
+    assert not STOPPING[rule]([], -1.0, beam=1, num_best=1)
+
+
+def test_first_k_counts_and_does_not_look():
+    stop = STOPPING["first-k"]
+
+    assert not stop([-9.0], -1.0, beam=2, num_best=1)
+    assert stop([-9.0, -8.0], -1.0, beam=2, num_best=1)
+
+
+def test_exact_compares_hope_with_the_worst_of_the_best():
+    """Of -3, -1 and -2 the two best end with -2: a hope of -2.5 is in vain."""
+    stop = STOPPING["exact"]
+    found = [-3.0, -1.0, -2.0]
+
+    assert stop(found, -2.5, beam=9, num_best=2)
+    assert not stop(found, -1.5, beam=9, num_best=2)
+    assert not stop(found, -2.5, beam=9, num_best=3)
+    assert not stop(found, -9.0, beam=9, num_best=4)
