@@ -65,7 +65,7 @@ def test_a_number_that_is_asked_for_is_kept():
 
 @pytest.mark.parametrize(("num_sources", "wanted"), [(1, None), (100, 100), (5, 200)])
 def test_something_must_be_left_to_learn_from(num_sources, wanted):
-    with pytest.raises(DataError, match=f"there are {num_sources} different source"):
+    with pytest.raises(DataError, match=f"of {num_sources} different source"):
         held(num_sources, num_sources, wanted=wanted)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwise.data.reading import RawPair, read_pairs
+from headwise.data.reading import RawPair, count_pairs, read_pairs
 from headwise.data.settings import CorpusSettings
 from headwise.errors import DataError
 
@@ -53,6 +53,12 @@ def test_line_n_of_one_file_goes_with_line_n_of_the_other(written):
     assert [pair.is_empty for pair in pairs] == [False, True, False]
 
 
+def test_pairs_are_counted_with_the_empty_ones(written):
+    source, target = written("a.en", "one\n\nthree"), written("a.de", "eins\n\ndrei\n")
+
+    assert count_pairs(CorpusSettings(source=source, target=target)) == 3
+
+
 def test_separators_of_unicode_do_not_end_lines(written):
     source = written("a", "one\u2028still one\x0b\x0c\x1c\x85\none\n")
     target = written("b", "eins\rnoch eins\nzwei\n")
@@ -94,7 +100,7 @@ def test_line_ends_inside_json_become_spaces_and_that_is_said(written):
 
     assert pairs_of(source=table) == [("a b", "c")]
     assert notes_of(source=table) == [
-        f"{table}: line ends inside 1 pairs became spaces"
+        f"{table}: line ends inside texts became spaces (lines: 1)"
     ]
 
 

@@ -86,9 +86,9 @@ def hold_out(
         wanted = max(1, min(share, len(ordered) // SOURCES_LEFT))
     if len(ordered) <= wanted:
         raise DataError(
-            f"{wanted:,} pairs cannot be held out for validation and others learned "
-            f"from: there are {len(ordered):,} different source texts; ask for fewer "
-            "(data.dev_pairs), or name a file (data.dev)"
+            f"nothing is left to learn from with {wanted:,} of {len(ordered):,} "
+            "different source texts held out for validation; hold out fewer "
+            "(data.dev_pairs), or name a file for it (data.dev)"
         )
     return HeldOut(seed, ordered[wanted - 1])
 

@@ -201,8 +201,8 @@ def _survey(data: DataSettings, *, seed: int, say: Say) -> _Survey:
     num_known = sum(each.known for each in counts)
     if num_known:
         say(
-            f"{num_known:,} pairs to learn from have the source of a pair of the dev "
-            "corpus; they were left in, and make scores on it look better"
+            f"pairs to learn from whose source is also in the dev corpus: {num_known:,}"
+            "; they were left in, and make scores on it look better"
         )
     return _Survey(
         num_read=tuple([each.read for each in counts] + dev_read),

@@ -54,6 +54,11 @@ def read_pairs(
     yield from READERS[corpus.layout](corpus, note)
 
 
+def count_pairs(corpus: CorpusSettings) -> int:
+    """Count the pairs of ``corpus``, empty ones too, by the lines of its source."""
+    return sum(1 for _ in _lines(Path(corpus.source), lambda _: None))
+
+
 def check_file(path: Path) -> None:
     """Raise a ``DataError`` unless ``path`` is a file, to be read more than once."""
     if not path.exists():
@@ -72,7 +77,7 @@ def check_file(path: Path) -> None:
 def _read_lines(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
     source, target = map(Path, corpus.files)
     num_sources = num_targets = 0
-    for left, right in zip_longest(_lines(source, note), _lines(target, note)):
+    for left, right in zip_longest(read_lines(source, note), read_lines(target, note)):
         num_sources += left is not None
         num_targets += right is not None
         if left and right:
@@ -88,7 +93,7 @@ def _read_lines(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
 def _read_tsv(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
     path = Path(corpus.source)
     last = max(corpus.source_column, corpus.target_column)
-    for line in _lines(path, note):
+    for line in read_lines(path, note):
         cells = line.text.split("\t")
         if not line.text.strip():
             cells = [""] * last
@@ -108,8 +113,8 @@ def _read_tsv(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
 
 def _read_jsonl(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
     path = Path(corpus.source)
-    broken_lines = 0
-    for line in _lines(path, note):
+    num_broken = 0
+    for line in read_lines(path, note):
         if not line.text.strip():
             yield RawPair(line.number, "", "")
             continue
@@ -118,10 +123,10 @@ def _read_jsonl(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
         source = _text(table, corpus.source_field, where)
         target = _text(table, corpus.target_field, where)
         pair = RawPair(line.number, one_line(source), one_line(target))
-        broken_lines += (source, target) != (pair.source, pair.target)
+        num_broken += (source, target) != (pair.source, pair.target)
         yield pair
-    if broken_lines:
-        note(f"{path}: line ends inside {broken_lines:,} pairs became spaces")
+    if num_broken:
+        note(f"{path}: line ends inside texts became spaces (lines: {num_broken:,})")
 
 
 READERS: dict[Layout, Callable[[CorpusSettings, Note], Iterator[RawPair]]] = {
@@ -168,13 +173,13 @@ def _text(table: dict[str, Any], field: str, where: str) -> str:
     return text
 
 
-def _lines(path: Path, note: Note) -> Iterator[Line]:
+def read_lines(path: Path, note: Note) -> Iterator[Line]:
     """Yield the lines of ``path``, plain or gzip; then tell ``note`` what changed."""
     check_file(path)
     tally = LineTally()
     try:
         with path.open("rb") as file:
-            for line in split_lines(_unzipped(file), name=str(path)):
+            for line in split_lines(unzipped(file), name=str(path)):
                 tally.add(line)
                 yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -190,7 +195,8 @@ def _lines(path: Path, note: Note) -> Iterator[Line]:
         note(each)
 
 
-def _unzipped(file: BinaryIO) -> BinaryIO:
+def unzipped(file: BinaryIO) -> BinaryIO:
+    """Return what to read of ``file``, which may be gzip whatever its name is."""
     zipped = file.read(len(GZIP)) == GZIP
     file.seek(0)
     return cast(BinaryIO, gzip.open(file)) if zipped else file
