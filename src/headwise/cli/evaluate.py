@@ -1,0 +1,93 @@
+"""``headwise evaluate``: how good a model is on text with references."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwise.cli.options import (
+    Beam,
+    Device,
+    EngineName,
+    Threads,
+    chosen_device,
+    say,
+    use_threads,
+)
+from headwise.cli.steps import measured, read_texts
+from headwise.errors import DataError, UsageError
+from headwise.storage import write_text
+
+DEFAULT_METRICS = ("bleu", "chrf", "ter")
+
+
+def evaluate(
+    folder: Annotated[Path, typer.Argument(help="A run folder or a model folder.")],
+    source: Annotated[Path, typer.Argument(help="Text to translate, plain or .gz.")],
+    reference: Annotated[Path, typer.Argument(help="Its translation by people.")],
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            help="bleu, chrf, ter, multi30k-bleu, exact-match, word-error-rate or "
+            "token-error-rate. May be repeated. Not given: bleu, chrf and ter.",
+            show_default=False,
+        ),
+    ] = None,
+    language: Annotated[
+        str | None,
+        typer.Option(
+            help="Language of the references, such as de: adds the lower-cased, "
+            "tokenised BLEU that the Multi30k papers report.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File to write the translations to.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    beam: Beam = None,
+    engine: EngineName = "torch",
+    threads: Threads = None,
+    device: Device = "auto",
+) -> None:
+    """Translate SOURCE and compare with REFERENCE; every score says how it was made.
+
+    \b
+    headwise evaluate en-de test.en test.de
+    headwise evaluate en-de test.en.gz test.de.gz --beam 5 --language de
+    headwise evaluate g2p words.txt phones.txt --metric word-error-rate
+    """
+    from headwise.metrics.registry import METRICS
+    from headwise.predictor import load
+
+    names = metrics or [*DEFAULT_METRICS, *(["multi30k-bleu"] if language else [])]
+    for name in names:
+        if name not in METRICS:
+            known = ", ".join(METRICS)
+            raise UsageError(f"--metric {name} is not known; known: {known}")
+    use_threads(threads)
+    sources, references = read_texts(source), read_texts(reference)
+    if len(sources) != len(references):
+        raise DataError(
+            f"{source} has {len(sources):,} lines and {reference} has "
+            f"{len(references):,}; line N of both must belong together"
+        )
+    translator = load(folder, device=chosen_device(device), engine=engine)
+    search = {} if beam is None else {"beam": beam}
+    scores, outputs = measured(
+        translator, sources, references, names, language=language, **search
+    )
+    if out is not None:
+        write_text(out, "".join(f"{output}\n" for output in outputs))
+        say(f"the translations are in {out}")
+    if as_json:
+        typer.echo(json.dumps([asdict(score) for score in scores], indent=2))
+        return
+    for score in scores:
+        typer.echo(f"{score}  {score.signature}")

@@ -1,0 +1,115 @@
+"""Options that several verbs share, each defined once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwise.errors import UsageError
+
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        help="Architecture and training by name; see headwise recipe --list. "
+        "Not given: chosen by the amount of data.",
+        show_default=False,
+    ),
+]
+RecipeFile = Annotated[
+    Path | None,
+    typer.Option("--recipe", help="A recipe file (TOML).", show_default=False),
+]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Change one setting, such as training.steps=60. May be repeated.",
+        show_default=False,
+    ),
+]
+MaxTime = Annotated[
+    str | None,
+    typer.Option(
+        "--max-time",
+        metavar="TIME",
+        help="Time of training at most, such as 30m, 90s or 2h.",
+        show_default=False,
+    ),
+]
+Dev = Annotated[
+    tuple[Path, Path] | None,
+    typer.Option(
+        metavar="SOURCE TARGET",
+        help="Held-out text for validation. Not given: split off.",
+        show_default=False,
+    ),
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(min=1, help="Processor threads to use.", show_default="all cores"),
+]
+Device = Annotated[
+    str, typer.Option(help="cpu, cuda, or auto: a GPU where there is one.")
+]
+Beam = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Hypotheses kept in the search.", show_default="the model's"
+    ),
+]
+EngineName = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        help="torch, or torch-readable: the whole stack again at every step.",
+    ),
+]
+
+UNITS = {"s": 1 / 60, "m": 1.0, "h": 60.0}
+
+
+def minutes(time: str) -> float:
+    """Turn ``90s``, ``30m`` or ``2h`` into minutes."""
+    unit = UNITS.get(time[-1:].lower())
+    try:
+        amount = float(time[:-1])
+    except ValueError:
+        amount = -1.0
+    if unit is None or not 0 < amount < float("inf"):
+        raise UsageError(
+            f"--max-time must be a number above 0 with s, m or h, such as 30m, "
+            f"not {time!r}"
+        )
+    return amount * unit
+
+
+def use_threads(threads: int | None) -> None:
+    """Let torch use so many processor threads."""
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+
+
+def chosen_device(name: str) -> str:
+    """Return a device that is there; ``auto`` takes a GPU if there is one."""
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).split("\n")[0]
+        raise UsageError(
+            f"--device {name} cannot be used here ({reason}); cpu always works"
+        ) from None
+    return name
+
+
+def say(text: str) -> None:
+    """Tell the user something, on stderr: stdout is for data only."""
+    typer.echo(text, err=True)

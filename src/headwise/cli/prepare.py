@@ -1,0 +1,54 @@
+"""``headwise prepare``: raw text to a prepared corpus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwise.cli.options import Assignments, Dev, Preset, RecipeFile, say
+from headwise.cli.steps import recipe_for
+
+
+def prepare(
+    out: Annotated[Path, typer.Option(help="Folder to write the corpus to.")],
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Source text, or a TSV or JSON Lines file with both sides."
+        ),
+    ] = None,
+    target: Annotated[Path | None, typer.Argument(help="Target text.")] = None,
+    dev: Dev = None,
+    preset: Preset = None,
+    recipe_file: RecipeFile = None,
+    assignments: Assignments = None,
+) -> None:
+    """Read raw text, train tokenizers, and write a prepared corpus.
+
+    Files may be plain or .gz. Every line is checked before anything is written. Pairs
+    with an empty or over-long side are left out and listed in dropped.tsv. What is
+    there already, made of the same text with the same settings, is not made again.
+
+    \b
+    headwise prepare train.en train.de --out corpus
+    headwise prepare pairs.tsv.gz --out corpus --set text.vocab_size=4000
+    headwise prepare --recipe several-corpora.toml --out corpus
+    """
+    from headwise.data.prepare import prepare as make
+
+    recipe = recipe_for(
+        source,
+        target,
+        dev=dev,
+        preset=preset,
+        recipe_file=recipe_file,
+        assignments=assignments or (),
+    )
+    corpus = make(recipe.data, recipe.text, out, seed=recipe.seed, say=say)
+    train = corpus.facts.train
+    say(
+        f"{out}: {train.pairs:,} pairs to learn from, {corpus.facts.dev.pairs:,} held "
+        f"out; next: headwise train {out} --out RUN"
+    )

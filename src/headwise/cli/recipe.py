@@ -1,0 +1,37 @@
+"""``headwise recipe``: what an experiment would be, before it is one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headwise.cli.options import Assignments, Preset, RecipeFile
+from headwise.model.presets import PRESETS
+from headwise.recipe import resolve
+from headwise.settings import as_toml
+
+
+def recipe(
+    preset: Preset = None,
+    recipe_file: RecipeFile = None,
+    assignments: Assignments = None,
+    names: Annotated[
+        bool, typer.Option("--list", help="List the presets instead.")
+    ] = False,
+) -> None:
+    """Print a recipe with every default spelled out, checked.
+
+    Without a preset these are the paper's settings for its base model.
+
+    \b
+    headwise recipe --list
+    headwise recipe --preset tiny > my.toml
+    headwise recipe --recipe my.toml --set model.norm=pre
+    """
+    if names:
+        for name, each in PRESETS.items():
+            typer.echo(f"{name:<10} {each.about}")
+        return
+    settled = resolve(preset=preset, file=recipe_file, assignments=assignments or ())
+    typer.echo(as_toml(settled), nl=False)

@@ -1,0 +1,92 @@
+"""``headwise run``: everything, from two text files to a measured translator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwise.cli.options import (
+    Assignments,
+    Dev,
+    Device,
+    MaxTime,
+    Preset,
+    RecipeFile,
+    Threads,
+    chosen_device,
+    minutes,
+    say,
+    use_threads,
+)
+from headwise.cli.steps import measured, read_texts, recipe_for, trained
+
+
+def run(
+    out: Annotated[Path, typer.Option(help="Folder for all that is made.")],
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Source text, or a TSV or JSON Lines file with both sides."
+        ),
+    ] = None,
+    target: Annotated[Path | None, typer.Argument(help="Target text.")] = None,
+    dev: Dev = None,
+    test: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            metavar="SOURCE REFERENCE",
+            help="Text for the final score. Not given: the held-out text.",
+            show_default=False,
+        ),
+    ] = None,
+    preset: Preset = None,
+    recipe_file: RecipeFile = None,
+    assignments: Assignments = None,
+    max_time: MaxTime = None,
+    threads: Threads = None,
+    device: Device = "auto",
+) -> None:
+    """Do everything: prepare the text, train a model, measure it.
+
+    Line N of SOURCE and of TARGET say the same. Sizes are chosen by the amount of text
+    unless they are given. A run that was interrupted goes on when the same command is
+    typed again; a step whose text and settings have not changed is not done twice.
+
+    \b
+    headwise run train.en train.de --out en-de
+    headwise run train.en train.de --out en-de --preset tiny --max-time 30m
+    headwise run pairs.tsv --out en-fr --dev dev.en dev.fr --test test.en test.fr
+    headwise run --recipe my.toml --out en-cs --set training.steps=60
+    """
+    from headwise.data.prepare import prepare
+    from headwise.predictor import load
+    from headwise.run_folder.run import PREPARED
+
+    recipe = recipe_for(
+        source,
+        target,
+        dev=dev,
+        preset=preset,
+        recipe_file=recipe_file,
+        assignments=assignments or (),
+        max_minutes=None if max_time is None else minutes(max_time),
+    )
+    use_threads(threads)
+    corpus = prepare(
+        recipe.data, recipe.text, out / PREPARED, seed=recipe.seed, say=say
+    )
+    trained(out, recipe, corpus, chosen_device(device))
+
+    sources, references = corpus.dev_text
+    if test is not None:
+        sources, references = read_texts(test[0]), read_texts(test[1])
+    say(f"translating {len(sources):,} {'test' if test else 'held-out'} lines")
+    names = ["bleu", "chrf"]
+    if recipe.training.measure not in ("loss", *names):
+        names.append(recipe.training.measure)
+    scores, _ = measured(load(out), sources, references, names)
+    for score in scores:
+        typer.echo(f"{score}  {score.signature}")
+    say(f"the model is {out / 'best'}; next: headwise translate {out} < TEXT")
