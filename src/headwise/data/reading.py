@@ -12,6 +12,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from io import BufferedReader
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -56,7 +57,35 @@ def read_pairs(
 
 def count_pairs(corpus: CorpusSettings) -> int:
     """Count the pairs of ``corpus``, empty ones too, by the lines of its source."""
-    return sum(1 for _ in _lines(Path(corpus.source), lambda _: None))
+    return sum(1 for _ in read_lines(Path(corpus.source), lambda _: None))
+
+
+def read_lines(path: Path, note: Note) -> Iterator[Line]:
+    """Yield the lines of ``path``, plain or gzip; then tell ``note`` what changed."""
+    check_file(path)
+    tally = LineTally()
+    try:
+        with path.open("rb") as file:
+            for line in split_lines(unzipped(file), name=str(path)):
+                tally.add(line)
+                yield line
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(
+            f"{path} is a damaged .gz file: {error}; only {tally.lines:,} lines can be "
+            "read: copy it again"
+        ) from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
+    if not tally.lines:
+        raise DataError(f"{path} holds no lines; a corpus needs at least one")
+    for each in tally.notes(str(path)):
+        note(each)
+
+
+def unzipped(file: BufferedReader) -> BinaryIO:
+    """Return what to read of ``file``, which may be gzip whatever its name is."""
+    zipped = file.peek(len(GZIP)).startswith(GZIP)
+    return cast(BinaryIO, gzip.open(file)) if zipped else file
 
 
 def check_file(path: Path) -> None:
@@ -171,35 +200,6 @@ def _text(table: dict[str, Any], field: str, where: str) -> str:
             "text; write both halves, or the character itself"
         ) from None
     return text
-
-
-def read_lines(path: Path, note: Note) -> Iterator[Line]:
-    """Yield the lines of ``path``, plain or gzip; then tell ``note`` what changed."""
-    check_file(path)
-    tally = LineTally()
-    try:
-        with path.open("rb") as file:
-            for line in split_lines(unzipped(file), name=str(path)):
-                tally.add(line)
-                yield line
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(
-            f"{path} is a damaged .gz file: {error}; only {tally.lines:,} lines can be "
-            "read: copy it again"
-        ) from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
-    if not tally.lines:
-        raise DataError(f"{path} holds no lines; a corpus needs at least one")
-    for each in tally.notes(str(path)):
-        note(each)
-
-
-def unzipped(file: BinaryIO) -> BinaryIO:
-    """Return what to read of ``file``, which may be gzip whatever its name is."""
-    zipped = file.read(len(GZIP)) == GZIP
-    file.seek(0)
-    return cast(BinaryIO, gzip.open(file)) if zipped else file
 
 
 def _shown(text: str) -> str:
