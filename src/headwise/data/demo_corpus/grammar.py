@@ -1,0 +1,72 @@
+"""The grammar as a whole: which kinds of sentence there are, and how common each is.
+
+It is far larger than any corpus drawn from it: transitive statements alone number more
+than a thousand million (a test multiplies this out from the tables).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from headwise.data.demo_corpus.descriptions import (
+    comparison,
+    existence,
+    object_relative,
+    possession,
+    presentation,
+    seen_relative,
+    subject_relative,
+)
+from headwise.data.demo_corpus.pairs import Pair
+from headwise.data.demo_corpus.questions import (
+    adverb_question,
+    copular_question,
+    what_question,
+    who_question,
+    yes_no_question,
+)
+from headwise.data.demo_corpus.statements import (
+    clitic,
+    copular,
+    intransitive,
+    modal,
+    motion,
+    reason,
+    transitive,
+)
+
+Kind = Callable[[Random], Pair | None]
+
+KINDS: dict[Kind, int] = {
+    transitive: 18,
+    intransitive: 10,
+    motion: 4,
+    modal: 6,
+    clitic: 5,
+    copular: 12,
+    copular_question: 5,
+    yes_no_question: 6,
+    who_question: 2,
+    adverb_question: 3,
+    what_question: 2,
+    subject_relative: 4,
+    object_relative: 5,
+    seen_relative: 2,
+    possession: 4,
+    presentation: 4,
+    existence: 4,
+    comparison: 5,
+    reason: 4,
+}
+"""Each kind of sentence with its weight; the pronoun quartets stand apart."""
+
+_KINDS, _WEIGHTS = tuple(KINDS), tuple(KINDS.values())
+
+
+def plain_pair(rng: Random) -> Pair:
+    """Draw a pair of any kind but the pronoun quartets."""
+    while True:
+        pair = rng.choices(_KINDS, _WEIGHTS)[0](rng)
+        if pair is not None:
+            return pair
