@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 ROWS_AT_ONCE = 512
@@ -41,7 +42,7 @@ def projected_cross_entropy(
     N × V, and each score is visited while it is in the cache.
     """
     loss: Tensor = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        hidden, vectors, bias, targets, smoothing
+        hidden, vectors, bias, targets, smoothing, torch.is_grad_enabled()
     )
     return loss
 
@@ -55,11 +56,11 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         bias: Tensor | None,
         targets: Tensor,
         smoothing: float,
+        wants_gradient: bool,
     ) -> Tensor:
         dtype = _dtype_of_products(hidden)
         seen, table = hidden.to(dtype), vectors.to(dtype)
         loss = hidden.new_zeros((), dtype=torch.promote_types(dtype, torch.float32))
-        wants_gradient = any(ctx.needs_input_grad)
         to_hidden = torch.empty_like(hidden) if wants_gradient else None
         to_vectors = torch.zeros_like(vectors) if wants_gradient else None
         to_bias = None if bias is None else torch.zeros_like(bias)
@@ -83,10 +84,11 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         return loss
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *scales: Tensor) -> Any:
         (scale,) = scales
         scaled = (None if g is None else g * scale for g in ctx.saved_tensors)
-        return *scaled, None, None
+        return *scaled, None, None, None
 
 
 def _sum_of_losses(logits: Tensor, right: Tensor, smoothing: float) -> Tensor:
