@@ -22,7 +22,8 @@ def draw_kept(like: Float[Tensor, "*S"], share: float) -> Bool[Tensor, "*S"]:
     words = torch.empty(math.ceil(like.numel() / 4), dtype=torch.int64)
     words.random_(torch.iinfo(torch.int64).min, None)  # all 64 bits
     levels = words.view(torch.int16)[: like.numel()]
-    return levels.view(like.shape) >= round(share * LEVELS) - LEVELS // 2
+    silenced = min(round(share * LEVELS), LEVELS - 1)
+    return levels.view(like.shape) >= silenced - LEVELS // 2
 
 
 class Dropout(nn.Module):

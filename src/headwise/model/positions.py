@@ -43,17 +43,18 @@ class Sinusoids(nn.Module):
         super().__init__()
         self.formula = formula
         self.width = width
-        self.register_buffer("table", torch.zeros(0, width), persistent=False)
+        self.table = torch.zeros(0, width)  # no buffer: a cast would blur it
 
-    def forward(self, start: int, length: int) -> Float[Tensor, "L P"]:
-        """Return the vectors of ``length`` positions from ``start`` on."""
-        table: Tensor = self.get_buffer("table")
-        if start + length > len(table):  # at least doubled, so rarely
-            rows = max(start + length, 2 * len(table), 256)
-            positions = torch.arange(rows, device=table.device)
-            table = self.formula(positions, self.width).to(table.dtype)
+    def forward(self, x: Float[Tensor, "B L E"], start: int) -> Float[Tensor, "L P"]:
+        """Return the vectors of the positions from ``start`` on, one for each of x."""
+        end = start + x.shape[1]
+        table = self.table
+        if end > len(table) or (table.dtype, table.device) != (x.dtype, x.device):
+            rows = max(256, 1 << (end - 1).bit_length())  # doubles, so rarely grows
+            positions = torch.arange(rows, device="cpu")
+            table = self.formula(positions, self.width).to(x.dtype).to(x.device)
             self.table = table
-        return table[start : start + length]
+        return table[start:end]
 
 
 class LearnedPositions(nn.Module):
@@ -63,15 +64,16 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.vectors = nn.Parameter(torch.empty(max_positions, width))
 
-    def forward(self, start: int, length: int) -> Float[Tensor, "L P"]:
-        """Return the vectors of ``length`` positions from ``start`` on."""
-        if start + length > len(self.vectors):
+    def forward(self, x: Float[Tensor, "B L E"], start: int) -> Float[Tensor, "L P"]:
+        """Return the vectors of the positions from ``start`` on, one for each of x."""
+        end = start + x.shape[1]
+        if end > len(self.vectors):
             raise ModelError(
-                f"position {start + length} was asked for, but this model learned "
+                f"position {end} was asked for, but this model learned "
                 f"only {len(self.vectors)} (max_positions): split the text, or train "
                 "with a larger max_positions or positions = 'sinusoidal'"
             )
-        return self.vectors[start : start + length]
+        return self.vectors[start:end]
 
 
 POSITIONS: dict[PositionName, Callable[[TransformerConfig], nn.Module] | None] = {
@@ -95,7 +97,7 @@ class AddPositions(nn.Module):
         """Place ``x`` at positions ``start``, ``start + 1``, ..."""
         if self.scheme is None:
             return x
-        place: Tensor = self.scheme(start, x.shape[1]).to(x.dtype)
+        place: Tensor = self.scheme(x, start)
         if self.concatenate:
             return torch.cat([x, place.expand(x.shape[0], -1, -1)], dim=-1)
         return x + place

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from headwise.errors import SettingsError
 from headwise.model.config import TransformerConfig
 from headwise.model.decoder import Decoder
 from headwise.model.embeddings import EnterStack, OutputProjection, TokenEmbedding
@@ -43,10 +44,12 @@ class Transformer(nn.Module):
         super().__init__()
         target_vocab_size = target_vocab_size or source_vocab_size
         if config.tie_embeddings == "all" and source_vocab_size != target_vocab_size:
-            raise ValueError(
-                f"tie_embeddings = 'all' needs one vocabulary, but the source has "
-                f"{source_vocab_size} entries and the target {target_vocab_size}; "
-                "use 'output', or a joint tokenizer"
+            raise SettingsError(
+                [
+                    f"tie_embeddings = 'all' needs one vocabulary, but the source has "
+                    f"{source_vocab_size} entries and the target {target_vocab_size}; "
+                    "use 'output', or a joint tokenizer"
+                ]
             )
         self.config = config
         self.source_vocab_size = source_vocab_size
