@@ -1,0 +1,43 @@
+"""What the tests of the model share: one seed, small models of any kind, one batch."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from headwise.model import TransformerConfig
+from headwise.model.transformer import Transformer
+
+VOCABULARY = 11
+
+SMALL = TransformerConfig(
+    encoder_layers=2, decoder_layers=2, d_model=16, d_ff=24, num_heads=4, dropout=0.0
+)
+
+
+@pytest.fixture(autouse=True)
+def fixed_seed():
+    torch.manual_seed(2017)
+
+
+@pytest.fixture
+def small():
+    """Make a small model in which no weight is 0 or 1, as after some training."""
+
+    def make(*, dtype=torch.float32, **changes):
+        model = Transformer(replace(SMALL, **changes), VOCABULARY, seed=1).to(dtype)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter += 0.2 * torch.randn_like(parameter)
+        return model.eval()
+
+    return make
+
+
+@pytest.fixture
+def batch():
+    """Return three sentences of 7, 5 and 2 words, and six words of each target."""
+    source = torch.randint(1, VOCABULARY, (3, 7))
+    target = torch.randint(1, VOCABULARY, (3, 6))
+    is_real = torch.arange(7) < torch.tensor([[7], [5], [2]])
+    return source, target, is_real

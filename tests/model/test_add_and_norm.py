@@ -1,0 +1,76 @@
+"""Add & Norm: LayerNorm(x + Sublayer(x)), as Section 3.1 has it."""
+
+import pytest
+import torch
+
+from headwise.model.add_and_norm import AddAndNorm
+
+
+def by_hand(placement):
+    box = AddAndNorm(4, 0.0, placement).double()
+    with torch.no_grad():
+        box.norm.weight.copy_(torch.tensor([1.0, 2, 3, 4]))
+        box.norm.bias.copy_(torch.tensor([10.0, 20, 30, 40]))
+    return box
+
+
+def rows(*numbers):
+    return torch.tensor([numbers], dtype=torch.float64)
+
+
+def test_layer_normalization_of_two_words():
+    """Worked by hand, word by word.
+
+    x + out = [2 2 6 6]: mean 4, variance 4, standard deviation 2, so [−1 −1 1 1];
+    times the gain [1 2 3 4], plus the bias [10 20 30 40]: [9 18 33 44].
+    x + out = [0 0 0 12]: mean 3, variance 27, standard deviation 3√3, so
+    [−1 −1 −1 3] / √3. Dividing by the variance would give [−1 −1 1 1] / 2 for the
+    first.
+    """
+    box = by_hand("post")
+    x = rows([1, 0, 4, 3], [5, -1, 0, 12])
+    out = rows([1, 2, 2, 3], [-5, 1, 0, 0])
+
+    normal = box.leave(x, out)
+
+    third = torch.tensor([-1.0, -2, -3, 12], dtype=torch.float64) / 3**0.5
+    second = torch.tensor([10.0, 20, 30, 40], dtype=torch.float64) + third
+    expected = torch.stack([rows(9, 18, 33, 44)[0], second])[None]
+    torch.testing.assert_close(normal, expected, rtol=0, atol=1e-4)  # ε = 1e-5
+
+
+def test_each_word_is_normalised_alone():
+    box = AddAndNorm(4, 0.0, "post")
+    x, out = torch.randn(2, 2, 5, 4)
+
+    whole = box.leave(x, out)
+
+    torch.testing.assert_close(box.leave(x[:1, 2:3], out[:1, 2:3]), whole[:1, 2:3])
+    torch.testing.assert_close(whole.mean(-1), torch.zeros(2, 5), atol=1e-6, rtol=0)
+
+
+def test_post_norm_enters_untouched():
+    x = torch.randn(1, 3, 4, dtype=torch.float64)
+
+    assert by_hand("post").enter(x) is x
+
+
+def test_pre_norm_normalises_what_enters_and_leaves_the_bare_sum():
+    x, out = torch.randn(2, 1, 3, 4, dtype=torch.float64)
+    box = by_hand("pre")
+
+    torch.testing.assert_close(box.enter(x), by_hand("post").leave(x, 0 * x))
+    torch.testing.assert_close(box.leave(x, out), x + out)
+
+
+@pytest.mark.parametrize("placement", ["post", "pre"])
+def test_dropout_falls_on_what_comes_out_of_the_box_and_not_around_it(placement):
+    box = AddAndNorm(4, 0.5, placement).train()
+    box.norm = torch.nn.Identity()
+    x = torch.zeros(1, 50, 4)
+
+    untouched = box.leave(x + 7, x)
+    thinned = box.leave(x, x + 7)
+
+    assert (untouched == 7).all()
+    assert set(thinned.unique().tolist()) == {0, 14}

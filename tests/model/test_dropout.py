@@ -1,0 +1,167 @@
+"""Dropout: where Section 5.4 has it, as much as it says, and nowhere else."""
+
+import pytest
+import torch
+
+from headwise.model.dropout import Dropout, draw_kept
+
+SHARES = pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.9])
+UNITS = 400_000
+
+
+def four_sigma(share):
+    return 4 * (share * (1 - share) / UNITS) ** 0.5
+
+
+@SHARES
+def test_the_wanted_share_is_silenced_and_the_mean_preserved(share):
+    """Within four standard deviations of a fair draw."""
+    thinned = Dropout(share)(torch.ones(UNITS))
+
+    silent = (thinned == 0).float().mean().item()
+    assert silent == pytest.approx(share, abs=four_sigma(share))
+    mean = thinned.double().mean().item()
+    assert mean == pytest.approx(1, abs=four_sigma(share) / (1 - share))
+    torch.testing.assert_close(thinned.max().item(), 1 / (1 - share))
+
+
+@SHARES
+def test_neighbours_are_silenced_independently(share):
+    """Four units share a random word; any two of them must not know of each other."""
+    kept = draw_kept(torch.empty(UNITS // 4, 4), share).double()
+
+    seen = torch.corrcoef(kept.T)
+
+    torch.testing.assert_close(seen, torch.eye(4).double(), rtol=0, atol=0.015)
+
+
+@pytest.mark.parametrize("shape", [(0,), (1,), (3,), (5, 7), (2, 3, 5)])
+def test_any_number_of_units_can_be_drawn(shape):
+    assert draw_kept(torch.empty(shape), 0.5).shape == shape
+
+
+@pytest.mark.parametrize("share", [0.999999, 0.9999])
+def test_nearly_everything_may_be_silenced(share):
+    """Once a share that rounded to 1 wrapped round and silenced nothing."""
+    assert draw_kept(torch.empty(UNITS), share).double().mean() < 0.001
+
+
+def test_nothing_is_silenced_when_not_training():
+    x = torch.randn(50)
+
+    assert Dropout(0.5).eval()(x) is x
+
+
+def test_a_share_of_nothing_changes_nothing():
+    x = torch.randn(50)
+
+    assert Dropout(0.0).train()(x) is x
+
+
+def test_one_seed_gives_one_mask_and_another_gives_another():
+    x, dropout = torch.ones(500), Dropout(0.5)
+
+    masks = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        masks.append(dropout(x))
+
+    assert torch.equal(masks[0], masks[1])
+    assert not torch.equal(masks[0], masks[2])
+
+
+def test_the_gradient_passes_where_the_value_passed():
+    x = torch.ones(500, requires_grad=True)
+
+    thinned = Dropout(0.3)(x)
+    thinned.sum().backward()
+
+    assert torch.equal(x.grad, thinned)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_the_number_format_stays(dtype):
+    assert Dropout(0.3)(torch.ones(5, dtype=dtype)).dtype == dtype
+
+
+def places(model):
+    """Name every dropout of ``model`` that silences anything."""
+    return {
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, Dropout) and module.share
+    }
+
+
+AROUND = {
+    *(f"encoder.blocks.{n}.around_{box}" for n in (0, 1) for box in ("attention",)),
+    *(f"encoder.blocks.{n}.around_feed_forward" for n in (0, 1)),
+    *(
+        f"decoder.blocks.{n}.around_{box}"
+        for n in (0, 1)
+        for box in ("self", "cross", "feed_forward")
+    ),
+}
+
+
+def test_it_stands_where_the_paper_has_it_and_nowhere_else(small):
+    model = small(dropout=0.1)
+
+    boxes = {"enter_encoder", "enter_decoder", *AROUND}
+    assert places(model) == {f"{box}.dropout" for box in boxes}
+
+
+def test_it_stands_inside_the_feed_forward_only_when_asked(small):
+    model = small(dropout=0.0, feed_forward_dropout=0.1)
+
+    inside = {
+        *(f"encoder.blocks.{n}.feed_forward" for n in (0, 1)),
+        *(f"decoder.blocks.{n}.feed_forward" for n in (0, 1)),
+    }
+    assert places(model) == {f"{box}.dropout" for box in inside}
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_it_falls_on_the_output_of_each_box_before_it_is_added(small, batch, norm):
+    """What a box returns is the very tensor that the next dropout is given."""
+    model = small(dropout=0.1, norm=norm).train()
+    outputs, inputs = [], []
+    for name, module in model.named_modules():
+        if name.endswith(("_attention", ".feed_forward")):
+            module.register_forward_hook(lambda _, __, out: outputs.append(out))
+        if ".around_" in name and isinstance(module, Dropout):
+            module.register_forward_hook(lambda _, given, __: inputs.append(given[0]))
+
+    model(*batch)
+
+    assert len(inputs) == len(AROUND)
+    assert all(given is out for given, out in zip(inputs, outputs, strict=True))
+
+
+def test_no_dropout_is_the_same_as_not_training(small, batch):
+    model = small(dropout=0.0)
+
+    assert torch.equal(model.train()(*batch), model.eval()(*batch))
+
+
+def test_using_a_model_is_deterministic_and_training_it_is_not(small, batch):
+    model = small(dropout=0.1)
+
+    assert torch.equal(model(*batch), model(*batch))
+    model.train()
+    assert not torch.equal(model(*batch), model(*batch))
+
+
+@pytest.mark.parametrize(
+    "kind", ["dropout", "attention_dropout", "feed_forward_dropout"]
+)
+def test_one_seed_trains_one_way(small, batch, kind):
+    model = small(**{kind: 0.3}).train()
+
+    scores = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        scores.append(model(*batch))
+
+    assert torch.equal(scores[0], scores[1])
+    assert not torch.equal(scores[0], scores[2])
