@@ -1,0 +1,127 @@
+"""A corpus and a model that train in a moment."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from headwise.data.demo_corpus import write
+from headwise.data.prepare import prepare
+from headwise.data.settings import CorpusSettings, DataSettings
+from headwise.model import TransformerConfig
+from headwise.tasks.translation import Translation
+from headwise.text.settings import TextSettings
+from headwise.training.loop import Trainer
+from headwise.training.settings import TrainingSettings
+from headwise.training.signals import StopSignals
+
+SMALL = TransformerConfig(
+    encoder_layers=1, decoder_layers=1, d_model=16, d_ff=32, num_heads=2, dropout=0.1
+)
+QUICK = TrainingSettings(
+    steps=6,
+    batch_tokens=256,
+    warmup_steps=3,
+    learning_rate=0.01,
+    validate_every=3,
+    validation_pairs=4,
+    average_last=2,
+)
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    write(folder, num_train=200, num_dev=20, num_held_out=0)
+    data = DataSettings(
+        corpora=(
+            CorpusSettings(
+                source=str(folder / "train.en"), target=str(folder / "train.fr")
+            ),
+        ),
+        dev=CorpusSettings(
+            source=str(folder / "dev.en"), target=str(folder / "dev.fr")
+        ),
+    )
+    return prepare(data, TextSettings(vocab_size=300), folder / "prepared", seed=1)
+
+
+@dataclass
+class Memory:
+    """A keeper that keeps everything in memory."""
+
+    saved: list = field(default_factory=list)
+    best: list = field(default_factory=list)
+
+    def save(self, state, weights, optimizer):
+        copies = [
+            {n: t.clone() for n, t in each.items()} for each in (weights, optimizer)
+        ]
+        self.saved.append((state, *copies))
+
+    def save_best(self, state, model, validation):
+        weights = {name: t.clone() for name, t in model.state_dict().items()}
+        self.best.append((state, weights, validation))
+
+    def last_weights(self, count):
+        return [weights for _, weights, _ in self.saved[-count:]]
+
+
+@dataclass
+class Witness:
+    """A watcher that notes everything."""
+
+    updates: list = field(default_factory=list)
+    validations: list = field(default_factory=list)
+    reason: str = ""
+
+    def starts(self, state, settings, epoch_batches):
+        self.epoch_batches = epoch_batches
+
+    def updated(self, update, state):
+        self.updates.append(update)
+
+    def validated(self, validation, state, name, best):
+        self.validations.append((name, validation, best))
+
+    def says(self, text):
+        raise AssertionError(text)
+
+    def ends(self, state, reason):
+        self.reason = reason
+
+    @property
+    def losses(self):
+        return [update.loss for update in self.updates]
+
+
+@pytest.fixture
+def make_trainer(corpus):
+    def make(
+        settings=QUICK,
+        *,
+        config=SMALL,
+        seed=1,
+        state=None,
+        weights=None,
+        optimizer=None,
+        watcher=None,
+        signals=None,
+    ):
+        task = Translation(corpus.tokenizers)
+        model = task.new_model(config, seed=seed)
+        if weights is not None:
+            model.load_state_dict(weights)
+        return Trainer(
+            task,
+            model,
+            corpus,
+            settings,
+            seed=seed,
+            keeper=Memory(),
+            watchers=[watcher or Witness()],
+            signals=signals or StopSignals(),
+            state=state,
+            optimizer=optimizer,
+        )
+
+    return make
