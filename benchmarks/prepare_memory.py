@@ -45,7 +45,7 @@ def main() -> None:
         for task in ("prepare", "epoch")
     }
     report = {
-        "command": " ".join(["python", *sys.argv]),
+        "command": " ".join(["python", "benchmarks/prepare_memory.py", *sys.argv[1:]]),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "versions": {
             "python": platform.python_version(),

@@ -27,8 +27,11 @@ from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
 Indices = NDArray[np.int64]
 
-BLOCK_PAIRS = 4096
-"""Neighbouring pairs that always stay in one shard, so that disks read in long runs."""
+BLOCK_PAIRS = 8192
+"""Neighbouring pairs that always stay in one shard, so that disks read in long runs.
+
+Around each run the system maps up to a megabyte more, so short runs cost memory.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ class TrainingOrder:
         seed: int,
         batch_tokens: int,
         batch_pairs: int | None = None,
-        shard_pairs: int = 262_144,
+        shard_pairs: int = 131_072,
     ) -> None:
         _check(seed, batch_tokens, batch_pairs, shard_pairs)
         self.store = store
@@ -119,7 +122,6 @@ class TrainingOrder:
         for number, blocks in enumerate(self._shards(epoch)):
             if (epoch, number) not in self._num_batches:
                 self._plan(epoch, number, blocks)
-                self.store.forget()
         return sum(
             self._num_batches[epoch, number] for number in range(self._num_shards)
         )
@@ -164,6 +166,7 @@ class TrainingOrder:
             times = int(whole) + (_uniform(random, stop - start) < part)
             indices.append(np.repeat(np.arange(start, stop), times))
             longest.append(np.repeat(_longest(self.store, start, stop), times))
+        self.store.forget()
         return np.concatenate(indices), np.concatenate(longest)
 
 
