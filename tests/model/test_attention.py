@@ -190,6 +190,16 @@ def test_a_loud_key_is_copied(attend):
     torch.testing.assert_close(output, torch.tensor([[[[3.0, 4.0]]]]))
 
 
+@PATHS
+def test_hidden_keys_lose_against_any_score(attend):
+    """A large negative number in the place of −∞ would win against this one."""
+    query, keys = torch.tensor([[[[1e6]]]]), torch.tensor([[[[-1e6], [0.0]]]])
+    values = torch.tensor([[[[1.0], [2.0]]]])
+    mask = torch.tensor([True, False])[None, None, None]
+
+    assert attend(query, keys, values, mask, 0.0).item() == 1
+
+
 def test_scores_keep_their_spread_however_many_channels():
     """Section 3.2.1: the product of two random vectors has the variance d_k."""
     for d_k in (16, 64, 256):
@@ -248,8 +258,9 @@ def test_a_query_that_may_look_at_nothing_gets_zeros(attend, dropout, dtype, d_v
     mask[0] = False
     mask[1, :, 2] = False
 
-    output = attend(*inputs, mask, dropout)
-    output.float().square().sum().backward()
+    with torch.autograd.set_detect_anomaly(True):  # no NaN on the way back either
+        output = attend(*inputs, mask, dropout)
+        output.float().square().sum().backward()
 
     assert (output[0] == 0).all()
     assert (output[1, :, 2] == 0).all()

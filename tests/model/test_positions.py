@@ -151,7 +151,7 @@ def test_a_frequency_of_its_own_for_each_channel_would_leave_no_such_map():
     A channel cos(wk) alone, without sin(wk) beside it, does not tell cos(w(k + 1)).
     """
     position = torch.arange(1, 400, dtype=torch.float64)[:, None]
-    frequency = 10000 ** (-torch.arange(1, 9, dtype=torch.float64) / 8)
+    frequency = 10000 ** (-torch.arange(1, 9, dtype=torch.float64) / 4)
     alone = (position * frequency).cos()
     alone[:, 1::2] = (position * frequency).sin()[:, 1::2]
     paired = table(400, 8)

@@ -58,3 +58,22 @@ def test_the_length_of_the_row_does_not_matter(small, batch):
         scores.append(reader.step(target[:, 0], reader.start(source, is_real))[0])
 
     torch.testing.assert_close(*scores, rtol=0, atol=1e-12)
+
+
+def test_the_same_words_are_written(small, batch):
+    """Each takes its own most probable word and goes on from there."""
+    model = small()
+    source, target, is_real = batch
+    reader = RefillingDecoder(model, length=12, empty=EMPTY)
+
+    texts = []
+    for writer in (reader, model):
+        tokens, state, text = target[:, 0], writer.start(source, is_real), []
+        for _ in range(12):
+            scores, state = writer.step(tokens, state)
+            tokens = scores.argmax(dim=-1)
+            text.append(tokens)
+        texts.append(torch.stack(text, dim=1))
+
+    assert torch.equal(*texts)
+    assert len(texts[0].unique()) > 1
