@@ -18,8 +18,8 @@ from headwise.cli.options import (
     say,
     use_threads,
 )
-from headwise.cli.steps import measured, read_texts
-from headwise.errors import DataError, UsageError
+from headwise.cli.steps import measured, read_aligned
+from headwise.errors import UsageError
 from headwise.storage import write_text
 
 DEFAULT_METRICS = ("bleu", "chrf", "ter")
@@ -63,7 +63,8 @@ def evaluate(
     headwise evaluate en-de test.en.gz test.de.gz --beam 5 --language de
     headwise evaluate g2p words.txt phones.txt --metric word-error-rate
     """
-    from headwise.metrics.registry import METRICS
+    from headwise.metrics.multi30k import LANGUAGES
+    from headwise.metrics.registry import METRICS, NEED_LANGUAGE
     from headwise.predictor import load
 
     names = metrics or [*DEFAULT_METRICS, *(["multi30k-bleu"] if language else [])]
@@ -71,23 +72,24 @@ def evaluate(
         if name not in METRICS:
             known = ", ".join(METRICS)
             raise UsageError(f"--metric {name} is not known; known: {known}")
+        if name in NEED_LANGUAGE and language not in LANGUAGES:
+            known = ", ".join(LANGUAGES)
+            raise UsageError(
+                f"{name} needs --language, one of {known}, not {language!r}; for "
+                "others use --metric bleu"
+            )
     use_threads(threads)
-    sources, references = read_texts(source), read_texts(reference)
-    if len(sources) != len(references):
-        raise DataError(
-            f"{source} has {len(sources):,} lines and {reference} has "
-            f"{len(references):,}; line N of both must belong together"
-        )
+    sources, references = read_aligned(source, reference)
     translator = load(folder, device=chosen_device(device), engine=engine)
     search = {} if beam is None else {"beam": beam}
     scores, outputs = measured(
         translator, sources, references, names, language=language, **search
     )
+    if as_json:
+        typer.echo(json.dumps([asdict(score) for score in scores], indent=2))
+    else:
+        for score in scores:
+            typer.echo(f"{score}  {score.signature}")
     if out is not None:
         write_text(out, "".join(f"{output}\n" for output in outputs))
         say(f"the translations are in {out}")
-    if as_json:
-        typer.echo(json.dumps([asdict(score) for score in scores], indent=2))
-        return
-    for score in scores:
-        typer.echo(f"{score}  {score.signature}")

@@ -20,7 +20,7 @@ from headwise.cli.options import (
     say,
     use_threads,
 )
-from headwise.cli.steps import measured, read_texts, recipe_for, trained
+from headwise.cli.steps import measured, read_aligned, recipe_for, trained
 
 
 def run(
@@ -60,9 +60,9 @@ def run(
     headwise run pairs.tsv --out en-fr --dev dev.en dev.fr --test test.en test.fr
     headwise run --recipe my.toml --out en-cs --set training.steps=60
     """
-    from headwise.data.prepare import prepare
+    from headwise.data.prepare import fingerprint, prepare
     from headwise.predictor import load
-    from headwise.run_folder.run import PREPARED
+    from headwise.run_folder.run import PREPARED, check_run
 
     recipe = recipe_for(
         source,
@@ -74,19 +74,20 @@ def run(
         max_minutes=None if max_time is None else minutes(max_time),
     )
     use_threads(threads)
+    device = chosen_device(device)
+    texts = None if test is None else read_aligned(*test)
+    check_run(out, recipe, fingerprint(recipe.data, recipe.text, seed=recipe.seed))
     corpus = prepare(
         recipe.data, recipe.text, out / PREPARED, seed=recipe.seed, say=say
     )
-    trained(out, recipe, corpus, chosen_device(device))
+    trained(out, recipe, corpus, device)
 
-    sources, references = corpus.dev_text
-    if test is not None:
-        sources, references = read_texts(test[0]), read_texts(test[1])
+    sources, references = texts or corpus.dev_text
     say(f"translating {len(sources):,} {'test' if test else 'held-out'} lines")
     names = ["bleu", "chrf"]
     if recipe.training.measure not in ("loss", *names):
         names.append(recipe.training.measure)
-    scores, _ = measured(load(out), sources, references, names)
+    scores, _ = measured(load(out, device=device), sources, references, names)
     for score in scores:
         typer.echo(f"{score}  {score.signature}")
     say(f"the model is {out / 'best'}; next: headwise translate {out} < TEXT")

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwise.cli.options import say
-from headwise.errors import UsageError
+from headwise.data.settings import DataSettings
+from headwise.errors import DataError, UsageError
 from headwise.recipe import Recipe, merged, preset_for, resolve
-from headwise.settings import read_toml
+from headwise.settings import overridden, read, read_toml
 
 if TYPE_CHECKING:
     from headwise.data.prepared import PreparedCorpus
@@ -59,10 +60,15 @@ def _chosen_preset(
 ) -> str | None:
     from headwise.data.reading import count_pairs
 
-    draft = resolve(file=recipe_file, assignments=assignments, extra=extra)
-    if not draft.data.corpora:
+    # The data alone: the other settings may need the preset that is to be chosen.
+    table = merged(read_toml(recipe_file) if recipe_file else {}, extra)
+    named = overridden(table, assignments).get("data", {})
+    if not isinstance(named, dict):
         return None
-    num_pairs = sum(count_pairs(corpus) for corpus in draft.data.corpora)
+    corpora = read(DataSettings, named, "data.").corpora
+    num_pairs = sum(count_pairs(each) for each in corpora)
+    if not num_pairs:
+        return None
     preset = preset_for(num_pairs)
     say(f"{num_pairs:,} pairs: preset {preset} (--preset chooses another)")
     return preset
@@ -99,8 +105,16 @@ def measured(
     return scores, outputs
 
 
-def read_texts(path: Path) -> list[str]:
-    """Read a text file, plain or .gz, strictly; its lines end at line feeds only."""
+def read_aligned(source: Path, reference: Path) -> tuple[list[str], list[str]]:
+    """Read two text files, plain or .gz, strictly; they must have as many lines."""
     from headwise.data.reading import read_lines
 
-    return [line.text for line in read_lines(path, say)]
+    sources, references = (
+        [line.text for line in read_lines(path, say)] for path in (source, reference)
+    )
+    if len(sources) != len(references):
+        raise DataError(
+            f"{source} has {len(sources):,} lines and {reference} has "
+            f"{len(references):,}; line N of both must belong together"
+        )
+    return sources, references

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +20,12 @@ from headwise.cli.options import (
     say,
     use_threads,
 )
+from headwise.errors import SettingsError
+from headwise.recipe import Recipe, merged, preset_for, resolve
+from headwise.settings import as_table, read_toml
+
+if TYPE_CHECKING:
+    from headwise.data.prepared import PreparedCorpus
 
 
 def train(
@@ -42,20 +49,49 @@ def train(
     """
     from headwise.cli.steps import trained
     from headwise.data.prepared import PreparedCorpus
-    from headwise.recipe import preset_for, resolve
-    from headwise.settings import read_toml
 
     prepared = PreparedCorpus.open(corpus)
-    named = preset or (recipe_file and read_toml(recipe_file).get("preset"))
-    if not named:
-        preset = preset_for(prepared.facts.train.pairs)
-        say(f"{prepared.facts.train.pairs:,} pairs: preset {preset}")
-    extra = dict(prepared.fields["settings"])
-    if max_time is not None:
-        extra["training"] = {"max_minutes": minutes(max_time)}
-    recipe = resolve(
-        preset=preset, file=recipe_file, assignments=assignments or (), extra=extra
+    recipe = _recipe_for(
+        prepared,
+        preset=preset,
+        recipe_file=recipe_file,
+        assignments=assignments or (),
+        max_minutes=None if max_time is None else minutes(max_time),
     )
     use_threads(threads)
     trained(out, recipe, prepared, chosen_device(device))
     say(f"{out / 'best'}: the best model; next: headwise translate {out} < TEXT")
+
+
+def _recipe_for(
+    prepared: PreparedCorpus,
+    *,
+    preset: str | None,
+    recipe_file: Path | None,
+    assignments: Sequence[str],
+    max_minutes: float | None,
+) -> Recipe:
+    """Put the recipe together; what the corpus was prepared with is settled."""
+    made = prepared.fields["settings"]
+    file = {} if recipe_file is None else read_toml(recipe_file)
+    if not (preset or file.get("preset")):
+        preset = preset_for(prepared.facts.train.pairs)
+        say(f"{prepared.facts.train.pairs:,} pairs: preset {preset}")
+    extra = {"data": made["data"], "text": merged(made["text"], file.get("text", {}))}
+    if max_minutes is not None:
+        extra["training"] = {"max_minutes": max_minutes}
+    recipe = resolve(
+        preset=preset, file=recipe_file, assignments=assignments, extra=extra
+    )
+    wanted = {"data": as_table(recipe.data), "text": as_table(recipe.text)}
+    problems = [
+        f"{part}.{name} = {wanted[part].get(name)!r} was asked for, but "
+        f"{prepared.folder} was prepared with {made[part].get(name)!r}; leave it out, "
+        "or prepare the text again"
+        for part in wanted
+        for name in {**wanted[part], **made[part]}
+        if wanted[part].get(name) != made[part].get(name)
+    ]
+    if problems:
+        raise SettingsError(problems)
+    return recipe

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
@@ -19,7 +20,7 @@ from headwise.cli.options import (
     say,
     use_threads,
 )
-from headwise.errors import UsageError
+from headwise.errors import DataError
 
 if TYPE_CHECKING:
     from headwise.predictor import Translated
@@ -71,9 +72,10 @@ def translate(
 
     use_threads(threads)
     for path in files or []:
-        if not path.is_file():
-            raise UsageError(
-                f"{path} is not a file; name text files, or none for stdin"
+        if not path.exists() or path.is_dir():
+            raise DataError(
+                f"{path} is {'a folder' if path.exists() else 'not there'}; name text "
+                "files, or none for standard input"
             )
     translator = load(folder, device=chosen_device(device), engine=engine)
     settings = paper_search() if paper else translator.decoding
@@ -114,8 +116,16 @@ def _lines(files: list[Path]) -> Iterator[str]:
     if not files:
         yield from _mended(sys.stdin.buffer, "standard input")
     for path in files:
-        with path.open("rb") as file:
-            yield from _mended(unzipped(file), str(path))
+        try:
+            with path.open("rb") as file:
+                yield from _mended(unzipped(file), str(path))
+        except (EOFError, zlib.error) as error:
+            raise DataError(
+                f"{path} is a damaged .gz file: {error}; copy it again"
+            ) from None
+        except OSError as error:
+            reason = error.strerror or error
+            raise DataError(f"{path} cannot be read: {reason}") from None
 
 
 def _mended(stream: BinaryIO, name: str) -> Iterator[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+
 from headwise import __version__
 from headwise.data.prepared import PreparedFacts
 from headwise.model.transformer import Transformer
@@ -22,13 +25,13 @@ A Transformer (encoder-decoder, *Attention Is All You Need*) trained with headwi
 ## Use
 
 ```
-headwise translate {name} < input.txt > output.txt
+headwise translate {folder} < input.txt > output.txt
 ```
 
 ```python
 import headwise
 
-translator = headwise.load("{name}")
+translator = headwise.load({quoted})
 print(translator.translate("..."))
 ```
 
@@ -83,6 +86,8 @@ def model_card(
     ]
     return CARD.format(
         name=name,
+        folder=shlex.quote(name),
+        quoted=json.dumps(name, ensure_ascii=False),
         version=__version__,
         corpora="\n".join(corpora),
         train=facts.train.pairs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,12 +18,15 @@ from headwise.training.state import TrainingState
 
 OPTIMIZER = "optimizer.safetensors"
 STATE = "state.json"
+NAME = re.compile(r"step-(\d{8,})")
+DAMAGED = "damaged-"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     """What a run goes on from."""
 
+    path: Path
     state: TrainingState
     weights: dict[str, Tensor]
     optimizer: dict[str, Tensor]
@@ -37,17 +41,21 @@ class Checkpoints:
 
     def paths(self) -> list[Path]:
         """Return the folders that are there, oldest first."""
-        return sorted(self.folder.glob("step-[0-9]*"))
+        found = [p for p in self.folder.glob("step-*") if NAME.fullmatch(p.name)]
+        return sorted(found, key=step_of)
 
     def save(
         self,
         state: TrainingState,
         weights: Mapping[str, Tensor],
         optimizer: Mapping[str, Tensor],
+        *,
+        corpus: str,
     ) -> Path:
         """Write a checkpoint and read it back."""
         path = self.folder / f"step-{state.step:08d}"
-        with storage.new_folder(path, describe={"kind": "checkpoint"}) as folder:
+        describe = {"kind": "checkpoint", "corpus": corpus}
+        with storage.new_folder(path, describe=describe) as folder:
             write_tensors(folder / WEIGHTS, weights)
             write_tensors(folder / OPTIMIZER, optimizer)
             storage.write_json(folder / STATE, as_table(state))
@@ -55,17 +63,32 @@ class Checkpoints:
         return path
 
     def newest(self) -> Checkpoint | None:
-        """Open the newest checkpoint that verifies; say which ones do not."""
+        """Open the newest checkpoint that verifies; set aside those that do not."""
+        damaged: list[tuple[Path, HeadwiseError]] = []
         for path in reversed(self.paths()):
             try:
-                return self._open(path)
+                found = self._open(path)
             except HeadwiseError as error:
-                self.say(f"checkpoint {path.name} cannot be used: {error}")
-        if self.paths():
+                damaged.append((path, error))
+            else:
+                for each in damaged:
+                    self._set_aside(*each)
+                return found
+        if damaged:
             raise ModelError(
-                f"no checkpoint in {self.folder} can be used; start the run anew in "
-                "another folder"
+                f"no checkpoint in {self.folder} can be used ({damaged[0][1]}); start "
+                "the run anew in another folder"
             )
+        return None
+
+    def newest_corpus(self) -> str | None:
+        """Return the fingerprint of the corpus that was learned from, if known."""
+        for path in reversed(self.paths()):
+            try:
+                corpus = storage.read_manifest(path).get("corpus")
+            except ModelError:
+                continue
+            return corpus if isinstance(corpus, str) else None
         return None
 
     def last_weights(self, count: int, rhythm: int) -> Iterator[dict[str, Tensor]]:
@@ -75,8 +98,13 @@ class Checkpoints:
         does not, so that an interrupted run averages what an uninterrupted one does.
         """
         for path in self._in_rhythm(rhythm)[-count:]:
-            storage.verify(path)
-            yield read_tensors(path / WEIGHTS)
+            try:
+                storage.verify(path)
+                weights = read_tensors(path / WEIGHTS)
+            except ModelError as error:
+                self.say(f"checkpoint {path.name} is left out of the mean: {error}")
+            else:
+                yield weights
 
     def forget_old(self, keep: int, rhythm: int) -> None:
         """Delete all but the newest and the last ``keep`` of the rhythm."""
@@ -92,10 +120,21 @@ class Checkpoints:
     def _open(self, path: Path) -> Checkpoint:
         storage.verify(path)
         return Checkpoint(
+            path=path,
             state=read(TrainingState, storage.read_json(path / STATE)),
             weights=read_tensors(path / WEIGHTS),
             optimizer=read_tensors(path / OPTIMIZER),
         )
+
+    def _set_aside(self, path: Path, error: HeadwiseError) -> None:
+        """Rename what cannot be used, so that its step can be reached again."""
+        aside = path.with_name(f"{DAMAGED}{path.name}")
+        self.say(f"{path.name} cannot be used and is now {aside.name}: {error}")
+        try:
+            shutil.rmtree(aside, ignore_errors=True)
+            path.rename(aside)
+        except OSError as refusal:
+            raise storage.resource_error(refusal, path) from refusal
 
 
 def step_of(path: Path) -> int:

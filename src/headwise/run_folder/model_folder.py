@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -125,8 +124,12 @@ def open_model_folder(path: Path, *, device: torch.device | str = "cpu") -> Mode
         golden = tuple(read(Golden, each) for each in storage.read_json(path / GOLDEN))
     except (SettingsError, TypeError) as error:
         raise ModelError(f"{path} cannot be used:\n{error}") from None
-    model = _built(config, facts, path / CONFIG)
-    load_weights(model, read_tensors(path / WEIGHTS), path / WEIGHTS)
+    weights = read_tensors(path / WEIGHTS)
+    # A shape without memory first: a changed config must not ask for terabytes.
+    with torch.device("meta"):
+        check_weights(_built(config, facts, path, weights), weights, path / WEIGHTS)
+    model = _built(config, facts, path, weights)
+    load_weights(model, weights, path / WEIGHTS)
     return ModelFolder(
         path=path,
         model=model.to(device).eval(),
@@ -175,8 +178,16 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise ModelError(f"{path} cannot be read: {error}") from None
 
 
-def load_weights(model: Transformer, weights: Mapping[str, Any], path: Path) -> None:
+def load_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path) -> None:
     """Put ``weights`` into ``model``; names and shapes must fit exactly."""
+    check_weights(model, weights, path)
+    model.load_state_dict(dict(weights))
+
+
+def check_weights(
+    model: Transformer, weights: Mapping[str, Tensor], path: Path
+) -> None:
+    """Raise a ``ModelError`` where names or shapes do not fit ``model``."""
     wanted = model.state_dict()
     problems = [f"{name} is missing" for name in wanted if name not in weights]
     problems += [f"{name} is not known" for name in weights if name not in wanted]
@@ -190,14 +201,26 @@ def load_weights(model: Transformer, weights: Mapping[str, Any], path: Path) -> 
         raise ModelError(
             f"{path} does not fit {CONFIG}: {'; '.join(problems[:3])}{more}"
         )
-    model.load_state_dict(dict(weights))
 
 
-def _built(config: TransformerConfig, facts: ModelFacts, path: Path) -> Transformer:
+def _built(
+    config: TransformerConfig,
+    facts: ModelFacts,
+    path: Path,
+    weights: Mapping[str, Tensor],
+) -> Transformer:
+    layers = config.encoder_layers + config.decoder_layers
+    if layers > len(weights):
+        raise ModelError(
+            f"{path / WEIGHTS} holds {len(weights)} tensors, and {CONFIG} asks for "
+            f"{layers} layers: the parts of this folder come from different models"
+        )
     try:
         return Transformer(config, facts.source_vocab_size, facts.target_vocab_size)
     except (ValueError, RuntimeError, MemoryError) as error:
-        raise ModelError(f"{path} asks for a model that fails: {error}") from None
+        raise ModelError(
+            f"{path / CONFIG} asks for a model that fails: {error}"
+        ) from None
 
 
 def _tokenizers(path: Path, facts: ModelFacts) -> TokenizerPair:

@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 
 from headwise.data.prepared import PreparedCorpus
-from headwise.errors import HeadwiseError, ModelError, SettingsError
+from headwise.errors import DataError, ModelError, SettingsError, UsageError
 from headwise.model.transformer import Transformer
 from headwise.recipe import Recipe
 from headwise.run_folder.card import model_card
 from headwise.run_folder.checkpoints import Checkpoints
-from headwise.run_folder.lock import locked
+from headwise.run_folder.lock import LOCK, locked
 from headwise.run_folder.model_folder import (
     CONFIG,
     ModelFacts,
@@ -51,8 +51,13 @@ MAY_CHANGE = (
     "training.patience",
     "training.validation_pairs",
     "decoding",
+    "data.corpora",
+    "data.dev",
 )
-"""Settings that a run may be taken up again with; others would make it another run."""
+"""Settings that a run may be taken up again with; others would make it another run.
+
+Text may lie elsewhere: whether it is the same is seen by its contents.
+"""
 
 
 def train_run(
@@ -67,15 +72,17 @@ def train_run(
 
     Returns where training ended; the best model stands in ``folder / "best"``.
     """
+    check_run(folder, recipe, corpus.facts.fingerprint)
     with locked(folder), StopSignals() as signals:
-        _settle_recipe(folder, recipe)
+        check_run(folder, recipe, corpus.facts.fingerprint)  # nobody came between
+        write_text(folder / RECIPE, as_toml(recipe))
         say = _saying(watchers)
         checkpoints = Checkpoints(folder / CHECKPOINTS, say)
         found = checkpoints.newest()
         task = Translation(corpus.tokenizers)
         model = task.new_model(recipe.model, seed=recipe.seed)
         if found is not None:
-            load_weights(model, found.weights, checkpoints.paths()[-1])
+            load_weights(model, found.weights, found.path)
         trainer = Trainer(
             task,
             model.to(device),
@@ -114,7 +121,8 @@ class RunKeeper:
     ) -> None:
         """Keep a checkpoint; old ones go once this one was read back."""
         settings = self.recipe.training
-        self.checkpoints.save(state, weights, optimizer)
+        corpus = self.corpus.facts.fingerprint
+        self.checkpoints.save(state, weights, optimizer, corpus=corpus)
         self.checkpoints.forget_old(settings.keep_checkpoints, settings.validate_every)
 
     def save_best(
@@ -134,7 +142,9 @@ class RunKeeper:
                 longest_source=facts.train.longest_source,
                 longest_target=facts.train.longest_target,
             ),
-            card=model_card(self.folder.name, model, facts, state, validation),
+            card=model_card(
+                self.folder.resolve().name, model, facts, state, validation
+            ),
             golden_sources=sources[:GOLDEN_PAIRS],
         )
 
@@ -163,30 +173,58 @@ def model_path(folder: Path) -> Path:
     )
 
 
-def recipe_of(folder: Path) -> Recipe | None:
-    """Return the recipe that a run folder was made with, if it is one."""
-    path = folder / RECIPE
-    return read(Recipe, read_toml(path)) if path.is_file() else None
+def check_run(folder: Path, recipe: Recipe, fingerprint: str) -> None:
+    """Refuse to train in ``folder`` where that would spoil what is there.
+
+    ``fingerprint`` is that of the prepared corpus, or of the one that is going to be.
+    A run that has no checkpoint yet may begin again with other settings.
+    """
+    _refuse_files_of_others(folder)
+    checkpoints = Checkpoints(folder / CHECKPOINTS, lambda _: None)
+    if not checkpoints.paths():
+        return
+    before = _recipe_before(folder / RECIPE)
+    changed = [
+        f"{path} was {old!r} and is now {new!r}"
+        for path, old, new in _differences(as_table(before), as_table(recipe))
+        if not any(path == each or path.startswith(f"{each}.") for each in MAY_CHANGE)
+    ]
+    if changed:
+        raise SettingsError(
+            [
+                *changed,
+                f"{folder} holds a run with other settings; go on with those, or "
+                "choose another folder",
+            ]
+        )
+    if checkpoints.newest_corpus() not in (None, fingerprint):
+        raise DataError(
+            f"{folder} holds a run on other text: its corpora, or data.corpora and "
+            "data.dev that say how they are read, have changed since; go on with the "
+            "same text, or choose another folder"
+        )
 
 
-def _settle_recipe(folder: Path, recipe: Recipe) -> None:
-    """Write the recipe down; refuse one that would make this another run."""
-    before = recipe_of(folder)
-    if before is not None:
-        changed = [
-            f"{path} was {old!r} and is now {new!r}"
-            for path, old, new in _differences(as_table(before), as_table(recipe))
-            if not path.startswith(MAY_CHANGE)
-        ]
-        if changed:
-            raise SettingsError(
-                [
-                    *changed,
-                    f"{folder} holds a run with other settings; go on with those, or "
-                    "choose another folder",
-                ]
+def _refuse_files_of_others(folder: Path) -> None:
+    """Refuse a folder with files named as ours where no run has ever been."""
+    if (folder / LOCK).exists() or (folder / CHECKPOINTS).exists():
+        return
+    for path in (folder / RECIPE, folder / LOG):
+        if path.exists():
+            raise UsageError(
+                f"{path} is there already and would be overwritten, but {folder} holds "
+                "no run; choose a folder that is new, or move the file"
             )
-    write_text(folder / RECIPE, as_toml(recipe))
+
+
+def _recipe_before(path: Path) -> Recipe:
+    try:
+        return read(Recipe, read_toml(path))
+    except SettingsError as error:
+        raise ModelError(
+            f"{path} is not the recipe that this run was made with; put it back, or "
+            f"choose another folder:\n{error}"
+        ) from None
 
 
 def _differences(
@@ -206,11 +244,3 @@ def _saying(watchers: Sequence[Watcher]) -> Callable[[str], None]:
             watcher.says(text)
 
     return say
-
-
-def is_run(folder: Path) -> bool:
-    """Tell whether ``folder`` holds a run that can be read."""
-    try:
-        return recipe_of(folder) is not None
-    except HeadwiseError:
-        return False

@@ -32,7 +32,7 @@ class JsonLog:
         if self.path.exists():
             kept = [
                 line + "\n"
-                for line in self.path.read_text(encoding="utf-8").split("\n")
+                for line in self._text().split("\n")
                 if _is_settled(line, state)
             ]
             write_text(self.path, "".join(kept))
@@ -66,6 +66,13 @@ class JsonLog:
         """Note the end."""
         self._write("end", step=state.step, seconds=state.seconds, reason=reason)
 
+    def _text(self) -> str:
+        """Return what is there; a killed run may have cut a character in two."""
+        try:
+            return self.path.read_bytes().decode("utf-8", "replace")
+        except OSError as error:
+            raise resource_error(error, self.path) from error
+
     def _write(self, what: str, **facts: Any) -> None:
         line = json.dumps({"what": what, **facts}, ensure_ascii=False)
         try:
@@ -85,5 +92,6 @@ def _is_settled(line: str, state: TrainingState) -> bool:
     if not isinstance(step, int):
         return False
     if entry.get("what") == "validation":
-        return step <= state.validated_step
+        single = entry.get("name") == "now"
+        return step <= (state.validated_step if single else state.averaged_step)
     return step <= state.step

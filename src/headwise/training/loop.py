@@ -30,7 +30,7 @@ from headwise.training.optimizer import (
 )
 from headwise.training.schedule import learning_rate
 from headwise.training.settings import TrainingSettings
-from headwise.training.signals import StopSignals
+from headwise.training.signals import Interrupted, StopSignals
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation, validate
 from headwise.training.watch import Update, Watcher
@@ -96,8 +96,7 @@ class Trainer:
     def run(self) -> TrainingState:
         """Train until there is a reason to end; return where that was.
 
-        A stop signal saves a checkpoint and raises ``Stopped`` or
-        ``KeyboardInterrupt``.
+        A stop signal saves a checkpoint and raises ``Stopped`` or ``Interrupted``.
         """
         epoch_batches = self.order.num_batches(self.state.epoch)
         for watcher in self.watchers:
@@ -107,9 +106,10 @@ class Trainer:
             self.try_largest_batch()
             reason = self._learn()
             self._try_average()
-        except (Stopped, KeyboardInterrupt):
+        except (Stopped, Interrupted):
             reason = "stopped"
-            self._save()
+            if self.state.step:  # before the first update there is nothing to lose
+                self._save()
             raise
         finally:
             for watcher in self.watchers:
@@ -225,29 +225,40 @@ class Trainer:
     def _look(self) -> None:
         """Validate, keep the model if it is the best, and save a checkpoint."""
         validation = validate(self.task, self.model, self.corpus, self.settings)
-        self._judge(validation, "now")
+        best = self._judge(validation, "now")
+        without_gain = 0 if best else self.state.without_gain + 1
+        self.state = replace(self.state, without_gain=without_gain)
         self._save()
 
-    def _judge(self, validation: Validation, name: str) -> None:
+    def _judge(self, validation: Validation, name: str) -> bool:
+        """Keep the model if it is the best so far; return whether it is."""
         value = validation.value(self.settings.measure)
-        best = self._is_better(value)
+        best = self._is_better(value, validation.loss)
         state = replace(
             self.state,
             validated_step=self.state.step,
             seconds=time.monotonic() - self._started,
-            without_gain=0 if best else self.state.without_gain + 1,
         )
         if best:
-            state = replace(state, best_value=value, best_step=state.step)
+            state = replace(
+                state,
+                best_value=value,
+                best_loss=validation.loss,
+                best_step=state.step,
+            )
             self.keeper.save_best(state, self.model, validation)
         self.state = state
         for watcher in self.watchers:
             watcher.validated(validation, state, name, best)
+        return best
 
-    def _is_better(self, value: float) -> bool:
-        best = self.state.best_value
+    def _is_better(self, value: float, loss: float) -> bool:
+        """Compare with the best so far; of equals, as BLEU 0 is, the loss decides."""
+        best, best_loss = self.state.best_value, self.state.best_loss
         if best is None:
             return True
+        if value == best and best_loss is not None:
+            return loss < best_loss
         return value < best if self.settings.less_is_better else value > best
 
     def _reason_to_end(self) -> str | None:
@@ -261,12 +272,17 @@ class Trainer:
         return None
 
     def _is_over_time(self) -> bool:
+        """Tell whether time is up; one update is always made, so that a model is."""
         limit = self.settings.max_minutes
-        return limit is not None and time.monotonic() - self._started >= 60 * limit
+        if limit is None or not self.state.step:
+            return False
+        return time.monotonic() - self._started >= 60 * limit
 
     def _try_average(self) -> None:
         """Look at the mean of the last checkpoints; keep it if it is the best."""
         if self.settings.average_last == 1:
+            return
+        if self.state.averaged_step == self.state.step:  # a finished run, run again
             return
         last = list(self.keeper.last_weights(self.settings.average_last))
         if len(last) < 2:
@@ -278,6 +294,8 @@ class Trainer:
             self._judge(found, f"mean of the last {len(last)} checkpoints")
         finally:
             self.model.load_state_dict(before)
+        self.state = replace(self.state, averaged_step=self.state.step)
+        self._save()
 
     def _save(self) -> None:
         self.keeper.save(

@@ -83,7 +83,7 @@ class TrainingProgress:
     def says(self, text: str) -> None:
         """Print a line."""
         self._said = time.monotonic()
-        self.console.print(text, markup=False, soft_wrap=True)
+        self.console.print(text, markup=False, emoji=False, soft_wrap=True)
 
     def ends(self, state: TrainingState, reason: str) -> None:
         """Take the bar away."""

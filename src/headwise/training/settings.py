@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -123,9 +124,10 @@ class TrainingSettings:
 
     def _numbers(self) -> list[str]:
         problems = [
-            f"{name} must be more than 0, not {getattr(self, name)}"
+            f"{name} must be more than 0 and finite, not {getattr(self, name)}"
             for name in ("max_minutes", "learning_rate", "clip_norm", "adam_epsilon")
-            if getattr(self, name) is not None and not getattr(self, name) > 0
+            if getattr(self, name) is not None
+            and not 0 < getattr(self, name) < math.inf
         ]
         problems += [
             f"{name} must be 0 or more and less than 1, not {getattr(self, name)}"

@@ -27,6 +27,9 @@ class TrainingState:
     best_value: float | None = None
     """Best value of the chosen measure at a validation."""
 
+    best_loss: float | None = None
+    """Validation loss of that model, which decides between equals."""
+
     best_step: int = 0
     """Updates after which it was reached."""
 
@@ -34,4 +37,7 @@ class TrainingState:
     """Updates after which the last validation was made."""
 
     without_gain: int = 0
-    """Validations since ``best_step``."""
+    """Validations, one after the other, that brought no gain."""
+
+    averaged_step: int = 0
+    """Updates after which the mean of the last checkpoints was looked at."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -9,6 +10,7 @@ import torch
 from headwise.data.batches import dev_batches
 from headwise.data.prepared import PreparedCorpus
 from headwise.decoding.settings import greedy
+from headwise.errors import NumericsError
 from headwise.metrics.perplexity import perplexity
 from headwise.metrics.score import Score
 from headwise.model.transformer import Transformer
@@ -64,6 +66,13 @@ def validate(
     model.eval()
     try:
         loss = mean_loss(task, model, corpus)
+        if not math.isfinite(loss):
+            raise NumericsError(
+                f"the loss on held-out text is {loss}: training has broken the "
+                "weights. A lower training.learning_rate, a longer "
+                "training.warmup_steps or training.clip_norm = 1.0 would help, in "
+                "another folder; the last checkpoint and the best model are whole"
+            )
         sources, references = _spread(corpus.dev_text, settings.validation_pairs)
         outputs = task.translate(model, sources, greedy())
     finally:
