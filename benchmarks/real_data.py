@@ -1,0 +1,247 @@
+"""Train and measure on real corpora by the command line, as a user would.
+
+python benchmarks/real_data.py multi30k --corpora FOLDER --work FOLDER
+python benchmarks/real_data.py tatoeba  --corpora FOLDER --work FOLDER --max-time 30m
+python benchmarks/real_data.py g2p      --corpora FOLDER --work FOLDER --language fre
+
+Each writes benchmarks/results/TASK.json and the curves of its run as a picture in
+docs/notebook/. The corpora themselves are not part of the project.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import gzip
+import json
+import os
+import platform
+import resource
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+ROOT = Path(__file__).parents[1]
+HEADWISE = [sys.executable, "-m", "headwise"]
+PACKAGES = ("headwise", "torch", "numpy", "sentencepiece", "sacrebleu", "sacremoses")
+
+
+def multi30k(corpora: Path, work: Path, language: str) -> dict[str, Any]:
+    """Name the files of Multi30k, English to German."""
+    folder = corpora / "multi30k"
+    return {
+        "recipe": "multi30k",
+        "arguments": [folder / "train.en.gz", folder / "train.de.gz"],
+        "dev": [folder / "val.en.gz", folder / "val.de.gz"],
+        "tests": {
+            name: [folder / f"{name}.en.gz", folder / f"{name}.de.gz"]
+            for name in ("test_2016_flickr", "test_2017_flickr")
+        },
+        "evaluate": ["--beam", "5", "--language", "de"],
+    }
+
+
+def tatoeba(corpora: Path, work: Path, language: str) -> dict[str, Any]:
+    """Name the files of Tatoeba, English to French; TSV is split for evaluation."""
+    folder = corpora / "tatoeba-en-fr"
+    return {
+        "recipe": "tatoeba",
+        "arguments": [folder / "train.tsv.gz"],
+        "dev": split_columns(folder / "dev.tsv", work / "dev", (0, 1)),
+        "tests": {"test": split_columns(folder / "test.tsv", work / "test", (0, 1))},
+        "evaluate": ["--beam", "5"],
+    }
+
+
+def g2p(corpora: Path, work: Path, language: str) -> dict[str, Any]:
+    """Pick one language of the grapheme-to-phoneme data: words and their phones."""
+    files = {}
+    for part in ("train", "dev", "test"):
+        source = corpora / "g2p-sigmorphon2020" / f"{part}.tsv.gz"
+        files[part] = split_columns(source, work / part, (1, 2), only=language)
+    errors = [f"--metric={name}-error-rate" for name in ("word", "token")]
+    return {
+        "recipe": "g2p",
+        "arguments": files["train"],
+        "dev": files["dev"],
+        "tests": {f"test ({language})": files["test"]},
+        "evaluate": ["--beam", "5", *errors],
+    }
+
+
+TASKS = {"multi30k": multi30k, "tatoeba": tatoeba, "g2p": g2p}
+
+
+def split_columns(
+    table: Path, stem: Path, columns: tuple[int, int], only: str | None = None
+) -> list[Path]:
+    """Write two columns of a TSV as two files; ``only`` picks lines by column 0."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    paths = [stem.with_suffix(".source"), stem.with_suffix(".target")]
+    opened = gzip.open if table.suffix == ".gz" else open
+    with opened(table, "rt", encoding="utf-8", newline="\n") as lines:
+        rows = [line.rstrip("\n").split("\t") for line in lines]
+    rows = [row for row in rows if only is None or row[0] == only]
+    for path, column in zip(paths, columns, strict=True):
+        path.write_text("".join(row[column] + "\n" for row in rows), "utf-8")
+    return paths
+
+
+def run(command: list[str]) -> tuple[str, float]:
+    """Run a command to its end; return its output and its seconds."""
+    print("$", shlex.join(command), file=sys.stderr)
+    started = time.monotonic()
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout, time.monotonic() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("--corpora", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--language", default="fre", help="for g2p")
+    parser.add_argument("--max-time", default=None)
+    parser.add_argument("--set", action="append", default=[], dest="assignments")
+    arguments = parser.parse_args()
+
+    task = TASKS[arguments.task](arguments.corpora, arguments.work, arguments.language)
+    out = arguments.work / "run"
+    options = ["--recipe", ROOT / "recipes" / f"{task['recipe']}.toml", "--out", out]
+    if arguments.max_time:
+        options += ["--max-time", arguments.max_time]
+    for assignment in arguments.assignments:
+        options += ["--set", assignment]
+    words = ["run", *task["arguments"], "--dev", *task["dev"], *options]
+    _, seconds = run([*HEADWISE, *map(str, words)])
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+
+    log = [json.loads(line) for line in (out / "log.jsonl").open(encoding="utf-8")]
+    updates = [entry for entry in log if entry["what"] == "update"]
+    validations = [entry for entry in log if entry["what"] == "validation"]
+    scores = {
+        name: json.loads(
+            run(
+                [
+                    *HEADWISE,
+                    "evaluate",
+                    str(out),
+                    *map(str, files),
+                    "--json",
+                    *task["evaluate"],
+                ]
+            )[0]
+        )
+        for name, files in task["tests"].items()
+    }
+    result = {
+        "command": "python benchmarks/real_data.py " + shlex.join(sys.argv[1:2]),
+        "headwise": shlex.join(
+            [word if isinstance(word, str) else word.name for word in words]
+        ),
+        "date": datetime.date.today().isoformat(),
+        "versions": {
+            "python": platform.python_version(),
+            **{package: version(package) for package in PACKAGES},
+        },
+        "processor": {"cores": len(os.sched_getaffinity(0)), "name": processor()},
+        "wall_seconds": round(seconds, 1),
+        "training_seconds": round(validations[-1]["seconds"], 1),
+        "updates": updates[-1]["step"],
+        "tokens": sum(update["tokens"] for update in updates),
+        "tokens_per_second_median": round(
+            statistics.median(each["tokens"] / each["seconds"] for each in updates)
+        ),
+        "peak_memory_mib": round(peak),
+        "test": scores,
+        "validations": [
+            {
+                "step": entry["step"],
+                "name": entry["name"],
+                "seconds": round(entry["seconds"], 1),
+                "loss": round(entry["loss"], 4),
+                "best": entry["best"],
+                **{
+                    key: round(score["value"], 2)
+                    for key, score in entry["scores"].items()
+                },
+            }
+            for entry in validations
+        ],
+    }
+    path = ROOT / "benchmarks" / "results" / f"{arguments.task}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    picture = ROOT / "docs" / "notebook" / f"{arguments.task}.png"
+    draw(arguments.task, updates, validations, picture)
+    print(path, picture, file=sys.stderr)
+
+
+def processor() -> str:
+    """Name the processor, where the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").split("\n")
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if "model name" in line]
+    return names[0] if names else platform.processor()
+
+
+def draw(
+    task: str,
+    updates: list[dict[str, Any]],
+    validations: list[dict[str, Any]],
+    path: Path,
+) -> None:
+    """Draw losses, and what validation measured, over the minutes of training."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
+    minutes = []
+    spent = 0.0
+    for update in updates:
+        spent += update["seconds"] / 60
+        minutes.append(spent)
+    losses = [update["loss"] for update in updates]
+    smooth = [
+        statistics.fmean(losses[max(0, index - 25) : index + 1])
+        for index in range(len(losses))
+    ]
+    left.plot(minutes, smooth, lw=1, label="training, smoothed labels")
+    looked = [each for each in validations if each["name"] == "now"]
+    when = [each["seconds"] / 60 for each in looked]
+    left.plot(when, [each["loss"] for each in looked], "o-", ms=3, label="held out")
+    left.set(xlabel="minutes of training", ylabel="loss, nats a token")
+    left.legend()
+    for name in looked[0]["scores"]:
+        values = [each["scores"][name]["value"] for each in looked]
+        right.plot(when, values, "o-", ms=3, label=f"{name}, held out, greedy")
+    for each in validations:
+        if each["name"] != "now":
+            for score in each["scores"].values():
+                right.plot(each["seconds"] / 60, score["value"], "k*", ms=9)
+                right.annotate(
+                    f"mean of checkpoints: {score['value']:.1f}",
+                    (each["seconds"] / 60, score["value"]),
+                    textcoords="offset points",
+                    xytext=(-6, 6),
+                    ha="right",
+                    fontsize=8,
+                )
+    right.set(xlabel="minutes of training")
+    right.legend()
+    figure.suptitle(task)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    main()

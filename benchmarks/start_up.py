@@ -1,0 +1,64 @@
+"""Measure how long the command line takes to answer without doing anything.
+
+python benchmarks/start_up.py
+
+Each command runs in turn, several rounds, beside an interpreter that does nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+VERBS = ["run", "prepare", "train", "translate", "evaluate", "recipe", "doctor", "demo"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=9)
+    rounds = parser.parse_args().rounds
+    headwise = str(Path(sys.executable).with_name("headwise"))
+    commands = {
+        "python -c pass": [sys.executable, "-c", "pass"],
+        "headwise --version": [headwise, "--version"],
+        "headwise --help": [headwise, "--help"],
+        **{f"headwise {verb} --help": [headwise, verb, "--help"] for verb in VERBS},
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(rounds):
+        for name, command in commands.items():
+            started = time.perf_counter()
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            seconds[name].append(time.perf_counter() - started)
+    result = {
+        "command": "python benchmarks/start_up.py",
+        "date": datetime.date.today().isoformat(),
+        "versions": {
+            "python": platform.python_version(),
+            **{package: version(package) for package in ("headwise", "typer")},
+        },
+        "rounds": rounds,
+        "seconds": {
+            name: {
+                "median": round(statistics.median(each), 3),
+                "least": round(min(each), 3),
+            }
+            for name, each in seconds.items()
+        },
+    }
+    path = ROOT / "benchmarks" / "results" / "start_up.json"
+    path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    print(json.dumps(result["seconds"], indent=2))
+
+
+if __name__ == "__main__":
+    main()
