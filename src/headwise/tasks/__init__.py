@@ -1,1 +1,11 @@
-"""What the numbers mean: data, model, loss, search and metric bound for one use."""
+"""What the numbers mean: data, model, loss, search and metric bound for one use.
+
+Training knows a task by these names, and nothing of the parts that they come from.
+"""
+
+from headwise.metrics.perplexity import perplexity
+from headwise.metrics.score import Score
+from headwise.model.transformer import Transformer
+from headwise.tasks.translation import Translation
+
+__all__ = ["Score", "Transformer", "Translation", "perplexity"]

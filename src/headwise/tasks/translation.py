@@ -14,7 +14,7 @@ from torch import Tensor
 from headwise.data.batches import Batch, cut_by_tokens
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.search import search
-from headwise.decoding.settings import DecodingSettings
+from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.losses import projected_cross_entropy
 from headwise.metrics.registry import measure
 from headwise.metrics.score import Score
@@ -97,10 +97,13 @@ class Translation:
         return found
 
     def translate(
-        self, model: Transformer, texts: Sequence[str], settings: DecodingSettings
+        self,
+        model: Transformer,
+        texts: Sequence[str],
+        settings: DecodingSettings | None = None,
     ) -> list[str]:
-        """Return the best output of each text."""
-        outputs = self.search(model, self.encode(texts), settings)
+        """Return the best output of each text; a search is greedy unless it is said."""
+        outputs = self.search(model, self.encode(texts), settings or greedy())
         return [self.decode(best[0]) for best in outputs]
 
     def measure(

@@ -20,8 +20,7 @@ from torch import Tensor, nn
 from headwise.data.batches import Batch, TrainingOrder, largest_batch
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import NumericsError, Stopped
-from headwise.model.transformer import Transformer
-from headwise.tasks.translation import Translation
+from headwise.tasks import Transformer, Translation
 from headwise.training.averaging import average
 from headwise.training.optimizer import (
     make_optimizer,

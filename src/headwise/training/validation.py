@@ -9,12 +9,8 @@ import torch
 
 from headwise.data.batches import dev_batches
 from headwise.data.prepared import PreparedCorpus
-from headwise.decoding.settings import greedy
 from headwise.errors import NumericsError
-from headwise.metrics.perplexity import perplexity
-from headwise.metrics.score import Score
-from headwise.model.transformer import Transformer
-from headwise.tasks.translation import Translation
+from headwise.tasks import Score, Transformer, Translation, perplexity
 from headwise.training.settings import TrainingSettings
 
 VALIDATION_TOKENS = 4096
@@ -74,7 +70,7 @@ def validate(
                 "another folder; the last checkpoint and the best model are whole"
             )
         sources, references = _spread(corpus.dev_text, settings.validation_pairs)
-        outputs = task.translate(model, sources, greedy())
+        outputs = task.translate(model, sources)
     finally:
         model.train(was_training)
     names = {"bleu", settings.measure} - {"loss"}
