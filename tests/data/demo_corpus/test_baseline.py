@@ -24,7 +24,7 @@ def test_words_are_translated_one_by_one():
 
 SAME_IN_BOTH = (
     *("animal", "lion", "village", "restaurant", "garage", "tunnel", "table", "photo"),
-    *("piano", "hamster", "six", "long", "fragile", "intelligent", "me"),
+    *("piano", "hamster", "princesse", "six", "long", "fragile", "intelligent", "me"),
 )
 
 

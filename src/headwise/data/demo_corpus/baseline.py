@@ -39,8 +39,9 @@ _FUNCTION_WORDS = {
     "will": "va", "won't": "ne va pas", "going": "va", "to": "à", "can": "peut",
     "can't": "ne peut pas", "must": "doit", "not": "pas", "never": "jamais",
     "want": "veut", "wants": "veut", "who": "qui", "what": "que", "where": "où",
-    "when": "quand", "why": "pourquoi", "that": "que", "and": "et", "because":
-    "parce que", "in": "dans", "on": "sur", "behind": "derrière", "front": "devant",
+    "when": "quand", "why": "pourquoi", "that": "que", "and": "et", "but": "mais",
+    "because": "parce que", "in": "dans", "on": "sur", "behind": "derrière",
+    "front": "devant",
     "of": "de", "near": "près de", "there": "il y a", "more": "plus", "less": "moins",
     "as": "aussi", "than": "que", "very": "très", "too": "trop", "for": "",
     "every": "tous", "day": "jours", "today": "aujourd'hui", "now": "maintenant",

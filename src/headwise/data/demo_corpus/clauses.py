@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from random import Random
 
 from headwise.data.demo_corpus import english, french
@@ -69,33 +70,45 @@ _TENSES = {
     "going": 3,
 }
 _STATE_TENSES = {"present": 5, "past": 3}
-_SINGULAR_TENSES = ("past progressive", "future")
 
 
 def random_manner(
     rng: Random, verb: Verb, subject: Phrase, *, negations: float = 0.25
 ) -> Manner:
     """Draw a tense that verb and subject allow, and perhaps a negation."""
-    features = subject.features
-    singular = features.person == 3 and not features.plural
-    tenses = dict(_STATE_TENSES if verb.is_state else _TENSES)
-    if verb.is_instant:
-        del tenses["progressive"], tenses["past progressive"]
-    if verb.english == "go":
-        del tenses["going"]
-    if not singular:
-        # Forms that would hardly recur, such as "riront" and "traversaient".
-        tenses = {t: w for t, w in tenses.items() if t not in _SINGULAR_TENSES}
-    if features.person != 3 and not _is_like_il(verb, features):
-        tenses = {t: w for t, w in tenses.items() if t in ("past", "going")}
-    if verb.english == verb.past and not singular:
-        tenses.pop("present", None)  # "they read" may be either
-    tense = rng.choices(tuple(tenses), tuple(tenses.values()))[0]
+    tense = rng.choice(_possible_tenses(verb, subject.features))
     negation = ""
     if rng.random() < negations:
         may_be_never = tense in ("present", "past", "future")
         negation = "never" if may_be_never and rng.random() < 0.2 else "not"
     return Manner(tense, negation)
+
+
+@cache
+def _possible_tenses(verb: Verb, subject: Features) -> tuple[str, ...]:
+    """List the tenses, the common ones several times.
+
+    Left out are forms that would hardly recur: "riront", "traversaient", "dormons".
+    """
+    singular = subject.person == 3 and not subject.plural
+    tenses = dict(_STATE_TENSES if verb.is_state else _TENSES)
+    left_out = set()
+    if verb.is_instant:
+        left_out |= {"progressive", "past progressive"}
+    if verb.english == "go":
+        left_out |= {"going"}
+    if not singular:
+        left_out |= {"past progressive", "future"}
+    if subject.person != 3 and not _is_like_il(verb, subject):
+        left_out |= {"present", "progressive"}
+    if verb.english == verb.past and not singular:
+        left_out |= {"present"}  # "they read" may be either
+    return tuple(
+        tense
+        for tense, weight in tenses.items()
+        if tense not in left_out
+        for _ in range(weight)
+    )
 
 
 def _is_like_il(verb: Verb, features: Features) -> bool:

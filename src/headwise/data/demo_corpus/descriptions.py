@@ -19,8 +19,10 @@ from headwise.data.demo_corpus.draws import (
     THINGS,
     judged,
     placed_at,
+    pronoun_for,
     random_actor,
     random_head,
+    random_topic,
     verbs_of,
 )
 from headwise.data.demo_corpus.lexicon import (
@@ -28,6 +30,7 @@ from headwise.data.demo_corpus.lexicon import (
     COMPARATIVES,
     FITTING,
     NAMES,
+    OPPOSED,
     TRANSITIVE,
     UNOWNED,
     WITHOUT_DEGREE,
@@ -147,6 +150,27 @@ def comparison(rng: Random) -> Pair | None:
         clause = Clause(words, clause.french, clause.combinations)
     compared = clause.followed_by(f"{than} {second.english}", f"que {second.french}")
     return closed("comparison", compared)
+
+
+def contrast(rng: Random) -> Pair | None:
+    """Say "The house isn't new but it is clean.": here "it" leaves no choice."""
+    subject = random_topic(rng, anyone=())
+    first, second = (rng.choice(FITTING[subject.category]) for _ in range(2))
+    if first == second or any({first, second} <= set(group) for group in OPPOSED):
+        return None
+    tense = rng.choice(("present", "past"))
+    negated = rng.random() < 0.5
+    said = being(subject, ADJECTIVES[first], tense, negated=negated)
+    added = being(pronoun_for(subject), ADJECTIVES[second], tense)
+    joint = ("but", "mais") if negated else ("and", "et")
+    return closed(
+        "contrast",
+        Clause(
+            f"{said.english} {joint[0]} {added.english}",
+            f"{said.french} {joint[1]} {added.french}",
+            (*said.combinations, *added.combinations),
+        ),
+    )
 
 
 def subject_relative(rng: Random) -> Pair | None:

@@ -58,8 +58,8 @@ def random_actor(rng: Random, verb: Verb) -> Phrase:
 
 
 def random_topic(rng: Random, anyone: tuple[str, ...] = ANYONE) -> Phrase:
-    """Draw somebody or something to be described."""
-    if rng.random() < 0.15:
+    """Draw somebody or something to be described; ``anyone`` may be no pronoun."""
+    if anyone and rng.random() < 0.15:
         return pronoun(rng.choice(anyone))
     return random_subject(rng, EVERYTHING, adjectives=0.0)
 
@@ -69,6 +69,19 @@ def random_head(rng: Random, categories: tuple[str, ...]) -> Phrase:
     noun = rng.choice(BY_CATEGORY[rng.choice(categories)])
     plural = not noun.is_mass and rng.random() < 0.25
     return noun_phrase(noun, "the", plural=plural)
+
+
+def pronoun_for(phrase: Phrase) -> Phrase:
+    """Return he, she, it or they for a phrase, in French as its gender asks."""
+    features = phrase.features
+    in_french = "elle" if features.gender == "f" else "il"
+    if features.plural:
+        in_english, in_french = "they", in_french + "s"
+    elif phrase.category == "person":
+        in_english = "she" if features.gender == "f" else "he"
+    else:
+        in_english = "it"
+    return Phrase(in_english, in_french, features, phrase.word, phrase.category)
 
 
 def pick(rng: Random, words: dict[str, str]) -> tuple[str, str]:

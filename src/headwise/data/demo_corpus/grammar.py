@@ -11,6 +11,7 @@ from random import Random
 
 from headwise.data.demo_corpus.descriptions import (
     comparison,
+    contrast,
     existence,
     object_relative,
     possession,
@@ -57,16 +58,17 @@ KINDS: dict[Kind, int] = {
     presentation: 4,
     existence: 4,
     comparison: 5,
+    contrast: 7,
     reason: 4,
 }
 """Each kind of sentence with its weight; the pronoun quartets stand apart."""
 
-_KINDS, _WEIGHTS = tuple(KINDS), tuple(KINDS.values())
+_DRAWN = tuple(kind for kind, weight in KINDS.items() for _ in range(weight))
 
 
 def plain_pair(rng: Random) -> Pair:
     """Draw a pair of any kind but the pronoun quartets."""
     while True:
-        pair = rng.choices(_KINDS, _WEIGHTS)[0](rng)
+        pair = rng.choice(_DRAWN)(rng)
         if pair is not None:
             return pair

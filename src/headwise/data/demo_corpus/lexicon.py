@@ -176,6 +176,29 @@ FITTING: dict[str, tuple[str, ...]] = {
 WITHOUT_DEGREE = _words("red black white green blue brown broken empty")
 """Adjectives that nobody is very, too or more."""
 
+OPPOSED = tuple(
+    _words(words)
+    for words in (
+        "big small",
+        "old new young",
+        "good bad",
+        "hot cold fresh",
+        "red black white green blue brown",
+        "wide narrow",
+        "happy sad",
+        "calm nervous frightened",
+        "nervous brave",
+        "shy brave",
+        "clean dirty",
+        "easy difficult",
+        "interesting boring",
+        "strong weak",
+        "fast slow",
+        "empty crowded quiet",
+    )
+)
+"""Groups of which nothing is two at once."""
+
 COMPARATIVES = {
     "big": "bigger",
     "small": "smaller",
@@ -339,12 +362,12 @@ def _frame(english: str, category: str, faults: str) -> Frame:
 
 
 FRAMES = (
-    _frame("cross", "ground", "wide long dark dangerous"),
-    _frame("enter", "building", "dark narrow crowded dangerous"),
-    _frame("climb", "height", "high slippery dangerous"),
-    _frame("eat", "food", "salty bitter spicy"),
-    _frame("carry", "thing", "heavy fragile precious"),
+    _frame("cross", "ground", "wide dark dangerous"),
+    _frame("enter", "building", "dark narrow crowded"),
+    _frame("climb", "height", "high slippery"),
+    _frame("eat", "food", "salty spicy"),
+    _frame("carry", "thing", "heavy fragile"),
 )
 
-MOODS = _words("tired sick lazy shy nervous weak young frightened")
+MOODS = _words("tired sick lazy shy nervous frightened")
 """Adjectives that can only be about the animal, never about the other noun."""

@@ -10,7 +10,8 @@
 
 with the same two adjectives in both halves. So in any collection of whole quartets each
 noun, and each adjective, goes with *il* exactly as often as with *elle*: neither alone
-says more than a coin.
+says more than a coin. ("It" also occurs where one noun leaves no choice, as in "The
+house is old and it is clean"; such sentences are not pronoun cases.)
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 from random import Random
 
 from headwise.data.demo_corpus.clauses import Clause, Manner, being, statement
+from headwise.data.demo_corpus.draws import pronoun_for
 from headwise.data.demo_corpus.lexicon import (
     ADJECTIVES,
     FRAMES,
@@ -51,7 +53,7 @@ def quartet(rng: Random) -> Quartet:
     frame = rng.choice(FRAMES)
     mood, fault = rng.choice(MOODS), rng.choice(frame.faults)
     tense = rng.choices(tuple(_FRONTS), (6, 3, 1))[0]
-    front = rng.choice(_FRONTS[tense]) if rng.random() < 0.2 else ("", "")
+    front = rng.choice(_FRONTS[tense]) if rng.random() < 0.1 else ("", "")
     pairs = []
     genders: tuple[tuple[Gender, Gender], ...] = (("m", "f"), ("f", "m"))
     for animal_gender, thing_gender in genders:
@@ -83,7 +85,7 @@ def _phrase(rng: Random, nouns: tuple[Noun, ...], gender: Gender) -> Phrase:
     determiner = "the" if rng.random() < 0.5 else random_determiner(rng, noun)
     adjective = None
     if noun.category == "animal":
-        adjective = ADJECTIVES[rng.choice(_LOOKS)] if rng.random() < 0.15 else None
+        adjective = ADJECTIVES[rng.choice(_LOOKS)] if rng.random() < 0.1 else None
     return noun_phrase(noun, determiner, adjective=adjective)
 
 
@@ -96,10 +98,10 @@ def _because(
     adjective: Adjective,
 ) -> Clause:
     failure = statement(animal, frame.verb, Manner(tense, "not"), thing)
-    word = "elle" if antecedent.features.gender == "f" else "il"
-    it = Phrase("it", word, antecedent.features, antecedent.word, "thing")
     state_tense = "past" if tense == "past" else "present"
-    reason = being(it, adjective, state_tense, degree=("too", "trop"))
+    reason = being(
+        pronoun_for(antecedent), adjective, state_tense, degree=("too", "trop")
+    )
     return Clause(
         f"{failure.english} because {reason.english}",
         f"{failure.french} parce que {reason.french}",

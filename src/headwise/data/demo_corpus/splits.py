@@ -26,7 +26,7 @@ NUM_TRAIN = 60_000
 NUM_DEV = 500
 NUM_HELD_OUT = 1_000
 
-PRONOUN_SHARE = 0.18
+PRONOUN_SHARE = 0.2
 """Share of the pairs that come from pronoun quartets."""
 
 _ONE_IN = 12

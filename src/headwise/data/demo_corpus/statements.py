@@ -16,6 +16,7 @@ from headwise.data.demo_corpus.draws import (
     SEEN,
     pick,
     placed_at,
+    pronoun_for,
     random_actor,
     random_topic,
     verbs_of,
@@ -36,7 +37,6 @@ from headwise.data.demo_corpus.lexicon import (
 )
 from headwise.data.demo_corpus.pairs import Pair, closed
 from headwise.data.demo_corpus.phrases import (
-    Phrase,
     random_object,
     random_subject,
 )
@@ -123,7 +123,7 @@ def copular(rng: Random) -> Pair | None:
         return None
     negated = rng.random() < 0.25
     may_have = tense != "future" and subject.features.person == 3
-    if subject.category == "person" and may_have and rng.random() < 0.25:
+    if subject.category == "person" and may_have and rng.random() < 0.4:
         state = rng.choice(tuple(WITH_HAVE))
         return closed("copular", being(subject, state, tense, negated=negated))
     adjective = ADJECTIVES[rng.choice(FITTING[subject.category])]
@@ -149,17 +149,7 @@ def reason(rng: Random) -> Pair | None:
     subject = random_subject(rng, ("person",), adjectives=0.0)
     tense = rng.choice(("present", "past"))
     manner = Manner(tense, "not" if rng.random() < 0.6 else "")
-    word = "they" if subject.features.plural else "he"
-    form = "elle" if subject.features.gender == "f" else "il"
-    if form == "elle" and not subject.features.plural:
-        word = "she"
-    them = Phrase(
-        word,
-        form + ("s" if subject.features.plural else ""),
-        subject.features,
-        subject.word,
-        "person",
-    )
+    them = pronoun_for(subject)
     if rng.random() < 0.2:
         state: str = rng.choice(("hungry", "thirsty", "afraid"))
         why = being(them, state, tense)
