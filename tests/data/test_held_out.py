@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwise.data.held_out import (
@@ -27,6 +27,7 @@ def test_a_key_is_the_start_of_a_hash_that_any_tool_can_compute():
 
 
 @given(st.lists(st.integers(0, 50)), st.integers(1, 10))
+@settings(deadline=None)
 def test_the_smallest_keys_are_those_of_a_sorted_list_without_repeats(keys, most):
     smallest = SmallestKeys(most)
     for each in keys:
