@@ -1,5 +1,6 @@
 """Memory: writing token by token gives what writing at once gives."""
 
+import pytest
 import torch
 
 from headwise.model.attention import KeyValues
@@ -41,21 +42,21 @@ def test_several_positions_can_be_written_at_once():
     assert torch.equal(whole.keys, joined(written, "keys"))
 
 
-def test_picked_rows_live_on_their_own():
-    """A beam keeps row 1 twice; what one copy writes, the other must not see."""
-    written = pieces(3)
+@pytest.mark.parametrize("chosen", [[1, 1, 0], [1, 0], [0]])
+def test_picked_rows_live_on_their_own(chosen):
+    """What one copy writes, the other must not see, however many rows were kept."""
+    written, index = pieces(3), torch.tensor(chosen)
     memory = GrowingMemory(written[0], room=8)
     memory.extended(written[0])
 
-    kept = memory.rows(torch.tensor([1, 1, 0]))
-    memory.extended(written[1])
-    three_rows = torch.tensor([0, 1, 0])
-    newer = KeyValues(written[2].keys[three_rows], written[2].values[three_rows])
-    whole = kept.extended(newer)
+    kept = memory.rows(index)
+    original = memory.extended(written[1])
+    whole = kept.extended(written[2].rows(index))
 
-    assert torch.equal(whole.keys[:, :, :1], written[0].keys[torch.tensor([1, 1, 0])])
-    assert torch.equal(whole.values[:, :, 1:], newer.values)
-    assert torch.equal(memory.extended(written[2]).keys, joined(written, "keys"))
+    for name in ("keys", "values"):
+        assert torch.equal(getattr(original, name), joined(written[:2], name))
+        expected = joined([written[0], written[2]], name)[index]
+        assert torch.equal(getattr(whole, name), expected)
 
 
 def write(model, target, state):
