@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from jaxtyping import install_import_hook
+from tests.tiny import SETTINGS, write_text
 
 BOXES = "attention feed_forward add_and_norm embeddings positions masks dropout"
 WHOLES = "encoder decoder memory transformer refill"
@@ -24,4 +25,26 @@ def corpora() -> Path:
     folder = Path(os.environ.get("HEADWISE_CORPORA", default))
     if not folder.is_dir():
         pytest.skip(f"no corpora at {folder}; HEADWISE_CORPORA may name their folder")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_text(tmp_path_factory):
+    """Return the two files of a small parallel text; not to be changed."""
+    return write_text(tmp_path_factory.mktemp("text"))
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tmp_path_factory, tiny_text):
+    """Return the folder of a finished run on ``tiny_text``; not to be changed."""
+    from headwise.data.prepare import prepare
+    from headwise.recipe import resolve
+    from headwise.run_folder.run import PREPARED, train_run
+
+    source, target = map(str, tiny_text)
+    data = {"corpora": [{"source": source, "target": target}]}
+    recipe = resolve(extra={**SETTINGS, "data": data})
+    folder = tmp_path_factory.mktemp("tiny") / "run"
+    corpus = prepare(recipe.data, recipe.text, folder / PREPARED, seed=recipe.seed)
+    train_run(folder, recipe, corpus)
     return folder

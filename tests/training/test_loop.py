@@ -304,3 +304,94 @@ def test_the_state_counts_what_was_learned_from(make_trainer):
     assert isinstance(final, TrainingState)
     assert final.tokens == sum(update.tokens for update in witness.updates)
     assert final.step == len(witness.updates) == 6
+
+
+def test_a_stop_before_the_first_update_leaves_no_empty_checkpoint(make_trainer):
+    """Such a one had no optimizer state, and the run could not go on from it."""
+    signals = StopSignals()
+    signals.received = signal.SIGTERM
+    trainer = make_trainer(signals=signals)
+
+    with pytest.raises(Stopped):
+        trainer.run()
+
+    assert trainer.keeper.saved == []
+
+
+def test_an_impatient_interruption_saves_nothing_half_done(make_trainer):
+    """A second Ctrl-C can come between the new weights and their step number."""
+
+    class Impatient(Witness):
+        def updated(self, update, state):
+            raise KeyboardInterrupt
+
+    trainer = make_trainer(watcher=Impatient())
+    with pytest.raises(KeyboardInterrupt):
+        trainer.run()
+
+    assert trainer.keeper.saved == []
+
+
+def test_a_finished_run_that_is_run_again_does_nothing_twice(make_trainer):
+    trainer = make_trainer()
+    trainer.run()
+    state, weights, optimizer = trainer.keeper.saved[-1]
+    again = Witness()
+    resumed = make_trainer(
+        state=state, weights=weights, optimizer=optimizer, watcher=again
+    )
+    final = resumed.run()
+
+    assert again.updates == again.validations == []
+    assert resumed.keeper.saved == resumed.keeper.best == []
+    assert final == state
+
+
+def test_a_longer_run_never_puts_a_worse_model_over_the_best(make_trainer):
+    """The mean was best; what was learned later must beat the mean, not its parts."""
+    settings = replace(QUICK, measure="loss", learning_rate=0.1)
+    trainer = make_trainer(settings)
+    trainer.run()
+    state, weights, optimizer = trainer.keeper.saved[-1]
+    best = trainer.keeper.best[-1][2].loss
+    longer = make_trainer(
+        replace(settings, steps=12),
+        state=state,
+        weights=weights,
+        optimizer=optimizer,
+    )
+    longer.run()
+
+    assert state.best_value == best
+    assert all(validation.loss < best for _, _, validation in longer.keeper.best)
+
+
+def test_the_look_at_the_mean_takes_no_patience(make_trainer):
+    """A run that ended for want of gain stays ended, also if its mean was better."""
+    settings = replace(
+        QUICK, steps=500, validate_every=1, patience=2, learning_rate=10.0
+    )
+    trainer = make_trainer(replace(settings, measure="loss"))
+    trainer.run()
+    state, weights, optimizer = trainer.keeper.saved[-1]
+    again = Witness()
+    make_trainer(
+        replace(settings, measure="loss"),
+        state=state,
+        weights=weights,
+        optimizer=optimizer,
+        watcher=again,
+    ).run()
+
+    assert state.without_gain == 2
+    assert again.updates == []
+
+
+def test_of_models_that_score_the_same_the_likelier_is_kept(make_trainer):
+    """BLEU is 0 for a while at first; the first look would stay the best."""
+    trainer = make_trainer(replace(QUICK, measure="exact-match", average_last=1))
+    trainer.run()
+
+    losses = [validation.loss for _, validation, _ in trainer.watchers[0].validations]
+    assert [v.value("exact-match") for _, _, v in trainer.keeper.best] == [0.0, 0.0]
+    assert trainer.keeper.best[-1][2].loss == min(losses)

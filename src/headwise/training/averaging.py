@@ -20,8 +20,10 @@ def average(checkpoints: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
         for name, weight in weights.items():
             dtypes[name] = weight.dtype
             total = sums.get(name)
-            wide = weight.to(torch.float64)
-            sums[name] = wide if total is None else total.add_(wide)
+            if total is None:
+                sums[name] = weight.to(torch.float64, copy=True)
+            else:
+                total.add_(weight)
     if not count:
         raise UsageError("there is nothing to average: 0 checkpoints were given")
     return {name: (total / count).to(dtypes[name]) for name, total in sums.items()}

@@ -40,6 +40,11 @@ def restore_optimizer(
     model: nn.Module, optimizer: torch.optim.Adam, tensors: Mapping[str, Tensor]
 ) -> None:
     """Put back what :func:`optimizer_tensors` returned."""
+    if UPDATES not in tensors:
+        raise ModelError(
+            f"the optimizer state does not say after how many {UPDATES} it was saved; "
+            "it is not whole"
+        )
     for name, parameter in model.named_parameters():
         found = [tensors.get(f"{name}.{moment}") for moment in MOMENTS]
         if any(each is None or each.shape != parameter.shape for each in found):

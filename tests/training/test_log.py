@@ -1,0 +1,141 @@
+"""The log holds one JSON object a line, and each update once, whatever happened."""
+
+import json
+
+import pytest
+
+from headwise.errors import ResourceError
+from headwise.metrics.score import Score
+from headwise.training.log import JsonLog
+from headwise.training.settings import TrainingSettings
+from headwise.training.state import TrainingState
+from headwise.training.validation import Sample, Validation
+from headwise.training.watch import Update
+
+SETTINGS = TrainingSettings()
+
+
+def update(step):
+    return Update(
+        step=step,
+        loss=2.5,
+        learning_rate=0.1,
+        gradient_norm=1.0,
+        tokens=100,
+        seconds=0.5,
+    )
+
+
+VALIDATION = Validation(
+    loss=1.0,
+    scores={"bleu": Score("BLEU", 12.5, "sig", True)},
+    samples=(Sample(source="a\u2028b", reference="ü", output="c\nd"),),
+)
+
+
+@pytest.fixture
+def log(tmp_path):
+    return JsonLog(tmp_path / "log.jsonl")
+
+
+def entries(log):
+    lines = log.path.read_bytes().split(b"\n")
+    assert lines.pop() == b""
+    return [json.loads(line) for line in lines]
+
+
+def a_run(log, first, last, *, validated=()):
+    log.starts(TrainingState(step=first - 1), SETTINGS, 10)
+    for step in range(first, last + 1):
+        state = TrainingState(step=step)
+        log.updated(update(step), state)
+        if step in validated:
+            log.validated(VALIDATION, state, "now", True)
+
+
+def steps_of(log, what="update"):
+    return [entry["step"] for entry in entries(log) if entry["what"] == what]
+
+
+def test_each_thing_that_happens_is_one_line(log):
+    a_run(log, 1, 2, validated=[2])
+    log.says("a note")
+    log.ends(TrainingState(step=2, seconds=3.0), "2 updates are done")
+
+    found = entries(log)
+    assert [entry["what"] for entry in found] == [
+        *("start", "update", "update", "validation", "note", "end")
+    ]
+    assert found[1]["loss"] == 2.5
+    assert found[3]["scores"]["bleu"]["signature"] == "sig"
+    assert found[3]["samples"][0]["output"] == "c\nd"
+    assert found[-1] == {
+        "what": "end",
+        "step": 2,
+        "seconds": 3.0,
+        "reason": "2 updates are done",
+    }
+
+
+def test_going_on_cuts_what_will_be_done_again(log):
+    """Killed after update 5; the checkpoint is of update 3."""
+    a_run(log, 1, 5, validated=[3])
+
+    log.starts(TrainingState(step=3, validated_step=3), SETTINGS, 10)
+
+    assert steps_of(log) == [1, 2, 3]
+    assert steps_of(log, "validation") == [3]
+    assert steps_of(log, "start") == [0, 3]
+
+
+def test_a_validation_that_will_be_made_again_is_cut_too(log):
+    """Stopped while it looked at step 3: the state does not hold that look yet."""
+    a_run(log, 1, 3, validated=[3])
+
+    log.starts(TrainingState(step=3, validated_step=0), SETTINGS, 10)
+
+    assert steps_of(log) == [1, 2, 3]
+    assert steps_of(log, "validation") == []
+
+
+def test_a_look_at_the_mean_that_will_be_made_again_is_cut_too(log):
+    a_run(log, 1, 3, validated=[3])
+    log.validated(VALIDATION, TrainingState(step=3), "mean of the last 2", True)
+
+    log.starts(TrainingState(step=3, validated_step=3), SETTINGS, 10)
+
+    assert [e["name"] for e in entries(log) if e["what"] == "validation"] == ["now"]
+
+
+@pytest.mark.parametrize(
+    "half",
+    [
+        b'{"what": "update", "st',
+        '{"what": "note", "text": "für"}'.encode()[:-4],  # within a character
+        b"\x00\x00\x00",  # what some disks leave after a power cut
+        b"[1, 2]",
+        b'{"what": "update", "step": "three"}',
+    ],
+)
+def test_half_a_line_of_a_killed_run_is_cut(log, half):
+    a_run(log, 1, 2)
+    with log.path.open("ab") as file:
+        file.write(half)
+
+    log.starts(TrainingState(step=2), SETTINGS, 10)
+    log.updated(update(3), TrainingState(step=3))
+
+    assert steps_of(log) == [1, 2, 3]
+
+
+def test_a_new_run_begins_its_file(log):
+    log.starts(TrainingState(), SETTINGS, 10)
+
+    assert [entry["what"] for entry in entries(log)] == ["start"]
+
+
+def test_a_place_that_cannot_be_written_is_said(tmp_path):
+    log = JsonLog(tmp_path / "missing" / "log.jsonl")
+
+    with pytest.raises(ResourceError, match=r"log\.jsonl cannot be written"):
+        log.says("something")

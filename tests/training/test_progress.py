@@ -1,0 +1,147 @@
+"""Progress: plain lines in a pipe, a bar in a terminal, nothing on stdout."""
+
+import sys
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from headwise.metrics.score import Score
+from headwise.training import progress
+from headwise.training.progress import TrainingProgress, duration
+from headwise.training.settings import TrainingSettings
+from headwise.training.state import TrainingState
+from headwise.training.validation import Sample, Validation
+from headwise.training.watch import Update
+
+SETTINGS = TrainingSettings(steps=1000)
+
+
+def an_update(step):
+    return Update(
+        step=step,
+        loss=2.0,
+        learning_rate=0.1,
+        gradient_norm=1.0,
+        tokens=400,
+        seconds=0.1,
+    )
+
+
+def a_validation(output):
+    return Validation(
+        loss=1.0,
+        scores={"bleu": Score("BLEU", 12.345, "sig", True)},
+        samples=(Sample(source="[red]q[/red]", reference="r", output=output),),
+    )
+
+
+@pytest.fixture
+def pipe():
+    return StringIO()
+
+
+@pytest.fixture
+def in_a_pipe(pipe):
+    return TrainingProgress(Console(file=pipe, width=40))
+
+
+def test_a_pipe_gets_plain_whole_lines(in_a_pipe, pipe):
+    state = TrainingState(step=1000, seconds=125.0, tokens=400_000)
+    in_a_pipe.starts(TrainingState(), SETTINGS, 50)
+    in_a_pipe.validated(a_validation("x " * 60 + "end"), state, "now", True)
+    in_a_pipe.ends(state, "1,000 updates are done")
+
+    text = pipe.getvalue()
+    assert "\x1b" not in text
+    assert "\r" not in text
+    assert text.split("\n") == [
+        "training: up to 1,000 steps; an epoch has about 50",
+        "step 1,000 after 2 min 05 s: validation loss 1.000, perplexity 2.72, "
+        "BLEU 12.3 (best so far)",
+        "    [red]q[/red]",
+        f"    → {'x ' * 60}end",
+        "training ended: 1,000 updates are done (step 1,000, 2 min 05 s, 400,000 "
+        "tokens)",
+        "",
+    ]
+
+
+def test_what_a_model_says_is_shown_as_it_is(in_a_pipe, pipe):
+    """rich would turn :cat: into a picture and [b] into bold type."""
+    in_a_pipe.validated(
+        a_validation(":cat: [b]bold[/b] [/]"), TrainingState(step=1), "now", False
+    )
+
+    assert "→ :cat: [b]bold[/b] [/]\n" in pipe.getvalue()
+
+
+def test_a_pipe_hears_of_updates_now_and_then(in_a_pipe, pipe, monkeypatch):
+    in_a_pipe.starts(TrainingState(), SETTINGS, 50)
+    for step in range(1, 10):
+        in_a_pipe.updated(an_update(step), TrainingState(step=step))
+    before = pipe.getvalue()
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+    in_a_pipe.updated(an_update(100), TrainingState(step=100))
+
+    assert "step 9" not in before
+    # 900 steps are left, of 0.1 s each
+    last = "step 100: loss 2.000, 4,000 tokens/s, 1 min 30 s left\n"
+    assert pipe.getvalue().endswith(last)
+
+
+def test_the_time_left_is_that_of_the_limit_if_that_comes_first(
+    in_a_pipe, pipe, monkeypatch
+):
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+    in_a_pipe.starts(TrainingState(), replace(SETTINGS, max_minutes=1.0), 50)
+    in_a_pipe.updated(an_update(10), TrainingState(step=10, seconds=20.0))
+    in_a_pipe.updated(an_update(11), TrainingState(step=11, seconds=70.0))
+
+    text = pipe.getvalue()
+    assert "1 minutes at most" in text
+    assert "40 s left" in text
+    assert "0 s left" in text
+
+
+def test_a_resumed_run_says_where_it_goes_on(in_a_pipe, pipe):
+    in_a_pipe.starts(TrainingState(step=300), SETTINGS, 50)
+
+    assert pipe.getvalue().startswith("going on from step 300: up to 1,000 steps")
+
+
+def test_a_terminal_gets_a_bar_that_is_taken_away():
+    screen = StringIO()
+    shown = TrainingProgress(Console(file=screen, force_terminal=True, width=100))
+    shown.starts(TrainingState(), SETTINGS, 50)
+    shown.updated(an_update(500), TrainingState(step=500))
+    shown._bar.refresh()
+    shown.ends(TrainingState(step=500), "stopped")
+    shown.ends(TrainingState(step=500), "stopped")  # twice does no harm
+
+    assert "step 500/1,000" in screen.getvalue()
+    assert "4,000 tokens/s" in screen.getvalue()
+    assert "training ended: stopped" in screen.getvalue()
+
+
+def test_it_writes_to_stderr_unless_told_otherwise(capsys):
+    TrainingProgress().says("for people")
+
+    out, error = capsys.readouterr()
+    assert (out, error) == ("", "for people\n")
+    assert TrainingProgress().console.file is sys.stderr
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (59.6, "1 min 00 s"),
+        (3599, "59 min 59 s"),
+        (3600, "1 h 00 min"),
+        (90_000, "25 h 00 min"),
+    ],
+)
+def test_durations_read_as_people_write_them(seconds, text):
+    assert duration(seconds) == text

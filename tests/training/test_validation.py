@@ -1,0 +1,105 @@
+"""A look at a model: what it finds is right, and it leaves nothing behind."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.training.conftest import QUICK
+from torch.nn import functional as F
+
+from headwise.data.batches import make_batch
+from headwise.decoding.settings import greedy
+from headwise.errors import NumericsError, Stopped
+from headwise.text.vocabulary import PAD
+from headwise.training.settings import MEASURES
+from headwise.training.validation import _spread, mean_loss, validate
+
+
+@pytest.fixture
+def trainer(make_trainer):
+    return make_trainer()
+
+
+def look(trainer, settings=QUICK):
+    return validate(trainer.task, trainer.model, trainer.corpus, settings)
+
+
+def test_the_loss_is_the_mean_over_held_out_target_tokens(trainer):
+    """Pair by pair, without padding, with torch's own cross-entropy."""
+    model, dev = trainer.model.eval(), trainer.corpus.dev
+    total, tokens = 0.0, 0
+    for index in range(len(dev)):
+        batch = make_batch(dev, torch.tensor([index]).numpy())
+        logits = model(batch.source, batch.target_in, batch.source != PAD)
+        right = batch.target_out.flatten()
+        total += F.cross_entropy(logits[0], right, reduction="sum").item()
+        tokens += len(right)
+
+    found = mean_loss(trainer.task, model, trainer.corpus)
+
+    assert found == pytest.approx(total / tokens, rel=1e-5)
+
+
+def test_perplexity_is_e_to_the_loss(trainer):
+    found = look(trainer)
+
+    assert found.perplexity == pytest.approx(math.exp(found.loss))
+
+
+def test_scores_are_of_greedy_outputs(trainer):
+    found = look(trainer, replace(QUICK, validation_pairs=1000))
+    sources, references = trainer.corpus.dev_text
+    outputs = trainer.task.translate(trainer.model.eval(), sources, greedy())
+
+    expected = trainer.task.measure("bleu", outputs, references)
+    assert found.scores["bleu"] == expected
+    assert found.samples[0].output == outputs[0]
+    assert found.samples[0].source == sources[0]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_every_measure_can_judge(trainer, measure):
+    found = look(trainer, replace(QUICK, measure=measure))
+
+    assert found.value(measure) >= 0
+    assert "bleu" in found.scores
+
+
+def test_the_model_trains_on_as_before(trainer):
+    trainer.model.train()
+    before = {name: w.clone() for name, w in trainer.model.state_dict().items()}
+    look(trainer)
+
+    assert trainer.model.training
+    after = trainer.model.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_stop_signal_ends_a_look_and_the_model_still_trains_on(trainer):
+    def stop():
+        raise Stopped("now")
+
+    trainer.model.train()
+    with pytest.raises(Stopped):
+        validate(replace(trainer.task, stop=stop), trainer.model, trainer.corpus, QUICK)
+
+    assert trainer.model.training
+
+
+def test_broken_weights_are_never_called_the_best(trainer):
+    """Their loss is no number; compared with any other, it would be neither."""
+    with torch.no_grad():
+        trainer.model.target_embedding.vectors.fill_(math.nan)
+
+    with pytest.raises(NumericsError, match=r"nan.*last checkpoint.*whole"):
+        look(trainer)
+
+
+def test_pairs_to_translate_are_taken_from_all_over_the_text():
+    text = [str(number) for number in range(10)], list("abcdefghij")
+
+    assert _spread(text, 3) == (["0", "4", "8"], ["a", "e", "i"])
+    assert _spread(text, 10) == text
+    assert _spread(text, 10**6) == text
+    assert _spread(text, 1) == (["0"], ["a"])
