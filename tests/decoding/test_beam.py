@@ -304,16 +304,22 @@ def test_an_output_can_be_empty(table):
 
 
 def test_one_sure_path_fills_only_one_place_of_the_beam(table):
-    """Everything but one token has probability 0; the other places stay empty.
-
-    Nothing is asked of the model about what is impossible: after END it is broken.
-    """
-    broken = [math.nan] * 4
-    model = table([[0, 1.0, 0, 0], [0, 0, 1.0, 0], [0, 0, 0, 1.0], broken])
+    """Everything but one token has probability 0; the other places stay empty."""
+    model = table([[0, 1.0, 0, 0], [0, 0, 1.0, 0], [0, 0, 0, 1.0], [0, 0, 0, 1.0]])
 
     (found,) = searched(model, beam=4, num_best=4)
 
     assert [(each.tokens, each.log_probability) for each in found] == [((A, B), 0.0)]
+
+
+def test_the_model_is_not_asked_what_follows_the_impossible(table):
+    """B is never written and nothing stands behind END, so both may be broken."""
+    broken = [math.nan] * 4
+    model = table([[0, 1.0, 0, 0], [0, 0.5, 0, 0.5], broken, broken])
+
+    (found,) = searched(model, beam=4, num_best=4, max_lengths=[3])
+
+    assert [each.tokens for each in found] == [(A,), (A, A, A), (A, A)]
 
 
 def test_a_beam_may_be_wider_than_the_vocabulary(table):
