@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from headwise.data.demo_corpus import write
 from headwise.data.prepare import prepare
 from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.model import TransformerConfig
@@ -29,20 +28,11 @@ QUICK = TrainingSettings(
 
 
 @pytest.fixture(scope="session")
-def corpus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("corpus")
-    write(folder, num_train=200, num_dev=20, num_held_out=0)
-    data = DataSettings(
-        corpora=(
-            CorpusSettings(
-                source=str(folder / "train.en"), target=str(folder / "train.fr")
-            ),
-        ),
-        dev=CorpusSettings(
-            source=str(folder / "dev.en"), target=str(folder / "dev.fr")
-        ),
-    )
-    return prepare(data, TextSettings(vocab_size=300), folder / "prepared", seed=1)
+def corpus(tmp_path_factory, tiny_text):
+    source, target = map(str, tiny_text)
+    data = DataSettings(corpora=(CorpusSettings(source=source, target=target),))
+    folder = tmp_path_factory.mktemp("corpus") / "prepared"
+    return prepare(data, TextSettings(vocab_size=50), folder, seed=1)
 
 
 @dataclass
