@@ -91,3 +91,13 @@ def test_nothing_is_silenced_inside_unless_asked():
     assert torch.equal(plain(x), plain(x))
     assert not torch.equal(thinned(x), thinned(x))
     assert torch.equal(thinned.eval()(x), thinned(x))
+
+
+def test_dropout_inside_falls_on_what_was_bent():
+    x = torch.randn(1, 3, 8)
+    box, given = FeedForward(8, 20, dropout=0.5).train(), []
+    box.dropout.register_forward_hook(lambda _, seen, __: given.append(seen[0]))
+
+    box(x)
+
+    torch.testing.assert_close(given, [box.widen(x).relu()])

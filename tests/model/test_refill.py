@@ -77,3 +77,17 @@ def test_the_same_words_are_written(small, batch):
 
     assert torch.equal(*texts)
     assert len(texts[0].unique()) > 1
+
+
+def test_a_state_can_be_stepped_on_again(small, batch):
+    """Unlike the newest state of a memory, which is written in place."""
+    source, target, is_real = batch
+    reader = RefillingDecoder(small(), length=4, empty=EMPTY)
+    state = reader.start(source, is_real)
+
+    first, _ = reader.step(target[:, 0], state)
+    reader.step(target[:, 1], state)
+    again, _ = reader.step(target[:, 0], state)
+
+    assert torch.equal(first, again)
+    assert (state.target == EMPTY).all()
