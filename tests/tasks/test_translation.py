@@ -1,0 +1,186 @@
+"""Translation binds text, model, loss and search; each of them by two ways."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from headwise.data.batches import make_batch
+from headwise.decoding.settings import PRESETS, DecodingSettings, greedy
+from headwise.run_folder.model_folder import open_model_folder
+from headwise.run_folder.run import BEST
+from headwise.tasks import translation
+from headwise.text.vocabulary import PAD
+
+TEXTS = [
+    "one.",
+    "three four two six one.",
+    "six six.",
+    "two five three one.",
+    "four three.",
+    "one two three four five six one two three.",
+]
+
+
+@pytest.fixture(scope="module")
+def opened(tiny_run):
+    return open_model_folder(tiny_run / BEST)
+
+
+@pytest.fixture(scope="module")
+def task(opened):
+    return opened.task
+
+
+@pytest.fixture(scope="module")
+def batch(tiny_run):
+    from headwise.data.prepared import PreparedCorpus
+
+    corpus = PreparedCorpus.open(tiny_run / "prepared")
+    return make_batch(corpus.dev, torch.arange(6).numpy())
+
+
+def found(task, opened, texts, settings, **how):
+    return task.search(opened.model, task.encode(texts), settings, **how)
+
+
+def words(outputs):
+    return [[each.tokens for each in best] for best in outputs]
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_is_torchs_cross_entropy_over_what_is_no_padding(
+    opened, task, batch, smoothing
+):
+    model = opened.model
+    logits = model(batch.source, batch.target_in, batch.source != PAD)
+    expected = F.cross_entropy(
+        logits.flatten(0, 1),
+        batch.target_out.flatten(),
+        ignore_index=PAD,
+        reduction="sum",
+        label_smoothing=smoothing,
+    )
+
+    assert (batch.target_out == PAD).any()
+    loss = task.loss(model, batch, smoothing=smoothing)
+    torch.testing.assert_close(loss, expected)
+
+
+def test_the_loss_teaches_every_weight(opened, task, batch):
+    opened.model.zero_grad()
+    task.loss(opened.model, batch, smoothing=0.1).backward()
+
+    assert all(weight.grad is not None for weight in opened.model.parameters())
+    opened.model.zero_grad()
+
+
+def test_the_loss_of_a_batch_is_the_sum_of_the_losses_of_its_pairs(opened, task, batch):
+    one_by_one = sum(
+        task.loss(
+            opened.model,
+            replace(
+                batch,
+                source=batch.source[row : row + 1],
+                target_in=batch.target_in[row : row + 1],
+                target_out=batch.target_out[row : row + 1],
+            ),
+            smoothing=0.1,
+        )
+        for row in range(len(batch.source))
+    )
+
+    together = task.loss(opened.model, batch, smoothing=0.1)
+    torch.testing.assert_close(together, one_by_one)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_sentence_in_a_batch_becomes_what_it_becomes_alone(opened, task, name):
+    settings = PRESETS[name]()
+    together = found(task, opened, TEXTS, settings)
+    alone = [found(task, opened, [text], settings)[0] for text in TEXTS]
+
+    assert words(together) == words(alone)
+    for batched, single in zip(together, alone, strict=True):
+        assert batched[0].score == pytest.approx(single[0].score, abs=1e-5)
+
+
+def test_outputs_come_in_the_order_of_their_sources_however_they_are_cut(
+    opened, task, monkeypatch
+):
+    in_one = words(found(task, opened, TEXTS, greedy()))
+    monkeypatch.setattr(translation, "SEARCH_TOKENS", 12)
+    in_many = words(found(task, opened, TEXTS, greedy()))
+    backwards = words(found(task, opened, TEXTS[::-1], greedy()))
+
+    assert in_many == in_one
+    assert backwards == in_one[::-1]
+    assert len({tuple(output[0]) for output in in_one}) > 3
+
+
+@pytest.mark.parametrize("settings", [greedy(), DecodingSettings(beam=3, num_best=2)])
+def test_the_whole_stack_again_each_step_writes_the_same_words(opened, task, settings):
+    """The procedure of the background notes: a refilled row of full length."""
+    cached = found(task, opened, TEXTS[:4], settings)
+    again = found(task, opened, TEXTS[:4], settings, cached=False)
+
+    assert words(again) == words(cached)
+    for one, other in zip(again, cached, strict=True):
+        assert one[0].log_probability == pytest.approx(
+            other[0].log_probability, abs=1e-4
+        )
+
+
+def test_a_score_is_the_log_probability_that_the_model_gives_the_words(opened, task):
+    (best,) = found(task, opened, [TEXTS[1]], greedy())[0]
+    source = torch.tensor([[*task.encode([TEXTS[1]])[0], 2]])
+    target = torch.tensor([[1, *best.tokens]])
+    log_p = opened.model(source, target, source != PAD).log_softmax(-1)[0]
+    ahead = torch.tensor([*best.tokens, 2])
+
+    assert best.finished
+    total = log_p.gather(1, ahead[:, None]).sum().item()
+    assert best.log_probability == pytest.approx(total, abs=1e-4)
+
+
+def test_nothing_becomes_nothing(opened, task):
+    assert task.search(opened.model, [], greedy()) == []
+    assert task.translate(opened.model, [], greedy()) == []
+
+
+def test_a_source_without_tokens_is_no_error(opened, task):
+    outputs = task.search(opened.model, [[], [5, 6], []], greedy())
+
+    assert [len(each) for each in outputs] == [1, 1, 1]
+    assert outputs[0] == outputs[2]
+
+
+def test_no_output_holds_what_is_never_written(opened, task):
+    """Padding and START would be dropped in the text and still cost a score."""
+    outputs = found(task, opened, TEXTS, DecodingSettings(beam=5, num_best=5))
+
+    written = {token for best in outputs for each in best for token in each.tokens}
+    assert not written & set(translation.NEVER_WRITTEN)
+
+
+def test_text_goes_in_and_text_comes_out(opened, task):
+    outputs = task.translate(opened.model, TEXTS, greedy())
+
+    assert [task.decode(best[0]) for best in found(task, opened, TEXTS, greedy())] == (
+        outputs
+    )
+    assert any("." in output for output in outputs)
+
+
+def test_a_search_asks_before_each_batch_whether_to_stop(opened, task, monkeypatch):
+    monkeypatch.setattr(translation, "SEARCH_TOKENS", 12)
+    asked = []
+    asking = replace(task, stop=lambda: asked.append(1))
+    asking.search(opened.model, task.encode(TEXTS), greedy())
+
+    assert len(asked) > 2
+
+
+def test_references_are_compared_as_they_are(task):
+    assert task.measure("exact-match", ["a", "b"], ["a", "c"]).value == 50.0
