@@ -37,8 +37,8 @@ def test_a_seed_means_the_same_everywhere():
     """A recorded sentence, so that no version of Python changes the corpus unseen."""
     pair = demo_corpus(4, 0, seed=1, num_dev=0).train[0]
     assert (pair.english, pair.french) == (
-        "This is our bike.",
-        "C'est notre vélo.",
+        "Antoine ate a tomato.",
+        "Antoine a mangé une tomate.",
     )
 
 

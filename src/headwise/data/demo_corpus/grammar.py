@@ -20,6 +20,7 @@ from headwise.data.demo_corpus.descriptions import (
     subject_relative,
 )
 from headwise.data.demo_corpus.pairs import Pair
+from headwise.data.demo_corpus.pronouns import one_candidate
 from headwise.data.demo_corpus.questions import (
     adverb_question,
     copular_question,
@@ -58,8 +59,9 @@ KINDS: dict[Kind, int] = {
     presentation: 4,
     existence: 4,
     comparison: 5,
-    contrast: 7,
+    contrast: 5,
     reason: 4,
+    one_candidate: 8,
 }
 """Each kind of sentence with its weight; the pronoun quartets stand apart."""
 

@@ -369,5 +369,5 @@ FRAMES = (
     _frame("carry", "thing", "heavy fragile"),
 )
 
-MOODS = _words("tired sick lazy shy nervous frightened")
+MOODS = _words("tired sick lazy shy nervous")
 """Adjectives that can only be about the animal, never about the other noun."""

@@ -10,8 +10,11 @@
 
 with the same two adjectives in both halves. So in any collection of whole quartets each
 noun, and each adjective, goes with *il* exactly as often as with *elle*: neither alone
-says more than a coin. ("It" also occurs where one noun leaves no choice, as in "The
-house is old and it is clean"; such sentences are not pronoun cases.)
+says more than a coin.
+
+Elsewhere "it" leaves no choice: there is one noun to stand for, or the other one is a
+person. Such sentences (``one_candidate`` here, ``contrast`` among the descriptions) are
+not pronoun cases; they show what *il* and *elle* go by before it comes to choosing.
 """
 
 from __future__ import annotations
@@ -19,13 +22,12 @@ from __future__ import annotations
 from random import Random
 
 from headwise.data.demo_corpus.clauses import Clause, Manner, being, statement
-from headwise.data.demo_corpus.draws import pronoun_for
+from headwise.data.demo_corpus.draws import pronoun_for, verbs_of
 from headwise.data.demo_corpus.lexicon import (
     ADJECTIVES,
     FRAMES,
     MOODS,
     Adjective,
-    Frame,
     Gender,
     Noun,
 )
@@ -35,6 +37,7 @@ from headwise.data.demo_corpus.phrases import (
     Phrase,
     noun_phrase,
     random_determiner,
+    random_subject,
 )
 
 Quartet = tuple[Pair, Pair, Pair, Pair]
@@ -46,6 +49,9 @@ _FRONTS = {
 }
 _LOOKS = ("big", "small", "beautiful", "black", "white", "brown")
 """Adjectives that can neither repeat nor contradict the reason given."""
+
+
+_FAILED = verbs_of("sleep run walk play swim leave stay")
 
 
 def quartet(rng: Random) -> Quartet:
@@ -63,7 +69,8 @@ def quartet(rng: Random) -> Quartet:
             (ADJECTIVES[mood], animal, thing),
             (ADJECTIVES[fault], thing, animal),
         ):
-            clause = _because(frame, tense, animal, thing, antecedent, adjective)
+            failure = statement(animal, frame.verb, Manner(tense, "not"), thing)
+            clause = _with_reason(failure, tense, antecedent, adjective)
             clause = Clause(
                 f"{front[0]} {clause.english}",
                 f"{front[1]} {clause.french}",
@@ -80,6 +87,28 @@ def quartet(rng: Random) -> Quartet:
     return first, second, third, fourth
 
 
+def one_candidate(rng: Random) -> Pair:
+    """Say "The dog didn't sleep because it was too nervous.", with no other noun.
+
+    Or "Marie didn't cross the street because it was too wide.": she would be "she".
+    """
+    tense = rng.choice(("past", "present"))
+    manner = Manner(tense, "not")
+    if rng.random() < 0.5:
+        animal = random_subject(rng, ("animal",), adjectives=0.0)
+        failure = statement(animal, rng.choice(_FAILED), manner)
+        clause = _with_reason(failure, tense, animal, ADJECTIVES[rng.choice(MOODS)])
+    else:
+        frame = rng.choice(FRAMES)
+        person = random_subject(rng, ("person",), adjectives=0.0)
+        noun = rng.choice(frame.nouns)
+        thing = noun_phrase(noun, random_determiner(rng, noun))
+        failure = statement(person, frame.verb, manner, thing)
+        fault = ADJECTIVES[rng.choice(frame.faults)]
+        clause = _with_reason(failure, tense, thing, fault)
+    return closed("one candidate", clause)
+
+
 def _phrase(rng: Random, nouns: tuple[Noun, ...], gender: Gender) -> Phrase:
     noun = rng.choice([noun for noun in nouns if noun.gender == gender])
     determiner = "the" if rng.random() < 0.5 else random_determiner(rng, noun)
@@ -89,19 +118,12 @@ def _phrase(rng: Random, nouns: tuple[Noun, ...], gender: Gender) -> Phrase:
     return noun_phrase(noun, determiner, adjective=adjective)
 
 
-def _because(
-    frame: Frame,
-    tense: str,
-    animal: Phrase,
-    thing: Phrase,
-    antecedent: Phrase,
-    adjective: Adjective,
+def _with_reason(
+    failure: Clause, tense: str, antecedent: Phrase, adjective: Adjective
 ) -> Clause:
-    failure = statement(animal, frame.verb, Manner(tense, "not"), thing)
     state_tense = "past" if tense == "past" else "present"
-    reason = being(
-        pronoun_for(antecedent), adjective, state_tense, degree=("too", "trop")
-    )
+    it = pronoun_for(antecedent)
+    reason = being(it, adjective, state_tense, degree=("too", "trop"))
     return Clause(
         f"{failure.english} because {reason.english}",
         f"{failure.french} parce que {reason.french}",
