@@ -11,6 +11,9 @@ from headwise.model.transformer import Transformer
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
 
+BAR = r"\|"
+"""How a bar is written where it ends no cell of a Markdown table."""
+
 CARD = """\
 ---
 library_name: headwise
@@ -74,7 +77,7 @@ def model_card(
     config = model.config
     num_parameters = sum(parameter.numel() for parameter in model.parameters())
     rows = [
-        f"| {score.name} | {score.value:.2f} | `{score.signature}` |"
+        f"| {score.name} | {score.value:.2f} | `{score.signature.replace('|', BAR)}` |"
         for score in validation.scores.values()
     ]
     rows.append(f"| perplexity of a token | {validation.perplexity:.3f} | e^loss |")

@@ -1,0 +1,62 @@
+"""One process works in a folder; when it ends, however it ends, the next may."""
+
+import subprocess
+import sys
+
+import pytest
+
+from headwise.errors import ResourceError, UsageError
+from headwise.run_folder.lock import locked
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from headwise.run_folder.lock import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_second_holder_is_refused_and_told_who_holds(tmp_path):
+    with (
+        locked(tmp_path / "run"),
+        pytest.raises(UsageError, match=r"another process is working in .*run; wait"),
+        locked(tmp_path / "run"),
+    ):
+        raise AssertionError("two holders")
+
+
+def test_the_folder_is_free_again_after_the_first(tmp_path):
+    with locked(tmp_path):
+        pass
+    with locked(tmp_path):
+        pass
+
+
+def test_a_killed_holder_holds_nothing(tmp_path):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, tmp_path], stdout=subprocess.PIPE, text=True
+    )
+    with holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(UsageError), locked(tmp_path):
+            raise AssertionError("two holders")
+        holder.kill()
+    with locked(tmp_path):
+        pass
+
+
+def test_folders_do_not_hold_each_other(tmp_path):
+    with locked(tmp_path / "one"), locked(tmp_path / "other"):
+        assert (tmp_path / "other").is_dir()
+
+
+def test_where_no_folder_can_be_made_that_is_said(tmp_path):
+    (tmp_path / "file").write_text("text")
+
+    with (
+        pytest.raises(ResourceError, match="cannot be written"),
+        locked(tmp_path / "file" / "run"),
+    ):
+        raise AssertionError("held a file")
