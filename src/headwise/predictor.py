@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, overload
@@ -17,6 +17,7 @@ from headwise.engines import ENGINES
 from headwise.errors import UsageError
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.run import model_path
+from headwise.settings import as_table, read
 
 LINES_AT_ONCE = 2000
 """Lines that are read before any is translated, so that similar lengths meet."""
@@ -83,14 +84,16 @@ class Translator:
         """
         if isinstance(text, str):
             return self.translate([text], **search)[0]
-        parts = [each.split("\n") for each in text]
+        if isinstance(text, bytes) or not isinstance(text, Iterable):
+            raise _no_text(text)
+        parts = [_checked(each).split("\n") for each in text]
         found = self.lines((line for lines in parts for line in lines), **search)
         return ["\n".join(next(found).text for _ in lines) for lines in parts]
 
     def lines(self, lines: Iterable[str], **search: Any) -> Iterator[Translated]:
         """Yield what becomes of each line, in order; N lines in, N lines out."""
-        settings = replace(self.decoding, **search)
-        waiting = iter(lines)
+        settings = read(DecodingSettings, {**as_table(self.decoding), **search})
+        waiting = map(_checked, lines)
         while chosen := list(islice(waiting, LINES_AT_ONCE)):
             yield from self._some(chosen, settings)
 
@@ -160,3 +163,16 @@ def load(
     """Open a run folder or a model folder; anything amiss is a ``ModelError``."""
     opened = open_model_folder(model_path(Path(folder)), device=device)
     return Translator(opened, engine=engine)
+
+
+def _checked(text: str) -> str:
+    if not isinstance(text, str):
+        raise _no_text(text)
+    return text
+
+
+def _no_text(given: object) -> UsageError:
+    return UsageError(
+        f"a text (str) or texts are translated, not {type(given).__name__}; bytes "
+        "must be decoded first"
+    )

@@ -92,7 +92,7 @@ TRAINING_OF_PRESETS: dict[str, Table] = {"tiny": SMALL_DATA, "small": MIDDLE_DAT
 
 def preset_table(name: str) -> Table:
     """Return the settings of a preset: architecture and how to train it."""
-    if name not in PRESETS:
+    if not isinstance(name, str) or name not in PRESETS:
         raise SettingsError(
             [f"{name!r} is not a preset; known: {', '.join(sorted(PRESETS))}"]
         )
@@ -132,9 +132,8 @@ def resolve(
     """
     from_file = read_toml(file) if file is not None else {}
     named = from_file.pop("preset", None)
-    table: Table = {}
-    if preset or named:
-        table = preset_table(str(preset or named))
+    chosen = named if preset is None else preset
+    table: Table = {} if chosen is None else preset_table(chosen)
     table = merged(merged(table, from_file), extra or {})
     return read(Recipe, overridden(table, assignments))
 

@@ -41,8 +41,7 @@ def recipe_for(
         extra = merged(extra, {"data": {"dev": held_out}})
     if max_minutes is not None:
         extra = merged(extra, {"training": {"max_minutes": max_minutes}})
-    settled = preset or (recipe_file and read_toml(recipe_file).get("preset"))
-    if not settled:
+    if preset is None and (recipe_file is None or not _names_preset(recipe_file)):
         preset = _chosen_preset(recipe_file, assignments, extra)
     recipe = resolve(
         preset=preset, file=recipe_file, assignments=assignments, extra=extra
@@ -53,6 +52,10 @@ def recipe_for(
             "[[data.corpora]]"
         )
     return recipe
+
+
+def _names_preset(recipe_file: Path) -> bool:
+    return "preset" in read_toml(recipe_file)
 
 
 def _chosen_preset(

@@ -74,7 +74,7 @@ def _recipe_for(
     """Put the recipe together; what the corpus was prepared with is settled."""
     made = prepared.fields["settings"]
     file = {} if recipe_file is None else read_toml(recipe_file)
-    if not (preset or file.get("preset")):
+    if preset is None and "preset" not in file:
         preset = preset_for(prepared.facts.train.pairs)
         say(f"{prepared.facts.train.pairs:,} pairs: preset {preset}")
     extra = {"data": made["data"], "text": merged(made["text"], file.get("text", {}))}

@@ -1,0 +1,206 @@
+"""A recipe is put together in a fixed order, and written down it is the same again."""
+
+from pathlib import Path
+
+import pytest
+
+from headwise.errors import SettingsError
+from headwise.model.presets import PRESETS
+from headwise.recipe import Recipe, merged, preset_for, resolve
+from headwise.settings import as_toml
+
+RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("**/*.toml"))
+
+
+@pytest.fixture
+def write(tmp_path):
+    def make(text):
+        path = tmp_path / "my.toml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return make
+
+
+def problems(**how):
+    with pytest.raises(SettingsError) as caught:
+        resolve(**how)
+    return caught.value.problems
+
+
+def test_with_nothing_said_it_is_the_papers_base_model():
+    recipe = resolve()
+
+    assert recipe == Recipe()
+    assert recipe.model == PRESETS["base"].config
+    assert recipe.training.batch_tokens == 25_000
+
+
+def test_each_later_word_wins(write):
+    """Default 100,000; preset tiny 20,000; file 300; a command line 40; --set 5."""
+    file = write("[training]\nsteps = 300\n")
+    extra = {"training": {"steps": 40}}
+
+    def steps(**how):
+        return resolve(**how).training.steps
+
+    assert steps() == 100_000
+    assert steps(preset="tiny") == 20_000
+    assert steps(preset="tiny", file=file) == 300
+    assert steps(preset="tiny", file=file, extra=extra) == 40
+    assignments = ["training.steps=6", "training.steps=5"]
+    assert steps(preset="tiny", file=file, extra=extra, assignments=assignments) == 5
+
+
+def test_what_is_not_said_stays_as_the_layer_below_has_it(write):
+    file = write("[training]\nsteps = 300\n[model]\nd_ff = 512\n")
+    recipe = resolve(preset="tiny", file=file)
+    tiny = resolve(preset="tiny")
+
+    assert recipe.model.d_ff == 512
+    assert recipe.model.d_model == tiny.model.d_model == 128
+    assert recipe.training.warmup_steps == tiny.training.warmup_steps
+
+
+def test_a_file_may_name_its_preset_and_a_command_line_another(write):
+    file = write('preset = "tiny"\nseed = 7\n')
+
+    assert resolve(file=file).model == PRESETS["tiny"].config
+    assert resolve(file=file).seed == 7
+    assert resolve(file=file, preset="small").model == PRESETS["small"].config
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_resolves_and_is_written_and_read_back_equal(name, write):
+    recipe = resolve(preset=name)
+
+    assert recipe.model == PRESETS[name].config
+    assert recipe.training.label_smoothing == PRESETS[name].label_smoothing
+    assert resolve(file=write(as_toml(recipe))) == recipe
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
+def test_every_recipe_that_is_shipped_resolves(path, write):
+    recipe = resolve(file=path)
+
+    assert resolve(file=write(as_toml(recipe))) == recipe
+
+
+def test_sections_5_and_6_stand_in_the_presets():
+    """Base: 100,000 updates and a mean of 5; big: 300,000 and a mean of 20."""
+    base, big = resolve(preset="base").training, resolve(preset="big").training
+
+    assert (base.steps, base.average_last) == (100_000, 5)
+    assert (big.steps, big.average_last) == (300_000, 20)
+    assert resolve(preset="base").text.vocab_size == 37_000
+
+
+def test_a_written_recipe_spells_every_default_out(write):
+    text = as_toml(resolve(preset="tiny"))
+
+    for line in ("seed = 1", "adam_beta2 = 0.98", 'norm = "post"', "beam = 4"):
+        assert line in text.splitlines()
+    assert "# max_minutes is not set" in text
+
+
+def test_corpora_come_from_a_file(write):
+    file = write(
+        """
+        [[data.corpora]]
+        source = "a.en"
+        target = "a.de"
+
+        [[data.corpora]]
+        source = "b.tsv"
+        weight = 0.5
+        """
+    )
+    recipe = resolve(file=file)
+
+    assert [corpus.source for corpus in recipe.data.corpora] == ["a.en", "b.tsv"]
+    assert recipe.data.corpora[1].weight == 0.5
+    assert resolve(file=write(as_toml(recipe))) == recipe
+
+
+def test_an_unknown_preset_is_answered_with_those_that_are_known():
+    (problem,) = problems(preset="huge")
+
+    assert problem.startswith("'huge' is not a preset; known: base, big, small, table3")
+
+
+@pytest.mark.parametrize("name", ["3", "[1]", '""', "{ a = 1 }"])
+def test_a_preset_in_a_file_is_a_name(write, name):
+    (problem,) = problems(file=write(f"preset = {name}"))
+
+    assert "preset" in problem
+
+
+def test_all_problems_of_all_parts_come_at_once(write):
+    file = write("sed = 3\n[model]\nd_model = 7\n[training]\nsteps = 0\n")
+    found = problems(file=file, assignments=["text.tokenizer=morse", "beem=3"])
+
+    assert "sed is not a setting; did you mean seed?" in found
+    assert any(each.startswith("beem is not a setting") for each in found)
+    assert any(each.startswith("training.steps must be 1 or more") for each in found)
+    assert any(each.startswith("model.d_model must divide evenly") for each in found)
+    assert any(each.startswith("text.tokenizer must be") for each in found)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "said"),
+    [
+        ("training.steps=abc", "training.steps must be a whole number, not 'abc'"),
+        ("training.steps=1.5", "training.steps must be a whole number, not 1.5"),
+        ("model=3", "model must be a table, not 3"),
+        ("data.corpora=a.en", "data.corpora must be a list in [ ], not 'a.en'"),
+        ("seed=-1", "seed must be 0 or more, not -1"),
+        ("training", "--set wants path=value"),
+        ("=3", "--set wants path=value"),
+    ],
+)
+def test_nonsense_is_answered_with_what_would_work(assignment, said):
+    assert any(said in each for each in problems(assignments=[assignment]))
+
+
+def test_one_embedding_for_two_vocabularies_is_refused_with_the_way_out():
+    (problem,) = problems(assignments=["text.joint=false"])
+
+    assert "model.tie_embeddings = 'all' needs one vocabulary" in problem
+    assert "'output' or 'none'" in problem
+    resolve(assignments=["text.joint=false", "model.tie_embeddings=output"])
+
+
+def test_a_learned_table_must_reach_as_far_as_the_text():
+    found = problems(assignments=["model.positions=learned", "model.max_positions=256"])
+
+    assert "model.max_positions must be more than data.max_tokens=256" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("[model", "is not valid TOML"), ("[model]\nd_model = \n", "line 2")],
+)
+def test_a_file_that_is_no_toml_is_named_with_the_line(write, text, said):
+    (problem,) = problems(file=write(text))
+
+    assert "my.toml" in problem
+    assert said in problem
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    assert "nowhere.toml cannot be read" in problems(file=tmp_path / "nowhere.toml")[0]
+    assert str(tmp_path) in problems(file=tmp_path)[0]
+
+
+def test_as_many_pairs_as_a_preset_can_use():
+    chosen = [preset_for(n) for n in (1, 199_999, 200_000, 1_999_999, 2_000_000)]
+
+    assert chosen == ["tiny", "tiny", "small", "small", "base"]
+    assert all(name in PRESETS for name in chosen)
+
+
+def test_merging_leaves_both_tables_as_they_were():
+    below, above = {"a": {"b": 1, "c": 2}}, {"a": {"b": 3}, "d": [1]}
+
+    assert merged(below, above) == {"a": {"b": 3, "c": 2}, "d": [1]}
+    assert (below, above) == ({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}, "d": [1]})
