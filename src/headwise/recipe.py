@@ -60,9 +60,9 @@ SMALL_DATA: Table = {
     "text": {"vocab_size": 8000},
     "training": {
         "steps": 20_000,
-        "batch_tokens": 4096,
-        "warmup_steps": 2000,
-        "learning_rate": 0.004,
+        "batch_tokens": 2048,
+        "warmup_steps": 400,
+        "learning_rate": 0.006,
         "validate_every": 250,
         "patience": 12,
         "average_last": 8,
