@@ -56,6 +56,20 @@ class Recipe:
             raise SettingsError(problems)
 
 
+FEW_DATA: Table = {
+    "text": {"vocab_size": 2000},
+    "training": {
+        "steps": 10_000,
+        "batch_tokens": 1024,
+        "warmup_steps": 200,
+        "learning_rate": 0.006,
+        "validate_every": 100,
+        "patience": 12,
+        "average_last": 5,
+    },
+}
+"""What suits some thousand pairs: small batches, and a look at short intervals."""
+
 SMALL_DATA: Table = {
     "text": {"vocab_size": 8000},
     "training": {
@@ -86,7 +100,11 @@ MIDDLE_DATA: Table = {
 PAPER_TRAINING: Table = {"text": {"vocab_size": 37_000}}
 """Section 5: the defaults themselves, and Section 5.1's joint vocabulary."""
 
-TRAINING_OF_PRESETS: dict[str, Table] = {"tiny": SMALL_DATA, "small": MIDDLE_DATA}
+TRAINING_OF_PRESETS: dict[str, Table] = {
+    "micro": FEW_DATA,
+    "tiny": SMALL_DATA,
+    "small": MIDDLE_DATA,
+}
 """What goes with a preset's architecture; all others train as the paper did."""
 
 
@@ -113,6 +131,8 @@ def preset_table(name: str) -> Table:
 
 def preset_for(num_pairs: int) -> str:
     """Choose a preset that so many pairs can fill."""
+    if num_pairs < 10_000:
+        return "micro"
     if num_pairs < 200_000:
         return "tiny"
     return "small" if num_pairs < 2_000_000 else "base"

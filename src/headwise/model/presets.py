@@ -1,4 +1,4 @@
-"""Architectures by name: two small ones, and every row of the paper's Table 3."""
+"""Architectures by name: three small ones, and every row of the paper's Table 3."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ BASE = TransformerConfig()
 TINY = TransformerConfig(
     encoder_layers=4, decoder_layers=4, d_model=128, d_ff=256, num_heads=4, dropout=0.3
 )
+MICRO = replace(TINY, encoder_layers=2, decoder_layers=2)
 SMALL = TransformerConfig(
     encoder_layers=6, decoder_layers=6, d_model=256, d_ff=1024, num_heads=4, dropout=0.2
 )
@@ -39,6 +40,7 @@ def _depth(layers: int) -> TransformerConfig:
 
 
 PRESETS: dict[str, Preset] = {
+    "micro": Preset(MICRO, "for some thousand pairs"),
     "tiny": Preset(TINY, "for some ten thousand pairs, on a laptop"),
     "small": Preset(SMALL, "for some hundred thousand pairs"),
     "base": Preset(BASE, "Table 3, base", published_millions=65),
