@@ -125,7 +125,7 @@ def test_corpora_come_from_a_file(write):
 def test_an_unknown_preset_is_answered_with_those_that_are_known():
     (problem,) = problems(preset="huge")
 
-    assert problem.startswith("'huge' is not a preset; known: base, big, small, table3")
+    assert problem.startswith("'huge' is not a preset; known: base, big, micro, ")
 
 
 @pytest.mark.parametrize("name", ["3", "[1]", '""', "{ a = 1 }"])
@@ -193,9 +193,10 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 
 def test_as_many_pairs_as_a_preset_can_use():
-    chosen = [preset_for(n) for n in (1, 199_999, 200_000, 1_999_999, 2_000_000)]
+    sizes = (1, 9_999, 10_000, 199_999, 200_000, 1_999_999, 2_000_000)
+    chosen = [preset_for(size) for size in sizes]
 
-    assert chosen == ["tiny", "tiny", "small", "small", "base"]
+    assert chosen == ["micro", "micro", "tiny", "tiny", "small", "small", "base"]
     assert all(name in PRESETS for name in chosen)
 
 
