@@ -15,9 +15,7 @@ from pathlib import Path
 import torch
 
 from headwise import __version__
-from headwise.engines import TorchEngine
 from headwise.errors import HeadwiseError
-from headwise.predictor import Translator
 from headwise.run_folder.model_folder import (
     Golden,
     ModelFolder,
@@ -152,10 +150,13 @@ def _golden(opened: ModelFolder) -> Finding:
     """Translate again what was translated when the folder was written."""
     if not opened.golden:
         return Finding("golden translations", "the folder holds none")
-    translator = Translator(opened)
-    assert isinstance(translator.engine, TorchEngine)
     sources = [each.source for each in opened.golden]
-    now = golden_pairs(opened.task, opened.model, sources, opened.decoding)
+    try:
+        now = golden_pairs(opened.task, opened.model, sources, opened.decoding)
+    except HeadwiseError as error:
+        return Finding(
+            "golden translations", str(error), "this model cannot be used here"
+        )
     differing = [
         (before, after)
         for before, after in zip(opened.golden, now, strict=True)

@@ -64,4 +64,4 @@ def headwise(
 
 def main() -> None:
     """Run the command line; every error becomes a message and an exit code."""
-    app()
+    app(prog_name="headwise")

@@ -12,7 +12,10 @@ from headwise.errors import ModelError, ResourceError
 
 def doctor(
     folder: Annotated[
-        Path | None, typer.Argument(help="A run folder or a model folder to check.")
+        Path | None,
+        typer.Argument(
+            metavar="FOLDER", help="A run folder or a model folder to check."
+        ),
     ] = None,
 ) -> None:
     """Check this machine, or with FOLDER a trained model.

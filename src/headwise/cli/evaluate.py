@@ -26,9 +26,15 @@ DEFAULT_METRICS = ("bleu", "chrf", "ter")
 
 
 def evaluate(
-    folder: Annotated[Path, typer.Argument(help="A run folder or a model folder.")],
-    source: Annotated[Path, typer.Argument(help="Text to translate, plain or .gz.")],
-    reference: Annotated[Path, typer.Argument(help="Its translation by people.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A run folder or a model folder.")
+    ],
+    source: Annotated[
+        Path, typer.Argument(metavar="SOURCE", help="Text to translate, plain or .gz.")
+    ],
+    reference: Annotated[
+        Path, typer.Argument(metavar="REFERENCE", help="Its translation by people.")
+    ],
     metrics: Annotated[
         list[str] | None,
         typer.Option(

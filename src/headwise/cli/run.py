@@ -28,10 +28,13 @@ def run(
     source: Annotated[
         Path | None,
         typer.Argument(
-            help="Source text, or a TSV or JSON Lines file with both sides."
+            metavar="SOURCE",
+            help="Source text, or a TSV or JSON Lines file with both sides.",
         ),
     ] = None,
-    target: Annotated[Path | None, typer.Argument(help="Target text.")] = None,
+    target: Annotated[
+        Path | None, typer.Argument(metavar="TARGET", help="Target text.")
+    ] = None,
     dev: Dev = None,
     test: Annotated[
         tuple[Path, Path] | None,

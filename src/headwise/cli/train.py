@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 
 def train(
-    corpus: Annotated[Path, typer.Argument(help="A folder that prepare wrote.")],
+    corpus: Annotated[
+        Path, typer.Argument(metavar="CORPUS", help="A folder that prepare wrote.")
+    ],
     out: Annotated[Path, typer.Option(help="Run folder to write to, or to go on in.")],
     preset: Preset = None,
     recipe_file: RecipeFile = None,

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
 
 def translate(
-    folder: Annotated[Path, typer.Argument(help="A run folder or a model folder.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A run folder or a model folder.")
+    ],
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[FILE]...", help="Texts, plain or .gz; none: standard input."
+            metavar="FILE", help="Texts, plain or .gz; none: standard input."
         ),
     ] = None,
     beam: Beam = None,

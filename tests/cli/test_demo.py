@@ -1,0 +1,62 @@
+"""``headwise demo``: everything once, in small here."""
+
+import pytest
+
+from headwise.cli import demo
+from headwise.data import demo_corpus
+
+
+@pytest.fixture
+def small(monkeypatch):
+    settings = {
+        "text": {"vocab_size": 400},
+        "model": {
+            "encoder_layers": 1,
+            "decoder_layers": 1,
+            "d_model": 16,
+            "d_ff": 32,
+            "num_heads": 2,
+        },
+        "training": {
+            **demo.SETTINGS["training"],
+            "steps": 3,
+            "validate_every": 3,
+            "validation_pairs": 2,
+        },
+    }
+    write = demo_corpus.write
+    monkeypatch.setattr(demo, "SETTINGS", settings)
+    monkeypatch.setattr(
+        demo_corpus,
+        "write",
+        lambda folder: write(folder, num_train=200, num_dev=10, num_held_out=20),
+    )
+
+
+def test_it_ends_with_scores_translations_and_what_to_type_next(
+    headwise, small, tmp_path
+):
+    out = tmp_path / "demo"
+    found = headwise("demo", "--out", out)
+
+    assert found.code == 0
+    lines = found.out.splitlines()
+    scores = [line for line in lines if line.startswith("BLEU ")]
+    assert len(scores) == 1
+    assert any(line.startswith("word-by-word dictionary: BLEU ") for line in lines)
+    assert any(line.startswith("il or elle: ") for line in lines)
+    assert sum(line.startswith("    → ") for line in lines) == (
+        len(demo_corpus.EXAMPLES)
+    )
+    assert f"headwise translate {out}" in found.out
+    assert f"headwise evaluate {out}" in found.out
+
+
+def test_what_it_says_to_type_next_works(headwise, small, tmp_path):
+    out = tmp_path / "demo"
+    said = headwise("demo", "--out", out).out
+    (evaluate,) = [line.split() for line in said.splitlines() if " evaluate " in line]
+
+    found = headwise(*evaluate[1:], "--beam", "1")
+    assert found.code == 0
+    assert found.out.startswith("BLEU ")

@@ -1,0 +1,105 @@
+"""``headwise evaluate``: scores that say how they were made."""
+
+import json
+
+import pytest
+
+from headwise.metrics.registry import METRICS, NEED_LANGUAGE
+
+
+@pytest.fixture
+def text(tmp_path):
+    (tmp_path / "source").write_text("one two.\nsix.\n\nfive one.\n")
+    (tmp_path / "reference").write_text("eins zwei.\nsechs.\n\nfünf eins.\n")
+    return tmp_path / "source", tmp_path / "reference"
+
+
+def test_every_score_has_its_name_and_signature(headwise, tiny_run, text):
+    found = headwise("evaluate", tiny_run, *text)
+
+    assert found.code == 0
+    bleu, chrf, ter = found.out.splitlines()
+    assert bleu.startswith("BLEU ")
+    assert "nrefs:1|case:mixed|eff:no|tok:13a" in bleu
+    assert chrf.startswith("chrF ")
+    assert ter.startswith("TER ")
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_every_metric_can_be_asked_for(headwise, tiny_run, text, name):
+    language = ["--language", "de"] if name in NEED_LANGUAGE else []
+    found = headwise("evaluate", tiny_run, *text, "--metric", name, *language)
+
+    assert found.code == 0
+    assert len(found.out.splitlines()) == 1
+
+
+def test_a_language_adds_what_multi30k_papers_report(headwise, tiny_run, text):
+    found = headwise("evaluate", tiny_run, *text, "--language", "de")
+
+    assert len(found.out.splitlines()) == 4
+    assert "case:lc|norm:moses-de" in found.out
+
+
+def test_scores_as_json_and_translations_in_a_file(headwise, tiny_run, text, tmp_path):
+    found = headwise(
+        "evaluate", tiny_run, *text, "--json", "--out", tmp_path / "hyp" / "out.de"
+    )
+    lines = (tmp_path / "hyp" / "out.de").read_text().split("\n")
+
+    assert [score["name"] for score in json.loads(found.out)] == ["BLEU", "chrF", "TER"]
+    assert len(lines) == 5
+    assert lines[2] == ""
+
+
+def test_the_scores_are_not_lost_when_the_file_cannot_be_written(
+    headwise, tiny_run, text, tmp_path
+):
+    (tmp_path / "file").write_text("")
+    found = headwise("evaluate", tiny_run, *text, "--out", tmp_path / "file" / "out.de")
+
+    assert found.code == 6
+    assert "out.de cannot be written" in found.error
+    assert found.out.startswith("BLEU ")
+
+
+@pytest.mark.parametrize(
+    ("source", "reference", "code", "said"),
+    [
+        (b"one.\ntwo.\n", b"eins.\n", 4, "has 2 lines and"),
+        (b"", b"", 4, "holds no lines"),
+        (b"one.\n", b"f\xfcnf\n", 4, "line 1, byte 2 of the line: 0xfc is not valid"),
+        (None, b"eins.\n", 4, "source does not exist"),
+    ],
+)
+def test_text_that_cannot_be_compared_is_code_4(
+    headwise, tiny_run, tmp_path, source, reference, code, said
+):
+    if source is not None:
+        (tmp_path / "source").write_bytes(source)
+    (tmp_path / "reference").write_bytes(reference)
+    found = headwise("evaluate", tiny_run, tmp_path / "source", tmp_path / "reference")
+
+    assert (found.code, found.out) == (code, "")
+    assert said in found.error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--metric", "bluer"], "--metric bluer is not known; known: bleu"),
+        (["--metric", "multi30k-bleu"], "multi30k-bleu needs --language, one of cs"),
+        (["--language", "xx"], "not 'xx'"),
+    ],
+)
+def test_a_metric_that_cannot_be_is_refused_before_anything_is_done(
+    headwise, tmp_path, arguments, said
+):
+    found = headwise("evaluate", tmp_path, "no.en", "no.de", *arguments)
+
+    assert (found.code, found.out) == (2, "")
+    assert said in found.error
+
+
+def test_a_folder_that_is_no_model_is_code_5(headwise, text, tmp_path):
+    assert headwise("evaluate", tmp_path, *text).code == 5

@@ -1,0 +1,383 @@
+"""``headwise run``, ``prepare`` and ``train``: from two files to a model."""
+
+import gzip
+import json
+import os
+import resource
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from tests.tiny import ASSIGNMENTS, write_text
+
+from headwise.data.prepared import PreparedCorpus
+from headwise.recipe import preset_for
+
+SHORT = [
+    *("training.steps=4", "training.validate_every=2", "training.validation_pairs=2"),
+    *("decoding.max_length_factor=0.0", "decoding.max_length_offset=4"),
+]
+
+
+def options(*assignments):
+    chosen = [*ASSIGNMENTS, *SHORT, *assignments]
+    return [part for each in chosen for part in ("--set", each)]
+
+
+@pytest.fixture
+def text(tmp_path):
+    return write_text(tmp_path, num_pairs=60)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_two_files_become_a_measured_model(headwise, text, tmp_path):
+    found = headwise("run", *text, "--out", tmp_path / "run", *options())
+
+    assert found.code == 0
+    bleu, chrf = found.out.splitlines()
+    assert bleu.startswith("BLEU ")
+    assert "nrefs:1" in bleu
+    assert chrf.startswith("chrF ")
+    assert f"60 pairs: preset {preset_for(60)}" in found.error
+    assert f"headwise translate {tmp_path / 'run'}" in found.error
+    out = headwise("translate", tmp_path / "run", stdin=b"one two.\n").out
+    assert out.count("\n") == 1
+
+
+def test_the_same_command_again_does_nothing_twice(headwise, text, tmp_path):
+    command = ["run", *text, "--out", tmp_path / "run", *options()]
+    first, second = headwise(*command), headwise(*command)
+
+    assert second.code == 0
+    assert second.out == first.out
+    assert "is up to date: same text, same settings" in second.error
+    assert "validation loss" in first.error
+    assert "validation loss" not in second.error
+
+
+def test_more_steps_go_on_from_where_it_ended(headwise, text, tmp_path):
+    command = ["run", *text, "--out", tmp_path / "run", *options()]
+    headwise(*command)
+    found = headwise(*command, "--set", "training.steps=6")
+
+    assert found.code == 0
+    assert "going on from step 4: up to 6 steps" in found.error
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "said"),
+    [
+        (["--set", "model.d_ff=64"], 3, "model.d_ff was 32 and is now 64"),
+        (["--set", "text.vocab_size=45"], 3, "text.vocab_size was 50 and is now 45"),
+        (["--set", "seed=2"], 3, "seed was 1 and is now 2"),
+    ],
+)
+def test_another_run_in_the_same_folder_is_refused_and_spoils_nothing(
+    headwise, tiny_run, tiny_text, tmp_path, change, code, said
+):
+    folder = shutil.copytree(tiny_run, tmp_path / "run")
+    plain = [part for each in ASSIGNMENTS for part in ("--set", each)]
+    before = (folder / "prepared" / "manifest.json").read_bytes()
+    found = headwise("run", *tiny_text, "--out", folder, *plain, *change)
+
+    assert found.code == code
+    assert said in found.error
+    assert (folder / "prepared" / "manifest.json").read_bytes() == before
+    assert headwise("run", *tiny_text, "--out", folder, *plain).code == 0
+
+
+def test_text_that_changed_is_noticed_before_anything_is_replaced(
+    headwise, tiny_run, tiny_text, tmp_path
+):
+    folder = shutil.copytree(tiny_run, tmp_path / "run")
+    source, target = (shutil.copy(each, tmp_path) for each in tiny_text)
+    for path in (source, target):
+        with Path(path).open("a") as file:
+            file.write("one six.\n")
+    plain = [part for each in ASSIGNMENTS for part in ("--set", each)]
+    found = headwise("run", source, target, "--out", folder, *plain)
+
+    assert found.code == 4
+    assert "holds a run on other text" in found.error
+    facts = PreparedCorpus.open(folder / "prepared").facts
+    assert facts == PreparedCorpus.open(tiny_run / "prepared").facts
+
+
+def test_dev_and_test_text_can_be_given(headwise, text, tmp_path):
+    dev = write_text(tmp_path / "dev", num_pairs=5, seed=5)
+    test = write_text(tmp_path / "test", num_pairs=7, seed=6)
+    found = headwise(
+        *("run", *text, "--out", tmp_path / "run"),
+        *("--dev", *dev, "--test", *test, *options()),
+    )
+
+    assert found.code == 0
+    assert "translating 7 test lines" in found.error
+
+
+def test_a_test_text_that_cannot_be_used_is_said_before_the_training(
+    headwise, text, tmp_path
+):
+    (tmp_path / "short").write_text("eins.\n")
+    for reference in ("short", "missing"):
+        found = headwise(
+            *("run", *text, "--out", tmp_path / "run"),
+            *("--test", text[0], tmp_path / reference, *options()),
+        )
+
+        assert found.code == 4
+        assert reference in found.error
+        assert not (tmp_path / "run").exists()
+
+
+def test_a_recipe_file_is_enough(headwise, text, tmp_path):
+    recipe = tmp_path / "my.toml"
+    recipe.write_text(
+        f"[[data.corpora]]\nsource = {str(text[0])!r}\ntarget = {str(text[1])!r}\n"
+    )
+    found = headwise("run", "--recipe", recipe, "--out", tmp_path / "run", *options())
+
+    assert found.code == 0
+    assert f"60 pairs: preset {preset_for(60)}" in found.error
+
+
+@pytest.mark.parametrize("kind", ["tsv", "jsonl.gz"])
+def test_one_file_may_hold_both_sides(headwise, text, tmp_path, kind):
+    pairs = zip(*(path.read_text().splitlines() for path in text), strict=True)
+    file = tmp_path / f"pairs.{kind}"
+    if kind == "tsv":
+        file.write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
+    else:
+        rows = [json.dumps({"source": a, "target": b}) + "\n" for a, b in pairs]
+        file.write_bytes(gzip.compress("".join(rows).encode()))
+
+    found = headwise("prepare", file, "--out", tmp_path / "corpus", *options())
+    assert found.code == 0
+    assert found.out == ""
+    assert PreparedCorpus.open(tmp_path / "corpus").facts.train.pairs > 20
+
+
+def test_step_by_step_is_the_same_as_all_at_once(headwise, text, tmp_path):
+    headwise("run", *text, "--out", tmp_path / "whole", *options())
+    prepared = headwise("prepare", *text, "--out", tmp_path / "corpus", *options())
+    trained = headwise(
+        "train", tmp_path / "corpus", "--out", tmp_path / "steps", *options()
+    )
+
+    assert (prepared.code, trained.code) == (0, 0)
+    assert (prepared.out, trained.out) == ("", "")
+    one, other = (
+        (tmp_path / name / "best" / "model.safetensors").read_bytes()
+        for name in ("whole", "steps")
+    )
+    assert one == other
+
+
+def test_a_model_is_chosen_by_data_and_not_by_settings_of_others(
+    headwise, text, tmp_path
+):
+    """d_model = 100 suits tiny's 4 heads; base's 8 heads were asked, and refused."""
+    found = headwise(
+        *("prepare", *text, "--out", tmp_path / "corpus"),
+        *("--set", "model.d_model=100", "--set", "text.vocab_size=50"),
+    )
+
+    assert found.code == 0
+
+
+def test_training_cannot_change_what_was_prepared(headwise, tiny_run, tmp_path):
+    for change in ("text.vocab_size=45", "data.max_tokens=9"):
+        found = headwise(
+            *("train", tiny_run / "prepared", "--out", tmp_path / "run"),
+            *("--set", change),
+        )
+
+        assert found.code == 3
+        assert f"{change.replace('=', ' = ')} was asked for" in found.error
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("time", ["5", "5x", "m", "", "-3m", "0s", "nanm", "infh"])
+def test_a_time_that_is_none_is_a_usage_error(headwise, text, tmp_path, time):
+    found = headwise("run", *text, "--out", tmp_path / "run", "--max-time", time)
+
+    assert found.code == 2
+    assert "--max-time must be a number above 0 with s, m or h" in found.error
+
+
+def test_too_short_a_time_still_gives_a_model(headwise, text, tmp_path):
+    found = headwise(
+        *("run", *text, "--out", tmp_path / "run", "--max-time", "0.001s"),
+        *options("training.steps=100000"),
+    )
+
+    assert found.code == 0
+    assert "step 1 " in found.error
+    assert found.out.startswith("BLEU ")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "code", "said"),
+    [
+        (None, b"eins.\n", 4, "train.en does not exist"),
+        (b"one.\ntwo.\n", b"eins.\n", 4, "has 2 lines and"),
+        (b"one.\nf\xfcnf\n" * 9, b"eins.\n" * 18, 4, "train.en, line 2, byte 2"),
+        (b"", b"", 4, "holds no lines"),
+        (b"\n \n", b"\n\n", 4, "each has a side without text"),
+        (b"one.\n", b"eins.\n", 4, "nothing is left to learn from"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["run", "prepare"])
+def test_text_that_cannot_be_learned_from_is_code_4(
+    headwise, tmp_path, verb, source, target, code, said
+):
+    if source is not None:
+        (tmp_path / "train.en").write_bytes(source)
+    (tmp_path / "train.de").write_bytes(target)
+    found = headwise(
+        *(verb, tmp_path / "train.en", tmp_path / "train.de"),
+        *("--out", tmp_path / "out", *options()),
+    )
+
+    assert (found.code, found.out) == (code, "")
+    assert said in found.error
+    assert not list(tmp_path.glob("out/*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ([], 2, "no text is named"),
+        (["a.en"], 3, "set target, or format"),
+        ([".", "."], 4, ". is a folder"),
+        (["--preset", "huge", "a.en", "a.de"], 3, "'huge' is not a preset"),
+        (["--device", "abacus", "a.en", "a.de"], 4, "a.en does not exist"),
+    ],
+)
+def test_a_command_that_names_no_text_is_told_what_to_name(
+    headwise, tmp_path, monkeypatch, arguments, code, said
+):
+    monkeypatch.chdir(tmp_path)
+    found = headwise("run", *arguments, "--out", "out")
+
+    assert (found.code, found.out) == (code, "")
+    assert said in found.error
+    assert names(tmp_path) == []
+
+
+def test_a_corpus_that_is_none_is_code_4(headwise, tmp_path):
+    found = headwise("train", tmp_path, "--out", tmp_path / "run")
+
+    assert found.code == 4
+    assert "not a prepared corpus" in found.error
+
+
+def test_a_folder_with_other_things_in_it_is_refused(headwise, text, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("")
+    found = headwise("prepare", *text, "--out", tmp_path / "mine", *options())
+
+    assert found.code == 2
+    assert "is not replaced" in found.error
+    assert names(tmp_path / "mine") == ["thesis.tex"]
+
+
+def test_a_recipe_of_the_users_own_is_not_written_over(headwise, text, tmp_path):
+    (tmp_path / "recipe.toml").write_text("mine")
+    found = headwise("run", *text, "--out", tmp_path, *options())
+
+    assert found.code == 2
+    assert "recipe.toml is there already" in found.error
+    assert names(tmp_path) == ["recipe.toml", "train.de", "train.en"]
+
+
+def test_where_nothing_can_be_written_is_code_6(headwise, text, tmp_path):
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file" / "run", Path("/proc/run")):
+        found = headwise("run", *text, "--out", out, *options())
+
+        assert found.code == 6
+        assert str(out) in found.error
+        assert "cannot be written" in found.error
+
+
+def no_large_files():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+
+def test_a_full_disk_is_code_6_and_leaves_no_half_things(start, tiny_run, tmp_path):
+    """A limit on file sizes fails as a full disk does: in the middle of a write."""
+    process = start(
+        *("train", tiny_run / "prepared", "--out", tmp_path / "run"),
+        *options("model.d_model=64"),
+        preexec_fn=no_large_files,
+    )
+    _, error = process.communicate(timeout=300)
+
+    assert process.returncode == 6, error
+    assert b"best cannot be written" in error
+    assert not list((tmp_path / "run").rglob("*unfinished*"))
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)]
+)
+def test_a_stop_signal_saves_and_the_same_command_goes_on(
+    start, headwise, tiny_run, tmp_path, number, code
+):
+    out = tmp_path / "run"
+    command = ["train", tiny_run / "prepared", "--out", out]
+    endless = options("training.steps=1000000", "training.validate_every=1000000")
+    process = start(*command, *endless)
+    log = out / "log.jsonl"
+    deadline = time.monotonic() + 300
+    while not (log.exists() and b'"update"' in log.read_bytes()):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.kill(process.pid, number)
+    data, error = process.communicate(timeout=300)
+
+    assert process.returncode == code
+    assert data == b""
+    assert b"everything is saved" in error
+    assert b"Traceback" not in error
+    (checkpoint,) = names(out / "checkpoints")
+    step = int(checkpoint.removeprefix("step-"))
+    found = headwise(*command, *endless, "--set", f"training.steps={step + 1}")
+    assert found.code == 0
+    assert f"going on from step {step:,}" in found.error
+
+
+def test_a_stop_signal_during_preparation_clears_up(start, text, tmp_path):
+    """Before training there is nothing to save; the same command begins this anew."""
+    pipe = tmp_path / "slow.en"
+    shutil.copy(text[0], pipe)
+    process = start("run", pipe, text[1], "--out", tmp_path / "run", *options())
+    deadline = time.monotonic() + 300
+    while b"SigCgt" in (status := signals_of(process)) and not catches_sigterm(status):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.terminate()
+    process.communicate(timeout=300)
+
+    assert process.returncode == 75
+    assert not list(tmp_path.rglob("*unfinished*"))
+
+
+def signals_of(process):
+    return Path(f"/proc/{process.pid}/status").read_bytes()
+
+
+def catches_sigterm(status):
+    (mask,) = [
+        int(line.split()[1], 16)
+        for line in status.splitlines()
+        if line.startswith(b"SigCgt")
+    ]
+    return mask >> (signal.SIGTERM - 1) & 1

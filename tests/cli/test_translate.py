@@ -1,0 +1,185 @@
+"""``headwise translate``: N lines in, N lines out, whatever the bytes."""
+
+import gzip
+import json
+import os
+import subprocess
+
+import pytest
+
+from headwise.predictor import load
+
+
+@pytest.fixture(scope="module")
+def expected(tiny_run):
+    translator = load(tiny_run)
+    return lambda *texts: "".join(f"{each}\n" for each in translator.translate(texts))
+
+
+@pytest.fixture
+def write(tmp_path):
+    def make(name, content):
+        (tmp_path / name).write_bytes(content)
+        return tmp_path / name
+
+    return make
+
+
+def test_standard_input_becomes_standard_output(headwise, tiny_run, expected):
+    found = headwise("translate", tiny_run, stdin=b"one two.\nsix.\n")
+
+    assert found == type(found)(0, expected("one two.", "six."), "")
+
+
+def test_a_model_folder_will_do_as_well(headwise, tiny_run, expected):
+    found = headwise("translate", tiny_run / "best", stdin=b"six.\n")
+
+    assert found.out == expected("six.")
+
+
+def test_files_follow_each_other_plain_or_gzip(headwise, tiny_run, expected, write):
+    plain = write("a.en", b"one.\ntwo.")  # the last line without its end
+    zipped = write("b.en.gz", gzip.compress(b"three.\n"))
+    found = headwise("translate", tiny_run, plain, zipped, plain)
+
+    assert found.code == 0
+    assert found.out == expected(*["one.", "two.", "three.", "one.", "two."])
+
+
+def test_a_pipe_is_as_good_as_a_file(headwise, tiny_run, expected, tmp_path):
+    """As bash makes one for: headwise translate en-de <(zcat text.gz)."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["bash", "-c", f"echo six. > '{pipe}'"]):
+        found = headwise("translate", tiny_run, pipe)
+
+    assert found.out == expected("six.")
+
+
+@pytest.mark.parametrize(
+    ("raw", "lines"),
+    [
+        (b"", 0),
+        (b"\n", 1),
+        (b"\n\n \n", 3),
+        (b"one.", 1),
+        (b"one.\r\ntwo.\r\n", 2),
+        (b"one.\rtwo.\n", 1),
+        ("one.\u2028two.\x85three.\n".encode(), 1),
+        ("👩‍👩‍👧 one 🇩🇪.\n".encode(), 1),
+        (b"\xef\xbb\xbfone.\n", 1),
+        (b"\x00\n\x01\n", 2),
+        (b"\xff\xfe\n\xc3\n", 2),
+    ],
+)
+def test_as_many_lines_come_out_as_went_in(headwise, tiny_run, raw, lines):
+    found = headwise("translate", tiny_run, "--beam", "1", stdin=raw)
+
+    assert found.code == 0
+    assert found.out.count("\n") == lines
+    assert found.out == "" or found.out.endswith("\n")
+    assert "\r" not in found.out
+
+
+def test_windows_line_ends_are_dropped_and_said(headwise, tiny_run, expected):
+    found = headwise("translate", tiny_run, stdin=b"one two.\r\nsix.\r\n")
+
+    assert found.out == expected("one two.", "six.")
+    assert "2 lines of 2 ended in \\r\\n; the \\r was dropped" in found.error
+
+
+def test_bytes_that_are_no_text_are_replaced_and_said(headwise, tiny_run, write):
+    file = write("latin1.en", "one.\nfünf für.\n".encode("latin1"))
+    found = headwise("translate", tiny_run, file)
+
+    assert found.code == 0
+    assert found.out.count("\n") == 2
+    assert f"{file}: 1 line held bytes that are not UTF-8, first line 2" in found.error
+
+
+def test_a_line_of_10_000_words_comes_out_whole_and_as_one_line(headwise, tiny_run):
+    line = "one two three four. " * 2_500
+    found = headwise("translate", tiny_run, "--beam", "1", stdin=line.encode() + b"\n")
+
+    assert found.code == 0
+    assert found.out.count("\n") == 1
+    assert len(found.out.split()) >= 2_500
+    assert "line 1: the line is longer than" in found.error
+
+
+def test_n_best_lists_are_json_lines_with_scores(headwise, tiny_run):
+    found = headwise(
+        *("translate", tiny_run, "--beam", "3", "--n-best", "2"),
+        stdin="one.\n\nfünf\u2028.\n".encode(),
+    )
+    rows = [json.loads(line) for line in found.out.split("\n")[:-1]]
+
+    assert [row["source"] for row in rows] == ["one.", "", "fünf\u2028."]
+    assert [len(row["translations"]) for row in rows] == [2, 1, 2]
+    first, second = rows[0]["translations"]
+    assert first["score"] >= second["score"]
+    assert rows[1]["translations"] == [{"text": "", "score": 0, "log_probability": 0}]
+
+
+def test_scores_come_on_request(headwise, tiny_run, expected):
+    found = headwise("translate", tiny_run, "--scores", stdin=b"one.\n")
+
+    (row,) = [json.loads(line) for line in found.out.split("\n")[:-1]]
+    assert row["translations"][0]["text"] + "\n" == expected("one.")
+    assert row["translations"][0]["log_probability"] < 0
+
+
+@pytest.mark.parametrize("how", [["--paper"], ["--engine", "torch-readable"]])
+def test_other_searches_and_engines_can_be_asked_for(headwise, tiny_run, how):
+    found = headwise("translate", tiny_run, *how, stdin=b"one.\n")
+
+    assert found.code == 0
+    assert found.out.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["missing.en"], 4, "missing.en is not there"),
+        (["."], 4, ". is a folder"),
+        (["--engine", "warp"], 2, "'warp' is not an engine; known: torch"),
+        (["--device", "abacus"], 2, "--device abacus cannot be used here"),
+        (["--n-best", "9"], 3, "num_best must be at most beam=4, not 9"),
+    ],
+)
+def test_mistakes_have_their_code_and_are_said(
+    headwise, tiny_run, arguments, code, said
+):
+    found = headwise("translate", tiny_run, *arguments, stdin=b"one.\n")
+
+    assert (found.code, found.out) == (code, "")
+    assert said in found.error
+
+
+def test_a_damaged_gzip_file_is_named(headwise, tiny_run, write):
+    file = write("cut.gz", gzip.compress(b"one two three.\n" * 99)[:-12])
+    found = headwise("translate", tiny_run, file)
+
+    assert found.code == 4
+    assert "cut.gz is a damaged .gz file" in found.error
+
+
+@pytest.mark.parametrize("name", ["missing", "file", "empty"])
+def test_a_folder_that_is_no_model_is_code_5(headwise, tmp_path, name):
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "empty").mkdir()
+    found = headwise("translate", tmp_path / name, stdin=b"one.\n")
+
+    assert (found.code, found.out) == (5, "")
+    assert str(tmp_path / name) in found.error
+
+
+def test_a_reader_who_has_had_enough_is_no_error(start, tiny_run):
+    """headwise translate FOLDER < TEXT | head -1."""
+    process = start("translate", tiny_run, "--beam", "1", stdin=subprocess.PIPE)
+    process.stdout.close()
+    process.stdin.write(b"one.\n" * 20)
+    process.stdin.close()
+
+    assert process.stderr.read() == b""
+    assert process.wait() == 0
