@@ -1,8 +1,9 @@
 """How weights begin. The paper does not say.
 
-Every matrix is normal with a small standard deviation, as in BERT, GPT-2 and Hugging
-Face's Marian: at first each box adds little to what goes around it, so that a post-norm
-stack learns from the first update on, and at a high learning rate.
+Matrices are Xavier-uniform and embeddings normal with variance 1 / width, so that after
+the factor √d_model (Section 3.4) they are as large as the positions added to them: as
+in the paper's own code. But the last matrix of each box is small: at first a box adds
+little to what goes around it, and a post-norm stack learns from the first update on.
 """
 
 from __future__ import annotations
@@ -10,7 +11,14 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-STANDARD_DEVIATION = 0.02
+EMBEDDINGS = "vectors"
+"""Name of parameters that are tables of vectors: embeddings, positions, output."""
+
+LAST_OF_BOX = ("to_output", "narrow")
+"""Names of the matrices whose product is added to what went around the box."""
+
+SMALL = 0.02
+"""Standard deviation of the last matrix of a box."""
 
 
 def initialize(model: nn.Module, seed: int) -> None:
@@ -22,10 +30,16 @@ def initialize(model: nn.Module, seed: int) -> None:
         if isinstance(module, nn.LayerNorm)
         for parameter in module.parameters()
     }
-    for parameter in model.parameters():
+    for name, parameter in model.named_parameters():
         if id(parameter) in norms or parameter.is_meta:
             continue
+        owner, _, kind = name.rpartition(".")
         if parameter.dim() < 2:
             nn.init.zeros_(parameter)
+        elif kind == EMBEDDINGS:
+            width = parameter.shape[1]
+            nn.init.normal_(parameter, std=width**-0.5, generator=random)
+        elif owner.endswith(LAST_OF_BOX):
+            nn.init.normal_(parameter, std=SMALL, generator=random)
         else:
-            nn.init.normal_(parameter, std=STANDARD_DEVIATION, generator=random)
+            nn.init.xavier_uniform_(parameter, generator=random)
