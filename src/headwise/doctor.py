@@ -26,7 +26,7 @@ from headwise.run_folder.run import model_path
 
 PACKAGES = (
     *("torch", "numpy", "safetensors", "sentencepiece", "sacrebleu", "sacremoses"),
-    *("typer", "rich", "jaxtyping", "matplotlib"),
+    *("typer", "rich", "jaxtyping"),
 )
 
 LOG_PROBABILITY_TOLERANCE = 1e-3

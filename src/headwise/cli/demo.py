@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from headwise.predictor import Translator
 
 SETTINGS: dict[str, Any] = {
-    "text": {"vocab_size": 1600},
-    "model": {"dropout": 0.1},
+    "text": {"vocab_size": 3000},
+    "model": {"encoder_layers": 3, "decoder_layers": 3, "dropout": 0.0},
     "training": {
-        "steps": 1_400,
-        "batch_tokens": 2048,
-        "warmup_steps": 400,
-        "learning_rate": 0.004,
+        "steps": 2_600,
+        "batch_tokens": 768,
+        "warmup_steps": 200,
+        "learning_rate": 0.003,
         "schedule": "linear",
-        "validate_every": 200,
+        "validate_every": 650,
         "validation_pairs": 100,
         "average_last": 1,
     },

@@ -129,14 +129,12 @@ class Trainer:
     def _learn(self) -> str:
         batches = self._batches()
         while True:
-            state = self.state
             if self._is_time_to_look():
                 self._look()
             if reason := self._reason_to_end():
                 return reason
             self.signals.check()
             self._update(batches)
-            assert self.state.step == state.step + 1
 
     def _batches(self) -> Iterator[tuple[Batch, int, int]]:
         """Yield each batch with the epoch, and the batch in it, that follow."""
