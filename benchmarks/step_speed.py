@@ -1,0 +1,114 @@
+"""Measure what the fast ways of a training step gain, each against its plain twin.
+
+python benchmarks/step_speed.py
+
+One update of the preset tiny on a batch of random tokens, 256 pairs of 16 + 16, with a
+vocabulary of 8,000. Every variant is a process of its own (the allocator is set for a
+whole process); they take turns, round after round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+VARIANTS = {
+    "plain": [],
+    "loss": ["loss"],
+    "loss, dropout": ["loss", "dropout"],
+    "loss, dropout, allocator": ["loss", "dropout", "allocator"],
+}
+"""What is fast in each; the last is what headwise does."""
+
+PAIRS, LENGTH, VOCABULARY = 256, 16, 8000
+
+
+def measure(fast: list[str], updates: int) -> float:
+    """Return the median of tokens a second over some updates."""
+    import torch
+
+    from headwise.losses import cross_entropy, projected_cross_entropy
+    from headwise.model import PRESETS, Transformer
+    from headwise.model.dropout import Dropout
+    from headwise.training.allocator import keep_freed_memory
+    from headwise.training.optimizer import make_optimizer
+    from headwise.training.settings import TrainingSettings
+
+    if "allocator" in fast:
+        keep_freed_memory()
+    if "dropout" not in fast:
+        Dropout.forward = lambda self, x: torch.nn.functional.dropout(
+            x, self.share, self.training
+        )
+    model = Transformer(PRESETS["tiny"].config, VOCABULARY)
+    optimizer = make_optimizer(model, TrainingSettings())
+    source, target = torch.randint(4, VOCABULARY, (2, PAIRS, LENGTH))
+    real = torch.ones_like(source, dtype=torch.bool)
+    seconds = []
+    for _ in range(updates + 2):
+        started = time.perf_counter()
+        optimizer.zero_grad()
+        hidden = model.decode(source, target, real).flatten(0, 1)
+        if "loss" in fast:
+            loss = projected_cross_entropy(
+                hidden, model.output_vectors, None, target.flatten(), 0.1
+            )
+        else:
+            loss = cross_entropy(model.logits(hidden[None])[0], target.flatten(), 0.1)
+        (loss / target.numel()).backward()
+        optimizer.step()
+        seconds.append(time.perf_counter() - started)
+    return 2 * target.numel() / statistics.median(seconds[2:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--updates", type=int, default=6)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        print(measure(VARIANTS[arguments.one], arguments.updates))
+        return
+    found: dict[str, list[float]] = {name: [] for name in VARIANTS}
+    for _ in range(arguments.rounds):
+        for name in VARIANTS:
+            command = [sys.executable, __file__, "--one", name]
+            command += ["--updates", str(arguments.updates)]
+            done = subprocess.run(
+                command, check=True, stdout=subprocess.PIPE, text=True
+            )
+            found[name].append(float(done.stdout))
+    medians = {name: statistics.median(each) for name, each in found.items()}
+    result = {
+        "command": "python benchmarks/step_speed.py",
+        "date": datetime.date.today().isoformat(),
+        "versions": {
+            "python": platform.python_version(),
+            **{package: version(package) for package in ("headwise", "torch")},
+        },
+        "tokens_per_second": {
+            name: {
+                "median": round(medians[name]),
+                "all": [round(each) for each in found[name]],
+                "times_plain": round(medians[name] / medians["plain"], 2),
+            }
+            for name in VARIANTS
+        },
+    }
+    path = ROOT / "benchmarks" / "results" / "step_speed.json"
+    path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    print(json.dumps(result["tokens_per_second"], indent=2))
+
+
+if __name__ == "__main__":
+    main()
