@@ -153,7 +153,8 @@ def test_all_problems_of_all_parts_come_at_once(write):
         ("training.steps=1.5", "training.steps must be a whole number, not 1.5"),
         ("model=3", "model must be a table, not 3"),
         ("data.corpora=a.en", "data.corpora must be a list in [ ], not 'a.en'"),
-        ("seed=-1", "seed must be 0 or more, not -1"),
+        ("seed=-1", "seed must be from 0 to 9223372036854775807, not -1"),
+        ("seed=9223372036854775808", "not 9223372036854775808"),
         ("training", "--set wants path=value"),
         ("=3", "--set wants path=value"),
     ],
@@ -170,10 +171,13 @@ def test_one_embedding_for_two_vocabularies_is_refused_with_the_way_out():
     resolve(assignments=["text.joint=false", "model.tie_embeddings=output"])
 
 
-def test_a_learned_table_must_reach_as_far_as_the_text():
-    found = problems(assignments=["model.positions=learned", "model.max_positions=256"])
+def test_a_learned_table_must_reach_as_far_as_the_longest_output():
+    """Twice 256 and 10 more: a table of 300 was enough to learn and not to search."""
+    short = ["model.positions=learned", "model.max_positions=521"]
+    (found,) = problems(assignments=short)
 
-    assert "model.max_positions must be more than data.max_tokens=256" in found[0]
+    assert "model.max_positions must be at least 522, not 521" in found
+    resolve(assignments=["model.positions=learned", "model.max_positions=522"])
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headwise.data.settings import DataSettings
-from headwise.decoding.settings import DecodingSettings
+from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.errors import SettingsError
 from headwise.model.config import TransformerConfig
 from headwise.model.presets import PRESETS
@@ -28,7 +28,7 @@ class Recipe:
     """Every setting of an experiment; the defaults are the paper's base model."""
 
     seed: int = 1
-    """Where all chance comes from: 0 or more."""
+    """Where all chance comes from: 0 or more, below 2 to the power of 63."""
 
     data: DataSettings = field(default_factory=DataSettings)
     text: TextSettings = field(default_factory=TextSettings)
@@ -38,19 +38,23 @@ class Recipe:
 
     def __post_init__(self) -> None:
         problems = []
-        if self.seed < 0:
-            problems.append(f"seed must be 0 or more, not {self.seed}")
+        if not 0 <= self.seed < 2**63:
+            problems.append(f"seed must be from 0 to {2**63 - 1}, not {self.seed}")
         if not self.text.joint and self.model.tie_embeddings == "all":
             problems.append(
                 "model.tie_embeddings = 'all' needs one vocabulary for both sides, "
                 "but text.joint is false: set it to 'output' or 'none'"
             )
-        learned = self.model.positions == "learned"
-        if learned and self.model.max_positions <= self.data.max_tokens:
+        longest = max(
+            search.max_length(self.data.max_tokens)
+            for search in (greedy(), self.decoding)
+        )
+        if self.model.positions == "learned" and self.model.max_positions < longest:
             problems.append(
-                f"model.max_positions must be more than data.max_tokens="
-                f"{self.data.max_tokens}, not {self.model.max_positions}: learned "
-                "positions end where their table ends"
+                f"model.max_positions must be at least {longest}, not "
+                f"{self.model.max_positions}: a source of data.max_tokens="
+                f"{self.data.max_tokens} may become so long, and learned positions end "
+                "where their table ends"
             )
         if problems:
             raise SettingsError(problems)

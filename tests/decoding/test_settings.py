@@ -81,3 +81,12 @@ def test_settings_need_no_torch():
     )
 
     assert shown.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("max_length_factor", 1e300), ("max_length_offset", 10**12)]
+)
+def test_a_search_without_an_end_is_refused(name, value):
+    """Nobody would write it, but a model folder from elsewhere could."""
+    with pytest.raises(SettingsError, match=f"{name} must be at most"):
+        DecodingSettings(**{name: value})

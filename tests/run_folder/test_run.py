@@ -244,6 +244,14 @@ def test_a_file_of_the_users_own_is_not_written_over(tmp_path, corpus, recipe, n
     assert (tmp_path / name).read_text() == "mine"
 
 
+def test_a_file_is_no_folder_to_train_in(tmp_path, corpus, recipe):
+    (tmp_path / "train.en").write_text("mine")
+
+    with pytest.raises(UsageError, match=r"train\.en is a file; choose a folder"):
+        train_run(tmp_path / "train.en", recipe, corpus)
+    assert (tmp_path / "train.en").read_text() == "mine"
+
+
 def test_other_files_beside_a_run_do_no_harm(tmp_path, corpus, recipe):
     (tmp_path / "notes.txt").write_text("mine")
 

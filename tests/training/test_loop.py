@@ -395,3 +395,29 @@ def test_of_models_that_score_the_same_the_likelier_is_kept(make_trainer):
     losses = [validation.loss for _, validation, _ in trainer.watchers[0].validations]
     assert [v.value("exact-match") for _, _, v in trainer.keeper.best] == [0.0, 0.0]
     assert trainer.keeper.best[-1][2].loss == min(losses)
+
+
+def test_a_stop_signal_need_not_wait_for_all_batches_of_an_update(make_trainer):
+    """With many batches an update they may take minutes."""
+    whole, rest = Witness(), Witness()
+    settings = replace(QUICK, accumulate=3)
+    make_trainer(settings, watcher=whole).run()
+    signals = StopSignals()
+    trainer = make_trainer(settings, signals=signals)
+    asked = []
+
+    def check():
+        asked.append(1)
+        if len(asked) == 5:  # in the second update
+            raise Stopped("now")
+
+    signals.check = check
+    with pytest.raises(Stopped):
+        trainer.run()
+    state, weights, optimizer = trainer.keeper.saved[-1]
+    make_trainer(
+        settings, state=state, weights=weights, optimizer=optimizer, watcher=rest
+    ).run()
+
+    assert state.step == 1
+    assert rest.losses == whole.losses[1:]

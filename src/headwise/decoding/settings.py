@@ -53,6 +53,12 @@ class DecodingSettings:
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0)
         ]
         problems += [
+            f"{name} must be at most {most:,}, not {getattr(self, name)}; a search "
+            "without an end would not come back"
+            for name, most in (("max_length_factor", 100), ("max_length_offset", 10**4))
+            if getattr(self, name) > most
+        ]
+        problems += [
             f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}"
             for name, known in (
                 ("length_penalty", LENGTH_PENALTIES),

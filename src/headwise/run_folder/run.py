@@ -179,6 +179,8 @@ def check_run(folder: Path, recipe: Recipe, fingerprint: str) -> None:
     ``fingerprint`` is that of the prepared corpus, or of the one that is going to be.
     A run that has no checkpoint yet may begin again with other settings.
     """
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file; choose a folder, new or of a run")
     _refuse_files_of_others(folder)
     checkpoints = Checkpoints(folder / CHECKPOINTS, lambda _: None)
     if not checkpoints.paths():

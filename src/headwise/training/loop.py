@@ -133,7 +133,6 @@ class Trainer:
                 self._look()
             if reason := self._reason_to_end():
                 return reason
-            self.signals.check()
             self._update(batches)
 
     def _batches(self) -> Iterator[tuple[Batch, int, int]]:
@@ -158,6 +157,7 @@ class Trainer:
         self.optimizer.zero_grad()
         total = 0.0
         for batch, _, _ in chosen:
+            self.signals.check()  # nothing is changed before the last of them
             loss = self._loss(batch)
             (loss / divisor).backward()  # type: ignore[no-untyped-call]
             total += loss.item()
