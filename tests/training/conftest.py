@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import pytest
+import torch
 
 from headwise.data.prepare import prepare
 from headwise.data.settings import CorpusSettings, DataSettings
@@ -82,6 +83,16 @@ class Witness:
     @property
     def losses(self):
         return [update.loss for update in self.updates]
+
+
+def weights_of(trainer):
+    return {name: t.clone() for name, t in trainer.model.state_dict().items()}
+
+
+def assert_same_weights(left, right):
+    assert left.keys() == right.keys()
+    for name, tensor in left.items():
+        assert torch.equal(tensor, right[name]), name
 
 
 @pytest.fixture
