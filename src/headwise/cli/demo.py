@@ -17,7 +17,7 @@ SETTINGS: dict[str, Any] = {
     "text": {"vocab_size": 3000},
     "model": {"encoder_layers": 3, "decoder_layers": 3, "dropout": 0.0},
     "training": {
-        "steps": 2_600,
+        "steps": 1_300,
         "batch_tokens": 768,
         "warmup_steps": 200,
         "learning_rate": 0.003,
