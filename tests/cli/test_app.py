@@ -85,11 +85,13 @@ def test_the_version_is_printed(headwise):
         ["run", "--preset"],
         ["run", "a", "b"],  # no --out
         ["run", "a", "b", "c", "--out", "x"],
+        ["run", "a", "b", "--out", ""],  # an unset variable of a script
         ["train"],
         ["translate"],
         ["translate", "x", "--beam", "0"],
         ["translate", "x", "--beam", "many"],
         ["translate", "x", "--threads", "0"],
+        ["translate", "x", "--threads", "99999999"],
         ["evaluate", "x", "y"],
     ],
 )

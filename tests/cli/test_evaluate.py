@@ -90,6 +90,7 @@ def test_text_that_cannot_be_compared_is_code_4(
         (["--metric", "bluer"], "--metric bluer is not known; known: bleu"),
         (["--metric", "multi30k-bleu"], "multi30k-bleu needs --language, one of cs"),
         (["--language", "xx"], "not 'xx'"),
+        (["--out", "."], "--out . is a folder; name a file"),
     ],
 )
 def test_a_metric_that_cannot_be_is_refused_before_anything_is_done(

@@ -14,6 +14,7 @@ from tests.tiny import ASSIGNMENTS, write_text
 
 from headwise.data.prepared import PreparedCorpus
 from headwise.recipe import preset_for
+from headwise.run_folder.lock import locked
 
 SHORT = [
     *("training.steps=4", "training.validate_every=2", "training.validation_pairs=2"),
@@ -106,6 +107,21 @@ def test_text_that_changed_is_noticed_before_anything_is_replaced(
     assert "holds a run on other text" in found.error
     facts = PreparedCorpus.open(folder / "prepared").facts
     assert facts == PreparedCorpus.open(tiny_run / "prepared").facts
+
+
+def test_two_runs_in_one_folder_do_not_touch_each_other(
+    headwise, tiny_run, tiny_text, tmp_path
+):
+    """The second would prepare its own text under the first one's feet."""
+    folder = shutil.copytree(tiny_run, tmp_path / "run")
+    shutil.rmtree(folder / "checkpoints")
+    before = (folder / "prepared" / "manifest.json").read_bytes()
+    with locked(folder):
+        found = headwise("run", *tiny_text, "--out", folder, *options("seed=2"))
+
+    assert found.code == 2
+    assert f"another process is working in {folder}" in found.error
+    assert (folder / "prepared" / "manifest.json").read_bytes() == before
 
 
 def test_dev_and_test_text_can_be_given(headwise, text, tmp_path):
@@ -246,7 +262,7 @@ def test_text_that_cannot_be_learned_from_is_code_4(
 
     assert (found.code, found.out) == (code, "")
     assert said in found.error
-    assert not list(tmp_path.glob("out/*"))
+    assert not list(tmp_path.glob("out/[!.]*"))
 
 
 @pytest.mark.parametrize(

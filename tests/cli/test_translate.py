@@ -46,6 +46,13 @@ def test_files_follow_each_other_plain_or_gzip(headwise, tiny_run, expected, wri
     assert found.out == expected(*["one.", "two.", "three.", "one.", "two."])
 
 
+def test_a_dash_is_standard_input(headwise, tiny_run, expected, write):
+    file = write("a.en", b"one.\n")
+    found = headwise("translate", tiny_run, file, "-", file, stdin=b"six.\n")
+
+    assert found.out == expected("one.", "six.", "one.")
+
+
 def test_a_pipe_is_as_good_as_a_file(headwise, tiny_run, expected, tmp_path):
     """As bash makes one for: headwise translate en-de <(zcat text.gz)."""
     pipe = tmp_path / "pipe"

@@ -84,6 +84,8 @@ def evaluate(
                 f"{name} needs --language, one of {known}, not {language!r}; for "
                 "others use --metric bleu"
             )
+    if out is not None and out.is_dir():
+        raise UsageError(f"--out {out} is a folder; name a file for the translations")
     use_threads(threads)
     sources, references = read_aligned(source, reference)
     translator = load(folder, device=chosen_device(device), engine=engine)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -49,7 +49,9 @@ Dev = Annotated[
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(min=1, help="Processor threads to use.", show_default="all cores"),
+    typer.Option(
+        min=1, max=1024, help="Processor threads to use.", show_default="all cores"
+    ),
 ]
 Device = Annotated[
     str, typer.Option(help="cpu, cuda, or auto: a GPU where there is one.")
@@ -67,6 +69,21 @@ EngineName = Annotated[
         help="torch, or torch-readable: the whole stack again at every step.",
     ),
 ]
+
+
+def to_folder(help: str) -> Any:
+    """Return the option that says where to write; an empty name is refused.
+
+    An unset variable in a script would otherwise mean the folder one stands in.
+    """
+    return typer.Option(metavar="FOLDER", help=help, parser=_named)
+
+
+def _named(text: str) -> Path:
+    if not text:
+        raise typer.BadParameter("it is empty; name a folder, or . for this one")
+    return Path(text)
+
 
 UNITS = {"s": 1 / 60, "m": 1.0, "h": 60.0}
 

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from headwise.cli.options import Assignments, Dev, Preset, RecipeFile, say
+from headwise.cli.options import Assignments, Dev, Preset, RecipeFile, say, to_folder
 from headwise.cli.steps import recipe_for
 
 
 def prepare(
-    out: Annotated[Path, typer.Option(help="Folder to write the corpus to.")],
+    out: Annotated[Path, to_folder("Folder to write the corpus to.")],
     source: Annotated[
         Path | None,
         typer.Argument(

@@ -18,13 +18,14 @@ from headwise.cli.options import (
     chosen_device,
     minutes,
     say,
+    to_folder,
     use_threads,
 )
-from headwise.cli.steps import measured, read_aligned, recipe_for, trained
+from headwise.cli.steps import measured, prepared, read_aligned, recipe_for, trained
 
 
 def run(
-    out: Annotated[Path, typer.Option(help="Folder for all that is made.")],
+    out: Annotated[Path, to_folder("Folder for all that is made.")],
     source: Annotated[
         Path | None,
         typer.Argument(
@@ -63,9 +64,7 @@ def run(
     headwise run pairs.tsv --out en-fr --dev dev.en dev.fr --test test.en test.fr
     headwise run --recipe my.toml --out en-cs --set training.steps=60
     """
-    from headwise.data.prepare import fingerprint, prepare
     from headwise.predictor import load
-    from headwise.run_folder.run import PREPARED, check_run
 
     recipe = recipe_for(
         source,
@@ -79,10 +78,7 @@ def run(
     use_threads(threads)
     device = chosen_device(device)
     texts = None if test is None else read_aligned(*test)
-    check_run(out, recipe, fingerprint(recipe.data, recipe.text, seed=recipe.seed))
-    corpus = prepare(
-        recipe.data, recipe.text, out / PREPARED, seed=recipe.seed, say=say
-    )
+    corpus = prepared(out, recipe)
     trained(out, recipe, corpus, device)
 
     sources, references = texts or corpus.dev_text

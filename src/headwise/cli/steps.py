@@ -77,6 +77,19 @@ def _chosen_preset(
     return preset
 
 
+def prepared(folder: Path, recipe: Recipe) -> PreparedCorpus:
+    """Prepare the text of a run in its folder, if that fits what is there."""
+    from headwise.data.prepare import fingerprint, prepare
+    from headwise.run_folder.run import PREPARED, check_run, claimed
+
+    text = fingerprint(recipe.data, recipe.text, seed=recipe.seed)
+    with claimed(folder):
+        check_run(folder, recipe, text)
+        return prepare(
+            recipe.data, recipe.text, folder / PREPARED, seed=recipe.seed, say=say
+        )
+
+
 def trained(
     folder: Path, recipe: Recipe, corpus: PreparedCorpus, device: str
 ) -> TrainingState:

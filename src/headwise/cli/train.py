@@ -18,6 +18,7 @@ from headwise.cli.options import (
     chosen_device,
     minutes,
     say,
+    to_folder,
     use_threads,
 )
 from headwise.errors import SettingsError
@@ -32,7 +33,7 @@ def train(
     corpus: Annotated[
         Path, typer.Argument(metavar="CORPUS", help="A folder that prepare wrote.")
     ],
-    out: Annotated[Path, typer.Option(help="Run folder to write to, or to go on in.")],
+    out: Annotated[Path, to_folder("Run folder to write to, or to go on in.")],
     preset: Preset = None,
     recipe_file: RecipeFile = None,
     assignments: Assignments = None,

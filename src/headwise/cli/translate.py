@@ -25,6 +25,8 @@ from headwise.errors import DataError
 if TYPE_CHECKING:
     from headwise.predictor import Translated
 
+STANDARD_INPUT = Path("-")
+
 
 def translate(
     folder: Annotated[
@@ -33,7 +35,7 @@ def translate(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="FILE", help="Texts, plain or .gz; none: standard input."
+            metavar="FILE", help="Texts, plain or .gz; none, or -: standard input."
         ),
     ] = None,
     beam: Beam = None,
@@ -74,7 +76,7 @@ def translate(
 
     use_threads(threads)
     for path in files or []:
-        if not path.exists() or path.is_dir():
+        if path != STANDARD_INPUT and (not path.exists() or path.is_dir()):
             raise DataError(
                 f"{path} is {'a folder' if path.exists() else 'not there'}; name text "
                 "files, or none for standard input"
@@ -115,9 +117,10 @@ def _lines(files: list[Path]) -> Iterator[str]:
     """Yield the lines of all files, or of standard input."""
     from headwise.data.reading import unzipped
 
-    if not files:
-        yield from _mended(sys.stdin.buffer, "standard input")
-    for path in files:
+    for path in files or [STANDARD_INPUT]:
+        if path == STANDARD_INPUT:
+            yield from _mended(sys.stdin.buffer, "standard input")
+            continue
         try:
             with path.open("rb") as file:
                 yield from _mended(unzipped(file), str(path))

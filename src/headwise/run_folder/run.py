@@ -10,6 +10,7 @@ log.jsonl       what happened
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -72,9 +73,8 @@ def train_run(
 
     Returns where training ended; the best model stands in ``folder / "best"``.
     """
-    check_run(folder, recipe, corpus.facts.fingerprint)
-    with locked(folder), StopSignals() as signals:
-        check_run(folder, recipe, corpus.facts.fingerprint)  # nobody came between
+    with claimed(folder), StopSignals() as signals:
+        check_run(folder, recipe, corpus.facts.fingerprint)
         write_text(folder / RECIPE, as_toml(recipe))
         say = _saying(watchers)
         checkpoints = Checkpoints(folder / CHECKPOINTS, say)
@@ -173,15 +173,28 @@ def model_path(folder: Path) -> Path:
     )
 
 
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Work in ``folder``, alone; refuse one where files of others have our names."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file; choose a folder, new or of a run")
+    is_ours = (folder / LOCK).exists() or (folder / CHECKPOINTS).exists()
+    for path in (folder / RECIPE, folder / LOG):
+        if path.exists() and not is_ours:
+            raise UsageError(
+                f"{path} is there already and would be overwritten, but {folder} holds "
+                "no run; choose a folder that is new, or move the file"
+            )
+    with locked(folder):
+        yield
+
+
 def check_run(folder: Path, recipe: Recipe, fingerprint: str) -> None:
-    """Refuse to train in ``folder`` where that would spoil what is there.
+    """Refuse to train in ``folder`` where that would spoil the run that is there.
 
     ``fingerprint`` is that of the prepared corpus, or of the one that is going to be.
     A run that has no checkpoint yet may begin again with other settings.
     """
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file; choose a folder, new or of a run")
-    _refuse_files_of_others(folder)
     checkpoints = Checkpoints(folder / CHECKPOINTS, lambda _: None)
     if not checkpoints.paths():
         return
@@ -205,18 +218,6 @@ def check_run(folder: Path, recipe: Recipe, fingerprint: str) -> None:
             "data.dev that say how they are read, have changed since; go on with the "
             "same text, or choose another folder"
         )
-
-
-def _refuse_files_of_others(folder: Path) -> None:
-    """Refuse a folder with files named as ours where no run has ever been."""
-    if (folder / LOCK).exists() or (folder / CHECKPOINTS).exists():
-        return
-    for path in (folder / RECIPE, folder / LOG):
-        if path.exists():
-            raise UsageError(
-                f"{path} is there already and would be overwritten, but {folder} holds "
-                "no run; choose a folder that is new, or move the file"
-            )
 
 
 def _recipe_before(path: Path) -> Recipe:
