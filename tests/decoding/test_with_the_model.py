@@ -27,7 +27,7 @@ def model():
         num_heads=2,
         tie_embeddings="none",
     )
-    model = Transformer(config, 12, seed=9).eval()
+    model = Transformer(config, 12, seed=2).eval()
     with torch.no_grad():
         model.output_vectors.mul_(3)
     return model
