@@ -15,19 +15,20 @@ from headwise.training.validation import Validation
 VALIDATION = Validation(
     loss=1.0,
     scores={"bleu": Score("BLEU", 31.25, "nrefs:1|tok:13a", True)},
+    num_scored=5,
     samples=(),
 )
 
 
 @pytest.fixture
 def card(tiny_run):
-    def make(name):
+    def make(name, validation=VALIDATION):
         return model_card(
             name,
             open_model_folder(tiny_run / "best").model,
             PreparedCorpus.open(tiny_run / "prepared").facts,
             TrainingState(step=1234, epoch=3, seconds=90.0),
-            VALIDATION,
+            validation,
         )
 
     return make
@@ -47,7 +48,14 @@ def test_scores_stand_with_their_signatures(card):
     # A bar ends a cell of a Markdown table, even between backticks.
     assert r"| BLEU | 31.25 | `nrefs:1\|tok:13a` |" in text
     assert "| perplexity of a token | 2.718 |" in text
-    assert "after 1,234 updates (3 epochs,\n1.5 minutes)" in text
+    assert "greedy search on 5 of 12 held-out pairs, after 1,234 updates" in text
+    assert "(3 epochs,\n1.5 minutes); perplexity on all of them" in text
+
+
+def test_scores_of_all_held_out_pairs_are_said_to_be(card):
+    text = card("en-de", replace(VALIDATION, num_scored=12))
+
+    assert "greedy search on all 12 held-out pairs" in text
 
 
 def test_the_data_and_the_limits_are_said(card, tiny_run):

@@ -29,6 +29,7 @@ def update(step):
 VALIDATION = Validation(
     loss=1.0,
     scores={"bleu": Score("BLEU", 12.5, "sig", True)},
+    num_scored=1,
     samples=(Sample(source="a\u2028b", reference="ü", output="c\nd"),),
 )
 

@@ -33,6 +33,7 @@ def a_validation(output):
     return Validation(
         loss=1.0,
         scores={"bleu": Score("BLEU", 12.345, "sig", True)},
+        num_scored=1,
         samples=(Sample(source="[red]q[/red]", reference="r", output=output),),
     )
 

@@ -47,8 +47,8 @@ source has {longest:,} tokens; longer lines are split, translated and rejoined.
 
 ## Scores
 
-On the held-out pairs, greedy search, after {steps:,} updates ({epochs} epochs,
-{minutes:.1f} minutes):
+Of greedy search on {scored} held-out pairs, after {steps:,} updates ({epochs} epochs,
+{minutes:.1f} minutes); perplexity on all of them:
 
 | measure | value | signature |
 | --- | --- | --- |
@@ -96,6 +96,7 @@ def model_card(
         train=facts.train.pairs,
         dev=facts.dev.pairs,
         longest=facts.train.longest_source,
+        scored=_share(validation.num_scored, facts.dev.pairs),
         steps=state.step,
         epochs=state.epoch,
         minutes=state.seconds / 60,
@@ -106,3 +107,7 @@ def model_card(
             f"{num_parameters:,} parameters; vocabulary {model.target_vocab_size:,}."
         ),
     )
+
+
+def _share(count: int, whole: int) -> str:
+    return f"all {whole:,}" if count == whole else f"{count:,} of {whole:,}"

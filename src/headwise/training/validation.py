@@ -39,6 +39,9 @@ class Validation:
     scores: dict[str, Score]
     """Measures of greedy outputs, under their names in settings."""
 
+    num_scored: int
+    """Held-out pairs, spread evenly, that the scores are of."""
+
     samples: tuple[Sample, ...]
 
     @property
@@ -80,6 +83,7 @@ def validate(
         scores={
             name: task.measure(name, outputs, references) for name in sorted(names)
         },
+        num_scored=len(outputs),
         samples=tuple(
             Sample(source=source, reference=reference, output=output)
             for source, reference, output in list(shown)[:SAMPLES]
