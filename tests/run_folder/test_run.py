@@ -27,6 +27,7 @@ SHORT = {
         "schedule": "constant",
         "measure": "loss",
     },
+    "decoding": {"beam": 2, "max_length_factor": 0.0, "max_length_offset": 4},
 }
 
 
