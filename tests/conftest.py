@@ -1,6 +1,7 @@
 """What all tests share: shape annotations are checked while they run, and only then."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ WHOLES = "encoder decoder memory transformer refill"
 MODULES = [f"headwise.model.{name}" for name in f"{BOXES} {WHOLES}".split()]
 
 install_import_hook(MODULES, "beartype.beartype")
+
+# A shell ignores SIGINT for what it runs in the background, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Small matrices gain nothing from threads, and tests run side by side.
 torch.set_num_threads(1)
