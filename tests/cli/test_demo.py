@@ -34,6 +34,16 @@ def small(monkeypatch):
     )
 
 
+def test_a_corpus_of_the_users_own_is_not_written_over(headwise, tmp_path):
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "train.en").write_text("mine")
+    found = headwise("demo", "--out", tmp_path)
+
+    assert found.code == 2
+    assert "corpus is there already and would be overwritten" in found.error
+    assert (tmp_path / "corpus" / "train.en").read_text() == "mine"
+
+
 def test_it_ends_with_scores_translations_and_what_to_type_next(
     headwise, small, tmp_path
 ):

@@ -47,16 +47,16 @@ def demo(
     headwise demo
     headwise demo --out somewhere --threads 4
     """
-    from headwise.cli.steps import trained
+    from headwise.cli.steps import prepared, trained
     from headwise.data.demo_corpus import EXAMPLES, write
-    from headwise.data.prepare import prepare
     from headwise.predictor import load
     from headwise.recipe import resolve
-    from headwise.run_folder.run import PREPARED
+    from headwise.run_folder.run import claimed
 
     say("making an English-French corpus")
     text = out / "corpus"
-    corpus = write(text)
+    with claimed(out, text.name):
+        corpus = write(text)
     extra = {
         **SETTINGS,
         "data": {
@@ -68,10 +68,7 @@ def demo(
         extra["training"] = {**extra["training"], "max_minutes": minutes(max_time)}
     recipe = resolve(preset="tiny", extra=extra)
     use_threads(threads)
-    prepared = prepare(
-        recipe.data, recipe.text, out / PREPARED, seed=recipe.seed, say=say
-    )
-    trained(out, recipe, prepared, "cpu")
+    trained(out, recipe, prepared(out, recipe), "cpu")
     translator = load(out)
     _show_scores(translator, corpus)
     typer.echo("\nSome translations (the first two sentences differ in one word):\n")

@@ -174,12 +174,15 @@ def model_path(folder: Path) -> Path:
 
 
 @contextmanager
-def claimed(folder: Path) -> Iterator[None]:
-    """Work in ``folder``, alone; refuse one where files of others have our names."""
+def claimed(folder: Path, *names: str) -> Iterator[None]:
+    """Work in ``folder``, alone; refuse one where files of others have our names.
+
+    ``names`` are further ones that are going to be written.
+    """
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; choose a folder, new or of a run")
     is_ours = (folder / LOCK).exists() or (folder / CHECKPOINTS).exists()
-    for path in (folder / RECIPE, folder / LOG):
+    for path in (folder / name for name in (RECIPE, LOG, *names)):
         if path.exists() and not is_ours:
             raise UsageError(
                 f"{path} is there already and would be overwritten, but {folder} holds "
