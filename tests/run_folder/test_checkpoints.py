@@ -53,6 +53,17 @@ def test_what_was_saved_is_opened(checkpoints):
     assert checkpoints.newest_corpus() == "of this text"
 
 
+def test_the_running_mean_of_the_weights_is_kept_where_there_is_one(checkpoints):
+    weights = {"w": torch.tensor([1.0])}
+    checkpoints.save(TrainingState(step=1), weights, {}, corpus="c")
+    assert checkpoints.newest().ema is None
+
+    mean = {"w": torch.tensor([0.5])}
+    checkpoints.save(TrainingState(step=2), weights, {}, ema=mean, corpus="c")
+    assert checkpoints.newest().ema["w"].item() == 0.5
+    assert checkpoints.newest().weights["w"].item() == 1.0
+
+
 def test_before_the_first_there_is_none(checkpoints):
     assert checkpoints.newest() is None
     assert checkpoints.newest_corpus() is None

@@ -17,6 +17,7 @@ from headwise.settings import as_table, read
 from headwise.training.state import TrainingState
 
 OPTIMIZER = "optimizer.safetensors"
+EMA = "ema.safetensors"
 STATE = "state.json"
 NAME = re.compile(r"step-(\d{8,})")
 DAMAGED = "damaged-"
@@ -30,6 +31,8 @@ class Checkpoint:
     state: TrainingState
     weights: dict[str, Tensor]
     optimizer: dict[str, Tensor]
+    ema: dict[str, Tensor] | None = None
+    """The running mean of the weights, where the run keeps one."""
 
 
 class Checkpoints:
@@ -49,6 +52,7 @@ class Checkpoints:
         state: TrainingState,
         weights: Mapping[str, Tensor],
         optimizer: Mapping[str, Tensor],
+        ema: Mapping[str, Tensor] | None = None,
         *,
         corpus: str,
     ) -> Path:
@@ -58,6 +62,8 @@ class Checkpoints:
         with storage.new_folder(path, describe=describe) as folder:
             write_tensors(folder / WEIGHTS, weights)
             write_tensors(folder / OPTIMIZER, optimizer)
+            if ema is not None:
+                write_tensors(folder / EMA, ema)
             storage.write_json(folder / STATE, as_table(state))
         storage.verify(path)
         return path
@@ -118,12 +124,13 @@ class Checkpoints:
         return [p for p in paths if step_of(p) % rhythm == 0 or p == paths[-1]]
 
     def _open(self, path: Path) -> Checkpoint:
-        storage.verify(path)
+        manifest = storage.verify(path)
         return Checkpoint(
             path=path,
             state=read(TrainingState, storage.read_json(path / STATE)),
             weights=read_tensors(path / WEIGHTS),
             optimizer=read_tensors(path / OPTIMIZER),
+            ema=read_tensors(path / EMA) if EMA in manifest["files"] else None,
         )
 
     def _set_aside(self, path: Path, error: HeadwiseError) -> None:
