@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from headwise.errors import UsageError
-from headwise.metrics.registry import METRICS, NEED_LANGUAGE, measure
+from headwise.metrics import registry
+from headwise.metrics.registry import CAN_RESAMPLE, METRICS, NEED_LANGUAGE, measure
 from headwise.metrics.translation import bleu, chrf, ter
 
 TEXT = ["The cat sat on the mat.", "Nobody saw it, of course!"]
@@ -106,6 +107,29 @@ def test_an_unknown_metric_is_refused_with_what_is_known():
 def test_a_metric_that_needs_the_language_asks_for_it(name):
     with pytest.raises(UsageError, match="needs the language"):
         measure(name, TEXT, TEXT)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_metrics_of_sacrebleu_give_an_interval_and_the_others_none(name):
+    worse = [TEXT[0], "Nobody was there."]
+    score = measure(name, worse, TEXT, language="en", resamples=100)
+
+    assert (score.interval is not None) == (name in CAN_RESAMPLE)
+    assert score == measure(name, worse, TEXT, language="en", resamples=100)
+    assert score.value == measure(name, worse, TEXT, language="en").value
+
+
+def test_lines_that_are_all_alike_leave_no_doubt():
+    score = measure("bleu", ["a b c d e f g."] * 9, ["a b c d e f h."] * 9, resamples=9)
+
+    assert score.interval == pytest.approx(0.0, abs=1e-4)
+
+
+def test_a_very_long_text_is_resampled_less_often(monkeypatch):
+    monkeypatch.setattr(registry, "MOST_RESAMPLED", 1000)
+
+    assert "bs:500|" in measure("bleu", TEXT, TEXT, resamples=1000).signature
+    assert "bs:100|" in measure("bleu", TEXT * 9, TEXT * 9, resamples=1000).signature
 
 
 def test_the_names_of_metrics_cost_no_library():

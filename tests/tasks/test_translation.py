@@ -184,3 +184,27 @@ def test_a_search_asks_before_each_batch_whether_to_stop(opened, task, monkeypat
 
 def test_references_are_compared_as_they_are(task):
     assert task.measure("exact-match", ["a", "b"], ["a", "c"]).value == 50.0
+
+
+def test_crossing_attention_has_a_row_for_each_piece_that_is_written(opened, task):
+    source, target = "one two.", "eins zwei."
+    found = task.cross_attention(opened.model, source, target)
+    config = opened.model.config
+
+    assert found.source[-1] == found.target[-1] == "</s>"
+    assert "".join(found.target[:-1]).replace("▁", " ").strip() == target
+    blocks, heads = config.decoder_layers, config.num_heads
+    shape = (blocks, heads, len(found.target), len(found.source))
+    assert found.weights.shape == shape
+    torch.testing.assert_close(found.weights.sum(-1), torch.ones(shape[:-1]))
+
+
+def test_what_is_written_later_changes_no_earlier_row(opened, task):
+    short = task.cross_attention(opened.model, "one two.", "eins")
+    long = task.cross_attention(opened.model, "one two.", "eins zwei drei.")
+    same = len(short.target) - 1  # up to END
+
+    assert long.target[:same] == short.target[:same]
+    torch.testing.assert_close(
+        long.weights[:, :, : same + 1], short.weights[:, :, : same + 1]
+    )

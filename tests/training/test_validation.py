@@ -13,7 +13,16 @@ from headwise.decoding.settings import greedy
 from headwise.errors import NumericsError, Stopped
 from headwise.text.vocabulary import PAD
 from headwise.training.settings import MEASURES
-from headwise.training.validation import _spread, mean_loss, validate
+from headwise.training.validation import (
+    READABLE_PIECES,
+    RESAMPLES,
+    Sample,
+    _most_readable,
+    _spread,
+    attention_of,
+    mean_loss,
+    validate,
+)
 
 
 @pytest.fixture
@@ -52,8 +61,9 @@ def test_scores_are_of_greedy_outputs(trainer):
     sources, references = trainer.corpus.dev_text
     outputs = trainer.task.translate(trainer.model.eval(), sources, greedy())
 
-    expected = trainer.task.measure("bleu", outputs, references)
+    expected = trainer.task.measure("bleu", outputs, references, resamples=RESAMPLES)
     assert found.scores["bleu"] == expected
+    assert found.scores["bleu"].interval is not None
     assert found.samples[0].output == outputs[0]
     assert found.samples[0].source == sources[0]
 
@@ -103,3 +113,46 @@ def test_pairs_to_translate_are_taken_from_all_over_the_text():
     assert _spread(text, 10) == text
     assert _spread(text, 10**6) == text
     assert _spread(text, 1) == (["0"], ["a"])
+
+
+def test_one_sample_is_pictured_word_by_word(trainer):
+    found = look(trainer)
+    (pictured,) = [each for each in found.samples if each.attention]
+    picture = pictured.attention
+    task = trainer.task
+
+    source = task.tokenizers.source
+    assert picture.source == (*source.pieces(source.encode(pictured.source)), "</s>")
+    assert len(picture.weights) == len(picture.target)
+    for row in picture.weights:
+        assert len(row) == len(picture.source)
+        assert sum(row) == pytest.approx(1.0, abs=0.001 * len(row))
+
+
+def test_a_picture_is_the_mean_over_the_heads_of_the_last_block(trainer):
+    sample = Sample(source="one two.", reference="eins zwei.", output="")
+    model = trainer.model.eval()
+    found = trainer.task.cross_attention(model, "one two.", "eins zwei.")
+    num_heads = model.config.num_heads
+    mean = sum(found.weights[-1, head] for head in range(num_heads)) / num_heads
+
+    picture = attention_of(trainer.task, model, sample)
+
+    torch.testing.assert_close(
+        torch.tensor(picture.weights), mean, atol=0.0006, rtol=0.0
+    )
+
+
+def test_a_picture_of_a_long_sentence_is_cut(trainer):
+    sample = Sample(source="one " * 40, reference="eins " * 40, output="")
+
+    picture = attention_of(trainer.task, trainer.model, sample)
+
+    assert len(picture.source) == len(picture.target) == READABLE_PIECES
+    assert {len(row) for row in picture.weights} == {READABLE_PIECES}
+
+
+def test_the_text_to_picture_is_the_longest_that_fits():
+    assert _most_readable([5, 9, 7]) == 1
+    assert _most_readable([5, READABLE_PIECES, 7]) == 2  # END would be cut off
+    assert _most_readable([90, 60, 70]) == 1

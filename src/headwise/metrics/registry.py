@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from headwise.errors import UsageError
 from headwise.metrics.exact import exact_match, token_error_rate, word_error_rate
@@ -24,6 +25,13 @@ METRICS: dict[str, Callable[..., Score]] = {
 NEED_LANGUAGE = frozenset({"multi30k-bleu"})
 """Metrics that must be told the ``language`` of the text."""
 
+CAN_RESAMPLE = frozenset({"bleu", "chrf", "ter", "multi30k-bleu"})
+"""Metrics that give a confidence interval by bootstrap, through sacreBLEU."""
+
+MOST_RESAMPLED = 2_000_000
+"""Lines drawn by all resamples together at most: sacreBLEU holds what it counted of
+each at once, about 40 bytes for BLEU."""
+
 
 def measure(
     name: str,
@@ -31,12 +39,21 @@ def measure(
     references: Sequence[str],
     *,
     language: str | None = None,
+    resamples: int | None = None,
 ) -> Score:
-    """Compute the metric of this name; ``language`` goes to those that need it."""
+    """Compute the metric of this name; ``language`` goes to those that need it.
+
+    ``resamples`` asks for a confidence interval where a metric can give one; for very
+    long texts, whose interval is narrow, there are fewer.
+    """
     if name not in METRICS:
         raise UsageError(f"{name!r} is not a metric; known: {', '.join(METRICS)}")
+    how: dict[str, Any] = {}
+    if resamples is not None and name in CAN_RESAMPLE:
+        affordable = MOST_RESAMPLED // max(1, len(references))
+        how["resamples"] = min(resamples, max(100, affordable))
     if name not in NEED_LANGUAGE:
-        return METRICS[name](hypotheses, references)
+        return METRICS[name](hypotheses, references, **how)
     if language is None:
         raise UsageError(f"{name} needs the language of the text, such as 'de'")
-    return METRICS[name](hypotheses, references, language=language)
+    return METRICS[name](hypotheses, references, language=language, **how)

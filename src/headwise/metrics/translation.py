@@ -33,20 +33,37 @@ def bleu(
     return scored("BLEU", metric, hypotheses, references, resamples=resamples)
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+def chrf(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    resamples: int | None = None,
+) -> Score:
     """Return chrF2: the F-score of character n-grams, Popović (2015)."""
     check_pairs(hypotheses, references)
     from sacrebleu.metrics.chrf import CHRF
 
-    return scored("chrF", CHRF(), hypotheses, references)
+    return scored("chrF", CHRF(), hypotheses, references, resamples=resamples)
 
 
-def ter(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+def ter(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    resamples: int | None = None,
+) -> Score:
     """Return TER: edits and shifts for each 100 words of reference, Snover (2006)."""
     check_pairs(hypotheses, references)
     from sacrebleu.metrics.ter import TER
 
-    return scored("TER", TER(), hypotheses, references, higher_is_better=False)
+    return scored(
+        "TER",
+        TER(),
+        hypotheses,
+        references,
+        higher_is_better=False,
+        resamples=resamples,
+    )
 
 
 def scored(

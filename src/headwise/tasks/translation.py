@@ -19,6 +19,7 @@ from headwise.losses import projected_cross_entropy
 from headwise.metrics.registry import measure
 from headwise.metrics.score import Score
 from headwise.model.config import TransformerConfig
+from headwise.model.looking import attention_seen
 from headwise.model.refill import RefillingDecoder
 from headwise.model.transformer import Transformer
 from headwise.text.tokenizer import TokenizerPair
@@ -28,6 +29,20 @@ NEVER_WRITTEN = (PAD, START)
 
 SEARCH_TOKENS = 4096
 """Source positions searched at a time, padding and beams counted."""
+
+
+@dataclass(frozen=True)
+class CrossAttention:
+    """What each word of a target takes from each word of its source.
+
+    N decoder blocks, H heads, T pieces of the target, S of the source; END is both's
+    last. Row t weighs the source where piece t is to be written.
+    """
+
+    source: list[str]
+    target: list[str]
+    weights: Tensor
+    """[N H T S], each row a distribution over the source."""
 
 
 @dataclass(frozen=True)
@@ -106,11 +121,35 @@ class Translation:
         outputs = self.search(model, self.encode(texts), settings or greedy())
         return [self.decode(best[0]) for best in outputs]
 
+    @torch.inference_mode()
+    def cross_attention(
+        self, model: Transformer, source: str, target: str
+    ) -> CrossAttention:
+        """Let ``model`` write ``target``, word for word, and note what it looks at."""
+        asked = [*self.tokenizers.source.encode(source), END]
+        written = self.tokenizers.target.encode(target)
+        tokens = torch.tensor([asked], device=model.device)
+        target_in = torch.tensor([[START, *written]], device=model.device)
+        with attention_seen(model) as seen:
+            model.decode(tokens, target_in, tokens != PAD)
+        blocks = range(model.config.decoder_layers)
+        names = [f"decoder.blocks.{block}.cross_attention" for block in blocks]
+        return CrossAttention(
+            source=self.tokenizers.source.pieces(asked),
+            target=self.tokenizers.target.pieces([*written, END]),
+            weights=torch.stack([seen[name][0][0] for name in names]),
+        )
+
     def measure(
-        self, metric: str, outputs: Sequence[str], references: Sequence[str]
+        self,
+        metric: str,
+        outputs: Sequence[str],
+        references: Sequence[str],
+        *,
+        resamples: int | None = None,
     ) -> Score:
         """Compare outputs with references, which stay as they are."""
-        return measure(metric, outputs, references)
+        return measure(metric, outputs, references, resamples=resamples)
 
     def _search_batch(
         self,

@@ -1,7 +1,9 @@
 """A log that programs read: one JSON object a line, each with what it is.
 
 update      step, loss, learning_rate, gradient_norm, tokens, seconds
-validation  step, name, loss, perplexity, scores with signatures, samples, best
+validation  step, name, loss, perplexity, scores with signatures, samples, best; one
+            sample has the attention of its source and reference
+note        text
 start, end  step, seconds, reason
 """
 
@@ -18,6 +20,8 @@ from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
 from headwise.training.watch import Update
 
+Entry = dict[str, Any]
+
 
 class JsonLog:
     """Appends to ``path``; what an interrupted run logged beyond its state is cut."""
@@ -33,38 +37,28 @@ class JsonLog:
             kept = [
                 line + "\n"
                 for line in self._text().split("\n")
-                if _is_settled(line, state)
+                if (entry := read_entry(line)) and is_settled(entry, state)
             ]
             write_text(self.path, "".join(kept))
-        self._write("start", step=state.step, seconds=state.seconds)
+        self._write(start_entry(state))
 
     def updated(self, update: Update, state: TrainingState) -> None:
         """Note an update."""
-        self._write("update", **asdict(update))
+        self._write(update_entry(update))
 
     def validated(
         self, validation: Validation, state: TrainingState, name: str, best: bool
     ) -> None:
         """Note a validation."""
-        self._write(
-            "validation",
-            step=state.step,
-            name=name,
-            loss=validation.loss,
-            perplexity=validation.perplexity,
-            scores={key: asdict(each) for key, each in validation.scores.items()},
-            samples=[asdict(sample) for sample in validation.samples],
-            best=best,
-            seconds=state.seconds,
-        )
+        self._write(validation_entry(validation, state, name, best))
 
     def says(self, text: str) -> None:
         """Note what a person should read."""
-        self._write("note", text=text)
+        self._write(note_entry(text))
 
     def ends(self, state: TrainingState, reason: str) -> None:
         """Note the end."""
-        self._write("end", step=state.step, seconds=state.seconds, reason=reason)
+        self._write(end_entry(state, reason))
 
     def _text(self) -> str:
         """Return what is there; a killed run may have cut a character in two."""
@@ -73,8 +67,8 @@ class JsonLog:
         except OSError as error:
             raise resource_error(error, self.path) from error
 
-    def _write(self, what: str, **facts: Any) -> None:
-        line = json.dumps({"what": what, **facts}, ensure_ascii=False)
+    def _write(self, entry: Entry) -> None:
+        line = json.dumps(entry, ensure_ascii=False)
         try:
             with self.path.open("a", encoding="utf-8", newline="") as file:
                 file.write(line + "\n")
@@ -82,16 +76,67 @@ class JsonLog:
             raise resource_error(error, self.path) from error
 
 
-def _is_settled(line: str, state: TrainingState) -> bool:
-    """Tell whether a logged line is about what ``state`` already holds."""
+def start_entry(state: TrainingState) -> Entry:
+    """Say where training goes on from."""
+    return {"what": "start", "step": state.step, "seconds": state.seconds}
+
+
+def update_entry(update: Update) -> Entry:
+    """Say what an update was."""
+    return {"what": "update", **asdict(update)}
+
+
+def validation_entry(
+    validation: Validation, state: TrainingState, name: str, best: bool
+) -> Entry:
+    """Say what a look at the weights called ``name`` found."""
+    return {
+        "what": "validation",
+        "step": state.step,
+        "name": name,
+        "loss": validation.loss,
+        "perplexity": validation.perplexity,
+        "scores": {key: asdict(each) for key, each in validation.scores.items()},
+        "samples": [_without_none(asdict(sample)) for sample in validation.samples],
+        "best": best,
+        "seconds": state.seconds,
+    }
+
+
+def note_entry(text: str) -> Entry:
+    """Say what a person should read."""
+    return {"what": "note", "text": text}
+
+
+def end_entry(state: TrainingState, reason: str) -> Entry:
+    """Say where and why training ended."""
+    return {
+        "what": "end",
+        "step": state.step,
+        "seconds": state.seconds,
+        "reason": reason,
+    }
+
+
+def read_entry(line: str) -> Entry | None:
+    """Read a line of a log; None for half a one, as a killed run leaves it."""
     try:
         entry = json.loads(line)
-    except ValueError:  # the last line of a run that was killed while it wrote
-        return False
-    step = entry.get("step", 0) if isinstance(entry, dict) else None
+    except ValueError:
+        return None
+    return entry if isinstance(entry, dict) else None
+
+
+def is_settled(entry: Entry, state: TrainingState) -> bool:
+    """Tell whether an entry is about what ``state`` already holds."""
+    step = entry.get("step", 0)
     if not isinstance(step, int):
         return False
     if entry.get("what") == "validation":
         single = entry.get("name") == "now"
         return step <= (state.validated_step if single else state.averaged_step)
     return step <= state.step
+
+
+def _without_none(table: Entry) -> Entry:
+    return {name: value for name, value in table.items() if value is not None}

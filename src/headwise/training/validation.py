@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -19,6 +20,26 @@ VALIDATION_TOKENS = 4096
 SAMPLES = 3
 """Outputs that are kept to be looked at."""
 
+RESAMPLES = 1000
+"""Resamples of the held-out pairs that a score's confidence interval is taken from."""
+
+READABLE_PIECES = 24
+"""Pieces of a side that a picture of attention shows well; the rest is cut off."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention:
+    """What each piece of a reference takes from each piece of its source.
+
+    The mean over the heads of the last decoder block. Of the reference and not of an
+    output, so that its rows stay the same words while the model learns.
+    """
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    weights: tuple[tuple[float, ...], ...]
+    """A row for each piece of the target, each weight to three decimals."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
@@ -27,6 +48,8 @@ class Sample:
     source: str
     reference: str
     output: str
+    attention: Attention | None = None
+    """Of the one sample that makes the best picture."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,20 +97,18 @@ def validate(
             )
         sources, references = _spread(corpus.dev_text, settings.validation_pairs)
         outputs = task.translate(model, sources)
+        samples = _samples(task, model, sources, references, outputs)
     finally:
         model.train(was_training)
     names = {"bleu", settings.measure} - {"loss"}
-    shown = zip(sources, references, outputs, strict=True)
     return Validation(
         loss=loss,
         scores={
-            name: task.measure(name, outputs, references) for name in sorted(names)
+            name: task.measure(name, outputs, references, resamples=RESAMPLES)
+            for name in sorted(names)
         },
         num_scored=len(outputs),
-        samples=tuple(
-            Sample(source=source, reference=reference, output=output)
-            for source, reference, output in list(shown)[:SAMPLES]
-        ),
+        samples=samples,
     )
 
 
@@ -100,6 +121,44 @@ def mean_loss(task: Translation, model: Transformer, corpus: PreparedCorpus) -> 
         total += task.loss(model, batch.to(model.device), smoothing=0.0).item()
         tokens += batch.num_target_tokens
     return total / tokens
+
+
+def _samples(
+    task: Translation,
+    model: Transformer,
+    sources: Sequence[str],
+    references: Sequence[str],
+    outputs: Sequence[str],
+) -> tuple[Sample, ...]:
+    """Keep the first outputs; of the best fit for a picture, the attention too."""
+    shown = [
+        Sample(source=source, reference=reference, output=output)
+        for source, reference, output in zip(
+            sources[:SAMPLES], references[:SAMPLES], outputs[:SAMPLES], strict=True
+        )
+    ]
+    place = _most_readable([len(tokens) for tokens in task.encode(sources[:SAMPLES])])
+    attention = attention_of(task, model, shown[place])
+    shown[place] = replace(shown[place], attention=attention)
+    return tuple(shown)
+
+
+def _most_readable(lengths: Sequence[int]) -> int:
+    """Return which text to picture: the longest that fits whole, or the shortest."""
+    fits = [length for length in lengths if length < READABLE_PIECES]
+    return lengths.index(max(fits) if fits else min(lengths))
+
+
+def attention_of(task: Translation, model: Transformer, sample: Sample) -> Attention:
+    """Picture how ``model`` looks at a source when it is to write the reference."""
+    found = task.cross_attention(model, sample.source, sample.reference)
+    most = READABLE_PIECES
+    mean = found.weights[-1].mean(dim=0)[:most, :most]
+    return Attention(
+        source=tuple(found.source[:most]),
+        target=tuple(found.target[:most]),
+        weights=tuple(tuple(round(w, 3) for w in row) for row in mean.tolist()),
+    )
 
 
 def _spread(
