@@ -6,10 +6,12 @@ import os
 import resource
 import shutil
 import signal
+import sys
 import time
 from pathlib import Path
 
 import pytest
+from tests.processes import busy_child, is_gone, write_slow_text
 from tests.tiny import ASSIGNMENTS, write_text
 
 from headwise.data.prepared import PreparedCorpus
@@ -384,6 +386,31 @@ def test_a_stop_signal_during_preparation_clears_up(start, text, tmp_path):
 
     assert process.returncode == 75
     assert not list(tmp_path.rglob("*unfinished*"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the child is found in /proc")
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)]
+)
+def test_a_stop_signal_while_a_tokenizer_is_learned_ends_that_too(
+    start, tmp_path, number, code
+):
+    """To all processes at once, as Ctrl-C in a terminal sends it; no one complains."""
+    text = write_slow_text(tmp_path / "slow.txt")
+    process = start(
+        *("prepare", text, text, "--out", tmp_path / "corpus"),
+        *("--set", "text.tokenizer=unigram", "--set", "data.dev_pairs=1"),
+        start_new_session=True,
+    )
+    child = busy_child(process)
+    os.killpg(process.pid, number)
+    _, error = process.communicate(timeout=30)
+
+    assert process.returncode == code
+    assert error.decode().splitlines()[-1].startswith("headwise: ")
+    assert b"Traceback" not in error
+    assert is_gone(child)
+    assert names(tmp_path) == ["slow.txt"]
 
 
 def signals_of(process):

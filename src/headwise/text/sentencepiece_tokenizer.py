@@ -6,7 +6,6 @@ A model is held, saved and compared as the bytes that SentencePiece itself write
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ import sentencepiece
 
 from headwise.errors import DataError, ModelError, SettingsError
 from headwise.text.normalization import encodable, one_line
+from headwise.text.sentencepiece_process import LearningError, learn
 from headwise.text.settings import TextSettings
 from headwise.text.vocabulary import (
     END,
@@ -104,36 +104,33 @@ def _train(
     settings: TextSettings,
 ) -> SentencePieceTokenizer:
     usable = _UsableLines(lines)
-    model = io.BytesIO()
+    options = {
+        "model_type": kind,
+        "vocab_size": vocab_size,
+        # A small corpus yields fewer pieces; that is said in the notes below.
+        "hard_vocab_limit": False,
+        "pad_id": PAD,
+        "bos_id": START,
+        "eos_id": END,
+        "unk_id": UNKNOWN,
+        "pad_piece": SPECIALS[PAD],
+        "bos_piece": SPECIALS[START],
+        "eos_piece": SPECIALS[END],
+        "unk_piece": SPECIALS[UNKNOWN],
+        "unk_surface": UNKNOWN_MARK,
+        "user_defined_symbols": list(settings.symbols),
+        "byte_fallback": settings.byte_fallback,
+        "normalization_rule_name": NORMALIZATIONS[settings.normalization],
+        "character_coverage": settings.character_coverage,
+        "max_sentence_length": MAX_LINE_BYTES,
+        # Sums of probabilities depend on how they are shared among threads.
+        "num_threads": 1,
+        "minloglevel": _ERRORS_ONLY,
+    }
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(usable),
-            model_writer=model,
-            model_type=kind,
-            vocab_size=vocab_size,
-            # A small corpus yields fewer pieces; that is said in the notes below.
-            hard_vocab_limit=False,
-            pad_id=PAD,
-            bos_id=START,
-            eos_id=END,
-            unk_id=UNKNOWN,
-            pad_piece=SPECIALS[PAD],
-            bos_piece=SPECIALS[START],
-            eos_piece=SPECIALS[END],
-            unk_piece=SPECIALS[UNKNOWN],
-            unk_surface=UNKNOWN_MARK,
-            user_defined_symbols=list(settings.symbols),
-            byte_fallback=settings.byte_fallback,
-            normalization_rule_name=NORMALIZATIONS[settings.normalization],
-            character_coverage=settings.character_coverage,
-            max_sentence_length=MAX_LINE_BYTES,
-            # Sums of probabilities depend on how they are shared among threads.
-            num_threads=1,
-            minloglevel=_ERRORS_ONLY,
-        )
-    except RuntimeError as error:
+        tokenizer = SentencePieceTokenizer(learn(options, usable))
+    except LearningError as error:
         raise _explained(error, vocab_size) from None
-    tokenizer = SentencePieceTokenizer(model.getvalue())
     tokenizer.notes = tuple(usable.notes(kind, tokenizer.size, vocab_size))
     return tokenizer
 
@@ -168,7 +165,7 @@ class _UsableLines:
         return notes
 
 
-def _explained(error: RuntimeError, vocab_size: int) -> DataError | SettingsError:
+def _explained(error: LearningError, vocab_size: int) -> DataError | SettingsError:
     """Say in the user's words why SentencePiece could not learn."""
     message = str(error)
     if any(each in message for each in _NO_TEXT):
