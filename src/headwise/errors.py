@@ -64,3 +64,14 @@ class Stopped(HeadwiseError):  # noqa: N818 - a state that was reached, not a fa
     """A stop signal came; everything was saved and the work can be resumed."""
 
     exit_code = 75
+
+
+NO_MEMORY = ("can't allocate memory", "out of memory")
+"""What torch says where Python would raise ``MemoryError``."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether an error, of Python or of torch, says that memory is used up."""
+    return isinstance(error, MemoryError) or any(
+        each in str(error) for each in NO_MEMORY
+    )

@@ -43,11 +43,12 @@ class Memory:
     saved: list = field(default_factory=list)
     best: list = field(default_factory=list)
 
-    def save(self, state, weights, optimizer):
+    def save(self, state, weights, optimizer, ema):
         copies = [
             {n: t.clone() for n, t in each.items()} for each in (weights, optimizer)
         ]
         self.saved.append((state, *copies))
+        self.ema = ema and {name: tensor.clone() for name, tensor in ema.items()}
 
     def save_best(self, state, model, validation):
         weights = {name: t.clone() for name, t in model.state_dict().items()}
@@ -107,6 +108,7 @@ def make_trainer(corpus):
         optimizer=None,
         watcher=None,
         signals=None,
+        **others,
     ):
         task = Translation(corpus.tokenizers)
         model = task.new_model(config, seed=seed)
@@ -123,6 +125,7 @@ def make_trainer(corpus):
             signals=signals or StopSignals(),
             state=state,
             optimizer=optimizer,
+            **others,
         )
 
     return make

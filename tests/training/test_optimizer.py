@@ -67,7 +67,7 @@ def test_a_restored_state_goes_on_bit_for_bit():
     learn(whole, its_optimizer, 3)
     tensors = {
         name: tensor.clone()
-        for name, tensor in optimizer_tensors(whole, its_optimizer, 3).items()
+        for name, tensor in optimizer_tensors(whole, its_optimizer).items()
     }
     resumed = a_model()
     resumed.load_state_dict({k: v.clone() for k, v in whole.state_dict().items()})
@@ -86,7 +86,7 @@ def test_what_is_restored_is_a_copy():
     model = a_model()
     optimizer = make_optimizer(model, SETTINGS)
     learn(model, optimizer, 1)
-    tensors = {k: v.clone() for k, v in optimizer_tensors(model, optimizer, 1).items()}
+    tensors = {k: v.clone() for k, v in optimizer_tensors(model, optimizer).items()}
     before = {name: tensor.clone() for name, tensor in tensors.items()}
     other = a_model()
     its_optimizer = make_optimizer(other, SETTINGS)
@@ -102,7 +102,7 @@ def test_the_state_of_another_architecture_is_refused_by_the_weight_that_differs
     optimizer = make_optimizer(wider, SETTINGS)
     wider(torch.ones(1, 4)).sum().backward()
     optimizer.step()
-    foreign = optimizer_tensors(wider, optimizer, 1)
+    foreign = optimizer_tensors(wider, optimizer)
     model = a_model()
 
     with pytest.raises(ModelError, match="does not fit the model at weight"):
@@ -114,7 +114,7 @@ def test_a_state_that_is_not_whole_is_refused(missing):
     model = a_model()
     optimizer = make_optimizer(model, SETTINGS)
     learn(model, optimizer, 1)
-    tensors = optimizer_tensors(model, optimizer, 1)
+    tensors = optimizer_tensors(model, optimizer)
     del tensors[missing]
 
     with pytest.raises(ModelError, match=missing.partition(".")[0]):

@@ -12,16 +12,18 @@ from typing import ParamSpec
 
 import typer
 
-from headwise.errors import HeadwiseError, ResourceError, SettingsError
+from headwise.errors import (
+    HeadwiseError,
+    ResourceError,
+    SettingsError,
+    is_out_of_memory,
+)
 from headwise.training.signals import stopping_at_once
 
 P = ParamSpec("P")
 
 DEBUG = "HEADWISE_DEBUG"
 """Environment variable that asks for tracebacks."""
-
-NO_MEMORY = ("can't allocate memory", "out of memory")
-"""What torch says where Python would raise ``MemoryError``."""
 
 
 def reported(verb: Callable[P, None], *, resumable: bool) -> Callable[P, None]:
@@ -57,7 +59,7 @@ def _message(error: BaseException) -> tuple[str, int]:
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt):
         return str(error) or "interrupted", 130
-    if isinstance(error, MemoryError) or any(each in str(error) for each in NO_MEMORY):
+    if is_out_of_memory(error):
         return (
             "there is not enough memory; a smaller training.batch_tokens, model or "
             "--beam needs less",

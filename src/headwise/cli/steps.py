@@ -91,16 +91,28 @@ def prepared(folder: Path, recipe: Recipe) -> PreparedCorpus:
 
 
 def trained(
-    folder: Path, recipe: Recipe, corpus: PreparedCorpus, device: str
+    folder: Path,
+    recipe: Recipe,
+    corpus: PreparedCorpus,
+    device: str,
+    *,
+    until: int | None = None,
 ) -> TrainingState:
     """Train with a live display and the memory allocator set for it."""
     from headwise.run_folder.run import train_run
     from headwise.training.allocator import keep_freed_memory
     from headwise.training.progress import TrainingProgress
+    from headwise.training.signals import StopSignals
 
     keep_freed_memory()
     return train_run(
-        folder, recipe, corpus, watchers=[TrainingProgress()], device=device
+        folder,
+        recipe,
+        corpus,
+        watchers=[TrainingProgress()],
+        device=device,
+        until=until,
+        signals=StopSignals(abandons=True),
     )
 
 

@@ -56,6 +56,33 @@ class Batch:
     indices: Tensor
     """[B] which pairs of the store these are."""
 
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @property
+    def num_places(self) -> int:
+        """Pairs times the longer side: what a budget of tokens is compared with."""
+        return len(self) * max(self.source.shape[1], self.target_out.shape[1])
+
+    def parts(self, count: int) -> list[Batch]:
+        """Cut this batch into ``count`` of about as many pairs each."""
+        if count == 1:
+            return [self]
+        return [
+            self._rows(rows) for rows in torch.arange(len(self)).tensor_split(count)
+        ]
+
+    def _rows(self, rows: Tensor) -> Batch:
+        source, target_out = self.source[rows], self.target_out[rows]
+        return Batch(
+            source=source,
+            target_in=self.target_in[rows],
+            target_out=target_out,
+            num_source_tokens=int((source != PAD).sum()),
+            num_target_tokens=int((target_out != PAD).sum()),
+            indices=self.indices[rows],
+        )
+
     def to(self, device: torch.device | str) -> Batch:
         """Return this batch on ``device``."""
         return replace(

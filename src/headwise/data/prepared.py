@@ -131,6 +131,14 @@ class PairStore:
         sides = np.diff(self._offsets.values[2 * start : 2 * stop + 1])
         return sides[0::2], sides[1::2]
 
+    def count_tokens(self, indices: NDArray[np.int64]) -> tuple[int, int]:
+        """Count source and target tokens of some pairs, ENDs counted."""
+        starts, middles, stops = (
+            self._offsets.values[2 * indices + i] for i in range(3)
+        )
+        sources, targets = (middles - starts).sum(), (stops - middles).sum()
+        return int(sources) + len(indices), int(targets) + len(indices)
+
     def forget(self) -> None:
         """Give back the memory of the pages that were looked at."""
         self._tokens.forget()

@@ -10,7 +10,8 @@ log.jsonl       what happened
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -21,7 +22,7 @@ from headwise.errors import DataError, ModelError, SettingsError, UsageError
 from headwise.model.transformer import Transformer
 from headwise.recipe import Recipe
 from headwise.run_folder.card import model_card
-from headwise.run_folder.checkpoints import Checkpoints
+from headwise.run_folder.checkpoints import Checkpoint, Checkpoints
 from headwise.run_folder.lock import LOCK, locked
 from headwise.run_folder.model_folder import (
     CONFIG,
@@ -34,6 +35,7 @@ from headwise.storage import write_text
 from headwise.tasks.translation import Translation
 from headwise.training.log import JsonLog
 from headwise.training.loop import Trainer
+from headwise.training.ranks import Ranks, joined
 from headwise.training.signals import StopSignals
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
@@ -51,6 +53,10 @@ MAY_CHANGE = (
     "training.max_minutes",
     "training.patience",
     "training.validation_pairs",
+    "training.not_finite",
+    "training.activation_checkpointing",
+    "training.devices",
+    "training.data_workers",
     "decoding",
     "data.corpora",
     "data.dev",
@@ -68,17 +74,30 @@ def train_run(
     *,
     watchers: Sequence[Watcher] = (),
     device: torch.device | str = "cpu",
+    until: int | None = None,
+    signals: StopSignals | None = None,
 ) -> TrainingState:
     """Train in ``folder``, from its newest checkpoint where it has one.
 
-    Returns where training ended; the best model stands in ``folder / "best"``.
+    ``until`` is an update to end after for now. Where ``torchrun`` started several
+    processes, all of them call this. Returns where training ended; the best model
+    stands in ``folder / "best"``.
     """
-    with claimed(folder), StopSignals() as signals:
-        check_run(folder, recipe, corpus.facts.fingerprint)
-        write_text(folder / RECIPE, as_toml(recipe))
-        say = _saying(watchers)
-        checkpoints = Checkpoints(folder / CHECKPOINTS, say)
-        found = checkpoints.newest()
+    recipe = _reaching(recipe, until)
+    with joined(device) as ranks, ExitStack() as held:
+        log = JsonLog(folder / LOG)
+        watchers = [*watchers, log] if ranks.is_first else []
+        checkpoints = Checkpoints(folder / CHECKPOINTS, _saying(watchers))
+        heard = held.enter_context(signals or StopSignals())
+
+        def begin() -> Checkpoint | None:
+            held.enter_context(claimed(folder))
+            check_run(folder, recipe, corpus.facts.fingerprint)
+            write_text(folder / RECIPE, as_toml(recipe))
+            return checkpoints.newest()
+
+        found = _shared_checkpoint(ranks, begin)
+        _check_same_corpus(ranks, corpus)
         task = Translation(corpus.tokenizers)
         model = task.new_model(recipe.model, seed=recipe.seed)
         if found is not None:
@@ -89,13 +108,62 @@ def train_run(
             corpus,
             recipe.training,
             seed=recipe.seed,
-            keeper=RunKeeper(folder, recipe, corpus, checkpoints),
-            watchers=[*watchers, JsonLog(folder / LOG)],
-            signals=signals,
+            keeper=RunKeeper(folder, recipe, corpus, checkpoints, log),
+            watchers=watchers,
+            signals=heard,
             state=found.state if found else None,
             optimizer=found.optimizer if found else None,
+            ema=found.ema if found else None,
+            ranks=ranks,
+            until=until,
         )
         return trainer.run()
+
+
+def _reaching(recipe: Recipe, until: int | None) -> Recipe:
+    """Return a recipe whose ``steps`` allow to train until that update."""
+    training = recipe.training
+    if until is None or until <= training.steps:
+        return recipe
+    if training.schedule == "linear":
+        raise SettingsError(
+            [
+                f"training ends at training.steps = {training.steps}, where the linear "
+                f"schedule reaches 0, before update {until}; raise training.steps, "
+                "which changes the learning rates in between, or stop there"
+            ]
+        )
+    return replace(recipe, training=replace(training, steps=until))
+
+
+def _shared_checkpoint(
+    ranks: Ranks, begin: Callable[[], Checkpoint | None]
+) -> Checkpoint | None:
+    """Let rank 0 begin; every rank gets the checkpoint it found."""
+    found: Checkpoint | None = None
+
+    def first() -> tuple[Path, TrainingState] | None:
+        nonlocal found
+        found = begin()
+        return None if found is None else (found.path, found.state)
+
+    known = ranks.shared(first)
+    if known is None or ranks.size == 1:
+        return found
+    path, state = known
+    weights = ranks.spread(found.weights if found else None)
+    optimizer = ranks.spread(found.optimizer if found else None)
+    ema = ranks.spread(found.ema if found else None)
+    return Checkpoint(path, state, weights or {}, optimizer or {}, ema)
+
+
+def _check_same_corpus(ranks: Ranks, corpus: PreparedCorpus) -> None:
+    fingerprint = ranks.shared(lambda: corpus.facts.fingerprint)
+    if corpus.facts.fingerprint != fingerprint:
+        raise DataError(
+            f"{corpus.folder} is another corpus here than on the first machine; "
+            "all processes must see the same: copy it to every machine"
+        )
 
 
 class RunKeeper:
@@ -107,22 +175,26 @@ class RunKeeper:
         recipe: Recipe,
         corpus: PreparedCorpus,
         checkpoints: Checkpoints,
+        log: JsonLog,
     ) -> None:
         self.folder = folder
         self.recipe = recipe
         self.corpus = corpus
         self.checkpoints = checkpoints
+        self.log = log
 
     def save(
         self,
         state: TrainingState,
         weights: Mapping[str, Tensor],
         optimizer: Mapping[str, Tensor],
+        ema: Mapping[str, Tensor] | None,
     ) -> None:
         """Keep a checkpoint; old ones go once this one was read back."""
         settings = self.recipe.training
         corpus = self.corpus.facts.fingerprint
-        self.checkpoints.save(state, weights, optimizer, corpus=corpus)
+        self.log.sync()  # it must know all that the checkpoint knows
+        self.checkpoints.save(state, weights, optimizer, ema, corpus=corpus)
         self.checkpoints.forget_old(settings.keep_checkpoints, settings.validate_every)
 
     def save_best(

@@ -1,17 +1,51 @@
-"""The mean of several checkpoints (Section 6.1: the last 5, or the last 20)."""
+"""Means of weights: of the last checkpoints (Section 6.1), or of all updates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from headwise.errors import UsageError
+from headwise.training.ranks import shared_like
 
 
-def average(checkpoints: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Return the mean of each weight, summed in float64, one checkpoint at a time."""
+class RunningMean:
+    """An exponential moving average of weights, which each update moves a little."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        decay: float,
+        tensors: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        self.decay = decay
+        self.tensors = {
+            name: weight.detach().clone()
+            if tensors is None
+            else shared_like(tensors[name], weight)
+            for name, weight in model.state_dict().items()
+        }
+
+    @torch.no_grad()
+    def follow(self, model: nn.Module, step: int) -> None:
+        """Take in the weights after update ``step``; the first ones are soon forgotten.
+
+        While there were few updates, the mean is of the last tenth of them or so.
+        """
+        keep = min(self.decay, (1 + step) / (10 + step))
+        for name, weight in model.state_dict().items():
+            self.tensors[name].mul_(keep).add_(weight, alpha=1 - keep)
+
+
+def average(
+    checkpoints: Iterable[Mapping[str, Tensor]],
+) -> tuple[dict[str, Tensor], int]:
+    """Return the mean of each weight, and of how many checkpoints.
+
+    Sums are taken in float64, with one checkpoint at a time in memory.
+    """
     sums: dict[str, Tensor] = {}
     dtypes: dict[str, torch.dtype] = {}
     count = 0
@@ -26,4 +60,5 @@ def average(checkpoints: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
                 total.add_(weight)
     if not count:
         raise UsageError("there is nothing to average: 0 checkpoints were given")
-    return {name: (total / count).to(dtypes[name]) for name, total in sums.items()}
+    means = {name: (total / count).to(dtypes[name]) for name, total in sums.items()}
+    return means, count

@@ -10,6 +10,7 @@ start, end  step, seconds, reason
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,14 @@ class JsonLog:
     def ends(self, state: TrainingState, reason: str) -> None:
         """Note the end."""
         self._write(end_entry(state, reason))
+
+    def sync(self) -> None:
+        """Have the disk hold all that was noted."""
+        try:
+            with self.path.open("a") as file:
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise resource_error(error, self.path) from error
 
     def _text(self) -> str:
         """Return what is there; a killed run may have cut a character in two."""

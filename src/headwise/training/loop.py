@@ -1,32 +1,35 @@
 """The training loop, from top to bottom.
 
 Everything an update depends on follows from the seed, the state and the weights: which
-batch comes next, and which units dropout silences. So a run that was interrupted goes
-on as if it had not been.
+batches come next, and which units dropout silences. So a run that was interrupted goes
+on as if it had not been, and several processes do together what one would do alone.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
-import numpy as np
-import torch
 from torch import Tensor, nn
 
 from headwise.data.batches import Batch, TrainingOrder, largest_batch
 from headwise.data.prepared import PreparedCorpus
-from headwise.errors import NumericsError, Stopped
+from headwise.errors import NumericsError, SettingsError, Stopped
 from headwise.tasks import Transformer, Translation
-from headwise.training.averaging import average
+from headwise.training.averaging import RunningMean, average
+from headwise.training.feed import Feed, feed
+from headwise.training.gradients import Gradients
+from headwise.training.keeper import Keeper
+from headwise.training.numerics import Divergence, check_finite
 from headwise.training.optimizer import (
     make_optimizer,
     optimizer_tensors,
     restore_optimizer,
 )
+from headwise.training.ranks import LostRankError, Ranks, gathered
 from headwise.training.schedule import learning_rate
 from headwise.training.settings import TrainingSettings
 from headwise.training.signals import Interrupted, StopSignals
@@ -34,29 +37,15 @@ from headwise.training.state import TrainingState
 from headwise.training.validation import Validation, validate
 from headwise.training.watch import Update, Watcher
 
-
-class Keeper(Protocol):
-    """Where training puts what must not be lost."""
-
-    def save(
-        self,
-        state: TrainingState,
-        weights: Mapping[str, Tensor],
-        optimizer: Mapping[str, Tensor],
-    ) -> None:
-        """Keep all that is needed to go on from ``state``."""
-
-    def save_best(
-        self, state: TrainingState, model: Transformer, validation: Validation
-    ) -> None:
-        """Keep a model that is better than any before."""
-
-    def last_weights(self, count: int) -> Iterable[Mapping[str, Tensor]]:
-        """Yield the weights of the last ``count`` checkpoints of this run's rhythm."""
+MOST_SKIPPED = 20
+"""Updates skipped one after the other, after which the weights must be at fault."""
 
 
 class Trainer:
-    """Trains ``model`` on ``corpus`` from ``state`` on; :meth:`run` does it all."""
+    """Trains ``model`` on ``corpus`` from ``state`` on; :meth:`run` does it all.
+
+    ``until`` ends a run earlier than its settings say, to be gone on with later.
+    """
 
     def __init__(
         self,
@@ -71,6 +60,9 @@ class Trainer:
         signals: StopSignals,
         state: TrainingState | None = None,
         optimizer: Mapping[str, Tensor] | None = None,
+        ema: Mapping[str, Tensor] | None = None,
+        ranks: Ranks | None = None,
+        until: int | None = None,
     ) -> None:
         self.task = replace(task, stop=signals.check)
         self.model = model
@@ -81,9 +73,27 @@ class Trainer:
         self.watchers = tuple(watchers)
         self.signals = signals
         self.state = state or TrainingState()
+        self.ranks = ranks or Ranks()
+        self.last_step = settings.steps if until is None else until
+        _check_ranks(settings, self.ranks.size)
+        self.gradients = Gradients(
+            task,
+            model,
+            settings,
+            seed=seed,
+            ranks=self.ranks,
+            say=self._say,
+            stop=self._heed,
+        )
         self.optimizer = make_optimizer(model, settings)
         if optimizer is not None:
             restore_optimizer(model, self.optimizer, optimizer)
+        self.ema = (
+            None
+            if settings.ema_decay is None
+            else RunningMean(model, settings.ema_decay, ema)
+        )
+        self.divergence = Divergence()
         self.order = TrainingOrder(
             corpus.train,
             seed=seed,
@@ -91,6 +101,11 @@ class Trainer:
             batch_pairs=settings.batch_pairs,
         )
         self._started = time.monotonic() - self.state.seconds
+        self._time_is_up = False
+        self._of_one_piece = threading.RLock()
+        """Held while state, weights and moments change, or are saved, together."""
+
+        self._twin: Transformer | None = None
 
     def run(self) -> TrainingState:
         """Train until there is a reason to end; return where that was.
@@ -99,18 +114,29 @@ class Trainer:
         """
         epoch_batches = self.order.num_batches(self.state.epoch)
         for watcher in self.watchers:
-            watcher.starts(self.state, self.settings, epoch_batches)
+            watcher.starts(
+                self.state, replace(self.settings, steps=self.last_step), epoch_batches
+            )
         reason = "failed"
+        self.signals.rescue = self._rescue
+        batches = feed(self.order, self.state, self.settings, self.ranks)
         try:
             self.try_largest_batch()
-            reason = self._learn()
+            reason = self._learn(batches)
             self._try_average()
         except (Stopped, Interrupted):
             reason = "stopped"
             if self.state.step:  # before the first update there is nothing to lose
                 self._save()
             raise
+        except LostRankError:
+            reason = "lost another process"
+            if self.state.step and not self.gradients.is_sharded:
+                self._save()
+            raise
         finally:
+            self.signals.rescue = None
+            batches.close()
             for watcher in self.watchers:
                 watcher.ends(self.state, reason)
         return self.state
@@ -123,11 +149,11 @@ class Trainer:
         facts = self.corpus.facts.train
         tokens = self.settings.batch_tokens if self.settings.batch_pairs is None else 1
         batch = largest_batch(facts.longest_source, facts.longest_target, tokens)
-        self._loss(batch).backward()  # type: ignore[no-untyped-call]
-        self.optimizer.zero_grad()
+        self.gradients.of([(0, batch)], step=0, divisor=batch.num_target_tokens)
+        self.model.zero_grad()
 
-    def _learn(self) -> str:
-        batches = self._batches()
+    def _learn(self, batches: Feed) -> str:
+        self._look_at_the_clock()
         while True:
             if self._is_time_to_look():
                 self._look()
@@ -135,102 +161,146 @@ class Trainer:
                 return reason
             self._update(batches)
 
-    def _batches(self) -> Iterator[tuple[Batch, int, int]]:
-        """Yield each batch with the epoch, and the batch in it, that follow."""
-        epoch, start = self.state.epoch, self.state.batch
-        while True:
-            for number, batch in enumerate(
-                self.order.batches(epoch, start=start), start=start + 1
-            ):
-                yield batch, epoch, number
-            epoch, start = epoch + 1, 0
-
-    def _update(self, batches: Iterator[tuple[Batch, int, int]]) -> None:
+    def _update(self, batches: Feed) -> None:
         """Learn from the next batches: one update of the weights."""
         started = time.monotonic()
         settings, step = self.settings, self.state.step + 1
         chosen = [next(batches) for _ in range(settings.accumulate)]
-        num_targets = sum(batch.num_target_tokens for batch, _, _ in chosen)
+        counts = [self.corpus.train.count_tokens(each.indices) for each, _ in chosen]
+        num_targets = sum(targets for _, targets in counts)
         divisor = num_targets if settings.objective == "mean" else 1
-        seed_chance(self.seed, step)
+        mine = [(at.in_update, batch) for at, batch in chosen if batch is not None]
+
         self.model.train()
-        self.optimizer.zero_grad()
-        total = 0.0
-        for batch, _, _ in chosen:
-            self.signals.check()  # nothing is changed before the last of them
-            loss = self._loss(batch)
-            (loss / divisor).backward()  # type: ignore[no-untyped-call]
-            total += loss.item()
+        own_loss = self.gradients.of(mine, step=step, divisor=divisor)
+        loss = self._total(own_loss)
+        if not self.gradients.is_sharded:
+            self.ranks.add_gradients(self.model.parameters())
         norm = self._clip()
-        if not (math.isfinite(total) and math.isfinite(norm)):
-            raise _not_finite(step, total, norm, [batch for batch, _, _ in chosen])
+        is_finite = math.isfinite(loss) and math.isfinite(norm)
+        if not is_finite:
+            self._tell_not_finite(step, loss, norm, mine)
         rate = learning_rate(step, settings, self.model.config.d_model)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.step()
 
-        tokens = num_targets + sum(batch.num_source_tokens for batch, _, _ in chosen)
-        _, epoch, number = chosen[-1]
-        self.state = replace(
-            self.state,
-            step=step,
-            epoch=epoch,
-            batch=number,
-            tokens=self.state.tokens + tokens,
-            seconds=time.monotonic() - self._started,
-        )
-        update = Update(
-            step=step,
-            loss=total / num_targets,
-            learning_rate=rate,
-            gradient_norm=norm,
-            tokens=tokens,
-            seconds=time.monotonic() - started,
-        )
-        for watcher in self.watchers:
-            watcher.updated(update, self.state)
-
-    def _loss(self, batch: Batch) -> Tensor:
-        device = self.model.device
-        dtype = self._autocast_dtype(device)
-        with torch.autocast(device.type, dtype, enabled=dtype is not None):
-            return self.task.loss(
-                self.model,
-                batch.to(device),
-                smoothing=self.settings.label_smoothing,
+        with self._of_one_piece:
+            if is_finite:
+                for group in self.optimizer.param_groups:
+                    group["lr"] = rate
+                self.optimizer.step()
+                if self.ema is not None:
+                    self.ema.follow(self.model, step)
+            last, _ = chosen[-1]
+            tokens = sum(map(sum, counts))
+            self.state = replace(
+                self.state,
+                step=step,
+                skipped=self.state.skipped + (not is_finite),
+                skipped_in_a_row=0 if is_finite else self.state.skipped_in_a_row + 1,
+                epoch=last.epoch,
+                batch=last.number,
+                tokens=self.state.tokens + tokens,
+                seconds=time.monotonic() - self._started,
             )
+            if is_finite:
+                self._report(
+                    Update(
+                        step=step,
+                        loss=loss / num_targets,
+                        learning_rate=rate,
+                        gradient_norm=norm,
+                        tokens=tokens,
+                        seconds=time.monotonic() - started,
+                    )
+                )
 
-    def _autocast_dtype(self, device: torch.device) -> torch.dtype | None:
-        precision = self.settings.precision
-        if precision == "auto":
-            precision = "float32" if device.type == "cpu" else "bf16"
-        return torch.bfloat16 if precision == "bf16" else None
+    def _heed(self) -> None:
+        """End here if a stop signal came; several ranks only end together."""
+        if self.ranks.size == 1:
+            self.signals.check()
+
+    def _total(self, loss: float) -> float:
+        """Sum the loss over all ranks, and learn whether any of them is to stop."""
+        wants_to_stop = self.signals.received is not None
+        total, stops, late = self.ranks.total(loss, wants_to_stop, self._is_late())
+        self._time_is_up = late > 0
+        if stops:
+            self.signals.check()
+            raise Stopped("stopped with another process of the run; all is saved")
+        return total
 
     def _clip(self) -> float:
         """Return the length of the gradient, after cutting it down where asked to."""
         limit = self.settings.clip_norm
         most = math.inf if limit is None else limit
-        return nn.utils.clip_grad_norm_(self.model.parameters(), most).item()
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), most)
+        return gathered({"": norm})[""].item()
+
+    def _report(self, update: Update) -> None:
+        for watcher in self.watchers:
+            watcher.updated(update, self.state)
+        if warning := self.divergence.says(update):
+            self._say(warning)
+
+    def _tell_not_finite(
+        self, step: int, loss: float, norm: float, batches: Sequence[tuple[int, Batch]]
+    ) -> None:
+        """Say where a number first was none; raise if that is to end the run."""
+        found = self.ranks.every(self.gradients.where_not_finite(batches, step=step))
+        text = (
+            f"update {step} has loss {loss} and a gradient of length {norm}; no weight "
+            f"was changed. {'; '.join(found) or 'Each batch alone is finite'}"
+        )
+        in_a_row = self.state.skipped_in_a_row + 1
+        if self.settings.not_finite == "skip" and in_a_row < MOST_SKIPPED:
+            self._say(f"{text}. The update is skipped")
+            return
+        so_often = f", for the {in_a_row}th time in a row" if in_a_row > 1 else ""
+        raise NumericsError(
+            f"{text}{so_often}. A lower training.learning_rate, a longer "
+            "training.warmup_steps or training.clip_norm = 1.0 would help; "
+            "training.not_finite = 'skip' passes over it; the last checkpoint is whole"
+        )
 
     def _is_time_to_look(self) -> bool:
         step = self.state.step
         if not step or self.state.validated_step == step:
             return False
-        ends = self._is_over_time() or step >= self.settings.steps
+        ends = self._time_is_up or step >= self.last_step
         return ends or step % self.settings.validate_every == 0
 
     def _look(self) -> None:
         """Validate, keep the model if it is the best, and save a checkpoint."""
-        validation = validate(self.task, self.model, self.corpus, self.settings)
-        best = self._judge(validation, "now")
+        model = self._looked_at()
+        validation = self.ranks.shared(lambda: self._validate(model))
+        best = self._judge(validation, model, "now")
         without_gain = 0 if best else self.state.without_gain + 1
         self.state = replace(self.state, without_gain=without_gain)
         self._save()
 
-    def _judge(self, validation: Validation, name: str) -> bool:
+    def _looked_at(self) -> Transformer:
+        """Return the model that is looked at: this one, or the running mean of it."""
+        if self.ema is None and not self.gradients.is_sharded:
+            return self.model
+        of = self.model.state_dict() if self.ema is None else self.ema.tensors
+        weights = gathered(of)
+        return self._twin_with(weights) if self.ranks.is_first else self.model
+
+    def _twin_with(self, weights: Mapping[str, Tensor]) -> Transformer:
+        """Return another model with these weights; those in training stay untouched."""
+        if self._twin is None:
+            twin = self.task.new_model(self.model.config, seed=0)
+            self._twin = twin.to(self.gradients.device)
+        self._twin.load_state_dict(weights)
+        return self._twin
+
+    def _validate(self, model: Transformer) -> Validation:
+        return validate(self.task, model, self.corpus, self.settings)
+
+    def _judge(self, validation: Validation, model: Transformer, name: str) -> bool:
         """Keep the model if it is the best so far; return whether it is."""
         value = validation.value(self.settings.measure)
-        best = self._is_better(value, validation.loss)
+        less = self.settings.less_is_better
+        best = self.state.is_beaten_by(value, validation.loss, less_is_better=less)
         state = replace(
             self.state,
             validated_step=self.state.step,
@@ -243,37 +313,34 @@ class Trainer:
                 best_loss=validation.loss,
                 best_step=state.step,
             )
-            self.keeper.save_best(state, self.model, validation)
+            if self.ranks.is_first:
+                self.keeper.save_best(state, model, validation)
         self.state = state
         for watcher in self.watchers:
             watcher.validated(validation, state, name, best)
         return best
 
-    def _is_better(self, value: float, loss: float) -> bool:
-        """Compare with the best so far; of equals, as BLEU 0 is, the loss decides."""
-        best, best_loss = self.state.best_value, self.state.best_loss
-        if best is None:
-            return True
-        if value == best and best_loss is not None:
-            return loss < best_loss
-        return value < best if self.settings.less_is_better else value > best
-
     def _reason_to_end(self) -> str | None:
         settings = self.settings
-        if self.state.step >= settings.steps:
-            return f"{settings.steps:,} updates are done"
-        if self._is_over_time():
+        if self.state.step >= self.last_step:
+            return f"{self.state.step:,} updates are done"
+        if self._time_is_up:
             return f"{settings.max_minutes:g} minutes are over"
         if settings.patience and self.state.without_gain >= settings.patience:
             return f"{self.state.without_gain} validations brought no gain"
         return None
 
-    def _is_over_time(self) -> bool:
-        """Tell whether time is up; one update is always made, so that a model is."""
+    def _is_late(self) -> bool:
+        """Tell whether time is up, by the clock of rank 0."""
         limit = self.settings.max_minutes
-        if limit is None or not self.state.step:
+        if limit is None or not self.ranks.is_first:
             return False
         return time.monotonic() - self._started >= 60 * limit
+
+    def _look_at_the_clock(self) -> None:
+        """Learn if time was up before; one update is always made, so a model is."""
+        (late,) = self.ranks.total(self._is_late())
+        self._time_is_up = late > 0 and self.state.step > 0
 
     def _try_average(self) -> None:
         """Look at the mean of the last checkpoints; keep it if it is the best."""
@@ -281,40 +348,56 @@ class Trainer:
             return
         if self.state.averaged_step == self.state.step:  # a finished run, run again
             return
-        last = list(self.keeper.last_weights(self.settings.average_last))
-        if len(last) < 2:
+        found = self.ranks.shared(self._look_at_mean)
+        if found is None:
             return
-        before = {name: w.clone() for name, w in self.model.state_dict().items()}
-        try:
-            self.model.load_state_dict(average(last))
-            found = validate(self.task, self.model, self.corpus, self.settings)
-            self._judge(found, f"mean of the last {len(last)} checkpoints")
-        finally:
-            self.model.load_state_dict(before)
+        count, validation = found
+        model = self._twin or self.model
+        self._judge(validation, model, f"mean of the last {count} checkpoints")
         self.state = replace(self.state, averaged_step=self.state.step)
         self._save()
 
+    def _look_at_mean(self) -> tuple[int, Validation] | None:
+        means, count = average(self.keeper.last_weights(self.settings.average_last))
+        return (count, self._validate(self._twin_with(means))) if count > 1 else None
+
     def _save(self) -> None:
-        self.keeper.save(
-            self.state,
-            self.model.state_dict(),
-            optimizer_tensors(self.model, self.optimizer, self.state.step),
+        """Save a checkpoint of state, weights and moments as they are together."""
+        with self._of_one_piece:
+            weights = gathered(self.model.state_dict())
+            moments = gathered(optimizer_tensors(self.model, self.optimizer))
+            ema = None if self.ema is None else gathered(self.ema.tensors)
+            if not self.ranks.is_first:
+                return
+            check_finite(weights, self.state.step)
+            self.keeper.save(self.state, weights, moments, ema)
+
+    def _rescue(self) -> None:
+        """Save from another thread, while this one is amid an update.
+
+        What is saved is how things stood after the last update.
+        """
+        if self.ranks.is_first and not self.gradients.is_sharded and self.state.step:
+            self._save()
+        for watcher in self.watchers:
+            watcher.ends(self.state, "stopped")
+
+    def _say(self, text: str) -> None:
+        for watcher in self.watchers:
+            watcher.says(text)
+
+
+def _check_ranks(settings: TrainingSettings, size: int) -> None:
+    batches, problems = settings.accumulate, []
+    if batches < size:
+        problems.append(
+            f"training.accumulate = {batches} gives an update {batches} batches, too "
+            f"few for {size} processes; set it to {size}, or to a multiple of that"
         )
-
-
-def seed_chance(seed: int, step: int) -> None:
-    """Make dropout a function of seed and step, whatever was drawn before."""
-    (mixed,) = np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)
-    torch.manual_seed(int(mixed))
-
-
-def _not_finite(
-    step: int, loss: float, norm: float, batches: list[Batch]
-) -> NumericsError:
-    pairs = [int(index) for batch in batches for index in batch.indices[:3]]
-    return NumericsError(
-        f"update {step} has loss {loss} and a gradient of length {norm}; no weight "
-        f"was changed. Its batch begins with pairs {pairs} of the prepared corpus. A "
-        "lower training.learning_rate, a longer training.warmup_steps or "
-        "training.clip_norm = 1.0 would help; the last checkpoint is whole"
-    )
+    elif settings.devices == "shard" and batches % size:
+        problems.append(
+            f"training.devices = 'shard' needs as many batches for each process, but "
+            f"training.accumulate = {batches} cannot be divided by {size}"
+        )
+    if problems:
+        raise SettingsError(problems)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from headwise.errors import ModelError
+from headwise.training.ranks import shared_like
 from headwise.training.settings import TrainingSettings
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -25,14 +26,18 @@ def make_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.
 
 
 def optimizer_tensors(
-    model: nn.Module, optimizer: torch.optim.Adam, step: int
+    model: nn.Module, optimizer: torch.optim.Adam
 ) -> dict[str, Tensor]:
-    """Return both moments of each weight under its name, and the number of updates."""
-    tensors = {UPDATES: torch.tensor(step)}
+    """Return both moments of each weight under its name, and the number of updates.
+
+    Updates that were skipped are not in that number, by which Adam corrects its means.
+    """
+    tensors = {UPDATES: torch.tensor(0)}
     for name, parameter in model.named_parameters():
-        for moment in MOMENTS:
-            if parameter in optimizer.state:
-                tensors[f"{name}.{moment}"] = optimizer.state[parameter][moment]
+        found = optimizer.state.get(parameter)
+        if found:
+            tensors[UPDATES] = found["step"].to(torch.int64).cpu()
+            tensors |= {f"{name}.{moment}": found[moment] for moment in MOMENTS}
     return tensors
 
 
@@ -46,6 +51,8 @@ def restore_optimizer(
             "it is not whole"
         )
     for name, parameter in model.named_parameters():
+        if not tensors[UPDATES]:
+            continue  # every update so far was skipped
         found = [tensors.get(f"{name}.{moment}") for moment in MOMENTS]
         if any(each is None or each.shape != parameter.shape for each in found):
             raise ModelError(
@@ -55,7 +62,7 @@ def restore_optimizer(
         optimizer.state[parameter] = {
             "step": tensors[UPDATES].to(torch.float32).to(parameter.device).clone(),
             **{
-                moment: tensors[f"{name}.{moment}"].to(parameter.device).clone()
+                moment: shared_like(tensors[f"{name}.{moment}"], parameter)
                 for moment in MOMENTS
             },
         }

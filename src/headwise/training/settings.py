@@ -11,6 +11,8 @@ from headwise.errors import SettingsError
 ScheduleName = Literal["paper", "linear", "constant"]
 Objective = Literal["mean", "sum"]
 Precision = Literal["auto", "float32", "bf16"]
+NotFinite = Literal["stop", "skip"]
+Devices = Literal["replicate", "shard"]
 
 ERRORS_COUNT_DOWN = ("loss", "ter", "word-error-rate", "token-error-rate")
 """Measures of a validation of which less is better."""
@@ -36,7 +38,8 @@ class TrainingSettings:
     """Pairs of a batch instead, however long: 1 makes each sentence a batch."""
 
     accumulate: int = 1
-    """Batches that make one update together."""
+    """Batches that make one update together, on however many devices: these deal the
+    batches out among themselves, so there must be at least one for each."""
 
     objective: Objective = "mean"
     """Mean of the loss over the target tokens of an update, or its plain sum."""
@@ -69,6 +72,25 @@ class TrainingSettings:
     precision: Precision = "auto"
     """Numbers in products: float32, bf16 (weights stay float32), or auto: bf16 on a
     GPU, float32 on a CPU, where bf16 gained nothing."""
+
+    activation_checkpointing: bool = False
+    """Forget what is inside a block on the way up and compute it again on the way back:
+    a third more work for a fraction of the memory."""
+
+    devices: Devices = "replicate"
+    """What several devices hold: a copy of the model each (data parallel), or a share
+    of weights, gradients and Adam's moments (FSDP2), for a model that does not fit."""
+
+    data_workers: int = 0
+    """Threads that read batches ahead; 0 reads each when it is needed."""
+
+    not_finite: NotFinite = "stop"
+    """What follows a loss or gradient that is no number: the run stops, or the update
+    is skipped and said so."""
+
+    ema_decay: float | None = None
+    """Share of the running mean of weights that an update keeps; this mean is then what
+    is validated and kept as the best model. Not set: the weights themselves."""
 
     validate_every: int = 1000
     """Updates from one validation, and checkpoint, to the next."""
@@ -120,7 +142,11 @@ class TrainingSettings:
             f"{name} must be 1 or more, not {getattr(self, name)}"
             for name in [*required, *optional]
             if getattr(self, name) < 1
-        ]
+        ] + (
+            [f"data_workers must be 0 or more, not {self.data_workers}"]
+            if self.data_workers < 0
+            else []
+        )
 
     def _numbers(self) -> list[str]:
         problems = [
@@ -131,8 +157,8 @@ class TrainingSettings:
         ]
         problems += [
             f"{name} must be 0 or more and less than 1, not {getattr(self, name)}"
-            for name in ("label_smoothing", "adam_beta1", "adam_beta2")
-            if not 0 <= getattr(self, name) < 1
+            for name in ("label_smoothing", "adam_beta1", "adam_beta2", "ema_decay")
+            if getattr(self, name) is not None and not 0 <= getattr(self, name) < 1
         ]
         return problems
 
@@ -141,6 +167,8 @@ class TrainingSettings:
             "objective": get_args(Objective),
             "schedule": get_args(ScheduleName),
             "precision": get_args(Precision),
+            "not_finite": get_args(NotFinite),
+            "devices": get_args(Devices),
             "measure": MEASURES,
         }
         return [

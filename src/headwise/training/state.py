@@ -10,7 +10,13 @@ class TrainingState:
     """A value; each update makes a new one. The next batch follows from it alone."""
 
     step: int = 0
-    """Updates that were made."""
+    """Updates that were made, or skipped."""
+
+    skipped: int = 0
+    """Updates that were skipped, since a number in them was not finite."""
+
+    skipped_in_a_row: int = 0
+    """Those among them since the last that was made."""
 
     epoch: int = 0
     """Epochs that were completed."""
@@ -41,3 +47,11 @@ class TrainingState:
 
     averaged_step: int = 0
     """Updates after which the mean of the last checkpoints was looked at."""
+
+    def is_beaten_by(self, value: float, loss: float, *, less_is_better: bool) -> bool:
+        """Compare with the best so far; of equals, as BLEU 0 is, the loss decides."""
+        if self.best_value is None:
+            return True
+        if value == self.best_value and self.best_loss is not None:
+            return loss < self.best_loss
+        return value < self.best_value if less_is_better else value > self.best_value

@@ -1,0 +1,204 @@
+"""Several processes that train one model together, as ``torchrun`` starts them.
+
+Each has a rank, from 0 on; an update's batches are dealt out among them and their
+gradients added up. Rank 0 alone looks at the model and writes. The sums are taken after
+the backward pass and not during it, so that a rank that runs out of memory halfway can
+begin again without the others noticing.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from headwise.errors import HeadwiseError, ResourceError
+
+T = TypeVar("T")
+
+BUCKET = 8_000_000
+"""Numbers of gradients that are sent at once."""
+
+LONGEST_WAIT = datetime.timedelta(hours=2)
+"""While one rank validates or saves, the others wait so long."""
+
+
+class Ranks:
+    """This process among the ``size`` that train together; alone unless told."""
+
+    def __init__(self, rank: int = 0, size: int = 1) -> None:
+        self.rank = rank
+        self.size = size
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process is the one that looks and writes."""
+        return self.rank == 0
+
+    def takes(self, number: int) -> bool:
+        """Tell whether batch ``number`` of an update is this rank's."""
+        return number % self.size == self.rank
+
+    def total(self, *numbers: float) -> list[float]:
+        """Return the sum over all ranks of each number."""
+        if self.size == 1:
+            return list(numbers)
+        sums = torch.tensor(numbers, dtype=torch.float64, device=_device())
+        with _peers_alive():
+            distributed.all_reduce(sums)
+        return [float(each) for each in sums]
+
+    def shared(self, work: Callable[[], T]) -> T:
+        """Let rank 0 do ``work``; every rank returns, or raises, what came of it."""
+        if self.size == 1:
+            return work()
+        result: list[Any] = [None, None]
+        if self.is_first:
+            try:
+                result[0] = work()
+            except (HeadwiseError, KeyboardInterrupt) as error:
+                result[1] = error
+        with _peers_alive():
+            distributed.broadcast_object_list(result, device=_device())
+        if result[1] is not None:
+            raise result[1]
+        found: T = result[0]
+        return found
+
+    def spread(self, tensors: Mapping[str, Tensor] | None) -> dict[str, Tensor] | None:
+        """Give every rank what rank 0 has."""
+        if self.size == 1:
+            return None if tensors is None else dict(tensors)
+        shapes = self.shared(
+            lambda: (
+                None
+                if tensors is None
+                else [(name, t.shape, t.dtype) for name, t in tensors.items()]
+            )
+        )
+        if shapes is None:
+            return None
+        received = {}
+        for name, shape, dtype in shapes:
+            if self.is_first and tensors is not None:
+                tensor = tensors[name].to(_device()).contiguous()
+            else:
+                tensor = torch.empty(shape, dtype=dtype, device=_device())
+            with _peers_alive():
+                distributed.broadcast(tensor, 0)
+            received[name] = tensor.cpu()
+        return received
+
+    def every(self, text: str | None) -> list[str]:
+        """Return what each rank says, in their order; None says nothing."""
+        if self.size == 1:
+            return [] if text is None else [text]
+        said: list[str | None] = [None] * self.size
+        with _peers_alive():
+            distributed.all_gather_object(said, text)
+        return [each for each in said if each is not None]
+
+    def add_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Put the sum over all ranks in the place of each gradient."""
+        if self.size == 1:
+            return
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        for bucket in _buckets(gradients):
+            flat = torch.cat([gradient.flatten() for gradient in bucket])
+            with _peers_alive():
+                distributed.all_reduce(flat)
+            sums = torch.split(flat, [gradient.numel() for gradient in bucket])
+            for gradient, total in zip(bucket, sums, strict=True):
+                gradient.copy_(total.view_as(gradient))
+
+
+def size_of_environment() -> int:
+    """Return how many processes ``torchrun`` started; 1 without it."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+@contextmanager
+def joined(device: torch.device | str) -> Iterator[Ranks]:
+    """Meet the other processes that ``torchrun`` started, until the block ends."""
+    if size_of_environment() == 1:
+        yield Ranks()
+        return
+    is_cuda = torch.device(device).type == "cuda"
+    if is_cuda:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    distributed.init_process_group(
+        "cpu:gloo,cuda:nccl" if is_cuda else "gloo", timeout=LONGEST_WAIT
+    )
+    try:
+        yield Ranks(distributed.get_rank(), distributed.get_world_size())
+    finally:
+        distributed.destroy_process_group()
+
+
+def sharded(whole: nn.Module, parts: Iterable[nn.Module], device: str) -> None:
+    """Let each rank keep a share of the weights of ``whole`` (FSDP2).
+
+    The weights of one of ``parts`` are brought together while it computes, all others
+    for the length of a pass.
+    """
+    mesh = init_device_mesh(device, (distributed.get_world_size(),))
+    for part in parts:
+        fully_shard(part, mesh=mesh)
+    fully_shard(whole, mesh=mesh)
+
+
+def gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Bring together what is kept in shares; every rank must ask for it."""
+    return {
+        name: t.full_tensor() if isinstance(t, DTensor) else t
+        for name, t in tensors.items()
+    }
+
+
+def shared_like(tensor: Tensor, model: Tensor) -> Tensor:
+    """Return ``tensor`` where, and in such shares as, ``model`` is kept."""
+    tensor = tensor.detach().to(model.device, copy=True)
+    if isinstance(model, DTensor):
+        return distribute_tensor(tensor, model.device_mesh, model.placements)
+    return tensor
+
+
+def _device() -> torch.device:
+    has_cuda = "nccl" in distributed.get_backend_config()
+    return torch.device("cuda" if has_cuda else "cpu")
+
+
+def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    bucket: list[Tensor] = []
+    held = 0
+    for tensor in tensors:
+        if bucket and held + tensor.numel() > BUCKET:
+            yield bucket
+            bucket, held = [], 0
+        bucket.append(tensor)
+        held += tensor.numel()
+    if bucket:
+        yield bucket
+
+
+class LostRankError(ResourceError):
+    """Another process of the run is gone."""
+
+
+@contextmanager
+def _peers_alive() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:  # also what torch.distributed raises
+        raise LostRankError(
+            f"another process of this run has ended ({str(error).splitlines()[0]}); "
+            "start all of them again: the newest checkpoint is whole"
+        ) from error
