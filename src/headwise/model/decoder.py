@@ -20,6 +20,7 @@ from headwise.model.encoder import (
     last_norm,
 )
 from headwise.model.memory import DecoderState, GrowingMemory
+from headwise.model.recompute import run_block
 
 
 class DecoderBlock(nn.Module):
@@ -66,6 +67,7 @@ class Decoder(nn.Module):
         blocks = (DecoderBlock(config) for _ in range(config.decoder_layers))
         self.blocks = nn.ModuleList(blocks)
         self.last_norm = last_norm(config)
+        self.recompute = False  # see Transformer.checkpoint_activations
 
     def read(
         self,
@@ -85,7 +87,9 @@ class Decoder(nn.Module):
     ) -> Float[Tensor, "B L D"]:
         """Decode ``x``, whose first position follows everything in ``state``."""
         own = state.own or (None,) * len(self.blocks)
+        recompute = self.recompute and not state.own  # a memory is written only once
         for block, source, memory in zip(self.blocks, state.source, own, strict=True):
-            x = block(x, source, may_attend, state.source_may_attend, memory)
+            inputs = (x, source, may_attend, state.source_may_attend, memory)
+            x = run_block(block, *inputs, recompute=recompute)
         out: Tensor = self.last_norm(x)
         return out

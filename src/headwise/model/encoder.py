@@ -12,6 +12,7 @@ from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.attention import MultiHeadAttention
 from headwise.model.config import TransformerConfig
 from headwise.model.feed_forward import FeedForward
+from headwise.model.recompute import run_block
 
 
 def attention_box(config: TransformerConfig) -> MultiHeadAttention:
@@ -75,12 +76,13 @@ class Encoder(nn.Module):
         blocks = (EncoderBlock(config) for _ in range(config.encoder_layers))
         self.blocks = nn.ModuleList(blocks)
         self.last_norm = last_norm(config)
+        self.recompute = False  # see Transformer.checkpoint_activations
 
     def forward(
         self, x: Float[Tensor, "B L D"], may_attend: Bool[Tensor, "B 1 1 L"]
     ) -> Float[Tensor, "B L D"]:
         """Encode."""
         for block in self.blocks:
-            x = block(x, may_attend)
+            x = run_block(block, x, may_attend, recompute=self.recompute)
         out: Tensor = self.last_norm(x)
         return out

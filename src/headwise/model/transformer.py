@@ -116,6 +116,10 @@ class Transformer(nn.Module):
         x = self.decoder(x, state, None)
         return self.logits(x)[:, -1], state.after(1)
 
+    def checkpoint_activations(self, on: bool = True) -> None:
+        """Compute each block a second time for gradients, instead of remembering it."""
+        self.encoder.recompute = self.decoder.recompute = on
+
     def logits(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L V"]:
         """Score every entry of the target vocabulary (the "Linear" box)."""
         return F.linear(x, self.output_vectors, self.output.bias)
