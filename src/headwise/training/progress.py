@@ -9,13 +9,15 @@ from collections import deque
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from headwise.data.prepared import PreparedFacts
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
+from headwise.training.time_left import TimeLeft
 from headwise.training.validation import Validation
 from headwise.training.watch import Update
 
 RECENT = 50
-"""Updates that the shown loss, speed and time left are taken from."""
+"""Updates that the shown loss and speed are taken from."""
 
 SECONDS_BETWEEN_LINES = 20.0
 
@@ -23,10 +25,12 @@ SECONDS_BETWEEN_LINES = 20.0
 class TrainingProgress:
     """Shows how far training is, the loss, tokens a second and the time left."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(
+        self, console: Console | None = None, *, facts: PreparedFacts | None = None
+    ) -> None:
         self.console = console or Console(file=sys.stderr, highlight=False)
+        self._time_left = TimeLeft(facts)
         self._recent: deque[Update] = deque(maxlen=RECENT)
-        self._settings: TrainingSettings | None = None
         self._bar: Progress | None = None
         self._said = time.monotonic()
 
@@ -34,7 +38,7 @@ class TrainingProgress:
         self, state: TrainingState, settings: TrainingSettings, epoch_batches: int
     ) -> None:
         """Show the bar."""
-        self._settings = settings
+        self._time_left.starts(state, settings, epoch_batches)
         updates = max(1, epoch_batches // settings.accumulate)
         how = f"going on from step {state.step:,}" if state.step else "training"
         limit = settings.max_minutes
@@ -57,6 +61,7 @@ class TrainingProgress:
     def updated(self, update: Update, state: TrainingState) -> None:
         """Move the bar, or now and then print a line."""
         self._recent.append(update)
+        self._time_left.updated(update, state)
         if self._bar is not None:
             self._bar.update(
                 self._bar.task_ids[0],
@@ -70,6 +75,7 @@ class TrainingProgress:
         self, validation: Validation, state: TrainingState, name: str, best: bool
     ) -> None:
         """Print what was found, with one output to look at."""
+        self._time_left.validated()
         scores = ", ".join(str(score) for score in validation.scores.values())
         where = f"step {state.step:,}" if name == "now" else name
         self.says(
@@ -96,16 +102,12 @@ class TrainingProgress:
         )
 
     def _figures(self, state: TrainingState) -> str:
-        assert self._settings is not None
         seconds = sum(each.seconds for each in self._recent)
         loss = sum(each.loss for each in self._recent) / len(self._recent)
         speed = sum(each.tokens for each in self._recent) / max(seconds, 1e-9)
-        left = (self._settings.steps - state.step) * seconds / len(self._recent)
-        if self._settings.max_minutes is not None:
-            left = min(left, 60 * self._settings.max_minutes - state.seconds)
-        return (
-            f"loss {loss:.3f}, {speed:,.0f} tokens/s, {duration(max(0.0, left))} left"
-        )
+        left = self._time_left.seconds(state)
+        ahead = "" if left is None else f", {duration(left)} left"
+        return f"loss {loss:.3f}, {speed:,.0f} tokens/s{ahead}"
 
 
 def duration(seconds: float) -> str:
