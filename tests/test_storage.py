@@ -13,13 +13,24 @@ import pytest
 
 from headwise import storage
 from headwise.errors import DataError, ModelError, ResourceError, UsageError
-from headwise.storage import MANIFEST, new_folder, read_json, verify, write_json
+from headwise.storage import (
+    MANIFEST,
+    NewerFormat,
+    disk,
+    folders,
+    manifests,
+    new_folder,
+    read_json,
+    verify,
+    write_json,
+)
 
 IN_ANOTHER_PROCESS = """
 import os, resource, signal, sys
 from pathlib import Path
 from headwise import storage
 from headwise.errors import ResourceError
+from headwise.storage import disk, folders
 final = Path(sys.argv[1])
 """
 
@@ -102,7 +113,7 @@ def test_an_older_folder_is_replaced_and_goes(final, older):
 
 
 def test_it_is_replaced_too_where_names_cannot_be_swapped(final, older, monkeypatch):
-    monkeypatch.setattr(storage, "_swapped", lambda one, other: False)
+    monkeypatch.setattr(disk, "swapped", lambda one, other: False)
     fill(final, "new")
 
     assert (final / "weights").read_text() == "new"
@@ -159,12 +170,19 @@ def test_what_the_disk_refuses_leaves_the_older_one(final, older, number, advice
     assert os.listdir(final.parent) == ["best"]
 
 
-@pytest.mark.parametrize("step", ["_write_manifest", "_sync_tree", "_replace"])
+MOMENTS = {
+    "the manifest is written": (folders, "write_manifest"),
+    "all is synced": (folders, "_sync_tree"),
+    "the names are swapped": (disk, "put"),
+}
+
+
+@pytest.mark.parametrize("step", MOMENTS)
 def test_the_disk_may_refuse_at_every_step_of_the_end(final, older, step, monkeypatch):
     def refuse(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(storage, step, refuse)
+    monkeypatch.setattr(*MOMENTS[step], refuse)
     with pytest.raises(ResourceError):
         fill(final, "new")
 
@@ -176,11 +194,11 @@ def test_the_older_one_comes_back_when_the_last_rename_fails(final, older, monke
     rename = Path.rename
 
     def fails_for_the_draft(path, target):
-        if path.suffix == storage.UNFINISHED:
+        if path.suffix == disk.UNFINISHED and path.parent == final.parent:
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
         return rename(path, target)
 
-    monkeypatch.setattr(storage, "_swapped", lambda one, other: False)
+    monkeypatch.setattr(disk, "swapped", lambda one, other: False)
     monkeypatch.setattr(Path, "rename", fails_for_the_draft)
     with pytest.raises(ResourceError):
         fill(final, "new")
@@ -226,10 +244,12 @@ def test_a_closed_pipe_is_not_blamed_on_the_folder(final):
         fill_half(final, BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
 
 
-@pytest.mark.parametrize("moment", ["_write_manifest", "_sync_tree", "_replace"])
+@pytest.mark.parametrize("moment", MOMENTS)
 def test_a_kill_before_the_end_leaves_the_older_one(final, older, moment):
+    module, function = MOMENTS[moment]
     code = f"""
-storage.{moment} = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
+import {module.__name__}
+{module.__name__}.{function} = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
 with storage.new_folder(final) as draft:
     (draft / "weights").write_text("new")
 """
@@ -242,7 +262,12 @@ with storage.new_folder(final) as draft:
 
 def test_a_kill_just_after_the_swap_leaves_the_new_one_whole(final, older):
     code = """
-storage.shutil.rmtree = lambda *arguments, **how: os.kill(os.getpid(), signal.SIGKILL)
+delete = disk.delete
+def killed(path):
+    if path.parent == final.parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+    delete(path)
+disk.delete = killed
 with storage.new_folder(final) as draft:
     (draft / "weights").write_text("new")
 """
@@ -257,10 +282,10 @@ with storage.new_folder(final) as draft:
 def test_a_kill_between_two_renames_is_mended_by_the_next_writer(final, older):
     """Where names cannot be swapped the older one is aside for a moment."""
     code = """
-storage._swapped = lambda one, other: False
+disk.swapped = lambda one, other: False
 rename = Path.rename
 def rename_once(path, target):
-    if path.suffix == storage.UNFINISHED:
+    if path.suffix == disk.UNFINISHED and path.parent == final.parent:
         os.kill(os.getpid(), signal.SIGKILL)
     return rename(path, target)
 Path.rename = rename_once
@@ -362,7 +387,7 @@ def test_a_file_that_may_not_be_read_is_said(final, older, monkeypatch):
     def forbid(path):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
-    monkeypatch.setattr(storage, "sha256", forbid)
+    monkeypatch.setattr(manifests, "sha256", forbid)
     with pytest.raises(ModelError, match="Permission denied"):
         verify(final)
 
@@ -401,8 +426,9 @@ def test_a_manifest_that_is_not_json_is_refused(final, older, text):
 
 
 def test_a_folder_of_a_newer_version_asks_for_that_version(final, older):
-    write_json(final / MANIFEST, {"format": 2, "contents": "in a new way"})
-    with pytest.raises(ModelError, match="reads format 1: use a newer headwise"):
+    newer = {"format": 3, "contents": "in a new way"}
+    write_json(final / MANIFEST, {**newer, "sha256": manifests.seal(newer)})
+    with pytest.raises(NewerFormat, match="formats up to 2: use a newer headwise"):
         verify(final)
 
 
@@ -415,6 +441,114 @@ def test_a_folder_without_a_manifest_is_not_used(final, older):
 def test_a_path_to_nothing_is_said(final):
     with pytest.raises(ModelError, match="is not a folder"):
         verify(final)
+
+
+def test_a_folder_of_format_1_is_read_for_ever(final, older):
+    """Its manifest has no SHA-256 of itself."""
+    manifest = read_json(final / MANIFEST)
+    del manifest["sha256"]
+    write_json(final / MANIFEST, {**manifest, "format": 1})
+
+    assert verify(final)["files"] == manifest["files"]
+
+
+def test_no_bit_of_a_manifest_can_flip_unseen(tmp_path):
+    fill(tmp_path / "best", "w", corpus="of this text", kind="checkpoint")
+    path = tmp_path / "best" / MANIFEST
+    written = path.read_bytes()
+    for bit in range(8 * len(written)):
+        flipped = bytearray(written)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        with pytest.raises(ModelError):
+            verify(tmp_path / "best")
+
+
+def test_a_reader_mends_what_a_killed_writer_left_between_two_renames(final, older):
+    final.rename(final.with_name(f".best.12345678{disk.REPLACED}"))
+    (final.parent / f".best.12345678{disk.UNFINISHED}").mkdir()
+
+    verify(final)
+    assert content(final) == older
+
+
+def test_a_reader_leaves_a_writer_between_two_renames_alone(final, older):
+    draft = final.parent / f".best.12345678{disk.UNFINISHED}"
+    final.rename(draft.with_suffix(disk.REPLACED))
+    draft.mkdir()
+    in_use = disk.hold(draft)
+    with pytest.raises(ModelError, match="is not a folder"):
+        verify(final)
+
+    os.close(in_use)
+    verify(final)
+
+
+def test_what_reads_back_differently_is_never_put_in_place(final, older, monkeypatch):
+    """A disk or a memory that flips a bit between writing and reading."""
+    sync_tree = folders._sync_tree
+
+    def flip(draft):
+        sync_tree(draft)
+        (draft / "weights").write_text("nEw")
+
+    monkeypatch.setattr(folders, "_sync_tree", flip)
+    with pytest.raises(ResourceError, match="reads back differently"):
+        fill(final, "new")
+
+    assert content(final) == older
+    assert os.listdir(final.parent) == ["best"]
+
+
+def test_the_older_one_comes_back_when_its_folder_cannot_be_synced(
+    final, older, monkeypatch
+):
+    """Whether the new name is on the disk is not known, so it cannot be promised."""
+    sync = disk.sync
+
+    def refuse(path):
+        if path == final.parent:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(path)
+
+    for swapped in (disk.swapped, lambda one, other: False):
+        monkeypatch.setattr(disk, "swapped", swapped)
+        monkeypatch.setattr(disk, "sync", sync)
+        disk.make_folder(final.parent)
+        monkeypatch.setattr(disk, "sync", refuse)
+        with pytest.raises(ResourceError):
+            fill(final, "new")
+        assert content(final) == older
+        assert os.listdir(final.parent) == ["best"]
+
+
+def test_a_removed_folder_is_gone_and_what_a_kill_leaves_of_it_is_swept(final, older):
+    code = """
+folders.shutil.rmtree = lambda *arguments, **how: os.kill(os.getpid(), signal.SIGKILL)
+storage.remove_folder(final)
+"""
+    assert in_another_process(code, final).returncode == -signal.SIGKILL
+    assert not final.exists()
+    assert len(os.listdir(final.parent)) == 1
+    storage.sweep(final.parent)
+    assert os.listdir(final.parent) == []
+
+    fill(final, "new")
+    storage.remove_folder(final)
+    assert os.listdir(final.parent) == []
+
+
+def test_drafts_of_text_are_swept_too(tmp_path):
+    code = """
+disk.put = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
+storage.write_text(final, "new")
+"""
+    killed = in_another_process(code, tmp_path / "file")
+    assert killed.returncode == -signal.SIGKILL
+    assert len(os.listdir(tmp_path)) == 1
+
+    storage.write_text(tmp_path / "file", "newer")
+    assert content(tmp_path) == {"file": b"newer"}
 
 
 def test_text_is_written_as_it_stands(tmp_path):

@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from headwise.run_folder.run import BEST
+from headwise.storage.manifests import seal
 
 
 @pytest.fixture
@@ -31,6 +32,7 @@ def rewrite():
             "bytes": path.stat().st_size,
             "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
         }
+        manifest["sha256"] = seal(manifest)
         (folder / "manifest.json").write_text(json.dumps(manifest))
 
     return change

@@ -18,6 +18,7 @@ from headwise.run_folder.model_folder import (
     open_model_folder,
     write_model_folder,
 )
+from headwise.storage.manifests import seal
 
 TEXTS = ["one two three.", "six.", "four four five one."]
 FILES = (
@@ -143,6 +144,7 @@ def test_a_manifest_that_is_none_is_refused(model_folder, content):
 def test_a_manifest_names_nothing_outside_its_folder(model_folder, name):
     manifest = table(model_folder, "manifest.json")
     manifest["files"][name] = {"bytes": 0, "sha256": ""}
+    manifest["sha256"] = seal(manifest)
     (model_folder / "manifest.json").write_text(json.dumps(manifest))
     (model_folder.parent / "secret").write_text("secret")
 

@@ -1,6 +1,7 @@
 """The log holds one JSON object a line, and each update once, whatever happened."""
 
 import json
+import os
 
 import pytest
 
@@ -113,7 +114,9 @@ def test_a_look_at_the_mean_that_will_be_made_again_is_cut_too(log):
     [
         b'{"what": "update", "st',
         '{"what": "note", "text": "für"}'.encode()[:-4],  # within a character
-        b"\x00\x00\x00",  # what some disks leave after a power cut
+        b"\x00" * 5000,  # what some disks leave after a power cut
+        b'\x00\x00\n\x00\n\xff\xfe\n7\nnull\n"what"\n',
+        b"[" * 100_000,
         b"[1, 2]",
         b'{"what": "update", "step": "three"}',
     ],
@@ -127,6 +130,24 @@ def test_half_a_line_of_a_killed_run_is_cut(log, half):
     log.updated(update(3), TrainingState(step=3))
 
     assert steps_of(log) == [1, 2, 3]
+
+
+def test_what_is_noted_is_synced_before_a_checkpoint_is(log, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle)))
+    a_run(log, 1, 2)
+    log.sync()
+
+    places = [os.stat(log.path), os.stat(log.path.parent)]
+    assert [each.st_ino for each in synced] == [each.st_ino for each in places]
+
+
+def test_a_log_with_nothing_to_cut_is_left_as_it_is(log):
+    a_run(log, 1, 2)
+    before = os.stat(log.path).st_ino
+    log.starts(TrainingState(step=2), SETTINGS, 10)
+
+    assert os.stat(log.path).st_ino == before
 
 
 def test_a_new_run_begins_its_file(log):

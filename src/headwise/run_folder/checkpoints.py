@@ -12,7 +12,8 @@ from torch import Tensor
 
 from headwise import storage
 from headwise.errors import HeadwiseError, ModelError
-from headwise.run_folder.model_folder import WEIGHTS, read_tensors, write_tensors
+from headwise.run_folder.model_folder import WEIGHTS
+from headwise.run_folder.tensors import read_tensors, write_tensors
 from headwise.settings import as_table, read
 from headwise.training.state import TrainingState
 

@@ -16,8 +16,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from headwise import storage
@@ -26,6 +24,7 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.errors import ModelError, SettingsError
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
+from headwise.run_folder.tensors import read_tensors, write_tensors
 from headwise.settings import as_table, read
 from headwise.tasks.translation import Translation
 from headwise.text.tokenizer import TokenizerPair, open_tokenizers
@@ -160,22 +159,6 @@ def golden_pairs(
         )
         for source, hypothesis in zip(sources, best, strict=True)
     ]
-
-
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors as safetensors."""
-    try:
-        save_file({name: t.detach().contiguous() for name, t in tensors.items()}, path)
-    except SafetensorError as error:
-        raise OSError(None, f"writing failed: {error}") from error
-
-
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors file; a broken one is a ``ModelError``."""
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError, ValueError, KeyError) as error:
-        raise ModelError(f"{path} cannot be read: {error}") from None
 
 
 def load_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path) -> None:

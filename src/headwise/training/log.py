@@ -10,11 +10,11 @@ start, end  step, seconds, reason
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from headwise import storage
 from headwise.storage import resource_error, write_text
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
@@ -35,12 +35,14 @@ class JsonLog:
     ) -> None:
         """Cut off what is going to be done again, and note the start."""
         if self.path.exists():
+            text = self._text()
             kept = [
                 line + "\n"
-                for line in self._text().split("\n")
+                for line in text.split("\n")
                 if (entry := read_entry(line)) and is_settled(entry, state)
             ]
-            write_text(self.path, "".join(kept))
+            if text != "".join(kept):
+                write_text(self.path, "".join(kept))
         self._write(start_entry(state))
 
     def updated(self, update: Update, state: TrainingState) -> None:
@@ -62,15 +64,15 @@ class JsonLog:
         self._write(end_entry(state, reason))
 
     def sync(self) -> None:
-        """Have the disk hold all that was noted."""
+        """Have the disk hold all that was noted, whatever happens to the power."""
         try:
-            with self.path.open("a") as file:
-                os.fsync(file.fileno())
+            storage.sync(self.path)
+            storage.sync(self.path.parent)
         except OSError as error:
             raise resource_error(error, self.path) from error
 
     def _text(self) -> str:
-        """Return what is there; a killed run may have cut a character in two."""
+        """Return what is there; an interruption may have cut a character in two."""
         try:
             return self.path.read_bytes().decode("utf-8", "replace")
         except OSError as error:
@@ -128,10 +130,13 @@ def end_entry(state: TrainingState, reason: str) -> Entry:
 
 
 def read_entry(line: str) -> Entry | None:
-    """Read a line of a log; None for half a one, as a killed run leaves it."""
+    """Read a line of a log; None for half a one, as a killed run leaves it.
+
+    A power cut may leave anything in its place: zeros, or what the disk held before.
+    """
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return entry if isinstance(entry, dict) else None
 

@@ -1,0 +1,78 @@
+"""Tensors in a file: safetensors, written in pieces, without a copy in memory.
+
+The library's own writer leaves files that only their owner can read, and keeps of a
+full disk no more than a number in a text. The format is 8 bytes that say how long the
+header is, a header in JSON, and the numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from headwise.errors import ModelError
+from headwise.storage import write_pieces
+
+PIECE_BYTES = 2**24
+
+NAMES = {
+    torch.int64: "I64",
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.int32: "I32",
+    torch.bfloat16: "BF16",
+    torch.float16: "F16",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+"""The kinds of numbers that can be written, and their names there.
+
+The widest come first, so that each begins where its numbers may begin in memory.
+"""
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors as safetensors."""
+    kinds = list(NAMES)
+    ordered = sorted(tensors, key=lambda name: (kinds.index(tensors[name].dtype), name))
+    write_pieces(path, _pieces({name: tensors[name] for name in ordered}))
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read a safetensors file; a broken one is a ``ModelError``."""
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        raise ModelError(f"{path} cannot be read: {error}") from None
+
+
+def _pieces(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
+    header = _header(tensors)
+    yield len(header).to_bytes(8, "little") + header
+    for tensor in tensors.values():
+        numbers = tensor.detach().cpu().contiguous().reshape(-1)
+        content = memoryview(numbers.view(torch.uint8).numpy())
+        for start in range(0, len(content), PIECE_BYTES):
+            yield content[start : start + PIECE_BYTES]
+
+
+def _header(tensors: Mapping[str, Tensor]) -> bytes:
+    table, start = {}, 0
+    for name, tensor in tensors.items():
+        end = start + tensor.nbytes
+        table[name] = {
+            "dtype": NAMES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [start, end],
+        }
+        start = end
+    header = json.dumps(table, separators=(",", ":"), ensure_ascii=False).encode()
+    return header + b" " * (-len(header) % 8)

@@ -1,0 +1,27 @@
+"""Folders and files on disk: written whole or not at all, checked when read.
+
+A folder is written beside its final name, every file synced, a manifest with sizes and
+SHA-256 put in last, all of it read back, and the folder renamed. So a folder under its
+own name is complete, or was damaged later, and then ``verify`` says which file.
+
+disk       what the disk holds for good: syncing, names put in one step, leftovers
+files      single files: text, JSON, bytes in pieces
+manifests  what a folder should hold
+folders    folders that come and go whole
+"""
+
+from headwise.storage.disk import make_folder as make_folder
+from headwise.storage.disk import resource_error as resource_error
+from headwise.storage.disk import sweep as sweep
+from headwise.storage.disk import sync as sync
+from headwise.storage.files import read_json as read_json
+from headwise.storage.files import sha256 as sha256
+from headwise.storage.files import write_json as write_json
+from headwise.storage.files import write_pieces as write_pieces
+from headwise.storage.files import write_text as write_text
+from headwise.storage.folders import new_folder as new_folder
+from headwise.storage.folders import remove_folder as remove_folder
+from headwise.storage.manifests import MANIFEST as MANIFEST
+from headwise.storage.manifests import NewerFormat as NewerFormat
+from headwise.storage.manifests import read_manifest as read_manifest
+from headwise.storage.manifests import verify as verify

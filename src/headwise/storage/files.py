@@ -1,0 +1,71 @@
+"""Single files: text and JSON, whole or not at all; bytes in pieces; their SHA-256."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from headwise.errors import ModelError
+from headwise.storage import disk
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all (UTF-8, line ends as they stand in ``text``)."""
+    try:
+        if path.is_dir():  # two names could be swapped all the same
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        disk.make_folder(path.parent)
+        disk.sweep(path.parent, path.name)
+        draft = disk.draft_of(path)
+        in_use = None
+        try:
+            with draft.open("x", encoding="utf-8", newline="") as file:
+                in_use = disk.hold(draft)
+                file.write(text)
+            disk.sync(draft)
+            disk.put(draft, path)
+        finally:
+            disk.delete(draft)
+            if in_use is not None:
+                os.close(in_use)
+    except OSError as error:
+        raise disk.resource_error(error, path) from error
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write ``value`` as indented JSON, whole or not at all."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        # A file name in another encoding; only JSON's escapes can carry it.
+        text = json.dumps(value, indent=2)
+    write_text(path, text + "\n")
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    """Write a file of a folder that is still being filled, piece by piece."""
+    with path.open("wb", buffering=0) as file:
+        for piece in pieces:
+            rest = memoryview(piece)
+            while rest:  # a disk that is nearly full takes a part
+                rest = rest[file.write(rest) :]
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file; a broken or missing one is a ``ModelError``."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelError(f"{path} is missing") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{path} cannot be read as JSON: {error}") from None
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,114 @@
+"""Folders that come whole or not at all, and go so too."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headwise.errors import ModelError, ResourceError, UsageError
+from headwise.storage import disk
+from headwise.storage.manifests import read_manifest, verify, write_manifest
+
+
+@contextmanager
+def new_folder(
+    final: Path, *, describe: dict[str, Any] | None = None
+) -> Iterator[Path]:
+    """Give a folder to fill; when the block ends well it stands at ``final``, whole.
+
+    An older folder of ours is replaced, and goes only after the new one was read back;
+    a folder with anything else in it is refused. When the block raises, nothing at
+    ``final`` has changed. ``describe`` goes into the manifest. A full disk, a missing
+    permission or a disk that gives back other bytes is a ``ResourceError``.
+    """
+    place = final.resolve()  # through a link, to the disk that the user chose
+    try:
+        _refuse_to_replace_what_is_not_ours(final)
+        disk.make_folder(place.parent)
+        disk.sweep(place.parent, place.name)
+        draft = disk.draft_of(place)
+        draft.mkdir()
+        in_use = disk.hold(draft)
+    except OSError as error:
+        raise disk.resource_error(error, final) from error
+    try:
+        yield draft
+        write_manifest(draft, describe or {})
+        _sync_tree(draft)
+        _read_back(draft, final)
+        disk.put(draft, place)
+    except Exception as error:
+        refusal = _refusal(error, draft, place)
+        if refusal is None:
+            raise
+        raise disk.resource_error(refusal, final) from error
+    finally:
+        disk.delete(draft)
+        if in_use is not None:
+            os.close(in_use)
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete a folder; whoever looks meanwhile, or after a kill, finds it whole or not.
+
+    An ``OSError`` leaves it as it was.
+    """
+    gone = disk.draft_of(folder)
+    folder.rename(gone)
+    disk.sync(folder.parent)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def _sync_tree(folder: Path) -> None:
+    for path in [*folder.rglob("*"), folder]:
+        disk.sync(path)
+
+
+def _read_back(draft: Path, final: Path) -> None:
+    try:
+        verify(draft)
+    except ModelError as error:
+        raise ResourceError(
+            f"{final} was written and reads back differently ({error}); it was given "
+            "up, and what stood there before is unchanged: see to disk and memory, or "
+            "choose a folder on another disk"
+        ) from error
+
+
+def _refuse_to_replace_what_is_not_ours(final: Path) -> None:
+    if not final.exists() or (final.is_dir() and not any(final.iterdir())):
+        return
+    try:
+        read_manifest(final)
+    except ModelError:
+        raise UsageError(
+            f"{final} holds something else already, which would be lost; choose a "
+            "folder that is new, empty or written by the same command"
+        ) from None
+
+
+def _refusal(error: Exception, draft: Path, final: Path) -> OSError | None:
+    """Return what the system refused of the folder being written, if that was it.
+
+    An input that cannot be read or a closed pipe is no fault of the folder.
+    safetensors wraps the system's error in one of its own and keeps only the number.
+    """
+    if isinstance(error, ResourceError) and isinstance(error.__cause__, OSError):
+        return _refusal(error.__cause__, draft, final)
+    if isinstance(error, OSError):
+        if isinstance(error, ConnectionError | TimeoutError):
+            return None
+        if isinstance(error.filename, str | bytes | os.PathLike):
+            named = Path(os.fsdecode(error.filename))
+            ours = named in (final, final.parent) or named.is_relative_to(draft)
+            return error if ours else None
+        return error
+    number = re.search(r"\(os error (\d+)\)", str(error))
+    if number and type(error).__module__.startswith("safetensors"):
+        return OSError(int(number[1]), os.strerror(int(number[1])))
+    return None

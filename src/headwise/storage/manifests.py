@@ -1,0 +1,130 @@
+"""Manifests: what a folder should hold, with sizes and SHA-256, and of what kind it is.
+
+Since format 2 a manifest has a SHA-256 of itself, so that a change in it is seen as one
+in any other file is. Folders of format 1 are read for ever.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from headwise.errors import ModelError
+from headwise.storage.disk import bring_back
+from headwise.storage.files import read_json, sha256, write_json
+
+MANIFEST = "manifest.json"
+FORMAT = 2
+
+
+class NewerFormat(ModelError):  # noqa: N818 - nothing is wrong with the folder
+    """What was written, whole, by a version that is newer than this one."""
+
+
+def write_manifest(folder: Path, describe: dict[str, Any]) -> None:
+    """List the files of ``folder`` in it; ``describe`` says what they are."""
+    files = {
+        path.relative_to(folder).as_posix(): {
+            "bytes": path.stat().st_size,
+            "sha256": sha256(path),
+        }
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path != folder / MANIFEST
+    }
+    manifest = {**describe, "format": FORMAT, "files": files}
+    write_json(folder / MANIFEST, {**manifest, "sha256": seal(manifest)})
+
+
+def seal(manifest: dict[str, Any]) -> str:
+    """Return the SHA-256 of the rest of a manifest: names sorted, no white space."""
+    rest = {name: value for name, value in manifest.items() if name != "sha256"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def verify(folder: Path) -> dict[str, Any]:
+    """Check every file of ``folder`` against its manifest and return the manifest.
+
+    Raises ``ModelError`` naming the first file that is missing, cut or changed.
+    """
+    manifest = read_manifest(folder)
+    for name, facts in manifest["files"].items():
+        path = folder / name
+        if not path.is_file():
+            raise ModelError(
+                f"{path} is missing, though {MANIFEST} lists it; the folder was "
+                "copied in part or changed: copy it again"
+            )
+        try:
+            same = (path.stat().st_size, sha256(path)) == (
+                facts["bytes"],
+                facts["sha256"],
+            )
+        except OSError as error:
+            raise ModelError(
+                f"{path} cannot be read: {error.strerror or error}; a folder is used "
+                "only where every file can be checked: see to its permissions"
+            ) from None
+        if not same:
+            raise ModelError(
+                f"{path} is not what {MANIFEST} says (sizes or SHA-256 differ); the "
+                "file was damaged or edited: copy the folder again"
+            )
+    return manifest
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of ``folder`` without checking the files it lists."""
+    if not folder.exists() and folder.parent.is_dir():
+        with suppress(OSError):  # on a disk that only reads, it stays where it lies
+            bring_back(folder)
+    if not folder.is_dir():
+        raise ModelError(
+            f"{folder} is not a folder: see that the path is right and leads to a "
+            f"folder with a {MANIFEST}"
+        )
+    if not (folder / MANIFEST).is_file():
+        raise ModelError(
+            f"{folder} has no {MANIFEST}, so it is not a folder of ours or was copied "
+            "in part: copy it again, or name the folder inside it"
+        )
+    manifest = read_json(folder / MANIFEST)
+    if not isinstance(manifest, dict) or "format" not in manifest:
+        raise ModelError(
+            f"{folder / MANIFEST} is not a manifest of ours, which names its format; "
+            "copy the folder again"
+        )
+    if manifest["format"] != 1 and manifest.get("sha256") != seal(manifest):
+        raise ModelError(
+            f"{folder / MANIFEST} is not what was written (it does not match the "
+            "SHA-256 in it); it was damaged or edited: copy the folder again"
+        )
+    if manifest["format"] not in (1, FORMAT):
+        raise NewerFormat(
+            f"{folder} has format {manifest['format']!r}; this version reads formats "
+            f"up to {FORMAT}: use a newer headwise"
+        )
+    files = manifest.get("files")
+    if not isinstance(files, dict) or not all(map(_is_listing, files, files.values())):
+        raise ModelError(
+            f"{folder / MANIFEST} lists files in a way that we never write; it was "
+            "edited or is not ours: copy the folder again"
+        )
+    return manifest
+
+
+def _is_listing(name: str, facts: object) -> bool:
+    """Tell whether a line of a manifest names a file inside the folder, with facts."""
+    inside = PurePosixPath(name)
+    return (
+        bool(name)
+        and not inside.is_absolute()
+        and ".." not in inside.parts
+        and "\\" not in name
+        and "\0" not in name
+        and isinstance(facts, dict)
+        and facts.keys() >= {"bytes", "sha256"}
+    )
