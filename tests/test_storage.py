@@ -456,12 +456,15 @@ def test_no_bit_of_a_manifest_can_flip_unseen(tmp_path):
     fill(tmp_path / "best", "w", corpus="of this text", kind="checkpoint")
     path = tmp_path / "best" / MANIFEST
     written = path.read_bytes()
-    for bit in range(8 * len(written)):
-        flipped = bytearray(written)
-        flipped[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(flipped)
-        with pytest.raises(ModelError):
-            verify(tmp_path / "best")
+    with path.open("r+b", buffering=0) as file:
+        for place, byte in enumerate(written):
+            for bit in range(8):
+                file.seek(place)
+                file.write(bytes([byte ^ 1 << bit]))
+                with pytest.raises(ModelError):
+                    verify(tmp_path / "best")
+            file.seek(place)
+            file.write(bytes([byte]))
 
 
 def test_a_reader_mends_what_a_killed_writer_left_between_two_renames(final, older):

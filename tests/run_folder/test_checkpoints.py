@@ -1,13 +1,24 @@
 """Checkpoints are whole or absent, and damage costs no more than it must."""
 
+import errno
+import json
+import os
 import shutil
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from headwise.errors import ModelError
-from headwise.run_folder.checkpoints import Checkpoints
+from headwise.run_folder.checkpoints import Checkpoints, step_of
+from headwise.storage import NewerFormat, new_folder, verify
 from headwise.training.state import TrainingState
+
+OLD = Path(__file__).parent / "old_checkpoints"
 
 
 @pytest.fixture
@@ -20,10 +31,10 @@ def checkpoints(tmp_path, said):
     return Checkpoints(tmp_path / "checkpoints", said.append)
 
 
-def save(checkpoints, *steps):
+def save(checkpoints, *steps, best_step=0):
     for step in steps:
         checkpoints.save(
-            TrainingState(step=step, best_value=0.1, seconds=1.5),
+            TrainingState(step=step, best_value=0.1, best_step=best_step, seconds=1.5),
             {"w": torch.tensor([float(step)])},
             {"w.exp_avg": torch.tensor([step / 2]), "updates": torch.tensor(step)},
             corpus="of this text",
@@ -178,10 +189,185 @@ def test_what_others_put_beside_them_is_no_checkpoint(checkpoints):
     assert checkpoints.newest().state.step == 10
 
 
-def test_a_state_of_a_future_version_is_no_state_of_ours(checkpoints, said):
+def test_a_state_that_was_put_there_later_is_damage(checkpoints, said):
     save(checkpoints, 10, 20)
     path = checkpoints.paths()[1]
     shutil.copy(path / "manifest.json", path / "state.json")
 
     assert checkpoints.newest().state.step == 10
     assert "state.json" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"format": 2}, "has format 2"),
+        ({"format": "new"}, "has format 'new'"),
+        ({"mood": "good", "tries": 3}, "holds mood, tries"),
+    ],
+)
+def test_a_checkpoint_of_a_newer_version_is_no_damage(
+    checkpoints, rewrite, changes, problem
+):
+    """To go on from an older one would silently lose what was learned since."""
+    save(checkpoints, 10, 20)
+    path = checkpoints.paths()[1]
+    table = json.loads((path / "state.json").read_text())
+    rewrite(path, "state.json", json.dumps({**table, **changes}))
+
+    with pytest.raises(NewerFormat, match=f"{problem}.*use a newer headwise"):
+        checkpoints.newest()
+    assert names(checkpoints) == ["step-00000010", "step-00000020"]
+
+
+@pytest.mark.parametrize("content", ["[]", "3", '{"step": "ten"}', '{"step": null}'])
+def test_a_state_that_says_nothing_of_use_is_damage(
+    checkpoints, rewrite, content, said
+):
+    save(checkpoints, 10, 20)
+    rewrite(checkpoints.paths()[1], "state.json", content)
+
+    assert checkpoints.newest().state.step == 10
+    assert "is not a state of ours" in said[0]
+
+
+def test_a_checkpoint_of_version_0_1_opens_for_ever(tmp_path, said):
+    """Its manifest has no SHA-256 of itself, and its state no format."""
+    found = Checkpoints(OLD, said.append).newest()
+
+    assert found.state == TrainingState(step=3, tokens=120, best_value=0.5, best_step=2)
+    assert found.weights["w"].tolist() == [1.0, 2.0]
+    assert found.optimizer["w.exp_avg"].tolist() == [0.5, 0.25]
+    assert found.ema is None
+    assert said == []
+
+
+def test_checkpoints_that_changed_places_are_seen(checkpoints, said):
+    """Every file is whole, and training would go on from elsewhere than it says."""
+    save(checkpoints, 10, 20, 30)
+    _, second, third = checkpoints.paths()
+    second.rename(checkpoints.folder / "other")
+    third.rename(second)
+    (checkpoints.folder / "other").rename(third)
+
+    assert checkpoints.newest().state.step == 10
+    assert "holds the state after update 20" in said[0]
+    assert "holds the state after update 30" in said[1]
+
+
+def test_another_kind_of_folder_is_no_checkpoint(checkpoints, said):
+    save(checkpoints, 10)
+    with new_folder(checkpoints.folder / "step-00000020", describe={"kind": "model"}):
+        pass
+
+    assert checkpoints.newest().state.step == 10
+    assert "holds a model, not a checkpoint" in said[0]
+
+
+def test_what_killed_runs_left_half_written_is_cleared_away(checkpoints):
+    """The step may never be saved again, and each draft is as large as a checkpoint."""
+    save(checkpoints, 10)
+    (checkpoints.folder / ".step-00000013.0a1b2c3d.unfinished").mkdir()
+    checkpoints.newest()
+
+    assert names(checkpoints) == ["step-00000010"]
+
+
+def test_a_damaged_one_of_the_same_step_is_no_hindrance(checkpoints):
+    """A run ends with a second save of its last step."""
+    save(checkpoints, 10, 20)
+    (checkpoints.paths()[1] / "manifest.json").write_bytes(b"\0" * 100)
+    save(checkpoints, 20)
+
+    assert checkpoints.newest().state.step == 20
+
+
+def test_the_checkpoint_of_the_best_model_stays(checkpoints):
+    for step in (10, 20, 30, 40, 50):
+        save(checkpoints, step, best_step=min(step, 20))
+        checkpoints.forget_old(2, 10)
+
+    assert names(checkpoints) == [f"step-000000{n}" for n in (20, 40, 50)]
+
+
+def test_nothing_is_deleted_where_fewer_than_two_verify(checkpoints, said):
+    for step in (10, 20, 30):
+        save(checkpoints, step)
+    for path in checkpoints.paths()[1:]:
+        damage(path)
+    save(checkpoints, 40)
+    checkpoints.forget_old(1, 10)
+
+    assert names(checkpoints) == [f"step-000000{n}" for n in (10, 30, 40)]
+    assert [text.split(" was damaged")[0] for text in said] == [
+        *("step-00000030", "step-00000020")
+    ]
+
+    damage(checkpoints.paths()[0])
+    checkpoints.forget_old(1, 10)
+    assert len(names(checkpoints)) == 3
+
+
+def test_an_old_one_that_cannot_be_deleted_does_not_end_the_run(
+    checkpoints, said, monkeypatch
+):
+    def refuse(folder):
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(folder))
+
+    monkeypatch.setattr("headwise.storage.remove_folder", refuse)
+    save(checkpoints, 10, 20, 30)
+    checkpoints.forget_old(1, 10)
+
+    assert "step-00000010 is old, but cannot be deleted" in said[0]
+
+
+DEEDS = st.sampled_from(["save", "save", "best", "stop", "damage", "restart"])
+
+
+@given(deeds=st.lists(DEEDS, max_size=25), keep=st.integers(1, 4), data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_rotation_never_takes_the_best_or_the_last_two_that_verify(deeds, keep, data):
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)  # forty times as fast
+        said: list[str] = []
+        checkpoints = Checkpoints(Path(folder) / "checkpoints", said.append)
+        state = TrainingState()
+        for deed in ["save", "save", *deeds]:
+            if deed == "damage":
+                path = data.draw(st.sampled_from(checkpoints.paths()))
+                file = data.draw(st.sampled_from(sorted(os.listdir(path)) or ["x"]))
+                (path / file).write_bytes(b"damaged")
+            elif deed == "restart":
+                if not whole(checkpoints.paths()):
+                    break
+                checkpoints = Checkpoints(checkpoints.folder, said.append)
+                state = checkpoints.newest().state
+            else:
+                step = state.step + (3 if deed == "stop" else 10 - state.step % 10)
+                best = step if deed == "best" else state.best_step
+                state = TrainingState(step=step, best_step=best)
+                checkpoints.save(state, {"w": torch.ones(1)}, {}, corpus="c")
+                before = checkpoints.paths()
+                must_stay = {
+                    *whole(before)[-2:],
+                    *(path for path in before if step_of(path) == best),
+                }
+                checkpoints.forget_old(keep, 10)
+                assert must_stay <= set(checkpoints.paths())
+
+
+def test_rotation_does_take_what_may_go(checkpoints):
+    for step in range(10, 210, 10):
+        save(checkpoints, step)
+        checkpoints.forget_old(3, 10)
+    assert names(checkpoints) == [f"step-00000{n}" for n in (180, 190, 200)]
+
+
+def whole(paths):
+    """Return those that verify, found without the code under test."""
+    good = []
+    for path in paths:
+        with suppress(ModelError, FileNotFoundError):
+            verify(path)
+            good.append(path)
+    return good

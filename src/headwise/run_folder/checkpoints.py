@@ -1,17 +1,20 @@
-"""Checkpoints: all that is needed to go on, in folders that are whole or absent."""
+"""Checkpoints: all that is needed to go on, in folders that are whole or absent.
+
+docs/checkpoints.md says what is in them, field by field.
+"""
 
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
 from headwise import storage
-from headwise.errors import HeadwiseError, ModelError
+from headwise.errors import ModelError, SettingsError
 from headwise.run_folder.model_folder import WEIGHTS
 from headwise.run_folder.tensors import read_tensors, write_tensors
 from headwise.settings import as_table, read
@@ -21,7 +24,10 @@ OPTIMIZER = "optimizer.safetensors"
 EMA = "ema.safetensors"
 STATE = "state.json"
 NAME = re.compile(r"step-(\d{8,})")
-DAMAGED = "damaged-"
+KIND = "checkpoint"
+FORMAT = 1
+NUM_WHOLE = 2
+"""Checkpoints that were found whole and are kept, whatever else is rotated away."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,8 @@ class Checkpoints:
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
         self.folder = folder
         self.say = say
+        self._read_back: Path | None = None
+        self._damaged: set[Path] = set()
 
     def paths(self) -> list[Path]:
         """Return the folders that are there, oldest first."""
@@ -57,25 +65,33 @@ class Checkpoints:
         *,
         corpus: str,
     ) -> Path:
-        """Write a checkpoint and read it back."""
-        path = self.folder / f"step-{state.step:08d}"
-        describe = {"kind": "checkpoint", "corpus": corpus}
+        """Write a checkpoint; after this the disk holds it, and it was read back."""
+        path = self._path(state.step)
+        storage.make_way(path)  # a damaged one of the same step
+        describe = {"kind": KIND, "step": state.step, "corpus": corpus}
         with storage.new_folder(path, describe=describe) as folder:
             write_tensors(folder / WEIGHTS, weights)
             write_tensors(folder / OPTIMIZER, optimizer)
             if ema is not None:
                 write_tensors(folder / EMA, ema)
-            storage.write_json(folder / STATE, as_table(state))
-        storage.verify(path)
+            storage.write_json(folder / STATE, {"format": FORMAT, **as_table(state)})
+        self._read_back = path
+        self._damaged.discard(path)
         return path
 
     def newest(self) -> Checkpoint | None:
-        """Open the newest checkpoint that verifies; set aside those that do not."""
-        damaged: list[tuple[Path, HeadwiseError]] = []
+        """Open the newest checkpoint that verifies; set aside those that do not.
+
+        What a killed run left half-written is cleared away.
+        """
+        self._sweep()
+        damaged: list[tuple[Path, ModelError]] = []
         for path in reversed(self.paths()):
             try:
                 found = self._open(path)
-            except HeadwiseError as error:
+            except storage.NewerFormat:
+                raise  # it is whole, and an older one would lose what was learned since
+            except ModelError as error:
                 damaged.append((path, error))
             else:
                 for each in damaged:
@@ -106,7 +122,7 @@ class Checkpoints:
         """
         for path in self._in_rhythm(rhythm)[-count:]:
             try:
-                storage.verify(path)
+                _verify(path)
                 weights = read_tensors(path / WEIGHTS)
             except ModelError as error:
                 self.say(f"checkpoint {path.name} is left out of the mean: {error}")
@@ -114,35 +130,113 @@ class Checkpoints:
                 yield weights
 
     def forget_old(self, keep: int, rhythm: int) -> None:
-        """Delete all but the newest and the last ``keep`` of the rhythm."""
-        kept = {*self._in_rhythm(rhythm)[-keep:], *self.paths()[-2:]}
-        for path in self.paths():
-            if path not in kept:
-                shutil.rmtree(path, ignore_errors=True)
+        """Delete all but the newest two and the last ``keep`` of the rhythm.
+
+        The checkpoint of the best model stays too, and so do the last two that verify:
+        before one is deleted, those are read. Where there are no two, none is.
+        """
+        paths = self.paths()
+        kept = {*self._in_rhythm(rhythm)[-keep:], *paths[-2:]}
+        if kept.issuperset(paths):
+            return
+        whole = self._last_whole(NUM_WHOLE)
+        if len(whole) < NUM_WHOLE:
+            return
+        best = self._path(_read_state(whole[0]).best_step)
+        for path in paths:
+            if path not in {*kept, *whole, best}:
+                self._forget(path)
 
     def _in_rhythm(self, rhythm: int) -> list[Path]:
         paths = self.paths()
         return [p for p in paths if step_of(p) % rhythm == 0 or p == paths[-1]]
 
+    def _last_whole(self, count: int) -> list[Path]:
+        """Return the last checkpoints that verify, the newest first."""
+        whole: list[Path] = []
+        for path in reversed(self.paths()):
+            if len(whole) < count and self._is_whole(path):
+                whole.append(path)
+        return whole
+
+    def _is_whole(self, path: Path) -> bool:
+        """Verify a checkpoint; the one just saved was, and a damaged one stays so."""
+        if path == self._read_back:
+            return True
+        if path not in self._damaged:
+            try:
+                _verify(path)
+            except ModelError as error:
+                self.say(f"{path.name} was damaged, so an older one is kept: {error}")
+                self._damaged.add(path)
+        return path not in self._damaged
+
+    def _forget(self, path: Path) -> None:
+        try:
+            storage.remove_folder(path)
+        except OSError as error:
+            self.say(f"{path.name} is old, but cannot be deleted: {error}")
+
     def _open(self, path: Path) -> Checkpoint:
-        manifest = storage.verify(path)
+        manifest = _verify(path)
         return Checkpoint(
             path=path,
-            state=read(TrainingState, storage.read_json(path / STATE)),
+            state=_read_state(path),
             weights=read_tensors(path / WEIGHTS),
             optimizer=read_tensors(path / OPTIMIZER),
             ema=read_tensors(path / EMA) if EMA in manifest["files"] else None,
         )
 
-    def _set_aside(self, path: Path, error: HeadwiseError) -> None:
+    def _path(self, step: int) -> Path:
+        return self.folder / f"step-{step:08d}"
+
+    def _sweep(self) -> None:
+        if self.folder.is_dir():
+            try:
+                storage.sweep(self.folder)
+            except OSError as error:
+                self.say(f"leftovers in {self.folder} cannot be cleared away: {error}")
+
+    def _set_aside(self, path: Path, error: ModelError) -> None:
         """Rename what cannot be used, so that its step can be reached again."""
-        aside = path.with_name(f"{DAMAGED}{path.name}")
+        aside = storage.set_aside(path)
         self.say(f"{path.name} cannot be used and is now {aside.name}: {error}")
-        try:
-            shutil.rmtree(aside, ignore_errors=True)
-            path.rename(aside)
-        except OSError as refusal:
-            raise storage.resource_error(refusal, path) from refusal
+
+
+def _verify(path: Path) -> dict[str, Any]:
+    """Check a checkpoint against its manifest, and both against its name."""
+    manifest = storage.verify(path)
+    if manifest.get("kind") != KIND:
+        raise ModelError(
+            f"{path} holds a {manifest.get('kind')}, not a {KIND}: something else was "
+            "put in its place"
+        )
+    step = _read_state(path).step
+    if step != step_of(path) or manifest.get("step", step) != step:
+        raise ModelError(
+            f"{path} holds the state after update {step:,}: another checkpoint was "
+            "renamed or copied into its place"
+        )
+    return manifest
+
+
+def _read_state(path: Path) -> TrainingState:
+    """Read a state of this format or an older one, in which fields may be missing."""
+    table = storage.read_json(path / STATE)
+    if not isinstance(table, dict):
+        raise ModelError(f"{path / STATE} is not a state of ours, which is a table")
+    found = table.pop("format", FORMAT)
+    unknown = sorted(table.keys() - {field.name for field in fields(TrainingState)})
+    if unknown or found != FORMAT:
+        what = f"holds {', '.join(unknown)}" if unknown else f"has format {found!r}"
+        raise storage.NewerFormat(
+            f"{path / STATE} {what}, which this version does not know (it reads format "
+            f"{FORMAT}): use a newer headwise"
+        )
+    try:
+        return read(TrainingState, table)
+    except SettingsError as error:
+        raise ModelError(f"{path / STATE} is not a state of ours:\n{error}") from None
 
 
 def step_of(path: Path) -> int:

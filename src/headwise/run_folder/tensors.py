@@ -59,7 +59,7 @@ def _pieces(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
     yield len(header).to_bytes(8, "little") + header
     for tensor in tensors.values():
         numbers = tensor.detach().cpu().contiguous().reshape(-1)
-        content = memoryview(numbers.view(torch.uint8).numpy())
+        content = numbers.view(torch.uint8).numpy().data
         for start in range(0, len(content), PIECE_BYTES):
             yield content[start : start + PIECE_BYTES]
 

@@ -14,6 +14,8 @@ from headwise.errors import ModelError, ResourceError, UsageError
 from headwise.storage import disk
 from headwise.storage.manifests import read_manifest, verify, write_manifest
 
+DAMAGED = "damaged-"
+
 
 @contextmanager
 def new_folder(
@@ -62,6 +64,30 @@ def remove_folder(folder: Path) -> None:
     folder.rename(gone)
     disk.sync(folder.parent)
     shutil.rmtree(gone, ignore_errors=True)
+
+
+def set_aside(path: Path) -> Path:
+    """Rename what is damaged, so that nothing is in its way and nobody takes it."""
+    aside = path.with_name(f"{DAMAGED}{path.name}")
+    try:
+        shutil.rmtree(aside, ignore_errors=True)
+        path.rename(aside)
+        disk.sync(path.parent)
+    except OSError as error:
+        raise disk.resource_error(error, path) from error
+    return aside
+
+
+def make_way(path: Path) -> Path | None:
+    """Set aside what ``new_folder`` would not replace; for a place that is ours alone.
+
+    A folder whose manifest was damaged looks like one of somebody else's.
+    """
+    try:
+        _refuse_to_replace_what_is_not_ours(path)
+    except UsageError:
+        return set_aside(path)
+    return None
 
 
 def _sync_tree(folder: Path) -> None:
