@@ -15,6 +15,7 @@ from headwise.cli.prepare import prepare
 from headwise.cli.recipe import recipe
 from headwise.cli.report import DEBUG, reported
 from headwise.cli.run import run
+from headwise.cli.runs import runs
 from headwise.cli.train import train
 from headwise.cli.translate import translate
 
@@ -34,6 +35,7 @@ RESUMABLE = (run, prepare, train, demo)
 
 for verb in (run, prepare, train, translate, evaluate, recipe, doctor, demo):
     app.command()(reported(verb, resumable=verb in RESUMABLE))
+app.add_typer(runs, name="runs")
 
 
 def _show_version(wanted: bool) -> None:

@@ -98,18 +98,23 @@ def trained(
     *,
     until: int | None = None,
 ) -> TrainingState:
-    """Train with a live display and the memory allocator set for it."""
+    """Train with all that shows it, and the memory allocator set for it."""
+    from headwise.reports.run_page import RunPage
     from headwise.run_folder.run import train_run
     from headwise.training.allocator import keep_freed_memory
     from headwise.training.progress import TrainingProgress
     from headwise.training.signals import StopSignals
+    from headwise.training.tensorboard import TensorBoardEvents
 
     keep_freed_memory()
+    progress = TrainingProgress(facts=corpus.facts)
+    events = TensorBoardEvents(folder / "tensorboard", say=progress.says)
+    report = RunPage(folder, say=progress.says, facts=corpus.facts)
     return train_run(
         folder,
         recipe,
         corpus,
-        watchers=[TrainingProgress()],
+        watchers=[progress, events, report],
         device=device,
         until=until,
         signals=StopSignals(abandons=True),

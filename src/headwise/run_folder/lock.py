@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import fcntl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from headwise.errors import UsageError
 from headwise.storage import resource_error
 
 LOCK = ".lock"
+
+TRIES = 5
+"""How often a lock is asked for: ``is_held`` may have it for a moment."""
+
+SECONDS_BETWEEN_TRIES = 0.02
 
 
 @contextmanager
@@ -22,11 +29,32 @@ def locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise resource_error(error, folder) from error
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not _taken(file):
             raise UsageError(
                 f"another process is working in {folder}; wait for it, or choose "
                 "another folder"
-            ) from None
+            )
         yield
+
+
+def is_held(folder: Path) -> bool:
+    """Tell whether a process works in ``folder``, without keeping one from it."""
+    try:
+        with (folder / LOCK).open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False  # nobody ever worked there, or not so that we may see it
+    return False
+
+
+def _taken(file: IO[str]) -> bool:
+    for _ in range(TRIES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            time.sleep(SECONDS_BETWEEN_TRIES)
+        else:
+            return True
+    return False

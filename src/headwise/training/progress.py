@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from headwise.data.prepared import PreparedFacts
+from headwise.training.duration import duration
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.time_left import TimeLeft
@@ -108,12 +109,3 @@ class TrainingProgress:
         left = self._time_left.seconds(state)
         ahead = "" if left is None else f", {duration(left)} left"
         return f"loss {loss:.3f}, {speed:,.0f} tokens/s{ahead}"
-
-
-def duration(seconds: float) -> str:
-    """Write a duration as people read it."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes:02d} min"
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

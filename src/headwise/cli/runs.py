@@ -1,0 +1,121 @@
+"""``headwise runs``: which runs there are, how good they are, how two differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headwise.cli.options import say
+from headwise.cli.report import reported
+from headwise.errors import UsageError
+
+DEPTH = 3
+"""Folders below the one named that are searched."""
+
+
+class ListsByDefault(typer.core.TyperGroup):
+    """Takes ``headwise runs FOLDER`` for ``headwise runs list FOLDER``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put in ``list`` where no command is named."""
+        if not args or args[0] not in (*self.commands, *ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+runs = typer.Typer(
+    cls=ListsByDefault,
+    rich_markup_mode=None,
+    help="""List runs with their scores, or compare two.
+
+    \b
+    headwise runs
+    headwise runs experiments other/run --json
+    headwise runs diff experiments/a experiments/b
+    headwise runs diff experiments/a experiments/b --html comparison.html
+    """,
+)
+
+
+def list_runs(
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FOLDER]...",
+            help="Runs, or folders with runs in them. Not given: this folder.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write JSON instead, for programs.")
+    ] = False,
+) -> None:
+    """List the runs in each FOLDER, and in folders up to three below it.
+
+    A run is running while a process works in it; ended when there was no more to do;
+    stopped or failed where it can be gone on with; and died where its process was
+    killed: type the command that began it again.
+
+    \b
+    headwise runs
+    headwise runs experiments --json
+    """
+    import json
+
+    from headwise.reports.listing import as_lines, find_runs, run_facts
+    from headwise.run_folder.lock import is_held
+
+    found: dict[Path, None] = {}
+    for folder in folders or [Path()]:
+        if not folder.is_dir():
+            raise UsageError(f"{folder} is not a folder; name one that holds runs")
+        here = list(find_runs(folder, DEPTH))
+        if folders and not here:
+            raise UsageError(
+                f"{folder} is no run and holds none down to {DEPTH} folders below; "
+                "headwise run and headwise train make them"
+            )
+        found.update(dict.fromkeys(here))
+    facts = [run_facts(folder, is_held=is_held(folder)) for folder in found]
+    if as_json:
+        typer.echo(json.dumps([each.as_json() for each in facts], indent=2))
+    elif facts:
+        typer.echo("\n".join(as_lines(facts)))
+    else:
+        say("there are no runs here; headwise runs FOLDER looks elsewhere")
+
+
+def diff(
+    first: Annotated[Path, typer.Argument(metavar="A", help="A run folder.")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Another.")],
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write a page with both curves in each figure.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Show the settings in which two runs differ, and their curves side by side.
+
+    \b
+    headwise runs diff experiments/a experiments/b
+    headwise runs diff experiments/a experiments/b --html comparison.html
+    """
+    from headwise.reports.comparison import Compared, as_lines, as_page
+    from headwise.storage import write_text
+
+    one, other = Compared.open(first), Compared.open(second)
+    typer.echo("\n".join(as_lines(one, other)))
+    if html is not None:
+        if html.is_dir():
+            raise UsageError(f"--html {html} is a folder; name a file to be written")
+        write_text(html, as_page(one, other))
+        say(f"{html}: open it in a browser")
+
+
+runs.command("list")(reported(list_runs, resumable=False))
+runs.command()(reported(diff, resumable=False))

@@ -1,0 +1,58 @@
+"""A page in one file: nothing is fetched, nothing runs but what this module wrote."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from html import escape
+from importlib.resources import files
+
+
+def page(title: str, body: str, *, written: float, reload_seconds: int = 0) -> str:
+    """Put a page around ``body``; with ``reload_seconds`` it looks for newer ones.
+
+    ``written`` is the time (Unix) that the page says it is of.
+    """
+    style, script = _asset("page.css"), _asset("page.js")
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; "
+        f"script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
+    )
+    running = f' data-running="{reload_seconds}"' if reload_seconds else ""
+    without_script = (
+        f'<noscript><meta http-equiv="refresh" content="{reload_seconds}"></noscript>'
+        if reload_seconds
+        else ""
+    )
+    return (
+        "<!DOCTYPE html>\n"
+        '<html lang="en"><head><meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        f"{without_script}<title>{escape(title)}</title>\n"
+        f"<style>{style}</style></head>\n"
+        f'<body data-written="{written:.0f}"{running}>\n{body}\n'
+        f"<script>{script}</script>\n</body></html>\n"
+    )
+
+
+def facts(table: dict[str, tuple[str, str]]) -> str:
+    """Show a few large numbers, each with its name above and a remark below."""
+    shown = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}"
+        f"{f'<small>{escape(remark)}</small>' if remark else ''}</dd></div>"
+        for name, (value, remark) in table.items()
+    )
+    return f'<dl class="facts">{shown}</dl>'
+
+
+@cache
+def _asset(name: str) -> str:
+    return (files("headwise.reports") / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"

@@ -1,0 +1,252 @@
+"""Curves as HTML and SVG that stretch with the page while their text does not.
+
+All that is drawn is in the page itself; the script (page.js) only adds what a pointer
+or an arrow key asks for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Literal
+
+from headwise.reports.scales import Scale, scale_for, written
+
+INNER = 1000
+"""Units of the stretched drawing in each direction."""
+
+MOST_ROWS = 25
+"""Rows of the table of numbers that stands behind each figure."""
+
+Point = tuple[float, float]
+Span = tuple[float, float, float]
+"""A step with the low and the high end of what was seen there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """One curve."""
+
+    name: str
+    points: list[Point]
+    colour: int
+    """1 to 4: told apart by people who are colour-blind, in light and in dark."""
+
+    spans: list[Span] = field(default_factory=list)
+    """How far the values around each point reach."""
+
+    spans_are: Literal["band", "bars"] = "band"
+    marked: bool = False
+    """Draw the points too: there are few, and each is a measurement."""
+
+    dashed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """A figure: curves over the steps of a run."""
+
+    title: str
+    about: str
+    """What a reader must know of what is shown."""
+
+    series: list[Series]
+    shade: str = ""
+    """What the bands are, if there are any."""
+
+    main: bool = False
+    """Give it more room than the others."""
+    log: bool = False
+    from_zero: bool = False
+    resumes: Sequence[int] = ()
+    """Steps that are marked by an upright line."""
+
+
+def figure(plot: Plot) -> str:
+    """Draw ``plot``; one without any point is an empty text."""
+    series = [each for each in plot.series if each.points]
+    if not series:
+        return ""
+    reach = [v for s in series for _, *values in (*s.points, *s.spans) for v in values]
+    y = scale_for(reach, log=plot.log, from_zero=plot.from_zero)
+    steps = [step for each in series for step, _ in each.points]
+    x = Scale(min(steps), max(steps)) if max(steps) > min(steps) else _around(steps[0])
+    return "\n".join(
+        [
+            f'<figure class="plot{" main" if plot.main else ""}">',
+            f"<figcaption><h3>{escape(plot.title)}</h3>",
+            f'<p class="about">{escape(_about(plot, y))}</p>',
+            f'<p class="keys"><span class="at">latest</span>{_keys(series)}</p>',
+            "</figcaption>",
+            '<div class="frame">',
+            _side(y),
+            _area(plot, series, x, y),
+            "</div>",
+            _data(series, x, y),
+            _table(series),
+            "</figure>",
+        ]
+    )
+
+
+def _around(step: float) -> Scale:
+    return Scale(max(0.0, step - 1), step + 1)
+
+
+def _about(plot: Plot, y: Scale) -> str:
+    parts = [plot.about]
+    if plot.shade and any(each.spans for each in plot.series):
+        parts.append(f"Shade: {plot.shade}.")
+    if y.log:
+        parts.append("Logarithmic scale.")
+    return " ".join(parts)
+
+
+def _keys(series: Sequence[Series]) -> str:
+    return "".join(
+        f'<span class="key c{each.colour}{" dashed" if each.dashed else ""}">'
+        f"<i></i>{escape(each.name)} <b>{written(each.points[-1][1])}</b></span>"
+        for each in series
+    )
+
+
+def _side(y: Scale) -> str:
+    """Write the numbers beside the drawing."""
+    texts = "".join(
+        f'<text x="100%" y="{_down(y, tick)}" dx="-8" dy="4">{written(tick)}</text>'
+        for tick in y.ticks()
+    )
+    step = '<text x="100%" y="100%" dx="-8" dy="18">step</text>'
+    return f'<svg class="side" aria-hidden="true">{texts}{step}</svg>'
+
+
+def _area(plot: Plot, series: Sequence[Series], x: Scale, y: Scale) -> str:
+    lines = [
+        f'<line class="grid" x1="0" x2="100%" y1="{_down(y, tick)}" '
+        f'y2="{_down(y, tick)}"/>'
+        for tick in y.ticks()
+    ]
+    lines += [
+        f'<text class="x {_anchor(x.place(tick))}" x="{_across(x, tick)}" y="100%" '
+        f'dy="18">{written(tick)}</text>'
+        for tick in x.ticks()
+    ]
+    lines += [
+        f'<line class="resume" x1="{_across(x, step)}" x2="{_across(x, step)}" y1="0" '
+        f'y2="100%"><title>training went on from step {step:,}</title></line>'
+        for step in plot.resumes
+        if x.low <= step <= x.high
+    ]
+    lines.append(
+        f'<svg viewBox="0 0 {INNER} {INNER}" preserveAspectRatio="none" '
+        'width="100%" height="100%">'
+    )
+    lines += [_path(each, x, y) for each in series]
+    lines.append("</svg>")
+    lines += [mark for each in series for mark in _marks(each, x, y)]
+    lines.append('<line class="cross" y1="0" y2="100%"/>')
+    return (
+        f'<svg class="area" role="img" tabindex="0" '
+        f'aria-label="{escape(_told(plot, series))}">{"".join(lines)}</svg>'
+    )
+
+
+def _path(series: Series, x: Scale, y: Scale) -> str:
+    drawn = []
+    if series.spans and len(series.spans) > 1:
+        upper = [_inner(x, y, step, high) for step, _, high in series.spans]
+        lower = [_inner(x, y, step, low) for step, low, _ in reversed(series.spans)]
+        band = "L".join([*upper, *lower])
+        drawn.append(f'<path class="band c{series.colour}" d="M{band}Z"/>')
+    line = "L".join(_inner(x, y, step, value) for step, value in series.points)
+    dashed = " dashed" if series.dashed else ""
+    if len(series.points) > 1:
+        drawn.append(f'<path class="line c{series.colour}{dashed}" d="M{line}"/>')
+    return "".join(drawn)
+
+
+def _marks(series: Series, x: Scale, y: Scale) -> list[str]:
+    marks = []
+    if series.spans_are == "bars":
+        marks += [
+            f'<line class="bar c{series.colour}" x1="{_across(x, step)}" '
+            f'x2="{_across(x, step)}" y1="{_down(y, low)}" y2="{_down(y, high)}"/>'
+            for step, low, high in series.spans
+        ]
+    if series.marked or len(series.points) == 1:
+        marks += [
+            f'<circle class="mark c{series.colour}" cx="{_across(x, step)}" '
+            f'cy="{_down(y, value)}" r="3.5"/>'
+            for step, value in series.points
+        ]
+    return marks
+
+
+def _inner(x: Scale, y: Scale, step: float, value: float) -> str:
+    return f"{INNER * x.place(step):.1f} {INNER * (1 - y.place(value)):.1f}"
+
+
+def _across(x: Scale, step: float) -> str:
+    return f"{100 * x.place(step):.2f}%"
+
+
+def _down(y: Scale, value: float) -> str:
+    return f"{100 * (1 - y.place(value)):.2f}%"
+
+
+def _anchor(place: float) -> str:
+    return "first" if place < 0.04 else "last" if place > 0.96 else ""
+
+
+def _told(plot: Plot, series: Sequence[Series]) -> str:
+    """Say in words what the curves show."""
+    told = [
+        f"{each.name}: {written(each.points[0][1])} at step {each.points[0][0]:,.0f}, "
+        f"{written(each.points[-1][1])} at step {each.points[-1][0]:,.0f}"
+        for each in series
+    ]
+    return f"{plot.title}. {'; '.join(told)}."
+
+
+def _data(series: Sequence[Series], x: Scale, y: Scale) -> str:
+    """Hand the numbers to the script."""
+    table = {
+        "x": [x.low, x.high],
+        "series": [
+            {
+                "x": [round(step, 1) for step, _ in each.points],
+                "y": [float(f"{value:.5g}") for _, value in each.points],
+            }
+            for each in series
+        ],
+    }
+    return f'<script type="application/json">{embedded(table)}</script>'
+
+
+def embedded(value: object) -> str:
+    """Write JSON that cannot end the script element it stands in."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _table(series: Sequence[Series]) -> str:
+    """Offer the same as numbers, for those who cannot see the drawing."""
+    parts = []
+    for each in series:
+        every = -(-len(each.points) // MOST_ROWS)
+        chosen = each.points[::-1][::every][::-1]
+        rows = "".join(
+            f"<tr><th scope=row>{step:,.0f}</th><td>{written(value)}</td></tr>"
+            for step, value in chosen
+        )
+        parts.append(
+            f"<table><caption>{escape(each.name)}</caption>"
+            f"<thead><tr><th scope=col>step</th><th scope=col>value</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table>"
+        )
+    return (
+        f"<details><summary>Numbers</summary><div class=tables>{''.join(parts)}</div>"
+        "</details>"
+    )

@@ -1,0 +1,124 @@
+"""Keeps the page of a run fresh while it trains."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from headwise.data.prepared import PreparedFacts
+from headwise.errors import HeadwiseError, Stopped
+from headwise.reports.history import History, read_history
+from headwise.reports.run_report import AboutRun, run_report
+from headwise.storage import write_text
+from headwise.training.log import (
+    end_entry,
+    is_settled,
+    note_entry,
+    start_entry,
+    update_entry,
+    validation_entry,
+)
+from headwise.training.settings import TrainingSettings
+from headwise.training.state import TrainingState
+from headwise.training.time_left import TimeLeft
+from headwise.training.validation import Validation
+from headwise.training.watch import Update
+
+REPORT = "report.html"
+LOG = "log.jsonl"
+RECIPE = "recipe.toml"
+
+SECONDS_BETWEEN = 30.0
+"""How often the page is written while nothing is looked at."""
+
+
+class RunPage:
+    """Writes ``report.html`` into a run folder, from its log and what it is told.
+
+    A page that cannot be written ends no training: it is said once.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        say: Callable[[str], None],
+        facts: PreparedFacts | None = None,
+    ) -> None:
+        self.folder = folder
+        self.say = say
+        self.history = History()
+        self._steps = 0
+        self._time_left = TimeLeft(facts)
+        self._state = TrainingState()
+        self._recipe = ""
+        self._written = 0.0
+        self._failed = False
+
+    def starts(
+        self, state: TrainingState, settings: TrainingSettings, epoch_batches: int
+    ) -> None:
+        """Read what happened so far, less what is going to be done again."""
+        self._steps, self._state = settings.steps, state
+        self._time_left.starts(state, settings, epoch_batches)
+        try:
+            self.history = read_history(
+                self.folder / LOG, keeps=lambda entry: is_settled(entry, state)
+            )
+            self._recipe = (self.folder / RECIPE).read_text(encoding="utf-8")
+        except (HeadwiseError, OSError, UnicodeDecodeError) as error:
+            self._fail(error)
+        self._add(start_entry(state))
+        self._write()
+
+    def updated(self, update: Update, state: TrainingState) -> None:
+        """Note an update; now and then write the page."""
+        self._state = state
+        self._time_left.updated(update, state)
+        self._add(update_entry(update))
+        if time.monotonic() - self._written >= SECONDS_BETWEEN:
+            self._write()
+
+    def validated(
+        self, validation: Validation, state: TrainingState, name: str, best: bool
+    ) -> None:
+        """Note a look at the model, and write the page."""
+        self._state = state
+        self._time_left.validated()
+        self._add(validation_entry(validation, state, name, best))
+        self._write()
+
+    def says(self, text: str) -> None:
+        """Note what a person should read."""
+        self._add(note_entry(text))
+
+    def ends(self, state: TrainingState, reason: str) -> None:
+        """Write the page for the last time."""
+        self._state = state
+        self._add(end_entry(state, reason))
+        self._write()
+
+    def _add(self, entry: Mapping[str, Any]) -> None:
+        self.history.add(entry)
+
+    def _write(self) -> None:
+        about = AboutRun(
+            name=self.folder.resolve().name,
+            steps=self._steps,
+            left=self._time_left.seconds(self._state),
+            recipe=self._recipe,
+        )
+        self._written = time.monotonic()
+        try:
+            write_text(self.folder / REPORT, run_report(self.history, about))
+        except Stopped:
+            raise
+        except Exception as error:  # drawing must never be what a run dies of
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._failed:
+            self._failed = True
+            self.say(f"{REPORT} is not up to date, training goes on: {error}")

@@ -1,0 +1,99 @@
+"""Axes: where a value stands between two ends, and which values are written there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)
+"""What distances between ticks begin with."""
+
+WITHIN_A_DECADE: dict[int, tuple[float, ...]] = {
+    1: (1, 1.5, 2, 3, 4, 5, 6, 8),
+    2: (1, 2, 5),
+    4: (1, 3),
+}
+"""Ticks in each power of ten on a logarithmic axis, by how many of these it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """An axis from ``low`` to ``high``, logarithmic or not."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    def place(self, value: float) -> float:
+        """Return where ``value`` stands: 0 at the low end, 1 at the high end."""
+        low, high, value = self._turned(self.low), self._turned(self.high), value
+        share = (self._turned(value) - low) / (high - low)
+        return min(1.0, max(0.0, share))
+
+    def ticks(self, about: int = 5) -> list[float]:
+        """Return round values between the ends, ``about`` as many."""
+        return self._log_ticks(about) if self.log else self._even_ticks(about)
+
+    def _turned(self, value: float) -> float:
+        if not self.log:
+            return value
+        return math.log10(max(value, self.low))
+
+    def _even_ticks(self, about: int) -> list[float]:
+        rough = (self.high - self.low) / about
+        power = 10.0 ** math.floor(math.log10(rough))
+        apart = next(each * power for each in ROUND if each * power >= rough * 0.999)
+        first, last = math.ceil(self.low / apart), math.floor(self.high / apart)
+        return [round(number * apart, 12) for number in range(first, last + 1)]
+
+    def _log_ticks(self, about: int) -> list[float]:
+        first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
+        decades = math.log10(self.high / self.low)
+        for most, within in WITHIN_A_DECADE.items():
+            if decades <= most:
+                values = [
+                    w * 10.0**power for power in range(first, last) for w in within
+                ]
+                break
+        else:
+            every = max(1, math.ceil((last - first) / about))
+            values = [10.0**power for power in range(first, last + 1, every)]
+        inside = [each for each in values if self.low <= each <= self.high]
+        return inside if len(inside) > 1 else self._even_ticks(about)
+
+
+def scale_for(
+    values: Iterable[float], *, log: bool = False, from_zero: bool = False
+) -> Scale:
+    """Make an axis on which all ``values`` have room, and at least some length."""
+    known = [each for each in values if math.isfinite(each) and (each > 0 or not log)]
+    if not known:
+        return Scale(0.0, 1.0)
+    low, high = min(known), max(known)
+    if log:
+        spare = (high / low) ** 0.04 if high > low else 1.25
+        return Scale(low / spare, high * spare, log=True)
+    if from_zero:
+        low = min(0.0, low)
+    room = 0.04 * (high - low) or 0.1 * abs(high) or 1.0
+    return Scale(low if from_zero and low == 0 else low - room, high + room)
+
+
+def written(value: float) -> str:
+    """Write a value as short as it can be told from its neighbours on an axis."""
+    size = abs(value)
+    if not math.isfinite(value):
+        return str(value)
+    if value == 0:
+        return "0"
+    if size >= 1e6:
+        return f"{value / 1e6:.4g} M"
+    if size >= 1e5:
+        return f"{value / 1e3:.4g} k"
+    if size >= 1:
+        return f"{value:,.4g}" if size < 1000 else f"{value:,.0f}"
+    if size >= 1e-3:
+        return f"{value:.4g}"
+    digits, _, power = f"{value:.2e}".partition("e")
+    return f"{digits.rstrip('0').rstrip('.')}e{int(power)}"
