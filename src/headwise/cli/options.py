@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -128,5 +129,9 @@ def chosen_device(name: str) -> str:
 
 
 def say(text: str) -> None:
-    """Tell the user something, on stderr: stdout is for data only."""
-    typer.echo(text, err=True)
+    """Tell the user something, on stderr: stdout is for data only.
+
+    Of several processes that ``torchrun`` started, the first one speaks.
+    """
+    if os.environ.get("RANK", "0") == "0":
+        typer.echo(text, err=True)

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import datetime
 import os
+import secrets
+import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]
+from torch.distributed.rendezvous import rendezvous
 
 from headwise.errors import HeadwiseError, ResourceError
 
@@ -134,13 +136,42 @@ def joined(device: torch.device | str) -> Iterator[Ranks]:
     is_cuda = torch.device(device).type == "cuda"
     if is_cuda:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    store, rank, size = next(rendezvous("env://", timeout=LONGEST_WAIT))
     distributed.init_process_group(
-        "cpu:gloo,cuda:nccl" if is_cuda else "gloo", timeout=LONGEST_WAIT
+        "cpu:gloo,cuda:nccl" if is_cuda else "gloo",
+        timeout=LONGEST_WAIT,
+        store=PrefixStore(_meeting(store, rank, size), store),
+        rank=rank,
+        world_size=size,
     )
     try:
-        yield Ranks(distributed.get_rank(), distributed.get_world_size())
+        yield Ranks(rank, size)
     finally:
         distributed.destroy_process_group()
+
+
+def _meeting(store: Store, rank: int, size: int) -> str:
+    """Agree with the others on a name that no earlier start of this run has used.
+
+    After a restart ``torchrun`` may hand out the same store again, with the addresses
+    of processes that are no more.
+    """
+    if rank == 0:
+        name = secrets.token_hex(8)
+        store.set("headwise", name)
+        while store.add(f"{name}/here", 0) < size - 1:
+            time.sleep(0.05)
+        store.set(f"{name}/go", "")
+        return name
+    while True:
+        name = store.get("headwise").decode()
+        if store.add(f"{name}/{rank}", 1) == 1:
+            store.add(f"{name}/here", 1)
+            while store.get("headwise").decode() == name:
+                if store.check([f"{name}/go"]):
+                    return name
+                time.sleep(0.05)
+        time.sleep(0.05)
 
 
 def sharded(whole: nn.Module, parts: Iterable[nn.Module], device: str) -> None:
@@ -149,6 +180,11 @@ def sharded(whole: nn.Module, parts: Iterable[nn.Module], device: str) -> None:
     The weights of one of ``parts`` are brought together while it computes, all others
     for the length of a pass.
     """
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard  # seconds to import
+
+    # What the parts return is added to out of place, so the warning is not for us.
+    warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* view tensor")
     mesh = init_device_mesh(device, (distributed.get_world_size(),))
     for part in parts:
         fully_shard(part, mesh=mesh)
@@ -157,16 +193,25 @@ def sharded(whole: nn.Module, parts: Iterable[nn.Module], device: str) -> None:
 
 def gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Bring together what is kept in shares; every rank must ask for it."""
-    return {
-        name: t.full_tensor() if isinstance(t, DTensor) else t
-        for name, t in tensors.items()
-    }
+    return {name: _whole(tensor) for name, tensor in tensors.items()}
 
 
-def shared_like(tensor: Tensor, model: Tensor) -> Tensor:
+def _whole(tensor: Any) -> Tensor:
+    """Return all of a tensor, which may be a ``DTensor`` that has a share of it."""
+    whole: Tensor = tensor.full_tensor() if _is_share(tensor) else tensor
+    return whole
+
+
+def _is_share(tensor: Any) -> bool:
+    return hasattr(tensor, "full_tensor")
+
+
+def shared_like(tensor: Tensor, model: Any) -> Tensor:
     """Return ``tensor`` where, and in such shares as, ``model`` is kept."""
     tensor = tensor.detach().to(model.device, copy=True)
-    if isinstance(model, DTensor):
+    if _is_share(model):
+        from torch.distributed.tensor import distribute_tensor
+
         return distribute_tensor(tensor, model.device_mesh, model.placements)
     return tensor
 
