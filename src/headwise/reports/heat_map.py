@@ -82,15 +82,18 @@ def told(picture: Picture) -> str:
     for piece, weights in zip(picture.target, picture.weights, strict=True):
         if weights:
             most = max(range(len(weights)), key=weights.__getitem__)
-            parts.append(f"{piece} to {picture.source[most]} ({weights[most]:.2f})")
+            looked_at = picture.source[most]
+            parts.append(f"{readable(piece)} to {readable(looked_at)}")
     return "; ".join(parts)
 
 
 def table(picture: Picture) -> str:
     """Write the weights as a table."""
-    head = "".join(f"<th scope=col>{escape(piece)}</th>" for piece in picture.source)
+    head = "".join(
+        f"<th scope=col>{escape(readable(piece))}</th>" for piece in picture.source
+    )
     rows = "".join(
-        f"<tr><th scope=row>{escape(piece)}</th>"
+        f"<tr><th scope=row>{escape(readable(piece))}</th>"
         + "".join(f"<td>{weight:.2f}</td>" for weight in weights)
         + "</tr>"
         for piece, weights in zip(picture.target, picture.weights, strict=True)
@@ -100,8 +103,13 @@ def table(picture: Picture) -> str:
     )
 
 
+def readable(piece: str) -> str:
+    """Write SentencePiece's mark of a new word as a dot."""
+    return piece.replace("▁", "·")
+
+
 def _piece(piece: str) -> str:
-    shown = piece.replace("▁", "·")
+    shown = readable(piece)
     if len(shown) > MOST_LETTERS:
         shown = f"{shown[: MOST_LETTERS - 1]}…"
     return escape(shown)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from headwise.reports.curves import plots
-from headwise.reports.heat_map import heat_map, table, thumbnail
+from headwise.reports.heat_map import heat_map, readable, table, thumbnail
 from headwise.reports.history import NOW, RUNNING, History, Look, Picture, Shown
 from headwise.reports.listing import state_of
 from headwise.reports.page import facts, page
@@ -184,8 +184,8 @@ def _attention(looks: Sequence[Look]) -> str:
         for number, (name, (_, picture)) in enumerate(zip(names, chosen, strict=True))
     )
     data = {
-        "source": latest.source,
-        "target": latest.target,
+        "source": [readable(piece) for piece in latest.source],
+        "target": [readable(piece) for piece in latest.target],
         "weights": [picture.weights for _, picture in chosen],
     }
     return (

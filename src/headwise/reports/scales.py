@@ -9,6 +9,9 @@ from dataclasses import dataclass
 ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)
 """What distances between ticks begin with."""
 
+LEAST = 1e-9
+"""Values that differ by less, for their size, are drawn as one."""
+
 WITHIN_A_DECADE: dict[int, tuple[float, ...]] = {
     1: (1, 1.5, 2, 3, 4, 5, 6, 8),
     2: (1, 2, 5),
@@ -45,7 +48,7 @@ class Scale:
         power = 10.0 ** math.floor(math.log10(rough))
         apart = next(each * power for each in ROUND if each * power >= rough * 0.999)
         first, last = math.ceil(self.low / apart), math.floor(self.high / apart)
-        return [round(number * apart, 12) for number in range(first, last + 1)]
+        return [float(f"{number * apart:.12g}") for number in range(first, last + 1)]
 
     def _log_ticks(self, about: int) -> list[float]:
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
@@ -76,7 +79,9 @@ def scale_for(
         return Scale(low / spare, high * spare, log=True)
     if from_zero:
         low = min(0.0, low)
-    room = 0.04 * (high - low) or 0.1 * abs(high) or 1.0
+    size = max(abs(low), abs(high))
+    room = 0.04 * (high - low) if high - low > LEAST * size else 0.1 * size
+    room = room if room > LEAST else 1.0
     return Scale(low if from_zero and low == 0 else low - room, high + room)
 
 

@@ -1,0 +1,92 @@
+"""Which curves a run has."""
+
+import pytest
+from tests.reports.conftest import a_run, history_of, look, start, update
+
+from headwise.reports import history as history_module
+from headwise.reports.curves import gradient_norm, loss, plots, scores, throughput
+from headwise.reports.plot import figure
+
+
+def by_name(plot):
+    return {each.name: each for each in plot.series}
+
+
+def test_a_run_has_its_five_figures(finished):
+    assert [plot.title for plot in plots(finished)] == [
+        *("Loss", "BLEU", "Learning rate", "Gradient norm", "Throughput")
+    ]
+    assert all(figure(plot) for plot in plots(finished))
+
+
+def test_a_run_that_has_just_begun_has_none_and_that_is_no_error():
+    assert [figure(plot) for plot in plots(history_of([start()]))] == ["", "", "", ""]
+
+
+def test_the_loss_is_shown_of_training_and_of_held_out_text(finished):
+    series = by_name(loss(finished))
+
+    assert series["training"].points[:2] == [(1.0, 10.0), (2.0, 5.5)]
+    assert series["validation"].points == [
+        (10, 0.4),
+        (20, 0.2),
+        (30, 4 / 30),
+        (40, 0.1),
+    ]
+    assert loss(finished).log  # from 10 down to 0.1
+
+
+def test_a_mean_of_checkpoints_is_a_point_of_its_own():
+    entries = [*a_run(), look(40, loss=0.05, name="mean of the last 2 checkpoints")]
+    series = by_name(loss(history_of(entries)))
+
+    assert series["mean of checkpoints"].points == [(40.0, 0.05)]
+    assert len(series["validation"].points) == 4
+
+
+def test_a_score_comes_with_its_interval_and_how_it_was_computed(finished):
+    (plot,) = scores(finished)
+    held_out = by_name(plot)["held-out text"]
+
+    assert held_out.points[0] == (10.0, 10.0)
+    assert held_out.spans[0] == (10.0, 8.75, 11.25)
+    assert held_out.spans_are == "bars"
+    assert "More is better" in plot.about
+    assert "nrefs:1|tok:13a" in plot.about
+    assert "95% confidence" in plot.about
+
+
+def test_a_score_without_an_interval_does_not_speak_of_one():
+    entry = look(10)
+    entry["scores"]["bleu"]["interval"] = None
+    (plot,) = scores(history_of([entry]))
+
+    assert "confidence" not in plot.about
+    assert by_name(plot)["held-out text"].spans == []
+
+
+def test_each_measure_has_a_figure():
+    entry = look(10)
+    rate = {**entry["scores"]["bleu"], "name": "WER", "higher_is_better": False}
+    entry["scores"]["word-error-rate"] = rate
+    found = scores(history_of([look(5), entry]))
+
+    assert [plot.title for plot in found] == ["BLEU", "WER"]
+    assert by_name(found[1])["held-out text"].points == [(10.0, 20.0)]
+    assert "Less is better" in found[1].about
+
+
+def test_throughput_is_tokens_over_seconds():
+    history = history_of([start(), update(1, tokens=300, seconds=1.5)])
+
+    assert by_name(throughput(history))["tokens a second"].points == [(1.0, 200.0)]
+
+
+def test_single_jumps_are_seen_where_updates_are_taken_together(monkeypatch):
+    monkeypatch.setattr(history_module, "MOST_STRETCHES", 4)
+    entries = [update(step, gradient_norm=0.5) for step in range(1, 17)]
+    entries[5]["gradient_norm"] = 80.0
+    (series,) = gradient_norm(history_of(entries)).series
+
+    assert max(high for _, _, high in series.spans) == 80.0
+    assert max(value for _, value in series.points) == pytest.approx((80 + 3 * 0.5) / 4)
