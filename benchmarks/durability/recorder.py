@@ -42,8 +42,8 @@ class Operation:
     data: bytes = b""
 
 
-Refuse = Callable[[int, Operation], OSError | None]
-"""Is asked before each operation, with its number from 1, for an error to raise."""
+Refuse = Callable[[int, Operation], int | None]
+"""Is asked before each operation, with its number from 1, for an error's number."""
 
 Seen = Callable[[Operation], None]
 
@@ -82,9 +82,12 @@ class Recorder:
     def before(self, operation: Operation) -> None:
         """Refuse an operation that is about to happen, if it should be."""
         self.num_tried += 1
-        error = self.refuse(self.num_tried, operation)
-        if error is not None:
-            raise error
+        code = self.refuse(self.num_tried, operation)
+        if code is not None:
+            # The system names the path where it was given one.
+            by_path = operation.name not in ("write", "sync")
+            named = [str(self.root / operation.path)] if by_path else []
+            raise OSError(code, os.strerror(code), *named)
 
     def after(self, operation: Operation) -> None:
         """Note an operation that happened."""
