@@ -20,7 +20,10 @@ from headwise.errors import (
     UsageError,
 )
 
-VERBS = [command.callback.__name__ for command in app.registered_commands]
+VERBS = [
+    *(command.callback.__name__ for command in app.registered_commands),
+    *(group.name for group in app.registered_groups),
+]
 
 PROBE = """
 import sys
@@ -38,13 +41,14 @@ print(*sorted({{"torch", "numpy", "rich", "sentencepiece"}} & sys.modules.keys()
 def test_all_verbs_are_there():
     assert [
         *("run", "prepare", "train", "translate"),
-        *("evaluate", "recipe", "doctor", "demo"),
+        *("evaluate", "recipe", "doctor", "demo", "runs"),
     ] == VERBS
 
 
 def test_no_help_imports_anything_heavy():
     calls = [["--help"], ["--version"], *([verb, "--help"] for verb in VERBS)]
     calls += [["recipe", "--preset", "tiny"], ["recipe", "--list"]]
+    calls += [["runs", "diff", "--help"], ["runs", "list", "--help"]]
     done = subprocess.run(
         [sys.executable, "-c", PROBE.format(calls=calls)],
         capture_output=True,

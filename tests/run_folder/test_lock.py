@@ -1,17 +1,19 @@
 """One process works in a folder; when it ends, however it ends, the next may."""
 
+import fcntl
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from headwise.errors import ResourceError, UsageError
-from headwise.run_folder.lock import locked
+from headwise.run_folder.lock import LOCK, is_held, locked
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from headwise.run_folder.lock import locked
+from headwise.run_folder.lock import LOCK, is_held, locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
@@ -60,3 +62,21 @@ def test_where_no_folder_can_be_made_that_is_said(tmp_path):
         locked(tmp_path / "file" / "run"),
     ):
         raise AssertionError("held a file")
+
+
+def test_whether_somebody_works_there_can_be_asked(tmp_path):
+    assert not is_held(tmp_path / "missing")
+    with locked(tmp_path / "run"):
+        assert is_held(tmp_path / "run")
+    assert not is_held(tmp_path / "run")
+
+
+def test_one_who_only_asks_keeps_nobody_from_beginning(tmp_path):
+    """Asking takes a shared lock for a moment; who begins just then tries again."""
+    with locked(tmp_path / "run"):
+        pass
+    with (tmp_path / "run" / LOCK).open() as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        threading.Timer(0.03, fcntl.flock, [asking, fcntl.LOCK_UN]).start()
+        with locked(tmp_path / "run"):
+            pass

@@ -105,11 +105,13 @@ def trained(
     from headwise.training.progress import TrainingProgress
     from headwise.training.signals import StopSignals
     from headwise.training.tensorboard import TensorBoardEvents
+    from headwise.training.time_left import TimeLeft
 
     keep_freed_memory()
     progress = TrainingProgress(facts=corpus.facts)
     events = TensorBoardEvents(folder / "tensorboard", say=progress.says)
-    report = RunPage(folder, say=progress.says, facts=corpus.facts)
+    left = TimeLeft(corpus.facts)
+    report = RunPage(folder, say=progress.says, time_left=left)
     return train_run(
         folder,
         recipe,

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from headwise.data.prepared import PreparedFacts
 from headwise.errors import HeadwiseError, Stopped
 from headwise.reports.history import History, read_history
 from headwise.reports.run_report import AboutRun, run_report
@@ -45,13 +44,13 @@ class RunPage:
         folder: Path,
         *,
         say: Callable[[str], None],
-        facts: PreparedFacts | None = None,
+        time_left: TimeLeft | None = None,
     ) -> None:
         self.folder = folder
         self.say = say
         self.history = History()
         self._steps = 0
-        self._time_left = TimeLeft(facts)
+        self._time_left = time_left or TimeLeft()
         self._state = TrainingState()
         self._recipe = ""
         self._written = 0.0

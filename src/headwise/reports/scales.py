@@ -12,6 +12,9 @@ ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)
 LEAST = 1e-9
 """Values that differ by less, for their size, are drawn as one."""
 
+LEAST_LOG = 1e-30
+"""A logarithmic axis begins here, or above."""
+
 WITHIN_A_DECADE: dict[int, tuple[float, ...]] = {
     1: (1, 1.5, 2, 3, 4, 5, 6, 8),
     2: (1, 2, 5),
@@ -70,7 +73,8 @@ def scale_for(
     values: Iterable[float], *, log: bool = False, from_zero: bool = False
 ) -> Scale:
     """Make an axis on which all ``values`` have room, and at least some length."""
-    known = [each for each in values if math.isfinite(each) and (each > 0 or not log)]
+    least = LEAST_LOG if log else -math.inf
+    known = [each for each in values if math.isfinite(each) and each >= least]
     if not known:
         return Scale(0.0, 1.0)
     low, high = min(known), max(known)
