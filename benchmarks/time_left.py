@@ -1,0 +1,141 @@
+"""Measure how right the time left is that training tells after 50 updates.
+
+python benchmarks/time_left.py
+
+Five runs on the demo's corpus, each in a process of its own, a few minutes each. After
+50 updates the estimate is noted, and compared with what the rest then took: updates,
+validations, checkpoints and the look at their mean. The goal: a median of 20% at most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from headwise.cli.demo import SETTINGS
+from headwise.data.demo_corpus import write
+from headwise.data.prepare import prepare
+from headwise.recipe import merged, resolve
+from headwise.run_folder.run import train_run
+from headwise.training.allocator import keep_freed_memory
+from headwise.training.time_left import TimeLeft
+
+ROOT = Path(__file__).parents[1]
+GOAL = 0.2
+NOTED_AFTER = 50
+CHANGES = {
+    "training": {"validate_every": 250, "validation_pairs": 300, "average_last": 3}
+}
+"""On top of the demo's settings, so that there are several looks to be foreseen."""
+
+
+class Witness:
+    """Notes what was foreseen after some updates, and what came."""
+
+    def __init__(self, estimate: TimeLeft, after: int) -> None:
+        self.estimate = estimate
+        self.after = after
+        self.foreseen: float | None = None
+        self.noted = self.ended = 0.0
+
+    def starts(self, state, settings, epoch_batches):
+        """Begin to estimate."""
+        self.estimate.starts(state, settings, epoch_batches)
+
+    def updated(self, update, state):
+        """Note the estimate when it is time."""
+        self.estimate.updated(update, state)
+        if update.step == self.after:
+            self.foreseen, self.noted = self.estimate.seconds(state), time.monotonic()
+
+    def validated(self, validation, state, name, best):
+        """Let the estimate know of a look."""
+        self.estimate.validated()
+
+    def says(self, text):
+        """Pass it on."""
+        print(text, file=sys.stderr)
+
+    def ends(self, state, reason):
+        """Note when it was over."""
+        self.ended = time.monotonic()
+
+
+def measure(steps: int, after: int, seed: int) -> dict[str, float]:
+    """Train once; return what was foreseen and what it took, in seconds."""
+    keep_freed_memory()
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        write(folder)
+        files = {
+            part: {side: str(folder / f"{part}.{code}") for side, code in SIDES.items()}
+            for part in ("train", "dev")
+        }
+        extra = merged(merged(SETTINGS, CHANGES), {"training": {"steps": steps}})
+        data = {"corpora": [files["train"]], "dev": files["dev"]}
+        extra = {**extra, "data": data, "seed": seed}
+        recipe = resolve(preset="tiny", extra=extra)
+        corpus = prepare(recipe.data, recipe.text, folder / "prepared", seed=seed)
+        witness = Witness(TimeLeft(corpus.facts), after)
+        train_run(folder / "run", recipe, corpus, watchers=[witness])
+    assert witness.foreseen is not None
+    took = witness.ended - witness.noted
+    return {
+        "foreseen_seconds": round(witness.foreseen, 1),
+        "took_seconds": round(took, 1),
+        "error": round(witness.foreseen / took - 1, 4),
+    }
+
+
+SIDES = {"source": "en", "target": "fr"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--after", type=int, default=NOTED_AFTER)
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one is not None:
+        print(json.dumps(measure(arguments.steps, arguments.after, arguments.one)))
+        return
+    runs = []
+    for seed in range(1, arguments.runs + 1):
+        command = [sys.executable, __file__, "--one", str(seed)]
+        command += ["--steps", str(arguments.steps), "--after", str(arguments.after)]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        runs.append(json.loads(done.stdout))
+        print(runs[-1], file=sys.stderr)
+    errors = [abs(run["error"]) for run in runs]
+    result = {
+        "command": "python benchmarks/time_left.py",
+        "date": datetime.date.today().isoformat(),
+        "versions": {
+            "python": platform.python_version(),
+            **{package: version(package) for package in ("headwise", "torch")},
+        },
+        "steps": arguments.steps,
+        "noted_after": arguments.after,
+        "runs": runs,
+        "median_error": round(statistics.median(errors), 4),
+        "largest_error": max(errors),
+        "goal": GOAL,
+    }
+    if (arguments.runs, arguments.steps, arguments.after) == (5, 1000, NOTED_AFTER):
+        path = ROOT / "benchmarks" / "results" / "time_left.json"
+        path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main()
