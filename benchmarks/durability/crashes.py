@@ -61,7 +61,8 @@ def main() -> None:
         }
         print(name, results[name], flush=True)
     facts = {"tries": arguments.tries, "saves": results}
-    finish("crashes", facts, [each["problems"] for each in results.values()])
+    problems = [each["problems"] for each in results.values()]
+    finish("crashes", facts, problems, arguments.out)
 
 
 def crash_everywhere(

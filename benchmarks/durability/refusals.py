@@ -80,7 +80,8 @@ def main() -> None:
         for what in ("refusals", "errors")
     }
     problems = [each["problems"] for each in results.values()]
-    finish("refusals", {"totals": totals, "saves": results}, problems)
+    facts = {"totals": totals, "saves": results}
+    finish("refusals", facts, problems, arguments.out)
 
 
 def refuse_everything(save: Save, scratch: Path, way: str, code: str) -> Outcome:

@@ -23,10 +23,16 @@ def arguments_with(text: str | None, **counts: tuple[int, str]) -> argparse.Name
     for name, (default, what) in counts.items():
         parser.add_argument(f"--{name}", type=int, default=default, help=what)
     parser.add_argument("--scratch", type=Path, help="a folder on a disk to use")
+    parser.add_argument("--out", type=Path, help="where the results go")
     return parser.parse_args()
 
 
-def finish(name: str, facts: dict[str, Any], problems: Iterable[object]) -> None:
+def finish(
+    name: str,
+    facts: dict[str, Any],
+    problems: Iterable[object],
+    out: Path | None = None,
+) -> None:
     """Write the results; end with status 1 where there is a problem."""
     module = Path(sys.argv[0]).stem
     report = {
@@ -41,7 +47,7 @@ def finish(name: str, facts: dict[str, Any], problems: Iterable[object]) -> None
         },
         **facts,
     }
-    path = RESULTS / f"durability_{name}.json"
+    path = out or RESULTS / f"durability_{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     print(path)
