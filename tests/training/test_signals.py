@@ -1,14 +1,21 @@
 """Stop signals wait for a good moment, unless they may not."""
 
+import json
 import os
+import queue
 import signal
+import subprocess
+import sys
 import threading
+from contextlib import contextmanager
 
 import pytest
+from tests.training.test_ranks import SETTINGS
 
 from headwise.errors import Stopped
 from headwise.training.signals import (
     SIGNALS,
+    Alarm,
     Interrupted,
     StopSignals,
     stopping_at_once,
@@ -121,3 +128,111 @@ def test_stop_signals_ask_for_patience_inside():
         send(signal.SIGTERM)
         assert signals.received == signal.SIGTERM
         signals.received = None
+
+
+class TestAlarm:
+    """What acts where the main thread is too busy to."""
+
+    @pytest.fixture
+    def acted(self):
+        return queue.Queue()
+
+    @contextmanager
+    def armed(self, acted, patience, number=signal.SIGTERM):
+        before = signal.signal(number, lambda number, frame: None)
+        alarm = Alarm(acted.put, patience)
+        alarm.arm()
+        try:
+            yield alarm
+        finally:
+            alarm.disarm()
+            signal.signal(number, before)
+
+    def test_a_signal_that_nobody_heeds_is_acted_on_in_another_thread(self, acted):
+        with self.armed(acted, 0.01):
+            send(signal.SIGTERM)
+
+            assert acted.get(timeout=10) == signal.SIGTERM
+
+    def test_a_signal_that_was_heeded_is_left_alone(self, acted):
+        with self.armed(acted, 0.2) as alarm:
+            send(signal.SIGTERM)
+            alarm.heeded()
+
+            with pytest.raises(queue.Empty):
+                acted.get(timeout=0.5)
+
+    def test_a_disarmed_alarm_acts_no_more_and_its_thread_ends(self, acted):
+        before = threading.active_count()
+        with self.armed(acted, 0.1):
+            send(signal.SIGTERM)
+
+        with pytest.raises(queue.Empty):
+            acted.get(timeout=0.5)
+        assert threading.active_count() == before
+
+    def test_other_signals_are_none_of_its_business(self, acted):
+        with self.armed(acted, 0.01, signal.SIGUSR1):
+            send(signal.SIGUSR1)
+
+            with pytest.raises(queue.Empty):
+                acted.get(timeout=0.3)
+
+
+STUCK = """
+import sys, time
+from pathlib import Path
+from headwise.cli.app import main
+from headwise.tasks.translation import Translation
+
+whole_loss, calls = Translation.loss, []
+
+def loss(self, model, batch, *, smoothing):
+    calls.append(batch)
+    if len(calls) == 6 and smoothing:
+        print("stuck", flush=True)
+        time.sleep(600)
+    return whole_loss(self, model, batch, smoothing=smoothing)
+
+Translation.loss = loss
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)]
+)
+def test_an_update_that_takes_long_is_abandoned_and_what_was_before_it_is_saved(
+    corpus, tmp_path, number, code
+):
+    settings = {**SETTINGS, "training.accumulate": 1}
+    assignments = [f"--set={name}={value}" for name, value in settings.items()]
+    command = ["train", str(corpus.folder), "--out", str(tmp_path / "run")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", STUCK, *command, *assignments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "stuck\n"
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+
+    assert process.returncode == code, said
+    assert "everything is saved" in said
+    assert "Traceback" not in said
+    # One call was for the trial before the first update; the sixth one is stuck.
+    (checkpoint,) = (tmp_path / "run" / "checkpoints").iterdir()
+    assert checkpoint.name == "step-00000004"
+    entries = map(json.loads, (tmp_path / "run" / "log.jsonl").read_text().splitlines())
+    what = [entry["what"] for entry in entries]
+    assert what == ["start", *["update"] * 4, "end"]
+
+    resumed = subprocess.run(
+        [sys.executable, "-m", "headwise", *command, *assignments],
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+    )
+    assert resumed.returncode == 0
+    assert "going on from step 4" in resumed.stderr

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
-from headwise.errors import UsageError
 from headwise.training.ranks import shared_like
 
 
@@ -58,7 +57,5 @@ def average(
                 sums[name] = weight.to(torch.float64, copy=True)
             else:
                 total.add_(weight)
-    if not count:
-        raise UsageError("there is nothing to average: 0 checkpoints were given")
     means = {name: (total / count).to(dtypes[name]) for name, total in sums.items()}
     return means, count

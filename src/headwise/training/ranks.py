@@ -29,6 +29,9 @@ T = TypeVar("T")
 BUCKET = 8_000_000
 """Numbers of gradients that are sent at once."""
 
+MEETING_TIME = datetime.timedelta(minutes=10)
+"""How long the first process waits for the last one at the start."""
+
 LONGEST_WAIT = datetime.timedelta(hours=2)
 """While one rank validates or saves, the others wait so long."""
 
@@ -136,14 +139,22 @@ def joined(device: torch.device | str) -> Iterator[Ranks]:
     is_cuda = torch.device(device).type == "cuda"
     if is_cuda:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    store, rank, size = next(rendezvous("env://", timeout=LONGEST_WAIT))
-    distributed.init_process_group(
-        "cpu:gloo,cuda:nccl" if is_cuda else "gloo",
-        timeout=LONGEST_WAIT,
-        store=PrefixStore(_meeting(store, rank, size), store),
-        rank=rank,
-        world_size=size,
-    )
+    try:
+        store, rank, size = next(rendezvous("env://", timeout=MEETING_TIME))
+        distributed.init_process_group(
+            "cpu:gloo,cuda:nccl" if is_cuda else "gloo",
+            timeout=LONGEST_WAIT,
+            store=PrefixStore(_meeting(store, rank, size), store),
+            rank=rank,
+            world_size=size,
+        )
+    except (RuntimeError, ValueError) as error:
+        raise ResourceError(
+            f"the {os.environ['WORLD_SIZE']} processes of this run did not meet at "
+            f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')} "
+            f"({str(error).splitlines()[0]}); see that all machines reach that "
+            "address, and that torchrun was started on each"
+        ) from error
     try:
         yield Ranks(rank, size)
     finally:

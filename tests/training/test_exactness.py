@@ -1,0 +1,131 @@
+"""A run that was cut in two is the same run, bit for bit, however it trains."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.training.conftest import QUICK, Witness, assert_same_weights, weights_of
+
+from headwise.training.averaging import RunningMean
+from headwise.training.optimizer import optimizer_tensors
+
+WAYS = {
+    "plainly": {},
+    "over several batches an update": {"accumulate": 3},
+    "with a running mean": {"ema_decay": 0.9},
+    "in bfloat16": {"precision": "bf16"},
+    "reading ahead": {"data_workers": 3},
+    "computing activations again": {"activation_checkpointing": True},
+    "all at once": {
+        "accumulate": 2,
+        "ema_decay": 0.99,
+        "precision": "bf16",
+        "data_workers": 2,
+        "activation_checkpointing": True,
+    },
+}
+
+
+def continued(make_trainer, first, settings=QUICK, **others):
+    """Make a trainer that goes on from where ``first`` stands."""
+    moments = optimizer_tensors(first.model, first.optimizer)
+    return make_trainer(
+        settings,
+        state=first.state,
+        weights=weights_of(first),
+        optimizer={name: tensor.clone() for name, tensor in moments.items()},
+        ema=first.ema and dict(first.ema.tensors),
+        **others,
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_cut_in_two_is_the_same_run(make_trainer, way):
+    settings = replace(QUICK, **WAYS[way])
+    whole, rest = Witness(), Witness()
+    uncut = make_trainer(settings, watcher=whole)
+    uncut.run()
+    first = make_trainer(settings, until=4)
+    first.run()
+
+    second = continued(make_trainer, first, settings, watcher=rest)
+    second.run()
+
+    assert rest.losses == whole.losses[4:]
+    assert_same_weights(weights_of(uncut), weights_of(second))
+    if settings.ema_decay is not None:
+        assert_same_weights(uncut.ema.tensors, second.ema.tensors)
+        assert not torch.equal(
+            uncut.ema.tensors["embeddings.target.vectors"],
+            weights_of(uncut)["embeddings.target.vectors"],
+        )
+
+
+@pytest.mark.parametrize("way", ["reading ahead", "computing activations again"])
+def test_some_ways_differ_in_nothing_that_is_learned(make_trainer, way):
+    plain, other = Witness(), Witness()
+    make_trainer(QUICK, watcher=plain).run()
+    make_trainer(replace(QUICK, **WAYS[way]), watcher=other).run()
+
+    assert plain.losses == other.losses
+
+
+def test_a_run_may_go_on_after_where_it_was_told_to_end(make_trainer):
+    """The schedule goes down to update 6, wherever the run pauses on the way."""
+    settings = replace(QUICK, schedule="linear")
+    whole, parts = Witness(), Witness()
+    uncut = make_trainer(settings, watcher=whole)
+    uncut.run()
+    trainer = make_trainer(settings, watcher=parts, until=2)
+    trainer.run()
+    for until in (2, 5, None):  # the same once more changes nothing
+        trainer = continued(make_trainer, trainer, settings, watcher=parts, until=until)
+        trainer.run()
+
+    assert parts.losses == whole.losses
+    assert_same_weights(weights_of(uncut), weights_of(trainer))
+
+
+def test_seeking_reads_no_tokens(make_trainer, monkeypatch):
+    first = make_trainer(until=4)
+    first.run()
+    trainer = continued(make_trainer, first)
+    read = []
+    source = trainer.corpus.train.source
+
+    def counted(index):
+        read.append(int(index))
+        return source(index)
+
+    monkeypatch.setattr(trainer.corpus.train, "source", counted)
+    trainer.run()
+
+    batches = list(trainer.order.epoch(first.state.epoch, start=first.state.batch))
+    batches += list(trainer.order.epoch(first.state.epoch + 1))
+    learned = [int(index) for batch in batches[:2] for index in batch]
+    assert [update.step for update in trainer.watchers[0].updates] == [5, 6]
+    assert read == learned
+
+
+def test_the_running_mean_is_what_is_looked_at_and_kept(make_trainer):
+    settings = replace(QUICK, ema_decay=0.9, average_last=1)
+    trainer = make_trainer(settings)
+    trainer.run()
+
+    _, best, _ = trainer.keeper.best[-1]
+    assert trainer.state.best_step == 6
+    assert_same_weights(best, trainer.ema.tensors)
+
+
+def test_the_running_mean_is_the_mean_worked_out_by_hand():
+    """Update 1 keeps min(0.5, 2/11) of the first weights, update 2 min(0.5, 3/12)."""
+    model = torch.nn.Linear(1, 1, bias=False)
+    model.weight.data.fill_(0.0)
+    mean = RunningMean(model, 0.5)
+    for step, weight in ((1, 11.0), (2, 5.0)):
+        model.weight.data.fill_(weight)
+        mean.follow(model, step)
+
+    after_one = 2 / 11 * 0.0 + 9 / 11 * 11.0
+    expected = 3 / 12 * after_one + 9 / 12 * 5.0
+    assert mean.tensors["weight"].item() == pytest.approx(expected)

@@ -1,0 +1,125 @@
+"""What does not fit into memory is learned from in parts, to the same sum."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.training.conftest import QUICK, SMALL
+from tests.training.test_numerics import Listener
+
+from headwise.data.batches import make_batch
+from headwise.errors import ResourceError
+from headwise.tasks import Translation
+
+STILL = replace(SMALL, dropout=0.0)
+
+
+def gradients_of(trainer, batch, number=0):
+    loss = trainer.gradients.of([(number, batch)], step=1, divisor=7.0)
+    return loss, {n: p.grad.clone() for n, p in trainer.model.named_parameters()}
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    """Let every batch fail that has more places than ``room``, as torch fails."""
+
+    def limit(room, error):
+        loss = Translation.loss
+
+        def failing(self, model, batch, *, smoothing):
+            found = loss(self, model, batch, smoothing=smoothing)
+            if batch.num_places > room and torch.is_grad_enabled():
+                raise error
+            return found
+
+        monkeypatch.setattr(Translation, "loss", failing)
+
+    return limit
+
+
+OUT_OF_MEMORY = [
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+    RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to ..."),
+    MemoryError(),
+]
+
+
+@pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=lambda e: type(e).__name__)
+def test_parts_add_up_to_the_whole(make_trainer, little_memory, error):
+    trainer = make_trainer(config=STILL, watcher=Listener())
+    batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
+    loss, expected = gradients_of(trainer, batch)
+    little_memory(batch.num_places // 3, error)
+    split_loss, found = gradients_of(trainer, batch)
+
+    assert split_loss == pytest.approx(loss, rel=1e-6)
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-5, atol=1e-6)
+    said = trainer.watchers[0].said
+    assert all("did not fit into memory" in text for text in said)
+    assert 1 <= len(said) <= 2
+
+
+def test_what_was_learned_too_large_once_is_not_tried_again(
+    make_trainer, little_memory
+):
+    trainer = make_trainer(config=STILL, watcher=Listener())
+    batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
+    little_memory(batch.num_places // 2, MemoryError())
+    gradients_of(trainer, batch)
+    told = len(trainer.watchers[0].said)
+    gradients_of(trainer, batch)
+
+    assert len(trainer.watchers[0].said) == told
+
+
+def test_a_run_out_of_memory_goes_on_to_its_end(make_trainer, little_memory):
+    little_memory(100, OUT_OF_MEMORY[0])
+    trainer = make_trainer(
+        replace(QUICK, accumulate=2), config=STILL, watcher=Listener()
+    )
+    trainer.run()
+
+    assert trainer.state.step == 6
+    assert all(math.isfinite(update.loss) for update in trainer.watchers[0].updates)
+
+
+def test_memory_too_small_for_a_single_pair_is_an_error_that_says_so(
+    make_trainer, little_memory
+):
+    little_memory(1, OUT_OF_MEMORY[0])
+    trainer = make_trainer(watcher=Listener())
+
+    with pytest.raises(ResourceError, match=r"a single pair of \d+ tokens"):
+        trainer.run()
+
+
+def test_another_error_is_not_taken_for_want_of_memory(make_trainer, little_memory):
+    little_memory(1, RuntimeError("shapes do not match"))
+
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        make_trainer().run()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_the_parts_of_a_batch_are_its_pairs_once_each(make_trainer, count):
+    trainer = make_trainer()
+    batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
+    parts = batch.parts(count)
+
+    assert len(parts) == count
+    assert sum(map(len, parts)) == len(batch)
+    assert torch.equal(torch.cat([part.indices for part in parts]), batch.indices)
+    assert torch.equal(torch.cat([part.source for part in parts]), batch.source)
+    assert sum(p.num_target_tokens for p in parts) == batch.num_target_tokens
+    assert sum(p.num_source_tokens for p in parts) == batch.num_source_tokens
+
+
+def test_tokens_are_counted_without_reading_them(make_trainer):
+    trainer = make_trainer()
+    store = trainer.corpus.train
+    for indices in trainer.order.epoch(0):
+        batch = make_batch(store, indices)
+        expected = (batch.num_source_tokens, batch.num_target_tokens)
+        assert store.count_tokens(indices) == expected

@@ -1,0 +1,187 @@
+"""Several processes, started by torchrun, do together what one does alone."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tests.training.conftest import QUICK
+
+from headwise.errors import SettingsError
+from headwise.training.ranks import Ranks
+
+SETTINGS = {
+    "model.encoder_layers": 1,
+    "model.decoder_layers": 1,
+    "model.d_model": 16,
+    "model.d_ff": 32,
+    "model.num_heads": 2,
+    "model.dropout": 0.1,
+    "text.vocab_size": 50,
+    "training.batch_tokens": 128,
+    "training.warmup_steps": 20,
+    "training.learning_rate": 0.03,
+    "training.steps": 12,
+    "training.validate_every": 6,
+    "training.validation_pairs": 4,
+    "training.average_last": 2,
+    "training.accumulate": 2,
+}
+
+
+def command(corpus, out, *, ranks=1, until=None, restarts=0, **changed):
+    changed = {f"training.{name}": value for name, value in changed.items()}
+    settings = {**SETTINGS, **changed}
+    start = [sys.executable]
+    if ranks > 1:
+        start += ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
+        start += ["--master-port", str(free_port()), "--max-restarts", str(restarts)]
+    start += ["-m", "headwise", "train", str(corpus.folder), "--out", str(out)]
+    for name, value in settings.items():
+        start += ["--set", f"{name}={value}"]
+    return start + ([] if until is None else ["--until", str(until)])
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def environment():
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def trained(corpus, out, **options):
+    done = subprocess.run(
+        command(corpus, out, **options),
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def losses(run):
+    entries = map(json.loads, (run / "log.jsonl").read_text().splitlines())
+    return [entry["loss"] for entry in entries if entry["what"] == "update"]
+
+
+def weights(run, step=12):
+    return load_file(run / "checkpoints" / f"step-{step:08d}" / "model.safetensors")
+
+
+def assert_same(one, other):
+    assert losses(one) == losses(other)
+    assert len(losses(one)) == 12
+    theirs = weights(other)
+    assert all(torch.equal(w, theirs[name]) for name, w in weights(one).items())
+
+
+@pytest.fixture(scope="module")
+def alone(corpus, tmp_path_factory):
+    """One process that accumulates two batches an update."""
+    return trained(corpus, tmp_path_factory.mktemp("ranks") / "alone", ema_decay=0.9)
+
+
+@pytest.mark.parametrize("devices", ["replicate", "shard"])
+def test_two_ranks_are_one_process_with_two_batches_an_update(
+    corpus, alone, tmp_path, devices
+):
+    """Bit for bit: two numbers add up to the same in either order."""
+    options = {"ema_decay": 0.9, "devices": devices}
+    together = trained(corpus, tmp_path / "run", ranks=2, **options)
+
+    assert_same(alone, together)
+    best = [run / "best" / "model.safetensors" for run in (alone, together)]
+    assert best[0].read_bytes() == best[1].read_bytes()
+
+
+def test_a_run_goes_on_with_another_number_of_ranks_and_other_devices(
+    corpus, alone, tmp_path
+):
+    run = tmp_path / "run"
+    trained(corpus, run, ema_decay=0.9, until=4, ranks=2)
+    trained(corpus, run, ema_decay=0.9, until=8)
+    trained(corpus, run, ema_decay=0.9, ranks=2, devices="shard")
+
+    assert_same(alone, run)
+
+
+def test_when_a_rank_is_killed_torchrun_starts_again_and_training_goes_on(
+    corpus, tmp_path
+):
+    run, steps = tmp_path / "run", 400
+    options = {"steps": steps, "validate_every": 200, "average_last": 1}
+    process = subprocess.Popen(
+        command(corpus, run, ranks=2, restarts=1, **options),
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    log = run / "log.jsonl"
+    while not log.exists() or log.read_text().count('"update"') < 20:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    os.kill(rank_of(process.pid, 1), signal.SIGKILL)
+    _, said = process.communicate(timeout=120)
+
+    assert process.returncode == 0, said
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    starts = [entry["step"] for entry in entries if entry["what"] == "start"]
+    updates = [entry["step"] for entry in entries if entry["what"] == "update"]
+    assert starts[0] == 0
+    assert len(starts) == 2
+    assert starts[1] >= 20
+    assert updates == list(range(1, steps + 1))
+
+
+def rank_of(parent, rank):
+    """Return the process that torchrun started for ``rank``."""
+    children = subprocess.run(
+        ["pgrep", "-P", str(parent)], stdout=subprocess.PIPE, text=True, check=True
+    )
+    for child in children.stdout.split():
+        with open(f"/proc/{child}/environ", "rb") as file:
+            if f"RANK={rank}".encode() in file.read().split(b"\0"):
+                return int(child)
+    raise AssertionError(f"no rank {rank} among {children.stdout}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "size", "problem"),
+    [
+        ({"accumulate": 1}, 2, "too few for 2 processes; set it to 2"),
+        ({"accumulate": 3, "devices": "shard"}, 2, "cannot be divided by 2"),
+    ],
+)
+def test_batches_that_cannot_be_dealt_out_are_refused(
+    make_trainer, settings, size, problem
+):
+    with pytest.raises(SettingsError, match=problem):
+        make_trainer(replace(QUICK, **settings), ranks=Ranks(0, size))
+
+
+def test_each_batch_of_an_update_is_taken_by_one_rank():
+    ranks = [Ranks(rank, 3) for rank in range(3)]
+    for number in range(7):
+        assert sum(each.takes(number) for each in ranks) == 1
+
+
+def test_one_process_is_its_own_company():
+    alone = Ranks()
+
+    assert alone.is_first
+    assert alone.total(1.5, 2.0) == [1.5, 2.0]
+    assert alone.shared(lambda: "done") == "done"
+    assert alone.every("so") == ["so"]
+    assert alone.every(None) == []
