@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from headwise.errors import UsageError
-from headwise.storage import resource_error
+from headwise.storage import make_folder, resource_error
 
 LOCK = ".lock"
 
@@ -24,7 +24,7 @@ SECONDS_BETWEEN_TRIES = 0.02
 def locked(folder: Path) -> Iterator[None]:
     """Hold ``folder`` for this process; a second holder is a ``UsageError``."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         file = (folder / LOCK).open("w")
     except OSError as error:
         raise resource_error(error, folder) from error
