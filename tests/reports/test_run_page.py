@@ -1,5 +1,8 @@
 """A page that is kept fresh, and that no run ever dies of."""
 
+import threading
+from itertools import count
+
 import pytest
 from tests.reports.conftest import Opened
 
@@ -190,3 +193,26 @@ def test_a_log_that_cannot_be_read_is_said(folder, said):
 
     assert "log.jsonl cannot be read" in said[0]
     assert page_of(folder).said("h1") == ["en-de"]
+
+
+def test_a_run_may_end_from_another_thread_amid_an_update(watchers, folder, said):
+    """As it does when a stop signal is not heeded in time."""
+    page = watchers[0]
+    page.starts(TrainingState(), SETTINGS, 10)
+    over = threading.Event()
+
+    def go_on():
+        for step in count(1):
+            page.updated(update(step), TrainingState(step=step, seconds=0.5 * step))
+            if over.is_set():
+                return
+
+    training = threading.Thread(target=go_on)
+    training.start()
+    for _ in range(5):
+        page.ends(TrainingState(step=1), "stopped")
+    over.set()
+    training.join()
+
+    assert said == []
+    assert "stopped" in page_of(folder).said("span")

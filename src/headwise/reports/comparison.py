@@ -88,7 +88,7 @@ def as_page(first: Compared, second: Compared) -> str:
     names = [_name(first, second), _name(second, first)]
     heads = "".join(f"<th scope=col>{escape(name)}</th>" for name in names)
     settings = (
-        '<div class="wide"><table class="settings"><thead><tr><td>setting</td>'
+        '<div class="wide fit"><table class="settings"><thead><tr><td>setting</td>'
         f"{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
         if rows
         else "<p>All settings are the same.</p>"
