@@ -424,3 +424,15 @@ def catches_sigterm(status):
         if line.startswith(b"SigCgt")
     ]
     return mask >> (signal.SIGTERM - 1) & 1
+
+
+def test_under_torchrun_only_training_is_for_several_processes(
+    headwise, text, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    source, target = text
+    done = headwise("run", source, target, "--out", tmp_path / "run")
+
+    assert done.code == 2
+    assert "headwise prepare" in done.error
+    assert not (tmp_path / "run").exists()

@@ -36,14 +36,18 @@ SETTINGS = {
 }
 
 
-def command(corpus, out, *, ranks=1, until=None, restarts=0, **changed):
-    changed = {f"training.{name}": value for name, value in changed.items()}
+def command(corpus, out, *, ranks=1, until=None, restarts=0, script=(), **changed):
+    changed = {
+        name if "." in name else f"training.{name}": value
+        for name, value in changed.items()
+    }
     settings = {**SETTINGS, **changed}
     start = [sys.executable]
     if ranks > 1:
         start += ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
         start += ["--master-port", str(free_port()), "--max-restarts", str(restarts)]
-    start += ["-m", "headwise", "train", str(corpus.folder), "--out", str(out)]
+    start += list(script) or ["-m", "headwise"]
+    start += ["train", str(corpus.folder), "--out", str(out)]
     for name, value in settings.items():
         start += ["--set", f"{name}={value}"]
     return start + ([] if until is None else ["--until", str(until)])
@@ -155,6 +159,37 @@ def rank_of(parent, rank):
             if f"RANK={rank}".encode() in file.read().split(b"\0"):
                 return int(child)
     raise AssertionError(f"no rank {rank} among {children.stdout}")
+
+
+ONE_WITH_LITTLE_MEMORY = """
+import os
+import torch
+from headwise.cli.app import main
+from headwise.tasks.translation import Translation
+
+whole_loss = Translation.loss
+
+def loss(self, model, batch, *, smoothing):
+    if os.environ["RANK"] == "1" and batch.num_places > 64 and model.training:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+    return whole_loss(self, model, batch, smoothing=smoothing)
+
+Translation.loss = loss
+main()
+"""
+
+
+def test_a_rank_that_runs_out_of_memory_learns_in_parts_while_the_other_waits(
+    corpus, tmp_path
+):
+    script = tmp_path / "script.py"
+    script.write_text(ONE_WITH_LITTLE_MEMORY)
+    still = {"model.dropout": 0.0}
+    alone = trained(corpus, tmp_path / "alone", **still)
+    together = trained(corpus, tmp_path / "run", ranks=2, script=[str(script)], **still)
+
+    assert losses(together) == pytest.approx(losses(alone), rel=1e-5)
+    assert losses(together) != losses(alone)
 
 
 @pytest.mark.parametrize(

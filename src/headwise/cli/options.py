@@ -128,6 +128,16 @@ def chosen_device(name: str) -> str:
     return name
 
 
+def refuse_several_processes(verb: str) -> None:
+    """Refuse what only one process can do, where ``torchrun`` started several."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UsageError(
+            f"headwise {verb} is for one process; under torchrun, let one process "
+            "prepare the text first (headwise prepare), and all of them train: "
+            "torchrun ... -m headwise train CORPUS --out RUN"
+        )
+
+
 def say(text: str) -> None:
     """Tell the user something, on stderr: stdout is for data only.
 

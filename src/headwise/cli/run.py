@@ -17,6 +17,7 @@ from headwise.cli.options import (
     Threads,
     chosen_device,
     minutes,
+    refuse_several_processes,
     say,
     to_folder,
     use_threads,
@@ -66,6 +67,7 @@ def run(
     """
     from headwise.predictor import load
 
+    refuse_several_processes("run")
     recipe = recipe_for(
         source,
         target,
