@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headwise.data.prepared import PairStore
+from headwise.data.prepared import PairStore, SplitFacts
 from headwise.errors import SettingsError
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
@@ -215,6 +215,25 @@ def largest_batch(longest_source: int, longest_target: int, batch_tokens: int) -
     source = [np.full(longest_source, UNKNOWN)] * rows
     target = [np.full(longest_target, UNKNOWN)] * rows
     return _batch(source, target, np.arange(rows))
+
+
+def demanding_batches(
+    facts: SplitFacts, batch_tokens: int, batch_pairs: int | None = None
+) -> list[Batch]:
+    """Make up batches that take most memory: of the longest pairs, and of usual ones.
+
+    Both are as large as the settings allow, but their parts are of other sizes, for
+    which an allocator may not find room in what was used before.
+    """
+    mean = max(1, round(max(facts.mean_source, facts.mean_target)))
+    longest = facts.longest_source, facts.longest_target
+    middle = (mean + max(longest)) // 2
+    batches = []
+    for source, target in (longest, (mean, mean), (middle, middle)):
+        places = max(source, target) + 1
+        tokens = batch_tokens if batch_pairs is None else batch_pairs * places
+        batches.append(largest_batch(source, target, tokens))
+    return batches
 
 
 def cut_by_tokens(longest: Indices, budget: int) -> list[int]:

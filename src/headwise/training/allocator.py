@@ -23,3 +23,11 @@ def keep_freed_memory() -> bool:
         return False
     kept = mallopt(M_MMAP_THRESHOLD, NEVER), mallopt(M_TRIM_THRESHOLD, NEVER)
     return all(kept)
+
+
+def give_back_freed_memory() -> None:
+    """Let glibc give back to the system what is kept and not in use."""
+    if sys.platform.startswith("linux"):
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)

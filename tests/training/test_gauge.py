@@ -1,0 +1,115 @@
+"""What memory is held and free, as Linux says it, or as little as it says."""
+
+import sys
+
+import pytest
+import torch
+
+from headwise.training.gauge import ProcessGauge, gauge_of
+
+MIB = 2**20
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux says it")
+
+
+@pytest.fixture
+def system(tmp_path):
+    """Return a function that writes what a system says, and the gauge that reads it."""
+
+    def says(**files):
+        for name, text in files.items():
+            path = tmp_path / name.replace("__", "/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return ProcessGauge(tmp_path / "proc", tmp_path / "groups")
+
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    return says
+
+
+@LINUX
+def test_a_peak_is_seen_though_the_memory_was_given_back():
+    gauge = gauge_of(torch.device("cpu"))
+    gauge.start()
+    before = gauge.held()
+    block = torch.ones(200 * MIB, dtype=torch.uint8)
+    assert gauge.held() - before > 190 * MIB
+    del block
+
+    assert 190 * MIB < gauge.peak() - before < 230 * MIB
+
+
+@LINUX
+def test_an_older_peak_is_forgotten():
+    gauge = gauge_of(torch.device("cpu"))
+    torch.ones(200 * MIB, dtype=torch.uint8)
+    gauge.start()
+
+    assert gauge.peak() - gauge.held() < 20 * MIB
+
+
+def test_without_leave_to_forget_a_peak_what_is_held_now_counts(system):
+    """A peak of long ago would be taken for one of now."""
+    status = "VmHWM:\t    5000 kB\nVmRSS:\t    3000 kB\n"
+    gauge = system(proc__self__status=status)
+    assert gauge.peak() == 3000 * 1024
+
+    gauge = system(proc__self__clear_refs="")
+    gauge.start()
+    assert gauge.peak() == 5000 * 1024
+
+
+def test_a_system_that_says_nothing_still_tells_the_largest_size_ever(system):
+    gauge = system()
+    gauge.start()
+
+    assert 50 * MIB < gauge.held() < 2**40
+    assert gauge.free() is None
+
+
+MEMINFO = "MemTotal:  9000 kB\nMemAvailable:    8000 kB\n"
+
+
+def test_what_is_available_is_free(system):
+    assert system(proc__meminfo=MEMINFO).free() == 8000 * 1024
+
+
+def test_a_control_group_of_version_2_may_leave_less(system):
+    """2,000,000 may be used and 1,500,000 are; but 300,000 of them can be dropped."""
+    gauge = system(
+        proc__meminfo=MEMINFO,
+        proc__self__cgroup="0::/a/b\n",
+        **{
+            "groups__a__b__memory.max": "max\n",
+            "groups__a__b__memory.current": "1\n",
+            "groups__a__memory.max": "2000000\n",
+            "groups__a__memory.current": "1500000\n",
+            "groups__a__memory.stat": "anon 5\ninactive_file 300000\n",
+        },
+    )
+
+    assert gauge.free() == 800_000
+
+
+def test_a_control_group_of_version_1_may_leave_less(system):
+    """A container sees its own at the root, whatever its name is outside."""
+    gauge = system(
+        proc__meminfo=MEMINFO,
+        proc__self__cgroup="4:cpu,memory:/docker/1234\n0::/\n",
+        **{
+            "groups__memory__memory.limit_in_bytes": "1000000\n",
+            "groups__memory__memory.usage_in_bytes": "400000\n",
+            "groups__memory__memory.stat": "cache 5\ntotal_inactive_file 1000\n",
+        },
+    )
+
+    assert gauge.free() == 601_000
+
+
+def test_a_group_over_its_limit_leaves_nothing(system):
+    gauge = system(
+        proc__meminfo=MEMINFO,
+        proc__self__cgroup="0::/\n",
+        **{"groups__memory.max": "100\n", "groups__memory.current": "150\n"},
+    )
+
+    assert gauge.free() == 0
