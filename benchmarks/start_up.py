@@ -19,7 +19,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-VERBS = ["run", "prepare", "train", "translate", "evaluate", "recipe", "doctor", "demo"]
+VERBS = [
+    *("run", "prepare", "train", "translate", "evaluate", "recipe", "runs"),
+    *("doctor", "demo"),
+]
 
 
 def main() -> None:

@@ -5,6 +5,8 @@ prepared/       the prepared corpus, where ``headwise run`` made it
 checkpoints/    step-00001200/ and so on: what training goes on from
 best/           the best model so far: a model folder
 log.jsonl       what happened
+report.html     the same, drawn
+tensorboard/    the same, as event files
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from headwise.data.batches import Batch, TrainingOrder, largest_batch
 from headwise.data.prepared import PreparedCorpus
-from headwise.errors import NumericsError, SettingsError, Stopped
+from headwise.errors import NumericsError, Stopped
 from headwise.tasks import Transformer, Translation
 from headwise.training.averaging import RunningMean, average
 from headwise.training.feed import Feed, feed
@@ -29,7 +29,7 @@ from headwise.training.optimizer import (
     optimizer_tensors,
     restore_optimizer,
 )
-from headwise.training.ranks import LostRankError, Ranks, gathered
+from headwise.training.ranks import LostRankError, Ranks, check_batches, gathered
 from headwise.training.schedule import learning_rate
 from headwise.training.settings import TrainingSettings
 from headwise.training.signals import Interrupted, StopSignals
@@ -75,7 +75,7 @@ class Trainer:
         self.state = state or TrainingState()
         self.ranks = ranks or Ranks()
         self.last_step = settings.steps if until is None else until
-        _check_ranks(settings, self.ranks.size)
+        check_batches(settings, self.ranks.size)
         self.gradients = Gradients(
             task,
             model,
@@ -385,19 +385,3 @@ class Trainer:
     def _say(self, text: str) -> None:
         for watcher in self.watchers:
             watcher.says(text)
-
-
-def _check_ranks(settings: TrainingSettings, size: int) -> None:
-    batches, problems = settings.accumulate, []
-    if batches < size:
-        problems.append(
-            f"training.accumulate = {batches} gives an update {batches} batches, too "
-            f"few for {size} processes; set it to {size}, or to a multiple of that"
-        )
-    elif settings.devices == "shard" and batches % size:
-        problems.append(
-            f"training.devices = 'shard' needs as many batches for each process, but "
-            f"training.accumulate = {batches} cannot be divided by {size}"
-        )
-    if problems:
-        raise SettingsError(problems)

@@ -22,7 +22,8 @@ from torch import Tensor, distributed, nn
 from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
-from headwise.errors import HeadwiseError, ResourceError
+from headwise.errors import HeadwiseError, ResourceError, SettingsError
+from headwise.training.settings import TrainingSettings
 
 T = TypeVar("T")
 
@@ -123,6 +124,23 @@ class Ranks:
             sums = torch.split(flat, [gradient.numel() for gradient in bucket])
             for gradient, total in zip(bucket, sums, strict=True):
                 gradient.copy_(total.view_as(gradient))
+
+
+def check_batches(settings: TrainingSettings, size: int) -> None:
+    """Refuse settings by which some of ``size`` processes would have nothing to do."""
+    batches, problems = settings.accumulate, []
+    if batches < size:
+        problems.append(
+            f"training.accumulate = {batches} gives an update {batches} batches, too "
+            f"few for {size} processes; set it to {size}, or to a multiple of that"
+        )
+    elif settings.devices == "shard" and batches % size:
+        problems.append(
+            f"training.devices = 'shard' needs as many batches for each process, but "
+            f"training.accumulate = {batches} cannot be divided by {size}"
+        )
+    if problems:
+        raise SettingsError(problems)
 
 
 def size_of_environment() -> int:
