@@ -72,7 +72,7 @@ def trained(corpus, out, **options):
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    return out
+    return done.stderr
 
 
 def losses(run):
@@ -94,7 +94,9 @@ def assert_same(one, other):
 @pytest.fixture(scope="module")
 def alone(corpus, tmp_path_factory):
     """One process that accumulates two batches an update."""
-    return trained(corpus, tmp_path_factory.mktemp("ranks") / "alone", ema_decay=0.9)
+    run = tmp_path_factory.mktemp("ranks") / "alone"
+    trained(corpus, run, ema_decay=0.9)
+    return run
 
 
 @pytest.mark.parametrize("devices", ["replicate", "shard"])
@@ -103,7 +105,8 @@ def test_two_ranks_are_one_process_with_two_batches_an_update(
 ):
     """Bit for bit: two numbers add up to the same in either order."""
     options = {"ema_decay": 0.9, "devices": devices}
-    together = trained(corpus, tmp_path / "run", ranks=2, **options)
+    together = tmp_path / "run"
+    trained(corpus, together, ranks=2, **options)
 
     assert_same(alone, together)
     best = [run / "best" / "model.safetensors" for run in (alone, together)]
@@ -115,7 +118,9 @@ def test_a_run_goes_on_with_another_number_of_ranks_and_other_devices(
 ):
     run = tmp_path / "run"
     trained(corpus, run, ema_decay=0.9, until=4, ranks=2)
-    trained(corpus, run, ema_decay=0.9, until=8)
+    said = trained(corpus, run, ema_decay=0.9, until=8)
+    assert "trained by 2 processes, cpu" in said
+    assert "no longer bit for bit" in " ".join(said.split())
     trained(corpus, run, ema_decay=0.9, ranks=2, devices="shard")
 
     assert_same(alone, run)
@@ -185,8 +190,9 @@ def test_a_rank_that_runs_out_of_memory_learns_in_parts_while_the_other_waits(
     script = tmp_path / "script.py"
     script.write_text(ONE_WITH_LITTLE_MEMORY)
     still = {"model.dropout": 0.0}
-    alone = trained(corpus, tmp_path / "alone", **still)
-    together = trained(corpus, tmp_path / "run", ranks=2, script=[str(script)], **still)
+    alone, together = tmp_path / "alone", tmp_path / "run"
+    trained(corpus, alone, **still)
+    trained(corpus, together, ranks=2, script=[str(script)], **still)
 
     assert losses(together) == pytest.approx(losses(alone), rel=1e-5)
     assert losses(together) != losses(alone)

@@ -117,6 +117,7 @@ class Trainer:
             watcher.starts(
                 self.state, replace(self.settings, steps=self.last_step), epoch_batches
             )
+        self._compare_with_before()
         reason = "failed"
         self.signals.rescue = self._rescue
         batches = feed(self.order, self.state, self.settings, self.ranks)
@@ -140,6 +141,18 @@ class Trainer:
             for watcher in self.watchers:
                 watcher.ends(self.state, reason)
         return self.state
+
+    def _compare_with_before(self) -> None:
+        """Say if this run goes on with what takes its sums in another order."""
+        before, now = self.state.trained_on, self.ranks.described(self.model.device)
+        if before and before != now:
+            self._say(
+                f"until now this run was trained by {before}; it goes on with {now}. "
+                "The order of the data, the learning rates and the settings stay; sums "
+                "are taken in another order, so from here on the weights are no longer "
+                "bit for bit those of a run without the change"
+            )
+        self.state = replace(self.state, trained_on=now)
 
     def try_largest_batch(self) -> None:
         """Go once through the batch that takes most memory, and forget it.

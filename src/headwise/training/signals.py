@@ -93,6 +93,8 @@ class StopSignals:
                 self.rescue()
         except HeadwiseError as error:
             message, code = str(error), error.exit_code
+        except Exception as error:  # whatever it is, the process is to end
+            message, code = f"{type(error).__name__}: {error}", 1
         _leave(message, code)
 
 

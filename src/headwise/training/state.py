@@ -48,6 +48,9 @@ class TrainingState:
     averaged_step: int = 0
     """Updates after which the mean of the last checkpoints was looked at."""
 
+    trained_on: str = ""
+    """What computed the last update: processes, device, threads, version of torch."""
+
     def is_beaten_by(self, value: float, loss: float, *, less_is_better: bool) -> bool:
         """Compare with the best so far; of equals, as BLEU 0 is, the loss decides."""
         if self.best_value is None:
