@@ -11,6 +11,7 @@ from headwise.data.prepare import prepare
 from headwise.data.prepared import PreparedCorpus, SplitFacts, Stretch
 from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.errors import DataError
+from headwise.storage.manifests import seal
 from headwise.text.settings import TextSettings
 
 
@@ -33,6 +34,7 @@ def manifest_made_anew(folder: Path) -> None:
     for name, facts in manifest["files"].items():
         facts["bytes"] = (folder / name).stat().st_size
         facts["sha256"] = storage.sha256(folder / name)
+    manifest["sha256"] = seal(manifest)
     (folder / storage.MANIFEST).write_text(json.dumps(manifest))
 
 

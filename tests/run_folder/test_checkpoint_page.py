@@ -1,5 +1,6 @@
 """docs/checkpoints.md says what is there: its program reads what we write."""
 
+import json
 import re
 import subprocess
 import sys
@@ -57,7 +58,7 @@ def test_every_field_of_the_state_is_there_with_its_default():
     rows = dict(re.findall(r"^\| `(\w+)` \| (.+?) \| .+ \|$", PAGE, re.MULTILINE))
     for field in fields(TrainingState):
         assert field.default is not MISSING, "a state without it could not be opened"
-        said = "not set" if field.default is None else str(field.default)
+        said = "not set" if field.default is None else json.dumps(field.default)
         assert rows[field.name] == said
 
 
