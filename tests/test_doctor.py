@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from headwise import __version__, doctor
 from headwise.doctor import look_at_folder, look_at_machine
+from headwise.storage.manifests import seal
 
 
 @pytest.fixture
@@ -30,6 +31,7 @@ def agree(folder, name):
         "bytes": len(content),
         "sha256": hashlib.sha256(content).hexdigest(),
     }
+    manifest["sha256"] = seal(manifest)
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
