@@ -13,11 +13,12 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
     "project"
 ]
+EXTRAS = PROJECT["optional-dependencies"]
 DIRECT = [
     Requirement(line)
     for line in [
         *PROJECT["dependencies"],
-        *PROJECT["optional-dependencies"]["dev"],
+        *(each for e in EXTRAS.values() for each in e),
     ]
 ]
 ONLY_WITH_A_GPU = re.compile("nvidia-.*|cuda-.*|triton|pytorch-triton.*")
@@ -50,6 +51,11 @@ def needed() -> set[str]:
 
 def test_everything_that_is_needed_is_pinned():
     assert sorted(needed() - pins().keys()) == []
+
+
+def test_every_extra_is_installed_for_the_tests():
+    setup = (ROOT / "scripts" / "setup").read_text(encoding="utf-8")
+    assert f"'.[{','.join(sorted(EXTRAS))}]'" in setup
 
 
 def test_the_file_is_in_order_so_that_changes_are_easy_to_see():
