@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -539,6 +540,22 @@ storage.remove_folder(final)
     fill(final, "new")
     storage.remove_folder(final)
     assert os.listdir(final.parent) == []
+
+
+def test_way_is_made_only_where_a_folder_could_not_be_replaced(final, older):
+    """A damaged best model must not end a run that has a better one."""
+    assert storage.make_way(final) is None
+    assert content(final) == older
+
+    (final / MANIFEST).write_bytes(b"\0" * 100)
+    for _ in range(2):  # also where something was set aside before
+        aside = storage.make_way(final)
+        assert aside == final.with_name("damaged-best")
+        assert (aside / "weights").read_text() == "old"
+        shutil.copytree(aside, final)
+    storage.make_way(final)
+    fill(final, "new")
+    assert sorted(os.listdir(final.parent)) == ["best", "damaged-best"]
 
 
 def test_drafts_of_text_are_swept_too(tmp_path):
