@@ -297,3 +297,16 @@ def test_where_training_ended_is_returned(tiny_run, corpus):
 
     assert isinstance(state, TrainingState)
     assert state.step == 60
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "model.safetensors"])
+def test_a_damaged_best_model_is_said_and_made_anew(tmp_path, corpus, recipe, name):
+    train_run(tmp_path / "run", recipe, corpus)
+    path = tmp_path / "run" / "best" / name
+    path.write_bytes(path.read_bytes()[:-7])
+    watcher = Watcher()
+
+    train_run(tmp_path / "run", a_recipe(corpus, steps=12), corpus, watchers=[watcher])
+
+    load(tmp_path / "run")
+    assert any("the best model, of update" in text for text in watcher.said)

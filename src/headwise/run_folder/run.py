@@ -12,13 +12,14 @@ tensorboard/    the same, as event files
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from headwise import storage
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import DataError, ModelError, SettingsError, UsageError
 from headwise.model.transformer import Transformer
@@ -96,7 +97,8 @@ def train_run(
             held.enter_context(claimed(folder))
             check_run(folder, recipe, corpus.facts.fingerprint)
             write_text(folder / RECIPE, as_toml(recipe))
-            return checkpoints.newest()
+            found = checkpoints.newest()
+            return found and _with_a_best_to_beat(found, folder, checkpoints.say)
 
         found = _shared_checkpoint(ranks, begin)
         _check_same_corpus(ranks, corpus)
@@ -136,6 +138,26 @@ def _reaching(recipe: Recipe, until: int | None) -> Recipe:
             ]
         )
     return replace(recipe, training=replace(training, steps=until))
+
+
+def _with_a_best_to_beat(
+    found: Checkpoint, folder: Path, say: Callable[[str], None]
+) -> Checkpoint:
+    """Let the next look make a best model where the one there was is no more."""
+    if found.state.best_value is None:
+        return found
+    try:
+        storage.bring_back(folder / BEST)
+        storage.verify(folder / BEST)
+    except (ModelError, OSError) as error:
+        say(
+            f"the best model, of update {found.state.best_step:,}, cannot be used "
+            f"({error}); the next validation makes a new one. The weights of that "
+            f"update may still stand in {CHECKPOINTS}"
+        )
+        state = replace(found.state, best_value=None, best_loss=None)
+        return replace(found, state=state)
+    return found
 
 
 def _shared_checkpoint(
@@ -202,7 +224,10 @@ class RunKeeper:
     def save_best(
         self, state: TrainingState, model: Transformer, validation: Validation
     ) -> None:
-        """Write the model folder ``best``."""
+        """Write the model folder ``best``; a damaged one is set aside."""
+        aside = storage.make_way(self.folder / BEST)
+        if aside is not None:
+            self.checkpoints.say(f"{BEST} was damaged and is now {aside.name}")
         facts = self.corpus.facts
         sources, _ = self.corpus.dev_text
         write_model_folder(
@@ -232,6 +257,9 @@ def model_path(folder: Path) -> Path:
     """Return the model folder in ``folder``, which is a run or a model folder."""
     if (folder / CONFIG).is_file():
         return folder
+    if folder.is_dir():
+        with suppress(OSError):  # whoever may only read finds what there is
+            storage.bring_back(folder / BEST)
     if (folder / BEST / CONFIG).is_file():
         return folder / BEST
     if not folder.is_dir():
