@@ -1,0 +1,1 @@
+"""Trained models in the forms of other tools: one file writes or reads one form."""

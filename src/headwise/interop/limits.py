@@ -1,0 +1,123 @@
+"""What another tool cannot express, said before anything is trained or written.
+
+Settings in, reasons out: nothing here needs torch, a model or the other tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from headwise.errors import SettingsError
+from headwise.model.config import TransformerConfig
+from headwise.text.settings import SENTENCEPIECE, TextSettings
+
+CTRANSLATE2 = "ctranslate2"
+HUGGINGFACE = "huggingface"
+
+Limits = Callable[[TransformerConfig, TextSettings], Iterator[str]]
+
+
+def limits_of_ctranslate2(
+    model: TransformerConfig, text: TextSettings
+) -> Iterator[str]:
+    """Yield each reason why CTranslate2's Transformer cannot be this one."""
+    yield from _widths(model, "CTranslate2")
+    yield from _concatenation(model, "CTranslate2")
+
+
+def limits_of_huggingface(
+    model: TransformerConfig, text: TextSettings
+) -> Iterator[str]:
+    """Yield each reason why ``MarianMTModel`` of transformers cannot be this one."""
+    tool = "MarianMTModel of transformers"
+    if model.norm != "post":
+        yield (
+            f"model.norm = {model.norm!r}: {tool} normalises after each box only; "
+            "norm = 'post' can be exported"
+        )
+    if model.embedding_norm:
+        yield (
+            f"model.embedding_norm = true: {tool} does not normalise embeddings; "
+            "false can be exported"
+        )
+    if not model.positions.startswith("sinusoidal"):
+        yield (
+            f"model.positions = {model.positions!r}: {tool} computes sinusoids and "
+            "saves no others; 'sinusoidal' and 'sinusoidal_halves' can be exported"
+        )
+    yield from _widths(model, tool)
+    yield from _concatenation(model, tool)
+    kinds = sorted({text.source_kind, text.target_kind} - set(SENTENCEPIECE))
+    if kinds:
+        yield (
+            f"text.tokenizer = {kinds[0]!r}: its MarianTokenizer reads SentencePiece "
+            f"models only; {' and '.join(SENTENCEPIECE)} can be exported"
+        )
+    codes = [each for each in text.symbols if _is_language_code(each)]
+    if codes:
+        yield (
+            f"text.symbols holds {codes[0]!r}: its MarianTokenizer cuts such a code "
+            "off before SentencePiece sees the text, so that other pieces come out; "
+            "a symbol of another form, such as '<fr>', can be exported"
+        )
+
+
+LIMITS: dict[str, Limits] = {
+    CTRANSLATE2: limits_of_ctranslate2,
+    HUGGINGFACE: limits_of_huggingface,
+}
+"""Every target of an export, and what it cannot express."""
+
+
+def reasons_against(
+    targets: Sequence[str], model: TransformerConfig, text: TextSettings
+) -> list[str]:
+    """Say, for all ``targets`` together, what stands in the way."""
+    reasons = []
+    for target in dict.fromkeys(targets):
+        if target in LIMITS:
+            found = LIMITS[target](model, text)
+            reasons += [f"cannot be exported to {target}: {each}" for each in found]
+        else:
+            reasons.append(f"{target!r} is no target of an export; {known_targets()}")
+    return reasons
+
+
+def known_targets() -> str:
+    """Name every target in a sentence."""
+    return f"known: {', '.join(LIMITS)}"
+
+
+def refuse_what_cannot_be_expressed(
+    target: str, model: TransformerConfig, text: TextSettings
+) -> None:
+    """Raise a ``SettingsError`` with every reason against this export."""
+    reasons = reasons_against([target], model, text)
+    if reasons:
+        raise SettingsError(reasons)
+
+
+def _widths(model: TransformerConfig, tool: str) -> Iterator[str]:
+    for name, width in (("d_k", model.key_width), ("d_v", model.value_width)):
+        if width * model.num_heads != model.d_model:
+            yield (
+                f"model.{name} = {width}: {tool} gives each of the {model.num_heads} "
+                f"heads its share of d_model={model.d_model}; "
+                + (
+                    f"{model.d_model // model.num_heads} can be exported"
+                    if model.d_model % model.num_heads == 0
+                    else "d_model must be a multiple of num_heads"
+                )
+            )
+
+
+def _concatenation(model: TransformerConfig, tool: str) -> Iterator[str]:
+    if model.position_join != "add":
+        yield (
+            f"model.position_join = {model.position_join!r}: {tool} adds positions to "
+            "embeddings; 'add' can be exported"
+        )
+
+
+def _is_language_code(symbol: str) -> bool:
+    return symbol.startswith(">>") and "<<" in symbol

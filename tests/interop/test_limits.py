@@ -1,0 +1,85 @@
+"""What cannot be expressed elsewhere is known from the settings alone."""
+
+import pytest
+
+from headwise.errors import SettingsError
+from headwise.interop.limits import (
+    LIMITS,
+    reasons_against,
+    refuse_what_cannot_be_expressed,
+)
+from headwise.model.config import TransformerConfig
+from headwise.model.presets import PRESETS
+from headwise.text.settings import TextSettings
+
+PLAIN = TextSettings()
+
+
+@pytest.mark.parametrize("target", LIMITS)
+@pytest.mark.parametrize("preset", ["micro", "tiny", "small", "base", "big"])
+def test_the_presets_for_use_can_go_everywhere(target, preset):
+    assert reasons_against([target], PRESETS[preset].config, PLAIN) == []
+
+
+def test_all_reasons_of_all_targets_come_at_once():
+    model = TransformerConfig(norm="pre", d_k=32, positions="learned")
+    reasons = reasons_against(["ctranslate2", "huggingface"], model, PLAIN)
+
+    assert [each.split(" ")[4].rstrip(":") for each in reasons] == [
+        "ctranslate2",
+        "huggingface",
+        "huggingface",
+        "huggingface",
+    ]
+    assert "model.d_k = 32" in reasons[0]
+    assert "64 can be exported" in reasons[0]
+    assert "norm = 'post' can be exported" in reasons[1]
+    assert "learned" in reasons[2]
+
+
+def test_a_target_named_twice_is_answered_once():
+    model = TransformerConfig(d_k=32)
+    assert len(reasons_against(["ctranslate2", "ctranslate2"], model, PLAIN)) == 1
+
+
+def test_a_target_that_is_not_known_is_a_reason_too():
+    (reason,) = reasons_against(["onyx"], TransformerConfig(), PLAIN)
+    assert reason == (
+        "'onyx' is no target of an export; known: ctranslate2, huggingface"
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "said"),
+    [
+        ({"norm": "pre"}, {}, "model.norm = 'pre'"),
+        ({"embedding_norm": True}, {}, "model.embedding_norm"),
+        ({"positions": "learned"}, {}, "model.positions = 'learned'"),
+        ({"positions": "none"}, {}, "model.positions = 'none'"),
+        ({"d_v": 16}, {}, "model.d_v = 16"),
+        (
+            {"position_join": "concatenate", "tie_embeddings": "none"},
+            {},
+            "model.position_join = 'concatenate'",
+        ),
+        ({}, {"tokenizer": "words"}, "text.tokenizer = 'words'"),
+        ({}, {"symbols": (">>fr<<",)}, "text.symbols holds '>>fr<<'"),
+    ],
+    ids=str,
+)
+def test_what_marian_has_no_place_for(model, text, said):
+    with pytest.raises(SettingsError) as refusal:
+        refuse_what_cannot_be_expressed(
+            "huggingface", TransformerConfig(**model), TextSettings(**text)
+        )
+    (problem,) = refusal.value.problems
+    assert said in problem
+    assert "can be exported" in problem
+
+
+def test_heads_that_do_not_divide_the_width_can_be_exported_nowhere():
+    model = TransformerConfig(d_model=10, num_heads=3, d_k=4, d_v=4)
+    reasons = reasons_against(["ctranslate2"], model, PLAIN)
+
+    assert len(reasons) == 2
+    assert all("d_model must be a multiple of num_heads" in each for each in reasons)
