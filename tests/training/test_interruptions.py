@@ -183,3 +183,13 @@ def test_a_stop_signal_need_not_wait_for_all_batches_of_an_update(make_trainer):
 
     assert state.step == 1
     assert rest.losses == whole.losses[1:]
+
+
+def test_what_is_saved_already_is_not_saved_again(make_trainer):
+    """A stop signal may come right after a checkpoint of a large model."""
+    trainer = make_trainer()
+    trainer.run()
+    saved = len(trainer.keeper.saved)
+    trainer._save()
+
+    assert len(trainer.keeper.saved) == saved

@@ -29,11 +29,18 @@ from headwise.training.optimizer import (
     optimizer_tensors,
     restore_optimizer,
 )
-from headwise.training.ranks import LostRankError, Ranks, check_batches, gathered
+from headwise.training.ranks import (
+    LostRankError,
+    Ranks,
+    check_batches,
+    gathered,
+    of_another_kind,
+)
 from headwise.training.schedule import learning_rate
 from headwise.training.settings import TrainingSettings
 from headwise.training.signals import Interrupted, StopSignals
 from headwise.training.state import TrainingState
+from headwise.training.twin import Twin
 from headwise.training.validation import Validation, validate
 from headwise.training.watch import Update, Watcher
 
@@ -105,7 +112,8 @@ class Trainer:
         self._of_one_piece = threading.RLock()
         """Held while state, weights and moments change, or are saved, together."""
 
-        self._twin: Transformer | None = None
+        self._saved = state
+        self.twin = Twin(task, model)
 
     def run(self) -> TrainingState:
         """Train until there is a reason to end; return where that was.
@@ -146,12 +154,9 @@ class Trainer:
         """Say if this run goes on with what takes its sums in another order."""
         before, now = self.state.trained_on, self.ranks.described(self.model.device)
         if before and before != now:
-            self._say(
-                f"until now this run was trained by {before}; it goes on with {now}. "
-                "The order of the data, the learning rates and the settings stay; sums "
-                "are taken in another order, so from here on the weights are no longer "
-                "bit for bit those of a run without the change"
-            )
+            self._say(of_another_kind(before, now))
+        if self._saved is self.state:
+            self._saved = replace(self.state, trained_on=now)
         self.state = replace(self.state, trained_on=now)
 
     def try_largest_batch(self) -> None:
@@ -296,15 +301,7 @@ class Trainer:
             return self.model
         of = self.model.state_dict() if self.ema is None else self.ema.tensors
         weights = gathered(of)
-        return self._twin_with(weights) if self.ranks.is_first else self.model
-
-    def _twin_with(self, weights: Mapping[str, Tensor]) -> Transformer:
-        """Return another model with these weights; those in training stay untouched."""
-        if self._twin is None:
-            twin = self.task.new_model(self.model.config, seed=0)
-            self._twin = twin.to(self.gradients.device)
-        self._twin.load_state_dict(weights)
-        return self._twin
+        return self.twin.having(weights) if self.ranks.is_first else self.model
 
     def _validate(self, model: Transformer) -> Validation:
         return validate(self.task, model, self.corpus, self.settings)
@@ -365,25 +362,28 @@ class Trainer:
         if found is None:
             return
         count, validation = found
-        model = self._twin or self.model
-        self._judge(validation, model, f"mean of the last {count} checkpoints")
+        self._judge(
+            validation, self.twin.model, f"mean of the last {count} checkpoints"
+        )
         self.state = replace(self.state, averaged_step=self.state.step)
         self._save()
 
     def _look_at_mean(self) -> tuple[int, Validation] | None:
         means, count = average(self.keeper.last_weights(self.settings.average_last))
-        return (count, self._validate(self._twin_with(means))) if count > 1 else None
+        return (count, self._validate(self.twin.having(means))) if count > 1 else None
 
     def _save(self) -> None:
         """Save a checkpoint of state, weights and moments as they are together."""
         with self._of_one_piece:
+            if self._saved == self.state:
+                return
             weights = gathered(self.model.state_dict())
             moments = gathered(optimizer_tensors(self.model, self.optimizer))
             ema = None if self.ema is None else gathered(self.ema.tensors)
-            if not self.ranks.is_first:
-                return
-            check_finite(weights, self.state.step)
-            self.keeper.save(self.state, weights, moments, ema)
+            if self.ranks.is_first:
+                check_finite(weights, self.state.step)
+                self.keeper.save(self.state, weights, moments, ema)
+            self._saved = self.state
 
     def _rescue(self) -> None:
         """Save from another thread, while this one is amid an update.

@@ -135,6 +135,16 @@ class Ranks:
                 gradient.copy_(total.view_as(gradient))
 
 
+def of_another_kind(before: str, now: str) -> str:
+    """Say what goes on, and what does not, where other devices train a run further."""
+    return (
+        f"until now this run was trained by {before}; it goes on with {now}. The order "
+        "of the data, the learning rates and the settings stay; sums are taken in "
+        "another order, so from here on the weights are no longer bit for bit those of "
+        "a run without the change"
+    )
+
+
 def check_batches(settings: TrainingSettings, size: int) -> None:
     """Refuse settings by which some of ``size`` processes would have nothing to do."""
     batches, problems = settings.accumulate, []

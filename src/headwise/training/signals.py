@@ -20,7 +20,7 @@ from headwise.errors import HeadwiseError, Stopped
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
-PATIENCE = 1.0
+PATIENCE = 0.5
 """Seconds that a piece of work may still take before it is abandoned."""
 
 INTERRUPTED = 130
