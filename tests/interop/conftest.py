@@ -19,6 +19,7 @@ from headwise.run_folder.model_folder import (
 )
 from headwise.text.settings import TextSettings
 from headwise.text.tokenizer import train_tokenizers
+from headwise.text.vocabulary import UNKNOWN
 
 DEMO = Path(__file__).parents[1] / "models" / "demo"
 
@@ -71,7 +72,7 @@ def tokenizers():
     made = {}
 
     def train(**text):
-        settings = TextSettings(vocab_size=40, **text)
+        settings = TextSettings(**{"vocab_size": 40, **text})
         if settings not in made:
             made[settings] = train_tokenizers(lambda: pairs, settings, seed=1)
         return made[settings]
@@ -111,3 +112,9 @@ def chance_model(tmp_path, tokenizers):
 
 CHANCE_SOURCES = [[5, 9, 17], [21, 4, 8, 11, 30, 6], [7], [12, 12, 33, 10, 5]]
 CHANCE_TARGETS = [[8, 4], [9, 30, 31, 5, 22, 7, 6], [6, 6, 6], [11]]
+
+
+def in_vocabulary(rows, size):
+    """Return ids that stand for text in a vocabulary of ``size`` entries."""
+    first = UNKNOWN + 1
+    return [[first + token % (size - first) for token in row] for row in rows]

@@ -1,26 +1,24 @@
 """What CTranslate2 makes of our folders, beside what we make of the same weights."""
 
 import json
-from dataclasses import replace
 from itertools import product
 
 import ctranslate2
 import numpy as np
 import pytest
 import torch
-from tests.interop.conftest import CHANCE_SOURCES, CHANCE_TARGETS
+from tests.interop.conftest import CHANCE_SOURCES, CHANCE_TARGETS, in_vocabulary
 
 from headwise.decoding.settings import DecodingSettings, paper
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.ctranslate2 import (
     QUANTIZATIONS,
-    num_positions,
     write_ctranslate2,
 )
 from headwise.metrics.registry import measure
 from headwise.model.feed_forward import ACTIVATIONS
 from headwise.storage import verify
-from headwise.text.vocabulary import END, PAD, START, UNKNOWN
+from headwise.text.vocabulary import END, PAD, START
 
 ENOUGH = 0.999
 """Share of translations that must be the same string; one in 1,000 may be a tie."""
@@ -32,12 +30,6 @@ def opened_by_ctranslate2(folder):
 
 def pieces_of(opened, ids):
     return [opened.tokenizers.source.pieces(each) for each in ids]
-
-
-def in_vocabulary(rows, size):
-    """Return ids that stand for text in a vocabulary of ``size`` entries."""
-    first = UNKNOWN + 1
-    return [[first + token % (size - first) for token in row] for row in rows]
 
 
 def our_logits(model, source, target):
@@ -266,13 +258,3 @@ def test_the_folder_has_a_manifest_that_names_the_weights(trained, exported):
     assert manifest["target"] == "ctranslate2"
     assert manifest["quantization"] == "int8"
     assert manifest["weights_sha256"] == source["files"]["model.safetensors"]["sha256"]
-
-
-def test_a_text_may_be_as_long_as_the_search_allows(chance_model):
-    opened = chance_model()
-    longer = replace(opened, facts=replace(opened.facts, longest_source=2000))
-
-    assert num_positions(opened) == 1024
-    assert num_positions(longer) == 4011  # 2 * 2000 + 10 and END
-    learned = chance_model(positions="learned", max_positions=50)
-    assert num_positions(learned) == 50

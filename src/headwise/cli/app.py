@@ -11,6 +11,7 @@ from headwise import __version__
 from headwise.cli.demo import demo
 from headwise.cli.doctor import doctor
 from headwise.cli.evaluate import evaluate
+from headwise.cli.export import export
 from headwise.cli.prepare import prepare
 from headwise.cli.recipe import recipe
 from headwise.cli.report import DEBUG, reported
@@ -33,7 +34,7 @@ app = typer.Typer(
 RESUMABLE = (run, prepare, train, demo)
 """Verbs that a stop signal ends in good order, to be typed again."""
 
-for verb in (run, prepare, train, translate, evaluate, recipe, doctor, demo):
+for verb in (run, prepare, train, translate, evaluate, export, recipe, doctor, demo):
     app.command()(reported(verb, resumable=verb in RESUMABLE))
 app.add_typer(runs, name="runs")
 

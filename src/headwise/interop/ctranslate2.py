@@ -30,7 +30,9 @@ from headwise.interop.ctranslate2_file import (
 from headwise.interop.ctranslate2_script import SCRIPT
 from headwise.interop.ctranslate2_weights import named_arrays
 from headwise.interop.limits import CTRANSLATE2, refuse_what_cannot_be_expressed
+from headwise.interop.positions import num_positions
 from headwise.interop.provenance import described
+from headwise.interop.search_notes import exponent, notes_on_penalty
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.text.settings import SENTENCEPIECE
 from headwise.text.tokenizer import Tokenizer
@@ -38,9 +40,6 @@ from headwise.text.vocabulary import END, PAD, SPECIALS, START, UNKNOWN
 
 QUANTIZATIONS = ("float32", "float16", "int8")
 """How the weights may be written; only the first gives the same words for certain."""
-
-LEAST_POSITIONS = 1024
-"""Positions that are written out at least where positions are a formula."""
 
 EPSILON = 1e-5
 """What torch's LayerNorm adds to a variance."""
@@ -116,26 +115,10 @@ def write_ctranslate2(
     return notes
 
 
-def num_positions(opened: ModelFolder) -> int:
-    """Return how many positions a text may have in the export, END among them."""
-    config, facts = opened.model.config, opened.facts
-    if config.positions == "learned":
-        return config.max_positions
-    longest = max(facts.longest_source, facts.longest_target)
-    return max(LEAST_POSITIONS, opened.decoding.max_length(longest) + 1)
-
-
 def translate_batch_arguments(opened: ModelFolder) -> tuple[dict[str, Any], list[str]]:
     """Return the search as CTranslate2 takes it, and in what it is another one."""
     decoding, longest = opened.decoding, opened.facts.longest_source
-    notes = []
-    alpha = {"n^alpha": decoding.alpha, "none": 0.0}.get(decoding.length_penalty)
-    if alpha is None and decoding.beam > 1:
-        notes.append(
-            f"CTranslate2 has no length penalty {decoding.length_penalty!r}: "
-            "translate_batch.json divides scores by the length, and other "
-            "translations may win"
-        )
+    notes = notes_on_penalty(opened, tool="CTranslate2", file="translate_batch.json")
     if decoding.stopping != "first-k" and decoding.beam > 1:
         notes.append(
             f"CTranslate2 does not search with stopping = {decoding.stopping!r}: "
@@ -144,7 +127,7 @@ def translate_batch_arguments(opened: ModelFolder) -> tuple[dict[str, Any], list
         )
     arguments = {
         "beam_size": decoding.beam,
-        "length_penalty": 1.0 if alpha is None else alpha,
+        "length_penalty": exponent(opened),
         "patience": 1.0,
         "max_input_length": 0,  # else it cuts a long source without a word
         "max_decoding_length": decoding.max_length(longest),

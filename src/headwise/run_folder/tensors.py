@@ -39,11 +39,13 @@ The widest come first, so that each begins where its numbers may begin in memory
 """
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors as safetensors."""
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], *, notes: Mapping[str, str] | None = None
+) -> None:
+    """Write tensors as safetensors; ``notes`` go into the header for other programs."""
     kinds = list(NAMES)
     ordered = sorted(tensors, key=lambda name: (kinds.index(tensors[name].dtype), name))
-    write_pieces(path, _pieces({name: tensors[name] for name in ordered}))
+    write_pieces(path, _pieces({name: tensors[name] for name in ordered}, notes or {}))
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -54,8 +56,10 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise ModelError(f"{path} cannot be read: {error}") from None
 
 
-def _pieces(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
-    header = _header(tensors)
+def _pieces(
+    tensors: Mapping[str, Tensor], notes: Mapping[str, str]
+) -> Iterator[bytes | memoryview]:
+    header = _header(tensors, notes)
     yield len(header).to_bytes(8, "little") + header
     for tensor in tensors.values():
         numbers = tensor.detach().cpu().contiguous().reshape(-1)
@@ -64,8 +68,9 @@ def _pieces(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
             yield content[start : start + PIECE_BYTES]
 
 
-def _header(tensors: Mapping[str, Tensor]) -> bytes:
-    table, start = {}, 0
+def _header(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> bytes:
+    table: dict[str, object] = {"__metadata__": dict(notes)} if notes else {}
+    start = 0
     for name, tensor in tensors.items():
         end = start + tensor.nbytes
         table[name] = {

@@ -1,0 +1,160 @@
+"""A trained model as a folder that transformers opens as ``MarianMTModel``.
+
+config.json, model.safetensors       the model
+generation_config.json               the search that ``generate`` takes
+source.spm target.spm vocab.json     the tokenizer (and target_vocab.json, where the
+tokenizer_config.json                target has a vocabulary of its own)
+README.md                            the card, with a script that translates
+manifest.json                        sizes, SHA-256, and of which weights this was made
+
+``docs/export.md`` says what is the same as here, and what is not.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from headwise import storage
+from headwise.errors import UsageError
+from headwise.interop.huggingface_script import SCRIPT
+from headwise.interop.limits import HUGGINGFACE, refuse_what_cannot_be_expressed
+from headwise.interop.marian_weights import marian_tensors
+from headwise.interop.positions import num_positions
+from headwise.interop.provenance import described
+from headwise.interop.search_notes import exponent, notes_on_penalty
+from headwise.run_folder.model_folder import CARD, ModelFolder
+from headwise.run_folder.tensors import write_tensors
+from headwise.text.tokenizer import Tokenizer
+from headwise.text.vocabulary import END, PAD, SPECIALS, START, UNKNOWN
+
+USE = f"""\
+## Use with transformers
+
+`AutoModelForSeq2SeqLM` and `AutoTokenizer` open this folder. It was written by headwise
+from a model folder of its own, whose card goes on below.
+
+```python
+{SCRIPT}```
+"""
+
+OWN_USE = re.compile(r"^## Use\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+"""The part of our own card that says how headwise is used."""
+
+
+def write_huggingface(
+    out: Path, opened: ModelFolder, *, quantization: str = "float32"
+) -> list[str]:
+    """Write ``opened`` as a folder for transformers; return what to know of it.
+
+    Whole or not at all. What Marian cannot express is a ``SettingsError`` with every
+    reason; what is expressed otherwise comes back as notes.
+    """
+    if quantization != "float32":
+        raise UsageError(
+            f"a folder for transformers is written in float32, not {quantization!r}; "
+            "from_pretrained(..., dtype=...) opens it in other numbers"
+        )
+    refuse_what_cannot_be_expressed(
+        HUGGINGFACE, opened.model.config, opened.tokenizers.settings
+    )
+    notes = notes_on_penalty(opened, tool="transformers", file="generation_config.json")
+    about = described(opened, target=HUGGINGFACE, quantization=quantization)
+    with storage.new_folder(out, describe=about) as folder:
+        storage.write_json(folder / "config.json", model_config(opened))
+        tensors = marian_tensors(opened.model)
+        notes_of_file = {"format": "pt"}  # without it transformers takes no file
+        write_tensors(folder / "model.safetensors", tensors, notes=notes_of_file)
+        storage.write_json(folder / "generation_config.json", generation(opened))
+        _write_tokenizer(folder, opened)
+        storage.write_text(folder / CARD, _card(opened, notes))
+    return notes
+
+
+def model_config(opened: ModelFolder) -> dict[str, Any]:
+    """Return Marian's ``config.json``."""
+    model, config = opened.model, opened.model.config
+    return {
+        "architectures": ["MarianMTModel"],
+        "model_type": "marian",
+        "dtype": "float32",
+        "is_encoder_decoder": True,
+        "d_model": config.d_model,
+        "encoder_layers": config.encoder_layers,
+        "decoder_layers": config.decoder_layers,
+        "encoder_attention_heads": config.num_heads,
+        "decoder_attention_heads": config.num_heads,
+        "encoder_ffn_dim": config.d_ff,
+        "decoder_ffn_dim": config.d_ff,
+        "activation_function": config.activation,
+        "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        "activation_dropout": config.feed_forward_dropout,
+        "scale_embedding": True,
+        "max_position_embeddings": num_positions(opened),
+        "vocab_size": model.source_vocab_size,
+        "decoder_vocab_size": model.target_vocab_size,
+        "share_encoder_decoder_embeddings": config.tie_embeddings == "all",
+        "tie_word_embeddings": config.tie_embeddings != "none",
+        "pad_token_id": PAD,
+        "bos_token_id": START,
+        "decoder_start_token_id": START,
+        "eos_token_id": END,
+        "forced_eos_token_id": None,
+    }
+
+
+def generation(opened: ModelFolder) -> dict[str, Any]:
+    """Return the search as ``generate`` takes it."""
+    decoding = opened.decoding
+    search: dict[str, Any] = {
+        "num_beams": decoding.beam,
+        "do_sample": False,
+        "max_new_tokens": decoding.max_length(opened.facts.longest_source),
+        "suppress_tokens": [PAD, START],
+        "pad_token_id": PAD,
+        "bos_token_id": START,
+        "decoder_start_token_id": START,
+        "eos_token_id": END,
+    }
+    if decoding.beam > 1:
+        search["length_penalty"] = exponent(opened)
+        search["early_stopping"] = True if decoding.stopping == "first-k" else "never"
+    return search
+
+
+def _write_tokenizer(folder: Path, opened: ModelFolder) -> None:
+    pair = opened.tokenizers
+    pair.source.save(folder / "source.spm")
+    pair.target.save(folder / "target.spm")
+    storage.write_json(folder / "vocab.json", _ids(pair.source))
+    if not pair.joint:
+        storage.write_json(folder / "target_vocab.json", _ids(pair.target))
+    storage.write_json(
+        folder / "tokenizer_config.json",
+        {
+            "tokenizer_class": "MarianTokenizer",
+            "model_max_length": num_positions(opened),
+            "separate_vocabs": not pair.joint,
+            "clean_up_tokenization_spaces": False,
+            "pad_token": SPECIALS[PAD],
+            "eos_token": SPECIALS[END],
+            "unk_token": SPECIALS[UNKNOWN],
+        },
+    )
+
+
+def _ids(tokenizer: Tokenizer) -> dict[str, int]:
+    pieces = tokenizer.pieces(range(tokenizer.size))
+    return {piece: number for number, piece in enumerate(pieces)}
+
+
+def _card(opened: ModelFolder, notes: list[str]) -> str:
+    """Return our card with transformers' use in the place of ours."""
+    own = (opened.path / CARD).read_text(encoding="utf-8")
+    own = own.replace("library_name: headwise", "library_name: transformers", 1)
+    use = USE + "".join(f"\n- {note}" for note in notes) + "\n"
+    if OWN_USE.search(own):
+        return OWN_USE.sub(lambda _: use, own, count=1)
+    return f"{own}\n{use}"
