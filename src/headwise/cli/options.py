@@ -31,6 +31,16 @@ Assignments = Annotated[
         show_default=False,
     ),
 ]
+BatchTokens = Annotated[
+    str | None,
+    typer.Option(
+        "--batch-tokens",
+        metavar="NUMBER|auto",
+        help="Target tokens of a batch at most, padding counted; auto: as many as fit "
+        "into memory, up to the paper's 25,000.",
+        show_default="the recipe's",
+    ),
+]
 MaxTime = Annotated[
     str | None,
     typer.Option(

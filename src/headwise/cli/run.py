@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
+from headwise.cli.fitting import batch_tokens_of, fitted, is_to_be_fitted
 from headwise.cli.options import (
     Assignments,
+    BatchTokens,
     Dev,
     Device,
     MaxTime,
@@ -49,6 +51,7 @@ def run(
     preset: Preset = None,
     recipe_file: RecipeFile = None,
     assignments: Assignments = None,
+    batch_tokens: BatchTokens = None,
     max_time: MaxTime = None,
     threads: Threads = None,
     device: Device = "auto",
@@ -76,11 +79,14 @@ def run(
         recipe_file=recipe_file,
         assignments=assignments or (),
         max_minutes=None if max_time is None else minutes(max_time),
+        also=batch_tokens_of(batch_tokens, assignments or (), out),
     )
     use_threads(threads)
     device = chosen_device(device)
     texts = None if test is None else read_aligned(*test)
     corpus = prepared(out, recipe)
+    if is_to_be_fitted(batch_tokens, out):
+        recipe = fitted(recipe, corpus, device)
     trained(out, recipe, corpus, device)
 
     sources, references = texts or corpus.dev_text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +28,18 @@ def recipe_for(
     recipe_file: Path | None = None,
     assignments: Sequence[str] = (),
     max_minutes: float | None = None,
+    also: Mapping[str, Any] | None = None,
 ) -> Recipe:
-    """Put the recipe of a command line together; the data choose what is not said."""
-    extra: dict[str, Any] = {}
+    """Put the recipe of a command line together; the data choose what is not said.
+
+    ``also`` is a table of settings that other options stand for.
+    """
+    extra: dict[str, Any] = dict(also or {})
     if source is not None:
         corpus = {"source": str(source)}
         if target is not None:
             corpus["target"] = str(target)
-        extra = {"data": {"corpora": [corpus]}}
+        extra = merged(extra, {"data": {"corpora": [corpus]}})
     if dev is not None:
         held_out = {"source": str(dev[0]), "target": str(dev[1])}
         extra = merged(extra, {"data": {"dev": held_out}})

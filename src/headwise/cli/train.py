@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headwise.cli.fitting import batch_tokens_of, fitted, is_to_be_fitted
 from headwise.cli.options import (
     Assignments,
+    BatchTokens,
     Device,
     MaxTime,
     Preset,
@@ -21,7 +23,7 @@ from headwise.cli.options import (
     to_folder,
     use_threads,
 )
-from headwise.errors import SettingsError
+from headwise.errors import SettingsError, UsageError
 from headwise.recipe import Recipe, merged, preset_for, resolve
 from headwise.settings import as_table, read_toml
 
@@ -37,9 +39,29 @@ def train(
     preset: Preset = None,
     recipe_file: RecipeFile = None,
     assignments: Assignments = None,
+    batch_tokens: BatchTokens = None,
     max_time: MaxTime = None,
+    until: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="STEP",
+            help="Stop after this update for now; may be raised later.",
+            show_default=False,
+        ),
+    ] = None,
     threads: Threads = None,
     device: Device = "auto",
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Write nothing: print size, memory, time and what was left out.",
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --dry-run, print it as JSON.")
+    ] = False,
 ) -> None:
     """Train a model on a prepared corpus.
 
@@ -48,11 +70,15 @@ def train(
 
     \b
     headwise train corpus --out run --preset tiny --max-time 30m
-    headwise train corpus --out run --preset base --set training.batch_tokens=4096
+    headwise train corpus --out run --preset base --batch-tokens auto
+    headwise train corpus --out run --preset base --dry-run
     """
+    from headwise.cli.dry_run import show
     from headwise.cli.steps import trained
     from headwise.data.prepared import PreparedCorpus
 
+    if as_json and not dry_run:
+        raise UsageError("--json has a meaning only with --dry-run; add that")
     prepared = PreparedCorpus.open(corpus)
     recipe = _recipe_for(
         prepared,
@@ -60,9 +86,16 @@ def train(
         recipe_file=recipe_file,
         assignments=assignments or (),
         max_minutes=None if max_time is None else minutes(max_time),
+        also=batch_tokens_of(batch_tokens, assignments or (), out),
     )
     use_threads(threads)
-    trained(out, recipe, prepared, chosen_device(device))
+    device = chosen_device(device)
+    if is_to_be_fitted(batch_tokens, out):
+        recipe = fitted(recipe, prepared, device)
+    if dry_run:
+        show(out, recipe, prepared, device, as_json=as_json, until=until)
+        return
+    trained(out, recipe, prepared, device, until=until)
     say(f"{out / 'best'}: the best model; next: headwise translate {out} < TEXT")
 
 
@@ -73,6 +106,7 @@ def _recipe_for(
     recipe_file: Path | None,
     assignments: Sequence[str],
     max_minutes: float | None,
+    also: Mapping[str, Any],
 ) -> Recipe:
     """Put the recipe together; what the corpus was prepared with is settled."""
     made = prepared.fields["settings"]
@@ -80,9 +114,10 @@ def _recipe_for(
     if preset is None and "preset" not in file:
         preset = preset_for(prepared.facts.train.pairs)
         say(f"{prepared.facts.train.pairs:,} pairs: preset {preset}")
-    extra = {"data": made["data"], "text": merged(made["text"], file.get("text", {}))}
+    text = merged(made["text"], file.get("text", {}))
+    extra = merged({"data": made["data"], "text": text}, also)
     if max_minutes is not None:
-        extra["training"] = {"max_minutes": max_minutes}
+        extra = merged(extra, {"training": {"max_minutes": max_minutes}})
     recipe = resolve(
         preset=preset, file=recipe_file, assignments=assignments, extra=extra
     )

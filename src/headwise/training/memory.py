@@ -2,26 +2,29 @@
 
 What takes most is gone through once: batches of the full size, and the search of a
 validation that has most rows. What only comes later (Adam's moments, means of weights)
-has a known size and is added.
+is stood in for by as many numbers, for memory has holes that not everything fits into,
+and sums of sizes say too little.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
-from headwise.data.batches import cut_by_tokens, demanding_batches, dev_batches
+from headwise.data.batches import Batch, cut_by_tokens, demanding_batches, dev_batches
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import ResourceError, is_out_of_memory
 from headwise.tasks import Transformer, Translation
 from headwise.tasks.translation import SEARCH_TOKENS
 from headwise.training.gauge import Gauge, gauge_of
 from headwise.training.gradients import Gradients
+from headwise.training.optimizer import make_optimizer
 from headwise.training.settings import TrainingSettings
 from headwise.training.validation import VALIDATION_TOKENS
 
@@ -35,6 +38,10 @@ FARTHEST = 4
 """Times as large as the last trial, and no larger, is the next."""
 
 CLOSE_ENOUGH = 1.03
+
+GROWTH = 1.06
+"""What a process takes in the end, of what a few updates take: batches of ever other
+shapes leave holes between what is in use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +60,8 @@ class Forecast:
 class Rehearsal:
     """Training, tried out on what takes most memory; no weight changes.
 
-    ``already`` is what of Adam's moments and a running mean is there, in bytes.
+    ``copies_to_come`` are those of the size of the weights that do not exist yet: two
+    moments, and a running mean where the settings ask for one.
     """
 
     def __init__(
@@ -64,7 +72,7 @@ class Rehearsal:
         settings: TrainingSettings,
         gradients: Gradients,
         *,
-        already: int = 0,
+        copies_to_come: int,
         gauge: Gauge | None = None,
     ) -> None:
         self.task = task
@@ -73,51 +81,79 @@ class Rehearsal:
         self.settings = settings
         self.gradients = gradients
         self.gauge = gauge or gauge_of(model.device)
-        weights = sum(each.nbytes for each in model.parameters())
-        has_mean = settings.ema_decay is not None
-        averages = settings.average_last > 1
-        self._later = (2 + has_mean) * weights - already
-        self._later += weights if has_mean or averages else 0  # a second model
-        # Sums in float64, one checkpoint, and the mean that comes of them.
-        on_cpu = model.device.type == "cpu"
-        self._averaging = 4 * weights if averages and on_cpu else 0
+        self._copies_to_come = copies_to_come
+        self._on_cpu = model.device.type == "cpu"
+        self._averages = settings.average_last > 1
 
-    def forecast(self, batch_tokens: int | None = None) -> Forecast:
-        """Learn and look once, and add what is still to come."""
+    def forecast(
+        self, batch_tokens: int | None = None, *, looking: bool = True
+    ) -> Forecast:
+        """Learn, look and take means, once; ``looking`` may be left out.
 
-        def work() -> None:
-            self._learn(batch_tokens)
-            self._look()
-
-        return self._measured(work)
-
-    def of_batches(self, batch_tokens: int) -> Forecast:
-        """Tell what learning alone would take with batches of that size."""
-        return self._measured(lambda: self._learn(batch_tokens))
-
-    def _measured(self, work: Callable[[], None]) -> Forecast:
+        ``batch_tokens`` stands in the place of what the settings say.
+        """
         self.gauge.start()
         held, free = self.gauge.held(), self.gauge.free()
         try:
-            work()
-            peak = max(self.gauge.peak(), held + self._averaging)
+            self._go_through(batch_tokens, looking=looking)
+            peak = self.gauge.peak()
         finally:
             self.model.zero_grad()
         return Forecast(
-            peak=peak + self._later, room=None if free is None else held + free
+            peak=self._with_time(peak, held),
+            room=None if free is None else held + free,
         )
 
-    def _learn(self, batch_tokens: int | None) -> None:
-        """Go through batches of several shapes, so many together as make an update."""
+    def _with_time(self, peak: int, held: int) -> int:
+        """Add to a measured peak what time brings on a CPU, where means are taken.
+
+        The sums are float64, and the mean and a second model are there beside them; and
+        the checkpoints that are read lie in memory of their own.
+        """
+        if not self._on_cpu:
+            return peak
+        weights = sum(each.nbytes for each in self.model.parameters())
+        means = (self._copies_to_come + 5) * weights if self._averages else 0
+        checkpoint = weights if self._averages else 0
+        return round(held + GROWTH * max(peak - held, means)) + checkpoint
+
+    def _go_through(self, batch_tokens: int | None, *, looking: bool) -> None:
+        """Do everything in the order in which training does."""
         settings = self.settings
-        batches = demanding_batches(
+        longest, usual, middle = demanding_batches(
             self.corpus.facts.train,
             batch_tokens or settings.batch_tokens,
             settings.batch_pairs,
         )
-        for start in range(0, len(batches), settings.accumulate):
-            together = batches[start : start + settings.accumulate]
-            self.gradients.of(list(enumerate(together)), step=0, divisor=1.0)
+        self._learn([usual])
+        self._step_once()
+        kept = self._copies(self._copies_to_come)
+        if settings.accumulate > 1:
+            self._learn([longest, middle])
+        else:
+            self._learn([longest])
+            self._learn([middle])
+        if looking:
+            self._look()
+        if self._averages or settings.ema_decay is not None:
+            kept += self._copies(1)  # a second model, that is looked at
+
+    def _learn(self, batches: Sequence[Batch]) -> None:
+        self.gradients.of(list(enumerate(batches)), step=0, divisor=1.0)
+
+    def _step_once(self) -> None:
+        """Let an optimizer learn nothing: the first step of any brings in libraries."""
+        nothing = nn.Linear(1, 1, device=self.model.device)
+        nothing(torch.ones(1, 1, device=self.model.device)).sum().backward()
+        make_optimizer(nothing, self.settings).step()
+
+    def _copies(self, count: int) -> list[Tensor]:
+        """Fill as much memory as so many copies of the weights."""
+        return [
+            torch.ones_like(weight, requires_grad=False)
+            for weight in self.model.parameters()
+            for _ in range(count)
+        ]
 
     @torch.inference_mode()
     def _look(self) -> None:
@@ -127,22 +163,27 @@ class Rehearsal:
         try:
             for batch in islice(dev_batches(self.corpus.dev, VALIDATION_TOKENS), 1):
                 self.task.loss(self.model, batch.to(self.model.device), smoothing=0.0)
-            self.task.translate(self.model, self._searched_together())
+            # Most rows take the most memory: outputs may be longer by a constant.
+            texts = searches(self.corpus, self.settings)[0]
+            outputs = self.task.translate(self.model, texts)
+            self.task.measure("bleu", outputs, texts)  # for what it brings in
         finally:
             self.model.train(was_training)
 
-    def _searched_together(self) -> list[str]:
-        """Return the shortest texts of a validation, which make the most rows.
 
-        With them goes the most memory, since outputs may be longer by a constant.
-        """
-        lengths, _ = self.corpus.dev.lengths()
-        every = -(-len(lengths) // self.settings.validation_pairs)
-        chosen = np.arange(0, len(lengths), every)
-        shortest = chosen[np.argsort(lengths[chosen], kind="stable")]
-        starts = cut_by_tokens(lengths[shortest] + 1, SEARCH_TOKENS)
-        texts, _ = self.corpus.dev_text
-        return [texts[index] for index in np.split(shortest, starts[1:])[0]]
+def searches(corpus: PreparedCorpus, settings: TrainingSettings) -> list[list[str]]:
+    """Return the texts that a validation translates, in its batches, short ones first.
+
+    So the first batch has the most rows.
+    """
+    lengths, _ = corpus.dev.lengths()
+    every = -(-len(lengths) // settings.validation_pairs)
+    chosen = np.arange(0, len(lengths), every)
+    rising = chosen[np.argsort(lengths[chosen], kind="stable")]
+    starts = cut_by_tokens(lengths[rising] + 1, SEARCH_TOKENS)
+    texts, _ = corpus.dev_text
+    groups = np.split(rising, starts[1:])
+    return [[texts[index] for index in group] for group in groups]
 
 
 def fitted_batch_tokens(rehearsal: Rehearsal) -> tuple[int, Forecast]:
@@ -163,7 +204,7 @@ def fitted_batch_tokens(rehearsal: Rehearsal) -> tuple[int, Forecast]:
     @cache
     def peak(batch_tokens: int) -> int:
         try:
-            return max(looked, rehearsal.of_batches(batch_tokens).peak)
+            return max(looked, rehearsal.forecast(batch_tokens, looking=False).peak)
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
@@ -215,7 +256,7 @@ def largest_that_fits(
 
 def _round(tokens: int) -> int:
     """Round down to two digits, and large numbers to hundreds."""
-    step = min(100, 10 ** max(0, len(str(tokens)) - 2))
+    step = min(100, int(10 ** max(0, len(str(tokens)) - 2)))
     return tokens // step * step
 
 

@@ -1,0 +1,170 @@
+"""Measure how near the memory that was predicted lies to the memory that was taken.
+
+    .venv/bin/python benchmarks/memory.py
+
+For each configuration, one process predicts as ``headwise train --dry-run`` does, and
+another trains for a few updates with two validations, checkpoints and their mean, and
+says what it held at most. Both on a CPU, on a made-up corpus. Results go to
+benchmarks/results/memory.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results" / "memory.json"
+
+UPDATES = 4
+COMMON = {
+    "training.steps": UPDATES,
+    "training.validate_every": UPDATES // 2,
+    "training.validation_pairs": 200,
+    "training.average_last": 3,
+}
+CONFIGURATIONS = [
+    ("tiny", 512, {}),
+    ("tiny", 4096, {}),
+    ("tiny", 4096, {"training.ema_decay": 0.99}),
+    ("tiny", 16384, {}),
+    ("tiny", 16384, {"training.activation_checkpointing": "true"}),
+    ("small", 2048, {}),
+    ("small", 4096, {"training.accumulate": 2}),
+    ("small", 8192, {"training.activation_checkpointing": "true"}),
+    ("base", 1024, {}),
+    ("base", 2048, {}),
+    ("base", 4096, {"training.activation_checkpointing": "true"}),
+]
+"""Preset, tokens of a batch, and what else is set."""
+
+VOCABULARY = {"tiny": 8000, "small": 8000, "base": 32_000}
+PAIRS = 12_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", help="presets to measure, such as tiny")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--task", choices=TASKS, help="used by the script itself")
+    parser.add_argument("--folder", type=Path, help="used by the script itself")
+    parser.add_argument("--recipe", help="used by the script itself")
+    arguments = parser.parse_args()
+    if arguments.task:
+        TASKS[arguments.task](arguments.folder, json.loads(arguments.recipe))
+        return
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for size in sorted(set(VOCABULARY.values())):
+            in_a_process("prepare", folder, {"vocab_size": size})
+        for number, (preset, batch_tokens, more) in enumerate(CONFIGURATIONS):
+            if arguments.only and preset not in arguments.only:
+                continue
+            recipe = {
+                "preset": preset,
+                "vocab_size": VOCABULARY[preset],
+                "run": f"run-{number}",
+                "settings": {**COMMON, "training.batch_tokens": batch_tokens, **more},
+            }
+            predicted = in_a_process("predict", folder, recipe)
+            measured = in_a_process("train", folder, recipe)
+            row = {
+                "preset": preset,
+                "batch_tokens": batch_tokens,
+                **{key.removeprefix("training."): value for key, value in more.items()},
+                "predicted_mib": round(predicted / 2**20),
+                "measured_mib": round(measured / 2**20),
+                "ratio": round(predicted / measured, 3),
+            }
+            print(row, file=sys.stderr)
+            rows.append(row)
+    report = {
+        "command": " ".join(["python", "benchmarks/memory.py", *sys.argv[1:]]),
+        "date": datetime.date.today().isoformat(),
+        "versions": {
+            "python": platform.python_version(),
+            "libc": " ".join(platform.libc_ver()),
+            **{name: version(name) for name in ("headwise", "torch")},
+        },
+        "configurations": rows,
+        "worst_error": max(abs(row["ratio"] - 1) for row in rows),
+    }
+    arguments.out.write_text(json.dumps(report, indent=2) + "\n")
+    print(json.dumps(report, indent=2))
+
+
+def in_a_process(task: str, folder: Path, recipe: dict) -> int:
+    """Do ``task`` in a fresh process; return the bytes that it speaks of last."""
+    command = [sys.executable, __file__, "--task", task, "--folder", str(folder)]
+    done = subprocess.run(
+        [*command, "--recipe", json.dumps(recipe)], check=True, stdout=subprocess.PIPE
+    )
+    return int(done.stdout.splitlines()[-1])
+
+
+def prepare_corpus(folder: Path, recipe: dict) -> None:
+    from headwise.data.prepare import prepare
+    from headwise.data.settings import CorpusSettings, DataSettings
+    from headwise.text.settings import TextSettings
+
+    chance = random.Random(1)
+    syllables = [c + v for c in "bdfgklmnprst" for v in "aeiou"]
+    words = ["".join(chance.choices(syllables, k=3)) for _ in range(9000)]
+    source, target = folder / "source", folder / "target"
+    with source.open("w") as one, target.open("w") as other:
+        for _ in range(PAIRS):
+            length = min(60, max(2, int(chance.lognormvariate(2.7, 0.6))))
+            sentence = chance.choices(words, k=length)
+            one.write(" ".join(sentence) + "\n")
+            other.write(" ".join(reversed(sentence)).upper() + "\n")
+    corpus = CorpusSettings(source=str(source), target=str(target))
+    size = recipe["vocab_size"]
+    prepare(
+        DataSettings(corpora=(corpus,), dev_pairs=500),
+        TextSettings(vocab_size=size),
+        folder / f"corpus-{size}",
+        seed=1,
+    )
+    print(0)
+
+
+def opened(folder: Path, recipe: dict):
+    from headwise.data.prepared import PreparedCorpus
+    from headwise.recipe import resolve
+
+    corpus = PreparedCorpus.open(folder / f"corpus-{recipe['vocab_size']}")
+    made = corpus.fields["settings"]
+    assignments = [f"{name}={value}" for name, value in recipe["settings"].items()]
+    extra = {"data": made["data"], "text": made["text"]}
+    chosen = resolve(preset=recipe["preset"], extra=extra, assignments=assignments)
+    return chosen, corpus
+
+
+def predict(folder: Path, recipe: dict) -> None:
+    from headwise.cli.fitting import rehearsal_of
+
+    print(rehearsal_of(*opened(folder, recipe), "cpu").forecast().peak)
+
+
+def train(folder: Path, recipe: dict) -> None:
+    from headwise.cli.steps import trained
+
+    trained(folder / recipe["run"], *opened(folder, recipe), "cpu")
+    status = Path("/proc/self/status").read_text()
+    (peak,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
+    print(1024 * int(peak.split()[1]))
+
+
+TASKS = {"prepare": prepare_corpus, "predict": predict, "train": train}
+
+
+if __name__ == "__main__":
+    main()
