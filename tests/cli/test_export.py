@@ -1,0 +1,56 @@
+"""``headwise export``: a folder for another program, or every reason against it."""
+
+import json
+
+import pytest
+
+from headwise.interop.exports import EXPORTS
+
+
+@pytest.mark.parametrize("target", EXPORTS)
+def test_a_run_becomes_a_folder_for_another_program(
+    headwise, tiny_run, tmp_path, target
+):
+    found = headwise("export", tiny_run, "--to", target, "--out", tmp_path / "new")
+
+    assert (found.code, found.out) == (0, "")
+    assert f"for {target}, in float32" in found.error
+    manifest = json.loads((tmp_path / "new" / "manifest.json").read_text())
+    assert (manifest["kind"], manifest["target"]) == ("export", target)
+
+
+def test_the_same_command_writes_it_again(headwise, tiny_run, tmp_path):
+    command = ("export", tiny_run, "--to", "ctranslate2", "--out", tmp_path / "new")
+
+    assert headwise(*command).code == 0
+    assert headwise(*command, "--quantization", "int8").code == 0
+    manifest = json.loads((tmp_path / "new" / "manifest.json").read_text())
+    assert manifest["quantization"] == "int8"
+
+
+def test_a_folder_with_something_else_in_it_stays_as_it_is(
+    headwise, tiny_run, tmp_path
+):
+    (tmp_path / "thesis.tex").write_text("all of it")
+    found = headwise("export", tiny_run, "--to", "ctranslate2", "--out", tmp_path)
+
+    assert found.code == 2
+    assert "holds something else already" in found.error
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_target_that_is_not_known_is_code_2(headwise, tiny_run, tmp_path):
+    found = headwise("export", tiny_run, "--to", "onyx", "--out", tmp_path / "new")
+
+    assert found.code == 2
+    assert "'onyx' is no target of an export; known: ctranslate2" in found.error
+
+
+def test_numbers_that_are_not_known_are_code_2(headwise, tiny_run, tmp_path):
+    found = headwise(
+        *("export", tiny_run, "--to", "ctranslate2"),
+        *("--out", tmp_path / "new", "--quantization", "int2"),
+    )
+
+    assert found.code == 2
+    assert "float32, float16, int8" in found.error
