@@ -44,12 +44,11 @@ def show(
         return
     for name, *lines in _table(outlook, recipe):
         for number, line in enumerate(lines):
-            typer.echo(f"{'' if number else name:<14}{line}")
+            typer.echo(f"{'' if number else name:<15}{line}")
 
 
 def _table(outlook: Outlook, recipe: Recipe) -> Iterator[list[str]]:
     from headwise.training.duration import duration
-    from headwise.training.memory import Forecast
 
     training = recipe.training
     parts = outlook.parameters
@@ -58,7 +57,7 @@ def _table(outlook: Outlook, recipe: Recipe) -> Iterator[list[str]]:
         f"{sum(parts.values()):,}: "
         + ", ".join(f"{part} {count:,}" for part, count in parts.items()),
     ]
-    yield ["memory", str(Forecast(outlook.peak_memory, outlook.room))]
+    yield ["memory", str(outlook.memory)]
     size = (
         f"{training.batch_tokens:,} target tokens"
         if training.batch_pairs is None

@@ -49,8 +49,16 @@ class Forecast:
     """What training will hold at most and what it may hold, in bytes."""
 
     peak: int
-    room: int | None
-    """What is held and what is free, together; None where the system does not say."""
+    held: int
+    """Before it begins."""
+
+    free: int | None
+    """More than that; None where the system does not say."""
+
+    @property
+    def room(self) -> int | None:
+        """What may be held in all."""
+        return None if self.free is None else self.held + self.free
 
     def __str__(self) -> str:
         there = "" if self.room is None else f" of the {gib(self.room)} there are"
@@ -99,10 +107,7 @@ class Rehearsal:
             peak = self.gauge.peak()
         finally:
             self.model.zero_grad()
-        return Forecast(
-            peak=self._with_time(peak, held),
-            room=None if free is None else held + free,
-        )
+        return Forecast(self._with_time(peak, held), held, free)
 
     def _with_time(self, peak: int, held: int) -> int:
         """Add to a measured peak what time brings on a CPU, where means are taken.
@@ -194,32 +199,35 @@ def fitted_batch_tokens(rehearsal: Rehearsal) -> tuple[int, Forecast]:
     facts = rehearsal.corpus.facts.train
     least = max(facts.longest_source, facts.longest_target) + 1
     forecast = rehearsal.forecast(least)  # with a validation, which is the same for all
-    if forecast.room is None:
+    held, free = forecast.held, forecast.free
+    if free is None:
         raise ResourceError(
             "--batch-tokens auto needs to know how much memory is free, and this "
             "system does not say; give a number, such as 4096"
         )
-    room, looked = forecast.room, forecast.peak
 
     @cache
     def peak(batch_tokens: int) -> int:
         try:
-            return max(looked, rehearsal.forecast(batch_tokens, looking=False).peak)
+            return max(
+                forecast.peak, rehearsal.forecast(batch_tokens, looking=False).peak
+            )
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-            return room + 1
+            return held + free + 1
 
     most = max(least, MOST_BATCH_TOKENS)
-    fitted = largest_that_fits(peak, least=least, most=most, limit=int(SHARE * room))
+    limit = held + int(SHARE * free)
+    fitted = largest_that_fits(peak, least=least, most=most, limit=limit)
     if fitted is None:
         raise ResourceError(
             f"not even a single pair of the longest, {least:,} tokens, can be learned "
-            f"from here: it would take {Forecast(peak(least), room)}, and {SHARE:.0%} "
-            "of that may be filled; training.activation_checkpointing = true, a "
-            "smaller model or a smaller data.max_tokens needs less"
+            f"from here: it would take {Forecast(peak(least), held, free)}, and of "
+            f"what is free {SHARE:.0%} may be filled; a smaller model, a smaller "
+            "data.max_tokens or training.activation_checkpointing = true needs less"
         )
-    return fitted, Forecast(peak(fitted), room)
+    return fitted, Forecast(peak(fitted), held, free)
 
 
 def largest_that_fits(

@@ -17,7 +17,7 @@ from torch import nn
 
 from headwise.data.batches import Batch, TrainingOrder, dev_batches
 from headwise.data.prepared import CorpusFacts, PreparedCorpus
-from headwise.training.memory import Rehearsal, searches
+from headwise.training.memory import Forecast, Rehearsal, searches
 from headwise.training.optimizer import make_optimizer
 from headwise.training.schedule import learning_rate
 from headwise.training.settings import TrainingSettings
@@ -67,11 +67,7 @@ class Outlook:
     parameters: dict[str, int]
     """Of each part of the model."""
 
-    peak_memory: int
-    """Bytes held at most."""
-
-    room: int | None
-    """Bytes that may be held; None where the system does not say."""
+    memory: Forecast
 
     pairs: int
     updates_an_epoch: int
@@ -122,8 +118,7 @@ def look_ahead(
     left = max(0, last - done)
     return Outlook(
         parameters=parameters_by_part(model),
-        peak_memory=forecast.peak,
-        room=forecast.room,
+        memory=forecast,
         pairs=corpus.facts.train.pairs,
         updates_an_epoch=updates_an_epoch,
         updates_done=done,

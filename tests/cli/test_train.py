@@ -1,0 +1,178 @@
+"""``headwise train``: what a dry run says, and how large its batches are."""
+
+import json
+
+import pytest
+from tests.tiny import ASSIGNMENTS
+
+from headwise.settings import read_toml
+from headwise.training import memory
+from headwise.training.gauge import ProcessGauge
+
+MIB = 2**20
+SHORT = ["training.steps=4", "training.validate_every=2", "training.validation_pairs=2"]
+
+
+def options(*assignments):
+    sizes = [each for each in ASSIGNMENTS if "batch_tokens" not in each]
+    return [part for each in [*sizes, *SHORT, *assignments] for part in ("--set", each)]
+
+
+@pytest.fixture
+def train(headwise, tiny_run, tmp_path):
+    """Train on the small corpus; return what was said."""
+
+    def call(*arguments, name="run"):
+        out = tmp_path / name
+        return headwise("train", tiny_run / "prepared", "--out", out, *arguments)
+
+    return call
+
+
+def batch_tokens(folder):
+    return read_toml(folder / "recipe.toml")["training"]["batch_tokens"]
+
+
+def test_a_dry_run_says_what_training_would_be_and_writes_nothing(train, tmp_path):
+    found = train("--dry-run", "--batch-tokens", "512", *options())
+
+    assert found.code == 0
+    rows = [line.split("  ")[0] for line in found.out.splitlines() if line[0] != " "]
+    assert rows == [
+        *("parameters", "memory", "batches", "an epoch", "longest", "left out"),
+        *("learning rate", "time"),
+    ]
+    assert "batches        512 target tokens at most; " in found.out
+    assert " of memory at most of the " in found.out
+    assert "4 updates, 0." in found.out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_as_json_says_the_same(train):
+    found = train("--dry-run", "--json", "--until", 3, *options())
+
+    facts = json.loads(found.out)
+    assert (facts["updates"], facts["updates_done"], facts["validations"]) == (3, 0, 2)
+    assert set(facts["longest"][0]) == {
+        *("index", "source_tokens", "target_tokens", "corpus")
+    }
+    assert facts["learning_rates"][0][0] == 1
+    assert facts["seconds"] > 0
+
+
+def test_a_dry_run_of_a_run_that_has_begun_counts_what_is_left(train, tmp_path):
+    train("--batch-tokens", "512", "--until", 3, *options())
+    before = sorted(path.name for path in (tmp_path / "run").rglob("*"))
+    found = train("--batch-tokens", "512", "--dry-run", *options())
+
+    assert "1 updates after 3 that are done" in found.out
+    assert sorted(path.name for path in (tmp_path / "run").rglob("*")) == before
+
+
+def test_a_dry_run_refuses_what_the_run_would_refuse(train):
+    train("--batch-tokens", "512", "--until", 2, *options())
+    found = train("--batch-tokens", "256", "--dry-run", *options())
+
+    assert found.code == 3
+    assert "training.batch_tokens was 512 and is now 256" in found.error
+
+
+def test_until_stops_for_now_and_may_be_raised(train, tmp_path):
+    first = train("--until", 1, *options())
+    second = train("--until", 3, *options())
+
+    assert first.code == second.code == 0
+    assert "going on from step 1" in second.error
+    assert (tmp_path / "run" / "checkpoints" / "step-00000003").is_dir()
+
+
+def test_a_batch_may_be_named_in_short(train, tmp_path):
+    assert train("--batch-tokens", "300", "--until", 1, *options()).code == 0
+    assert batch_tokens(tmp_path / "run") == 300
+
+
+def test_a_fitted_batch_is_said_and_kept(train, tmp_path, monkeypatch):
+    """Memory is scarce at first and abundant later; the run goes on as it began."""
+    monkeypatch.setattr(ProcessGauge, "free", lambda self: 20 * MIB)
+    first = train("--batch-tokens", "auto", "--until", 1, *options())
+    assert first.code == 0, first.error
+    chosen = batch_tokens(tmp_path / "run")
+    monkeypatch.setattr(ProcessGauge, "free", lambda self: 100_000 * MIB)
+    second = train("--batch-tokens", "auto", "--until", 2, *options())
+
+    assert f"--batch-tokens auto: {chosen:,}, which takes " in first.error
+    assert 18 <= chosen < 25_000
+    assert second.code == 0
+    assert f"auto: {chosen:,}, as the run in {tmp_path / 'run'} began" in second.error
+    assert batch_tokens(tmp_path / "run") == chosen
+
+
+def test_where_memory_abounds_the_papers_batch_is_the_largest(train, monkeypatch):
+    """Or a smaller one, not to keep the tests waiting."""
+    monkeypatch.setattr(memory, "MOST_BATCH_TOKENS", 2000)
+    monkeypatch.setattr(ProcessGauge, "free", lambda self: 100_000 * MIB)
+    found = train("--batch-tokens", "auto", "--dry-run", *options())
+
+    assert "--batch-tokens auto: 2,000, which takes " in found.error
+    assert "an epoch has only about 1 updates of that size" in found.error
+    assert "batches        2,000 target tokens" in found.out
+
+
+def test_where_nothing_fits_is_code_6(train, tmp_path, monkeypatch):
+    monkeypatch.setattr(ProcessGauge, "free", lambda self: 0)
+    found = train("--batch-tokens", "auto", *options())
+
+    assert found.code == 6
+    assert "not even a single pair of the longest" in found.error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_of_everything_fits_its_batches_too(
+    headwise, tiny_text, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(memory, "MOST_BATCH_TOKENS", 2000)
+    found = headwise(
+        *("run", *tiny_text, "--out", tmp_path / "run", "--batch-tokens", "auto"),
+        *options("training.steps=1", "decoding.beam=1"),
+    )
+
+    assert found.code == 0, found.error
+    assert batch_tokens(tmp_path / "run") == 2000
+    assert "--batch-tokens auto: 2,000" in found.error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--batch-tokens", "0"], 2, "whole number above 0, such as 4096, or auto"),
+        (["--batch-tokens", "many"], 2, "not 'many'"),
+        (["--batch-tokens", "-4"], 2, "not '-4'"),
+        (["--batch-tokens", "²"], 2, "not '²'"),
+        (
+            ["--batch-tokens", "9", "--set", "training.batch_tokens=8"],
+            2,
+            "give one of them",
+        ),
+        (
+            ["--batch-tokens", "auto", "--set", "training.batch_pairs=8"],
+            3,
+            "no meaning with training.batch_pairs = 8",
+        ),
+        (["--json"], 2, "only with --dry-run"),
+        (["--until", "0"], 2, "--until"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(train, tmp_path, arguments, code, said):
+    found = train(*arguments)
+
+    assert (found.code, found.out) == (code, "")
+    assert said in found.error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_several_processes_are_told_to_settle_the_batch_first(train, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    found = train("--batch-tokens", "auto", *options())
+
+    assert found.code == 2
+    assert "--dry-run --batch-tokens auto" in found.error

@@ -1,0 +1,179 @@
+"""What training would be, in numbers that were worked out by other means."""
+
+from dataclasses import replace
+
+import pytest
+from tests.tiny import write_text
+from tests.training.conftest import QUICK
+
+from headwise.data.batches import TrainingOrder
+from headwise.data.prepare import prepare
+from headwise.data.settings import CorpusSettings, DataSettings
+from headwise.text.settings import TextSettings
+from headwise.training import outlook
+from headwise.training.memory import Rehearsal
+from headwise.training.outlook import (
+    dropped_pairs,
+    longest_pairs,
+    look_ahead,
+    parameters_by_part,
+    share_of_padding,
+    turning_points,
+)
+
+
+@pytest.fixture
+def rehearsal(make_trainer):
+    def make(settings=QUICK):
+        trainer = make_trainer(settings)
+        return Rehearsal(
+            *(trainer.task, trainer.model, trainer.corpus, settings),
+            trainer.gradients,
+            copies_to_come=2,
+        )
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def gaps(tmp_path_factory):
+    """Prepare 62 lines: the 6th empty, the 8th too long, the 2nd there three times."""
+    folder = tmp_path_factory.mktemp("gaps")
+    source, target = write_text(folder, num_pairs=60)
+    for path in (source, target):
+        lines = path.read_text().splitlines()
+        lines[5], lines[7] = "", "one two three four five six. " * 3
+        path.write_text("\n".join([*lines, lines[1], lines[1]]) + "\n")
+    data = DataSettings(
+        corpora=(CorpusSettings(source=str(source), target=str(target)),),
+        max_tokens=20,
+        dev_pairs=20,
+    )
+    return prepare(data, TextSettings(vocab_size=50), folder / "prepared", seed=1)
+
+
+def test_the_outlook_of_a_fresh_run(rehearsal, corpus):
+    """200 pairs of about 10 tokens; 6 updates of which every third is looked at."""
+    found = look_ahead(rehearsal(), seed=1)
+
+    order = TrainingOrder(corpus.train, seed=1, batch_tokens=QUICK.batch_tokens)
+    assert found.updates_an_epoch == order.num_batches(0)
+    assert (found.updates_done, found.updates, found.validations) == (0, 6, 2)
+    assert found.pairs == corpus.facts.train.pairs
+    assert found.memory.peak > 50 * 2**20
+    assert 0 < found.padding < 0.5
+    assert found.seconds == pytest.approx(
+        6 * found.seconds_an_update + 2 * found.seconds_a_validation
+    )
+    assert [step for step, _ in found.learning_rates] == [1, 3, 6]
+    assert found.learning_rates[1] == (3, 0.01)
+
+
+def test_what_was_done_takes_no_more_time(rehearsal):
+    found = look_ahead(rehearsal(), seed=1, done=4)
+
+    assert (found.updates_done, found.updates, found.validations) == (4, 6, 1)
+    assert found.seconds == pytest.approx(
+        2 * found.seconds_an_update + found.seconds_a_validation
+    )
+
+
+def test_an_end_for_now_counts(rehearsal):
+    found = look_ahead(rehearsal(), seed=1, until=5)
+
+    assert (found.updates, found.validations) == (5, 2)
+
+
+def test_a_limit_of_time_ends_it_earlier(rehearsal):
+    found = look_ahead(rehearsal(replace(QUICK, max_minutes=1e-4)), seed=1)
+
+    assert found.seconds == found.max_seconds == pytest.approx(0.006)
+
+
+def test_batches_accumulated_make_fewer_updates(rehearsal):
+    one = look_ahead(rehearsal(), seed=1).updates_an_epoch
+    three = look_ahead(rehearsal(replace(QUICK, accumulate=3)), seed=1)
+
+    assert three.updates_an_epoch == max(1, one // 3)
+
+
+def test_parameters_add_up_and_what_is_tied_counts_once(make_trainer):
+    model = make_trainer().model
+    parts = parameters_by_part(model)
+
+    assert sum(parts.values()) == sum(each.numel() for each in model.parameters())
+    assert parts["embeddings"] == model.target_vocab_size * 16
+    assert list(parts) == ["embeddings", "encoder", "decoder"]
+
+
+def test_padding_is_the_share_of_places_without_a_token(corpus):
+    order = TrainingOrder(corpus.train, seed=1, batch_tokens=QUICK.batch_tokens)
+    places = tokens = 0
+    for batch in order.batches(0):
+        places += batch.source.numel() + batch.target_out.numel()
+        tokens += int((batch.source != 0).sum() + (batch.target_out != 0).sum())
+
+    assert share_of_padding(order.batches(0)) == pytest.approx(1 - tokens / places)
+
+
+@pytest.mark.parametrize("at_once", [7, 2**20])
+def test_the_longest_pairs_are_found_wherever_they_are(corpus, monkeypatch, at_once):
+    monkeypatch.setattr(outlook, "PAIRS_AT_ONCE", at_once)
+    sources, targets = corpus.train.lengths()
+    expected = sorted(zip(sources, targets, strict=True), key=lambda each: -max(each))
+    found = longest_pairs(corpus)
+
+    assert [max(each.source_tokens, each.target_tokens) for each in found] == [
+        max(each) for each in expected[: len(found)]
+    ]
+    for each in found:
+        assert len(corpus.train.source(each.index)) == each.source_tokens
+        assert len(corpus.train.target(each.index)) == each.target_tokens
+        assert each.corpus.endswith("train.en")
+
+
+def test_a_pair_is_said_to_be_of_the_corpus_it_is_of(tmp_path):
+    files = [write_text(tmp_path / name, num_pairs=30) for name in ("one", "two")]
+    long = "one two three four five six. " * 5 + "\n"
+    for path in files[1]:
+        path.write_text(path.read_text() + long)
+    data = DataSettings(
+        corpora=tuple(CorpusSettings(source=str(s), target=str(t)) for s, t in files),
+        dev_pairs=2,
+    )
+    made = prepare(data, TextSettings(vocab_size=50), tmp_path / "prepared", seed=1)
+
+    assert longest_pairs(made)[0].corpus == str(files[1][0])
+
+
+def test_what_was_left_out_is_told_by_reason_with_lines(gaps):
+    empty, too_long, *held_out = dropped_pairs(gaps)
+    (facts,) = gaps.facts.corpora
+
+    assert (empty.reason, empty.pairs) == ("a side without text", facts.empty)
+    assert empty.examples[0].endswith("train.en:6 (0 and 0 tokens)")
+    assert (too_long.reason, too_long.pairs) == ("over max_tokens=20 tokens", 1)
+    assert "train.en:8 (" in too_long.examples[0]
+    assert sum(each.pairs for each in held_out) == facts.held_out
+    assert all(len(each.examples) <= 3 for each in held_out)
+
+
+def test_a_corpus_without_gaps_left_nothing_out(tmp_path):
+    source, target = write_text(tmp_path, num_pairs=5)
+    for number, path in enumerate((source, target)):
+        path.write_text("".join(f"{word} {number}\n" for word in "abcdefgh"))
+    data = DataSettings(
+        corpora=(CorpusSettings(source=str(source), target=str(target)),), dev_pairs=1
+    )
+    made = prepare(data, TextSettings(vocab_size=60), tmp_path / "prepared", seed=1)
+
+    assert dropped_pairs(made) == []
+
+
+@pytest.mark.parametrize(
+    ("steps", "warmup", "expected"),
+    [(100, 10, [1, 10, 100]), (10, 100, [1, 10]), (100, 1, [1, 100]), (1, 5, [1])],
+)
+def test_the_schedule_turns_where_the_warm_up_ends(steps, warmup, expected):
+    settings = replace(QUICK, steps=steps, warmup_steps=warmup)
+    assert turning_points(settings) == expected
