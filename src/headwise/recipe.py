@@ -30,6 +30,10 @@ class Recipe:
     seed: int = 1
     """Where all chance comes from: 0 or more, below 2 to the power of 63."""
 
+    must_export_to: tuple[str, ...] = ()
+    """Programs that are to run the model, such as "ctranslate2" and "huggingface": what
+    one of them cannot express is refused before anything is prepared or trained."""
+
     data: DataSettings = field(default_factory=DataSettings)
     text: TextSettings = field(default_factory=TextSettings)
     model: TransformerConfig = field(default_factory=TransformerConfig)

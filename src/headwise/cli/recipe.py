@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from headwise.cli.options import Assignments, Preset, RecipeFile
+from headwise.cli.resolved import resolved
 from headwise.model.presets import PRESETS
-from headwise.recipe import resolve
 from headwise.settings import as_toml
 
 
@@ -33,5 +33,5 @@ def recipe(
         for name, each in PRESETS.items():
             typer.echo(f"{name:<10} {each.about}")
         return
-    settled = resolve(preset=preset, file=recipe_file, assignments=assignments or ())
+    settled = resolved(preset=preset, file=recipe_file, assignments=assignments or ())
     typer.echo(as_toml(settled), nl=False)

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwise.cli.options import say
+from headwise.cli.resolved import resolved
 from headwise.data.settings import DataSettings
 from headwise.errors import DataError, UsageError
-from headwise.recipe import Recipe, merged, preset_for, resolve
+from headwise.recipe import Recipe, merged, preset_for
 from headwise.settings import overridden, read, read_toml
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def recipe_for(
         extra = merged(extra, {"training": {"max_minutes": max_minutes}})
     if preset is None and (recipe_file is None or not _names_preset(recipe_file)):
         preset = _chosen_preset(recipe_file, assignments, extra)
-    recipe = resolve(
+    recipe = resolved(
         preset=preset, file=recipe_file, assignments=assignments, extra=extra
     )
     if not recipe.data.corpora:

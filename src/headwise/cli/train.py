@@ -23,8 +23,9 @@ from headwise.cli.options import (
     to_folder,
     use_threads,
 )
+from headwise.cli.resolved import resolved
 from headwise.errors import SettingsError, UsageError
-from headwise.recipe import Recipe, merged, preset_for, resolve
+from headwise.recipe import Recipe, merged, preset_for
 from headwise.settings import as_table, read_toml
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _recipe_for(
     extra = merged({"data": made["data"], "text": text}, also)
     if max_minutes is not None:
         extra = merged(extra, {"training": {"max_minutes": max_minutes}})
-    recipe = resolve(
+    recipe = resolved(
         preset=preset, file=recipe_file, assignments=assignments, extra=extra
     )
     wanted = {"data": as_table(recipe.data), "text": as_table(recipe.text)}

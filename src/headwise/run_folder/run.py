@@ -60,6 +60,7 @@ MAY_CHANGE = (
     "training.activation_checkpointing",
     "training.devices",
     "training.data_workers",
+    "must_export_to",
     "decoding",
     "data.corpora",
     "data.dev",

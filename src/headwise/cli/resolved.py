@@ -1,0 +1,29 @@
+"""A recipe as every verb takes it: put together, and checked for where it is to go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from headwise.errors import SettingsError
+from headwise.interop.limits import reasons_against
+from headwise.recipe import Recipe, resolve
+
+
+def resolved(
+    *,
+    preset: str | None = None,
+    file: Path | None = None,
+    assignments: Iterable[str] = (),
+    extra: Mapping[str, Any] | None = None,
+) -> Recipe:
+    """Put a recipe together; refuse what ``must_export_to`` could not be given.
+
+    The recipe itself does not know the programs that it names.
+    """
+    recipe = resolve(preset=preset, file=file, assignments=assignments, extra=extra)
+    reasons = reasons_against(recipe.must_export_to, recipe.model, recipe.text)
+    if reasons:
+        raise SettingsError([f"must_export_to: {each}" for each in reasons])
+    return recipe
