@@ -176,3 +176,4 @@ def test_several_processes_are_told_to_settle_the_batch_first(train, monkeypatch
 
     assert found.code == 2
     assert "--dry-run --batch-tokens auto" in found.error
+    assert train("--dry-run", *options()).code == 2

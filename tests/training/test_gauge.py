@@ -113,3 +113,12 @@ def test_a_group_over_its_limit_leaves_nothing(system):
     )
 
     assert gauge.free() == 0
+
+
+def test_on_a_gpu_what_torch_keeps_and_does_not_use_is_free(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1000, 9000))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 500)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 200)
+    gauge = gauge_of(torch.device("cuda", 0))
+
+    assert (gauge.held(), gauge.free()) == (200, 1300)

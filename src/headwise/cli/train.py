@@ -19,6 +19,7 @@ from headwise.cli.options import (
     Threads,
     chosen_device,
     minutes,
+    refuse_several_processes,
     say,
     to_folder,
     use_threads,
@@ -80,6 +81,8 @@ def train(
 
     if as_json and not dry_run:
         raise UsageError("--json has a meaning only with --dry-run; add that")
+    if dry_run:
+        refuse_several_processes("train --dry-run")
     prepared = PreparedCorpus.open(corpus)
     recipe = _recipe_for(
         prepared,
