@@ -57,12 +57,18 @@ class Translated:
 class Translator:
     """A model folder, opened: raw text in, raw text out."""
 
-    def __init__(self, opened: ModelFolder, *, engine: str = "torch") -> None:
+    def __init__(
+        self,
+        opened: ModelFolder,
+        *,
+        engine: str = "torch",
+        precision: str = "float32",
+    ) -> None:
         if engine not in ENGINES:
             known = ", ".join(ENGINES)
             raise UsageError(f"{engine!r} is not an engine; known: {known}")
         self.opened = opened
-        self.engine = ENGINES[engine](opened)
+        self.engine = ENGINES[engine](opened, precision=precision)
 
     @property
     def decoding(self) -> DecodingSettings:
@@ -159,10 +165,15 @@ def load(
     *,
     device: torch.device | str = "cpu",
     engine: str = "torch",
+    precision: str = "float32",
 ) -> Translator:
-    """Open a run folder or a model folder; anything amiss is a ``ModelError``."""
+    """Open a run folder or a model folder; anything amiss is a ``ModelError``.
+
+    ``engine`` is a key of ``ENGINES``; ``precision`` other than float32 is for those
+    that have it.
+    """
     opened = open_model_folder(model_path(Path(folder)), device=device)
-    return Translator(opened, engine=engine)
+    return Translator(opened, engine=engine, precision=precision)
 
 
 def _checked(text: str) -> str:

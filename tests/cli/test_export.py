@@ -54,3 +54,32 @@ def test_numbers_that_are_not_known_are_code_2(headwise, tiny_run, tmp_path):
 
     assert found.code == 2
     assert "float32, float16, int8" in found.error
+
+
+def test_it_is_said_what_smaller_numbers_change(
+    headwise, tiny_run, tiny_text, tmp_path
+):
+    command = ("export", tiny_run, "--to", "ctranslate2", "--out", tmp_path / "new")
+    few = headwise(*command, "--quantization", "float16")
+    assert "float16 beside float32: 5 of 5 translations are the same" in few.error
+
+    text = tmp_path / "some.en"
+    text.write_text("".join(tiny_text[0].read_text().splitlines(True)[:20]))
+    more = headwise(*command, "--quantization", "int8", "--compare", text)
+    assert "of 20 translations are the same; BLEU between them " in more.error
+
+
+def test_without_ctranslate2_it_is_written_and_not_measured(
+    headwise, tiny_run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        "headwise.engines.ctranslate2_engine.find_spec", lambda name: None
+    )
+    found = headwise(
+        *("export", tiny_run, "--to", "ctranslate2", "--quantization", "int8"),
+        *("--out", tmp_path / "new"),
+    )
+
+    assert found.code == 0
+    assert "was not measured: the package ctranslate2 is not installed" in found.error
+    assert (tmp_path / "new" / "model.bin").is_file()

@@ -190,3 +190,23 @@ def test_a_reader_who_has_had_enough_is_no_error(start, tiny_run):
 
     assert process.stderr.read() == b""
     assert process.wait() == 0
+
+
+def test_auto_says_which_engine_ran(headwise, tiny_run):
+    how = ("translate", tiny_run, "--engine", "auto")
+    slow = headwise("translate", tiny_run, stdin=b"one two.\n\nsix.\n")
+    fast = headwise(*how, stdin=b"one two.\n\nsix.\n")
+
+    assert fast.out == slow.out
+    assert fast.error == "engine: ctranslate2\n"
+    assert headwise(*how, "--paper", stdin=b"one.\n").error == "engine: torch\n"
+
+
+def test_smaller_numbers_are_for_ctranslate2(headwise, tiny_run):
+    how = ("translate", tiny_run, "--precision", "int8")
+    found = headwise(*how, "--engine", "ctranslate2", stdin=b"one two.\n")
+    refused = headwise(*how, stdin=b"one two.\n")
+
+    assert (found.code, found.out.count("\n")) == (0, 1)
+    assert refused.code == 2
+    assert "--engine ctranslate2 has float16 and int8" in refused.error

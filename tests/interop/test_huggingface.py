@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from transformers import (
 
 from headwise.decoding.settings import DecodingSettings, paper
 from headwise.errors import SettingsError, UsageError
-from headwise.interop.huggingface import write_huggingface
+from headwise.interop.huggingface import generation, write_huggingface
 from headwise.model.feed_forward import ACTIVATIONS
 from headwise.storage import verify
 from headwise.text.vocabulary import END, PAD, START
@@ -95,6 +96,27 @@ def test_the_search_of_the_model_is_the_default(trained, ours, model, tokenizer)
 
     theirs = tokenizer.batch_decode(found, skip_special_tokens=True)
     assert theirs == trained.decode(ours[4])[:8]
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        {"length_penalty": "none"},
+        {"alpha": 0.6, "beam": 3},
+        {"stopping": "exact"},
+    ],
+    ids=str,
+)
+def test_other_searches_are_the_same_too(trained, model, tokenizer, search):
+    settings = DecodingSettings(**search)
+    opened = replace(trained.opened, decoding=settings)
+    found = opened.task.search(opened.model, trained.ids[:40], settings)
+    batch = tokenizer(trained.sentences[:40], return_tensors="pt", padding=True)
+    with torch.inference_mode():
+        theirs = model.generate(**batch, **generation(opened))
+
+    texts = tokenizer.batch_decode(theirs, skip_special_tokens=True)
+    assert texts == trained.decode([best for (best,) in found])
 
 
 def test_the_trained_model_gives_the_same_logits(trained, ours, model):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headwise.cli.options import say, to_folder
+from headwise.errors import SettingsError, UsageError
+
+if TYPE_CHECKING:
+    from headwise.run_folder.model_folder import ModelFolder
 
 
 def export(
@@ -31,6 +35,16 @@ def export(
             "CTranslate2, and may change words.",
         ),
     ] = "float32",
+    text: Annotated[
+        Path | None,
+        typer.Option(
+            "--compare",
+            metavar="FILE",
+            help="Source text, to report what float16 or int8 changes in its "
+            "translations. Not given: the few that were noted with the model.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Write a trained model as a folder that other programs run.
 
@@ -38,17 +52,51 @@ def export(
     refused, with every reason. docs/export.md says more.
 
     \b
-    headwise export en-de --to ctranslate2 --out en-de-ct2 --quantization int8
+    headwise export en-de --to ctranslate2 --out en-de-ct2
+    headwise export en-de --to ctranslate2 --out small --quantization int8 \\
+        --compare test.en
     headwise export en-de --to huggingface --out en-de-hf
     """
+    from headwise.data.reading import read_lines
     from headwise.interop.exports import export as write
     from headwise.run_folder.model_folder import open_model_folder
     from headwise.run_folder.run import model_path
 
     opened = open_model_folder(model_path(folder))
+    sources = [each.source for each in opened.golden]
+    if text is not None:
+        sources = [line.text for line in read_lines(text, say)]
     notes = write(out, opened, target=target, quantization=quantization)
     for note in notes:
         say(f"note: {note}")
+    if quantization != "float32":
+        say(_what_changed(out, opened, quantization, sources))
     say(
         f"{out}: for {target}, in {quantization}; how to run it stands in its README.md"
+    )
+
+
+def _what_changed(
+    out: Path, opened: ModelFolder, quantization: str, sources: list[str]
+) -> str:
+    """Translate with the export as well, and compare."""
+    from headwise.engines import CTranslate2Engine
+    from headwise.metrics.registry import measure
+    from headwise.predictor import Translator
+
+    ours = Translator(opened)
+    theirs = Translator(opened)
+    try:
+        theirs.engine = CTranslate2Engine(opened, precision=quantization, folder=out)
+        outputs = theirs.translate(sources)
+    except (UsageError, SettingsError) as error:
+        return f"what {quantization} changes was not measured: {error}"
+    wanted = ours.translate(sources)
+    if not wanted:
+        return f"what {quantization} changes was not measured: there is no text for it"
+    equal = sum(a == b for a, b in zip(outputs, wanted, strict=True))
+    bleu = measure("bleu", outputs, wanted)
+    return (
+        f"{quantization} beside float32: {equal:,} of {len(wanted):,} translations "
+        f"are the same; BLEU between them {bleu.value:.2f}"
     )

@@ -77,7 +77,15 @@ EngineName = Annotated[
     str,
     typer.Option(
         "--engine",
-        help="torch, or torch-readable: the whole stack again at every step.",
+        help="torch; ctranslate2: faster on a CPU; auto: that one where it gives the "
+        "same words; torch-readable: the whole stack again at every step.",
+    ),
+]
+Precision = Annotated[
+    str,
+    typer.Option(
+        metavar="float32|float16|int8",
+        help="Numbers of the weights in ctranslate2; smaller ones may change words.",
     ),
 ]
 

@@ -15,6 +15,7 @@ from headwise.cli.options import (
     Beam,
     Device,
     EngineName,
+    Precision,
     Threads,
     chosen_device,
     say,
@@ -55,6 +56,7 @@ def translate(
         typer.Option("--paper", help="Search as the paper did (Section 6.1)."),
     ] = False,
     engine: EngineName = "torch",
+    precision: Precision = "float32",
     threads: Threads = None,
     device: Device = "auto",
 ) -> None:
@@ -81,7 +83,9 @@ def translate(
                 f"{path} is {'a folder' if path.exists() else 'not there'}; name text "
                 "files, or none for standard input"
             )
-    translator = load(folder, device=chosen_device(device), engine=engine)
+    translator = load(
+        folder, device=chosen_device(device), engine=engine, precision=precision
+    )
     settings = paper_search() if paper else translator.decoding
     if beam is not None:
         settings = replace(settings, beam=beam)
@@ -96,6 +100,8 @@ def translate(
         sys.stdout.buffer.write((_json(each) if as_json else each.text).encode())
         sys.stdout.buffer.write(b"\n")
     sys.stdout.buffer.flush()
+    if engine == "auto":
+        say(f"engine: {translator.engine.name}")
 
 
 def _json(each: Translated) -> str:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings
+from headwise.run_folder.model_folder import ModelFolder
 
 
 class Engine(Protocol):
@@ -18,4 +19,12 @@ class Engine(Protocol):
         self, sources: Sequence[Sequence[int]], settings: DecodingSettings
     ) -> list[list[Hypothesis]]:
         """Return the outputs of each source, best first."""
+        ...
+
+
+class MakeEngine(Protocol):
+    """Makes an engine for an opened model folder."""
+
+    def __call__(self, opened: ModelFolder, *, precision: str = "float32") -> Engine:
+        """Return it; ``precision`` names the numbers that weights are held in."""
         ...

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings
+from headwise.errors import UsageError
 from headwise.run_folder.model_folder import ModelFolder
 
 
@@ -18,7 +19,14 @@ class TorchEngine:
 
     name = "torch"
 
-    def __init__(self, opened: ModelFolder, *, cached: bool = True) -> None:
+    def __init__(
+        self, opened: ModelFolder, *, precision: str = "float32", cached: bool = True
+    ) -> None:
+        if precision != "float32":
+            raise UsageError(
+                f"the engine torch computes in float32, not {precision!r}; --engine "
+                "ctranslate2 has float16 and int8"
+            )
         self.model = opened.model
         self.task = opened.task
         self.cached = cached

@@ -41,6 +41,10 @@ from headwise.text.vocabulary import END, PAD, SPECIALS, START, UNKNOWN
 QUANTIZATIONS = ("float32", "float16", "int8")
 """How the weights may be written; only the first gives the same words for certain."""
 
+ALMOST_NO_PENALTY = 1e-9
+"""An exponent that changes no score in float32. With 0 itself, CTranslate2 ends a
+search as soon as the hypothesis that leads is finished, and finds other words."""
+
 EPSILON = 1e-5
 """What torch's LayerNorm adds to a variance."""
 
@@ -127,7 +131,7 @@ def translate_batch_arguments(opened: ModelFolder) -> tuple[dict[str, Any], list
         )
     arguments = {
         "beam_size": decoding.beam,
-        "length_penalty": exponent(opened),
+        "length_penalty": exponent(opened) or ALMOST_NO_PENALTY,
         "patience": 1.0,
         "max_input_length": 0,  # else it cuts a long source without a word
         "max_decoding_length": decoding.max_length(longest),
