@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -192,8 +193,14 @@ def test_a_reader_who_has_had_enough_is_no_error(start, tiny_run):
     assert process.wait() == 0
 
 
-def test_auto_says_which_engine_ran(headwise, tiny_run):
-    how = ("translate", tiny_run, "--engine", "auto")
+@pytest.fixture
+def own_model(tiny_run, tmp_path):
+    """Return a model folder in which an export may be kept."""
+    return shutil.copytree(tiny_run / "best", tmp_path / "model")
+
+
+def test_auto_says_which_engine_ran(headwise, tiny_run, own_model):
+    how = ("translate", own_model, "--engine", "auto")
     slow = headwise("translate", tiny_run, stdin=b"one two.\n\nsix.\n")
     fast = headwise(*how, stdin=b"one two.\n\nsix.\n")
 
@@ -202,8 +209,8 @@ def test_auto_says_which_engine_ran(headwise, tiny_run):
     assert headwise(*how, "--paper", stdin=b"one.\n").error == "engine: torch\n"
 
 
-def test_smaller_numbers_are_for_ctranslate2(headwise, tiny_run):
-    how = ("translate", tiny_run, "--precision", "int8")
+def test_smaller_numbers_are_for_ctranslate2(headwise, own_model):
+    how = ("translate", own_model, "--precision", "int8")
     found = headwise(*how, "--engine", "ctranslate2", stdin=b"one two.\n")
     refused = headwise(*how, stdin=b"one two.\n")
 
