@@ -239,6 +239,14 @@ def test_no_length_penalty_is_an_exponent_that_is_almost_0(chance_model, tmp_pat
     assert np.float32(100) ** np.float32(written["length_penalty"]) == 1
 
 
+def test_the_card_has_the_models_own_name(exported):
+    """And not that of its folder, which in a run is best."""
+    card = (exported("int8") / "README.md").read_text()
+
+    assert card.startswith("# demo-model, for CTranslate2\n")
+    assert "in\nint8, written by headwise" in card
+
+
 def test_a_form_of_numbers_that_is_not_known_is_refused(chance_model, tmp_path):
     with pytest.raises(UsageError, match="'int4' is no form"):
         write_ctranslate2(tmp_path / "out", chance_model(), quantization="int4")

@@ -31,7 +31,7 @@ from headwise.interop.ctranslate2_script import SCRIPT
 from headwise.interop.ctranslate2_weights import named_arrays
 from headwise.interop.limits import CTRANSLATE2, refuse_what_cannot_be_expressed
 from headwise.interop.positions import num_positions
-from headwise.interop.provenance import described
+from headwise.interop.provenance import described, model_name
 from headwise.interop.search_notes import exponent, notes_on_penalty
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.text.settings import SENTENCEPIECE
@@ -110,7 +110,7 @@ def write_ctranslate2(
             else WITH_SENTENCEPIECE
         )
         card = CARD.format(
-            name=opened.path.resolve().name,
+            name=model_name(opened),
             quantization=quantization,
             usage=usage,
             notes="".join(f"\n- {note}" for note in notes) + "\n" if notes else "",
