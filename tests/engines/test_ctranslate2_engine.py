@@ -1,6 +1,7 @@
 """CTranslate2 behind our protocol: the words of the torch engine, and its manners."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from headwise.data.demo_corpus import demo_corpus
 from headwise.decoding.settings import DecodingSettings, greedy, paper
 from headwise.engines import AutoEngine, CTranslate2Engine, TorchEngine
 from headwise.errors import SettingsError, UsageError
+from headwise.model.transformer import Transformer
 from headwise.run_folder.model_folder import open_model_folder, write_model_folder
+from headwise.text.vocabulary import PAD, START
 
 DEMO = Path(__file__).parents[1] / "models" / "demo"
 
@@ -58,10 +61,33 @@ def test_it_finds_what_the_torch_engine_finds(opened, engine, sources, name):
         assert [each.tokens for each in theirs] == [each.tokens for each in mine]
         assert [each.finished for each in theirs] == [each.finished for each in mine]
         for one, other in zip(mine, theirs, strict=True):
-            assert other.score == pytest.approx(one.score, abs=2e-2)
-            assert other.log_probability == pytest.approx(
-                one.log_probability, rel=1e-2, abs=2e-2
-            )
+            assert other.score == pytest.approx(one.score, abs=1e-4)
+            assert other.log_probability == pytest.approx(one.log_probability, abs=1e-3)
+
+
+def test_what_may_not_be_written_is_not(opened, sources, tmp_path):
+    """A model that would like to write pad everywhere, and START now and then."""
+    config = replace(opened.model.config, output_bias=True)
+    model = Transformer(config, opened.model.source_vocab_size)
+    model.load_state_dict(opened.model.state_dict(), strict=False)
+    model.output.bias.data[PAD] = 9.0
+    model.output.bias.data[START] = 5.0
+    write_model_folder(
+        tmp_path / "model",
+        model=model,
+        tokenizers=opened.tokenizers,
+        decoding=opened.decoding,
+        facts=opened.facts,
+        card="# pad\n",
+    )
+    biased = open_model_folder(tmp_path / "model")
+
+    slow = TorchEngine(biased).search(sources, greedy())
+    fast = CTranslate2Engine(biased).search(sources, greedy())
+    plain = CTranslate2Engine(opened).search(sources, greedy())
+
+    assert [each[0].tokens for each in fast] == [each[0].tokens for each in slow]
+    assert [each[0].tokens for each in fast] == [each[0].tokens for each in plain]
 
 
 def test_nothing_to_search_finds_nothing(engine):

@@ -1,8 +1,9 @@
 """The engine for throughput on a CPU: CTranslate2, on an export of the model.
 
 It finds the words that the torch engine finds, where it can search in that way at all.
-Scores may differ in the fourth digit: the tokens that are never written (pad, START)
-have no part in its probabilities, and keep theirs in ours.
+Two of its habits are answered by a second search for the few sentences they touch: one
+limit of the length holds for a call, and what may not be written (pad, START) is taken
+out of all probabilities, where ours leave the others as the model gives them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from headwise.interop.ctranslate2 import (
 from headwise.interop.kept import kept_export
 from headwise.interop.limits import CTRANSLATE2, reasons_against
 from headwise.run_folder.model_folder import ModelFolder
-from headwise.text.vocabulary import END, SPECIALS
+from headwise.text.vocabulary import END, PAD, SPECIALS, START
+
+NEVER_WRITTEN = {PAD, START}
 
 BATCH_TOKENS = 2048
 """Source positions searched at a time, padding counted."""
@@ -81,16 +84,17 @@ class CTranslate2Engine:
             raise SettingsError(reasons)
         limits = [settings.max_length(len(source)) for source in sources]
         together = max(limits, default=0)
-        found = self._found(sources, settings, together)
-        # One limit holds for a call, and ours depend on the source. Where the search
-        # stayed within its own, that made no difference; the others are done again.
-        late = defaultdict(list)
+        found = self._found(sources, settings, together, suppress=False)
+        again = defaultdict(list)
         for number, (outputs, limit) in enumerate(zip(found, limits, strict=True)):
-            if limit < together and any(length > limit for _, length in outputs):
-                late[limit].append(number)
-        for limit, numbers in late.items():
-            again = self._found([sources[n] for n in numbers], settings, limit)
-            for number, outputs in zip(numbers, again, strict=True):
+            late = limit < together and any(length > limit for _, length in outputs)
+            wrong = any(NEVER_WRITTEN & {*each.tokens} for each, _ in outputs)
+            if late or wrong:
+                again[limit, wrong].append(number)
+        for (limit, wrong), numbers in again.items():
+            chosen = [sources[number] for number in numbers]
+            better = self._found(chosen, settings, limit, suppress=wrong)
+            for number, outputs in zip(numbers, better, strict=True):
                 found[number] = outputs
         return [
             [hypothesis for hypothesis, _ in outputs[: settings.num_best]]
@@ -98,7 +102,12 @@ class CTranslate2Engine:
         ]
 
     def _found(
-        self, sources: Sequence[Sequence[int]], settings: DecodingSettings, limit: int
+        self,
+        sources: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+        limit: int,
+        *,
+        suppress: bool,
     ) -> list[list[tuple[Hypothesis, int]]]:
         """Return all hypotheses of each source, with their lengths, END counted."""
         arguments = {
@@ -108,6 +117,10 @@ class CTranslate2Engine:
             "length_penalty": length_penalty(settings),
             "max_decoding_length": limit,
         }
+        if suppress:
+            arguments["suppress_sequences"] = [
+                [SPECIALS[each]] for each in sorted(NEVER_WRITTEN)
+            ]
         results = self.translator.translate_batch(
             [[self.source_pieces[token] for token in source] for source in sources],
             max_batch_size=BATCH_TOKENS,

@@ -36,7 +36,7 @@ from headwise.interop.search_notes import exponent, notes_on_penalty
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.text.settings import SENTENCEPIECE
 from headwise.text.tokenizer import Tokenizer
-from headwise.text.vocabulary import END, PAD, SPECIALS, START, UNKNOWN
+from headwise.text.vocabulary import END, SPECIALS, START, UNKNOWN
 
 QUANTIZATIONS = ("float32", "float16", "int8")
 """How the weights may be written; only the first gives the same words for certain."""
@@ -136,7 +136,6 @@ def translate_batch_arguments(opened: ModelFolder) -> tuple[dict[str, Any], list
         "max_input_length": 0,  # else it cuts a long source without a word
         "max_decoding_length": decoding.max_length(longest),
         "min_decoding_length": 0,  # else an empty output is forbidden
-        "suppress_sequences": [[SPECIALS[PAD]], [SPECIALS[START]]],
     }
     return arguments, notes
 
