@@ -14,6 +14,7 @@ from tests.training.test_ranks import SETTINGS
 
 from headwise.errors import Stopped
 from headwise.training.signals import (
+    LISTENER,
     SIGNALS,
     Alarm,
     Interrupted,
@@ -163,13 +164,13 @@ class TestAlarm:
                 acted.get(timeout=0.5)
 
     def test_a_disarmed_alarm_acts_no_more_and_its_thread_ends(self, acted):
-        before = threading.active_count()
         with self.armed(acted, 0.1):
+            assert LISTENER in [each.name for each in threading.enumerate()]
             send(signal.SIGTERM)
 
         with pytest.raises(queue.Empty):
             acted.get(timeout=0.5)
-        assert threading.active_count() == before
+        assert LISTENER not in [each.name for each in threading.enumerate()]
 
     def test_other_signals_are_none_of_its_business(self, acted):
         with self.armed(acted, 0.01, signal.SIGUSR1):

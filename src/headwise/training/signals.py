@@ -25,6 +25,9 @@ PATIENCE = 0.5
 
 INTERRUPTED = 130
 
+LISTENER = "stop signals"
+"""Name of the thread that hears them."""
+
 
 class Interrupted(KeyboardInterrupt):
     """SIGINT came and was waited with until the work could be saved."""
@@ -114,7 +117,9 @@ class Alarm:
         theirs.setblocking(False)
         # The system's own handler writes there, whatever Python is busy with.
         self._before = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
-        threading.Thread(target=self._listen, args=(ours,), daemon=True).start()
+        threading.Thread(
+            target=self._listen, args=(ours,), daemon=True, name=LISTENER
+        ).start()
 
     def heeded(self) -> None:
         """Say that the signal was seen to."""
