@@ -27,9 +27,8 @@ from headwise.interop.ctranslate2 import (
 from headwise.interop.kept import kept_export
 from headwise.interop.limits import CTRANSLATE2, reasons_against
 from headwise.run_folder.model_folder import ModelFolder
-from headwise.text.vocabulary import END, PAD, SPECIALS, START
-
-NEVER_WRITTEN = {PAD, START}
+from headwise.tasks.translation import NEVER_WRITTEN
+from headwise.text.vocabulary import END, SPECIALS
 
 BATCH_TOKENS = 2048
 """Source positions searched at a time, padding counted."""
@@ -88,7 +87,7 @@ class CTranslate2Engine:
         again = defaultdict(list)
         for number, (outputs, limit) in enumerate(zip(found, limits, strict=True)):
             late = limit < together and any(length > limit for _, length in outputs)
-            wrong = any(NEVER_WRITTEN & {*each.tokens} for each, _ in outputs)
+            wrong = any({*NEVER_WRITTEN} & {*each.tokens} for each, _ in outputs)
             if late or wrong:
                 again[limit, wrong].append(number)
         for (limit, wrong), numbers in again.items():
@@ -119,7 +118,7 @@ class CTranslate2Engine:
         }
         if suppress:
             arguments["suppress_sequences"] = [
-                [SPECIALS[each]] for each in sorted(NEVER_WRITTEN)
+                [SPECIALS[each]] for each in NEVER_WRITTEN
             ]
         results = self.translator.translate_batch(
             [[self.source_pieces[token] for token in source] for source in sources],
