@@ -17,9 +17,7 @@ spoken = [line for line in lines if line.strip()]
 texts = []
 with torch.inference_mode():
     for first in range(0, len(spoken), 32):
-        batch = tokenizer(
-            spoken[first : first + 32], return_tensors="pt", padding=True
-        )
+        batch = tokenizer(spoken[first : first + 32], return_tensors="pt", padding=True)
         texts += tokenizer.batch_decode(
             model.generate(**batch), skip_special_tokens=True
         )
