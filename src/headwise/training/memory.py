@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headwise.data.batches import Batch, cut_by_tokens, demanding_batches, dev_batches
+from headwise.data.batches import Batch, cut_by_tokens, demanding_batches
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import ResourceError, is_out_of_memory
 from headwise.tasks import Transformer, Translation
@@ -166,7 +165,7 @@ class Rehearsal:
         was_training = self.model.training
         self.model.eval()
         try:
-            for batch in islice(dev_batches(self.corpus.dev, VALIDATION_TOKENS), 1):
+            for batch in demanding_batches(self.corpus.facts.dev, VALIDATION_TOKENS):
                 self.task.loss(self.model, batch.to(self.model.device), smoothing=0.0)
             # Most rows take the most memory: outputs may be longer by a constant.
             texts = searches(self.corpus, self.settings)[0]
