@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -61,6 +62,8 @@ class ModelFolder:
     decoding: DecodingSettings
     facts: ModelFacts
     golden: tuple[Golden, ...]
+    manifest: Mapping[str, Any]
+    """What the files were checked against; a newer model may have replaced them."""
 
     @property
     def task(self) -> Translation:
@@ -108,7 +111,7 @@ def write_model_folder(
 
 def open_model_folder(path: Path, *, device: torch.device | str = "cpu") -> ModelFolder:
     """Open and check a model folder; anything amiss is a ``ModelError``."""
-    storage.verify(path)
+    manifest = storage.verify(path)
     table = storage.read_json(path / CONFIG)
     if not isinstance(table, dict) or table.get("format") != FORMAT:
         raise ModelError(
@@ -124,11 +127,14 @@ def open_model_folder(path: Path, *, device: torch.device | str = "cpu") -> Mode
     except (SettingsError, TypeError) as error:
         raise ModelError(f"{path} cannot be used:\n{error}") from None
     weights = read_tensors(path / WEIGHTS)
-    # A shape without memory first: a changed config must not ask for terabytes.
+    # A shape without memory: a changed config must not ask for terabytes, and nobody
+    # needs to draw the weights that the file is about to give.
     with torch.device("meta"):
-        check_weights(_built(config, facts, path, weights), weights, path / WEIGHTS)
-    model = _built(config, facts, path, weights)
-    load_weights(model, weights, path / WEIGHTS)
+        model = _built(config, facts, path, weights)
+    check_weights(model, weights, path / WEIGHTS)
+    # A copy, as what is read here is the file itself, which others may change.
+    numbers = {name: w.to(torch.float32, copy=True) for name, w in weights.items()}
+    model.load_state_dict(numbers, assign=True)
     return ModelFolder(
         path=path,
         model=model.to(device).eval(),
@@ -136,6 +142,7 @@ def open_model_folder(path: Path, *, device: torch.device | str = "cpu") -> Mode
         decoding=decoding,
         facts=facts,
         golden=golden,
+        manifest=manifest,
     )
 
 
