@@ -49,7 +49,7 @@ def main() -> None:
     torch.set_num_threads(1)
 
     sources, references = texts(arguments.source, arguments.reference)
-    translator = headwise.load(arguments.folder)
+    translator = headwise.load(arguments.folder, engine="torch")
     opened = translator.opened
     ours = {name: translator.translate(sources, beam=b) for name, b in BEAMS.items()}
     rows = {"headwise": row(ours, ours, references, opened.path / "model.safetensors")}

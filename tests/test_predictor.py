@@ -18,7 +18,7 @@ TEXT = st.text(alphabet=st.one_of(st.sampled_from("one two.,;" + ODD), st.charac
 
 @pytest.fixture(scope="module")
 def translator(tiny_run):
-    return load(tiny_run)
+    return load(tiny_run, engine="torch")
 
 
 @pytest.fixture(scope="module")

@@ -61,7 +61,7 @@ class Translator:
         self,
         opened: ModelFolder,
         *,
-        engine: str = "torch",
+        engine: str = "auto",
         precision: str = "float32",
     ) -> None:
         if engine not in ENGINES:
@@ -164,13 +164,13 @@ def load(
     folder: str | Path,
     *,
     device: torch.device | str = "cpu",
-    engine: str = "torch",
+    engine: str = "auto",
     precision: str = "float32",
 ) -> Translator:
     """Open a run folder or a model folder; anything amiss is a ``ModelError``.
 
-    ``engine`` is a key of ``ENGINES``; ``precision`` other than float32 is for those
-    that have it.
+    ``engine`` is a key of ``ENGINES``; ``translator.engine.used`` says which ones ran.
+    ``precision`` other than float32 is CTranslate2's, and may change words.
     """
     opened = open_model_folder(model_path(Path(folder)), device=device)
     return Translator(opened, engine=engine, precision=precision)

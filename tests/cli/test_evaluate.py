@@ -52,6 +52,35 @@ def test_scores_as_json_and_translations_in_a_file(headwise, tiny_run, text, tmp
     assert lines[2] == ""
 
 
+@pytest.mark.parametrize(
+    ("how", "engine", "precision"),
+    [
+        ([], "ctranslate2", "float32"),
+        (["--engine", "torch"], "torch", "float32"),
+        (["--precision", "int8"], "ctranslate2", "int8"),
+    ],
+)
+def test_it_is_said_what_the_outputs_were_made_with(
+    headwise, tiny_run, text, how, engine, precision
+):
+    plain = headwise("evaluate", tiny_run, *text, *how)
+    table = headwise("evaluate", tiny_run, *text, *how, "--json")
+
+    for line in plain.out.splitlines():
+        assert line.endswith(f"  engine:{engine}|precision:{precision}")
+    for score in json.loads(table.out):
+        assert (score["engine"], score["precision"]) == (engine, precision)
+    assert ("engine: ctranslate2" in plain.error) == ("--engine" not in how)
+
+
+def test_numbers_that_the_engine_does_not_have_are_refused(headwise, tiny_run, text):
+    how = ("--engine", "torch", "--precision", "int8")
+    found = headwise("evaluate", tiny_run, *text, *how)
+
+    assert (found.code, found.out) == (2, "")
+    assert "torch computes in float32" in found.error
+
+
 def test_the_scores_are_not_lost_when_the_file_cannot_be_written(
     headwise, tiny_run, text, tmp_path
 ):

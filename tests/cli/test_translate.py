@@ -13,7 +13,7 @@ from headwise.predictor import load
 
 @pytest.fixture(scope="module")
 def expected(tiny_run):
-    translator = load(tiny_run)
+    translator = load(tiny_run, engine="torch")
     return lambda *texts: "".join(f"{each}\n" for each in translator.translate(texts))
 
 
@@ -27,7 +27,8 @@ def write(tmp_path):
 
 
 def test_standard_input_becomes_standard_output(headwise, tiny_run, expected):
-    found = headwise("translate", tiny_run, stdin=b"one two.\nsix.\n")
+    how = ("--engine", "torch")
+    found = headwise("translate", tiny_run, *how, stdin=b"one two.\nsix.\n")
 
     assert found == type(found)(0, expected("one two.", "six."), "")
 
@@ -196,24 +197,50 @@ def test_a_reader_who_has_had_enough_is_no_error(start, tiny_run):
 @pytest.fixture
 def own_model(tiny_run, tmp_path):
     """Return a model folder in which an export may be kept."""
-    return shutil.copytree(tiny_run / "best", tmp_path / "model")
+    without = shutil.ignore_patterns("exports")
+    return shutil.copytree(tiny_run / "best", tmp_path / "model", ignore=without)
 
 
-def test_auto_says_which_engine_ran(headwise, tiny_run, own_model):
-    how = ("translate", own_model, "--engine", "auto")
-    slow = headwise("translate", tiny_run, stdin=b"one two.\n\nsix.\n")
-    fast = headwise(*how, stdin=b"one two.\n\nsix.\n")
+def test_it_is_said_once_which_engine_ran(headwise, own_model, expected):
+    """And, where an export was made for it, where that is kept."""
+    kept = own_model / "exports" / "ctranslate2-float32"
+    first = headwise("translate", own_model, stdin=b"one two.\n\nsix.\n")
+    again = headwise("translate", own_model, stdin=b"one two.\n\nsix.\n")
+    paper = headwise("translate", own_model, "--paper", stdin=b"one.\n")
 
-    assert fast.out == slow.out
-    assert fast.error == "engine: ctranslate2\n"
-    assert headwise(*how, "--paper", stdin=b"one.\n").error == "engine: torch\n"
+    assert first.out == again.out == expected("one two.", "", "six.")
+    assert first.error == f"engine: ctranslate2 (its export is kept in {kept})\n"
+    assert again.error == "engine: ctranslate2\n"
+    assert paper.error.startswith("engine: torch (length_penalty = 'gnmt' is none of ")
+    assert paper.error.count("\n") == 1
+
+
+def test_where_nothing_was_searched_nothing_is_said(headwise, own_model):
+    found = headwise("translate", own_model, stdin=b"\n \n")
+
+    assert (found.code, found.error) == (0, "")
+    assert not (own_model / "exports").exists()
+
+
+def test_without_the_extra_torch_does_it_and_it_is_said(
+    headwise, own_model, expected, monkeypatch
+):
+    monkeypatch.setattr("headwise.engines.reasons.find_spec", lambda name: None)
+    found = headwise("translate", own_model, stdin=b"six.\n")
+
+    assert found.out == expected("six.")
+    assert found.error == (
+        "engine: torch (the package ctranslate2 is not installed, which is faster: "
+        "pip install 'headwise[fast]')\n"
+    )
 
 
 def test_smaller_numbers_are_for_ctranslate2(headwise, own_model):
     how = ("translate", own_model, "--precision", "int8")
-    found = headwise(*how, "--engine", "ctranslate2", stdin=b"one two.\n")
-    refused = headwise(*how, stdin=b"one two.\n")
+    found = headwise(*how, stdin=b"one two.\n")
+    refused = headwise(*how, "--engine", "torch", stdin=b"one two.\n")
 
     assert (found.code, found.out.count("\n")) == (0, 1)
+    assert (own_model / "exports" / "ctranslate2-int8").is_dir()
     assert refused.code == 2
     assert "--engine ctranslate2 has float16 and int8" in refused.error

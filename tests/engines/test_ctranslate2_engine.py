@@ -1,16 +1,20 @@
 """CTranslate2 behind our protocol: the words of the torch engine, and its manners."""
 
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from headwise import load
 from headwise.data.demo_corpus import demo_corpus
 from headwise.decoding.settings import DecodingSettings, greedy, paper
-from headwise.engines import AutoEngine, CTranslate2Engine, TorchEngine
-from headwise.errors import SettingsError, UsageError
+from headwise.engines import CTranslate2Engine, TorchEngine
+from headwise.errors import ResourceError, SettingsError, UsageError
+from headwise.interop import kept
 from headwise.model.transformer import Transformer
 from headwise.run_folder.model_folder import open_model_folder, write_model_folder
 from headwise.text.vocabulary import PAD, START
@@ -162,47 +166,96 @@ def test_a_precision_that_is_none_is_refused(opened):
         TorchEngine(opened, precision="int8")
 
 
-def test_auto_takes_ctranslate2_where_the_search_can_be_expressed(opened, sources):
-    auto = AutoEngine(opened)
-
-    auto.search(sources[:2], DecodingSettings())
-    assert auto.name == "ctranslate2"
-    auto.search(sources[:2], paper())
-    assert auto.name == "torch"
-
-
-def test_auto_does_without_ctranslate2(opened, sources, monkeypatch):
-    monkeypatch.setattr(
-        "headwise.engines.ctranslate2_engine.find_spec", lambda name: None
-    )
-    auto = AutoEngine(opened)
-    auto.search(sources[:2], DecodingSettings())
-    assert auto.name == "torch"
-
-    with pytest.raises(UsageError, match=r"pip install 'headwise\[fast\]'"):
-        CTranslate2Engine(opened)
-
-
-def test_auto_does_not_pass_over_a_precision_that_was_asked_for(opened, sources):
-    with pytest.raises(SettingsError, match="gnmt"):
-        AutoEngine(opened, precision="int8").search(sources[:1], paper())
-
-
 def test_it_is_reached_from_python(opened):
     fast = load(opened.path, engine="ctranslate2")
-    slow = load(opened.path)
+    slow = load(opened.path, engine="torch")
 
     texts = ["Is this school old?", "", "The letters that Alice wrote were long."]
     assert fast.translate(texts) == slow.translate(texts)
 
 
-def test_where_nothing_may_be_written_the_export_is_kept_elsewhere(
-    opened, tmp_path, monkeypatch
+def test_a_text_beyond_the_positions_of_the_export_is_refused(opened, engine, sources):
+    with pytest.raises(SettingsError, match=r"a source may have 1,201 tokens"):
+        engine.search([[5] * 1200], greedy())
+    with pytest.raises(SettingsError, match=r"an output may have 2,\d+ tokens"):
+        engine.search(sources[:1], DecodingSettings(max_length_offset=2000))
+
+
+def test_where_nothing_may_be_written_the_export_is_made_for_now(
+    opened, sources, tmp_path, monkeypatch
 ):
     folder = shutil.copytree(DEMO, tmp_path / "model")
     (folder / "exports").write_text("in the way: no folder can be made here")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "elsewhere"))
     (tmp_path / "elsewhere").mkdir()
 
-    CTranslate2Engine(open_model_folder(folder))
-    assert list((tmp_path / "elsewhere").rglob("model.bin"))
+    engine = CTranslate2Engine(open_model_folder(folder))
+    found = engine.search(sources[:3], greedy())
+
+    assert found == CTranslate2Engine(opened).search(sources[:3], greedy())
+    assert engine.note.startswith("its export was made for this time only: ")
+    assert list((tmp_path / "elsewhere").iterdir()) == []  # none is left behind
+
+
+def test_the_export_of_a_process_that_was_quicker_is_taken(
+    opened, tmp_path, monkeypatch
+):
+    folder = shutil.copytree(DEMO, tmp_path / "model")
+    mine = open_model_folder(folder)
+    write = kept.export
+
+    def beaten(*arguments, **how):
+        write(*arguments, **how)
+        raise ResourceError("another has renamed its own folder just now")
+
+    monkeypatch.setattr(kept, "export", beaten)
+    engine = CTranslate2Engine(mine)
+
+    assert engine.note == ""
+    assert (folder / "exports" / "ctranslate2-float32" / "model.bin").is_file()
+
+
+def test_a_model_that_was_replaced_meanwhile_does_not_get_its_export(
+    opened, sources, tmp_path
+):
+    """A run replaces its best model while somebody has the older one open."""
+    folder = shutil.copytree(DEMO, tmp_path / "model")
+    older = open_model_folder(folder)
+    newer = open_model_folder(folder)
+    with torch.no_grad():
+        newer.model.target_embedding.vectors.mul_(2)
+    write_model_folder(
+        folder,
+        model=newer.model,
+        tokenizers=newer.tokenizers,
+        decoding=newer.decoding,
+        facts=newer.facts,
+        card="# newer\n",
+    )
+
+    of_the_older = CTranslate2Engine(older).search(sources[:5], greedy())
+    of_the_newer = CTranslate2Engine(open_model_folder(folder))
+
+    assert of_the_older == CTranslate2Engine(opened).search(sources[:5], greedy())
+    assert of_the_newer.note.startswith("its export is kept in ")
+    assert of_the_newer.search(sources[:5], greedy()) != of_the_older
+
+
+FORKED = """
+import os, signal, sys, headwise
+translator = headwise.load(sys.argv[1], engine="ctranslate2")
+text = "Is this school old?"
+wanted = translator.translate(text)
+for works in (True, False):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        sys.exit(0 if not works or translator.translate(text) == wanted else 1)
+    assert os.waitpid(child, 0)[1] == 0, works
+"""
+
+
+def test_a_process_that_is_forked_translates_and_ends(opened):
+    """Neither waits for threads of its parent, which were not copied."""
+    program = [sys.executable, "-c", FORKED, opened.path]
+    subprocess.run(program, check=True, timeout=120)

@@ -13,9 +13,11 @@ from headwise.cli.options import (
     Beam,
     Device,
     EngineName,
+    Precision,
     Threads,
     chosen_device,
     say,
+    say_engines,
     use_threads,
 )
 from headwise.cli.steps import measured, read_aligned
@@ -58,7 +60,8 @@ def evaluate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     beam: Beam = None,
-    engine: EngineName = "torch",
+    engine: EngineName = "auto",
+    precision: Precision = "float32",
     threads: Threads = None,
     device: Device = "auto",
 ) -> None:
@@ -67,6 +70,7 @@ def evaluate(
     \b
     headwise evaluate en-de test.en test.de
     headwise evaluate en-de test.en.gz test.de.gz --beam 5 --language de
+    headwise evaluate en-de test.en test.de --precision int8
     headwise evaluate g2p words.txt phones.txt --metric word-error-rate
     """
     from headwise.metrics.multi30k import LANGUAGES
@@ -88,16 +92,23 @@ def evaluate(
         raise UsageError(f"--out {out} is a folder; name a file for the translations")
     use_threads(threads)
     sources, references = read_aligned(source, reference)
-    translator = load(folder, device=chosen_device(device), engine=engine)
+    translator = load(
+        folder, device=chosen_device(device), engine=engine, precision=precision
+    )
     search = {} if beam is None else {"beam": beam}
     scores, outputs = measured(
         translator, sources, references, names, language=language, **search
     )
+    ran = {"engine": "+".join(translator.engine.used), "precision": precision}
     if as_json:
-        typer.echo(json.dumps([asdict(score) for score in scores], indent=2))
+        rows = [{**asdict(score), **ran} for score in scores]
+        typer.echo(json.dumps(rows, indent=2))
     else:
+        made = "|".join(f"{name}:{value}" for name, value in ran.items() if value)
         for score in scores:
-            typer.echo(f"{score}  {score.signature}")
+            typer.echo(f"{score}  {score.signature}  {made}")
+    if engine == "auto":
+        say_engines(translator.engine.used)
     if out is not None:
         write_text(out, "".join(f"{output}\n" for output in outputs))
         say(f"the translations are in {out}")

@@ -84,8 +84,8 @@ def _what_changed(
     from headwise.metrics.registry import measure
     from headwise.predictor import Translator
 
-    ours = Translator(opened)
-    theirs = Translator(opened)
+    ours = Translator(opened, engine="torch")
+    theirs = Translator(opened, engine="torch")
     try:
         theirs.engine = CTranslate2Engine(opened, precision=quantization, folder=out)
         outputs = theirs.translate(sources)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -77,8 +78,8 @@ EngineName = Annotated[
     str,
     typer.Option(
         "--engine",
-        help="torch; ctranslate2: faster on a CPU; auto: that one where it gives the "
-        "same words; torch-readable: the whole stack again at every step.",
+        help="auto: ctranslate2, faster on a CPU, where it gives the same words, "
+        "else torch; torch-readable: the whole stack again at every step.",
     ),
 ]
 Precision = Annotated[
@@ -154,6 +155,13 @@ def refuse_several_processes(verb: str) -> None:
             "prepare the text first (headwise prepare), and all of them train: "
             "torchrun ... -m headwise train CORPUS --out RUN"
         )
+
+
+def say_engines(used: Mapping[str, str]) -> None:
+    """Tell the user which engine ran, where it was not theirs to choose."""
+    named = [f"{name} ({note})" if note else name for name, note in used.items()]
+    if named:
+        say(f"engine: {', '.join(named)}")
 
 
 def say(text: str) -> None:

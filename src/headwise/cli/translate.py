@@ -19,6 +19,7 @@ from headwise.cli.options import (
     Threads,
     chosen_device,
     say,
+    say_engines,
     use_threads,
 )
 from headwise.errors import DataError
@@ -55,7 +56,7 @@ def translate(
         bool,
         typer.Option("--paper", help="Search as the paper did (Section 6.1)."),
     ] = False,
-    engine: EngineName = "torch",
+    engine: EngineName = "auto",
     precision: Precision = "float32",
     threads: Threads = None,
     device: Device = "auto",
@@ -101,7 +102,7 @@ def translate(
         sys.stdout.buffer.write(b"\n")
     sys.stdout.buffer.flush()
     if engine == "auto":
-        say(f"engine: {translator.engine.name}")
+        say_engines(translator.engine.used)
 
 
 def _json(each: Translated) -> str:

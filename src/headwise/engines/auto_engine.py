@@ -3,43 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Lock
 
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings
-from headwise.engines.ctranslate2_engine import (
-    CTranslate2Engine,
-    reasons_against_ctranslate2,
+from headwise.engines.ctranslate2_engine import CTranslate2Engine
+from headwise.engines.engine import Engine
+from headwise.engines.reasons import (
+    reasons_against_lengths,
+    reasons_against_model,
     reasons_against_search,
 )
-from headwise.engines.engine import Engine
 from headwise.engines.torch_engine import TorchEngine
+from headwise.errors import HeadwiseError
 from headwise.run_folder.model_folder import ModelFolder
 
 
 class AutoEngine:
-    """Asks for each search anew; ``name`` is the engine that ran last."""
+    """Asks for each search anew; ``name`` is the engine that ran last.
+
+    Smaller numbers than float32 are CTranslate2's alone, so there is no choice then.
+    """
 
     def __init__(self, opened: ModelFolder, *, precision: str = "float32") -> None:
         self.opened = opened
         self.precision = precision
         self.name = "auto"
-        self._fast: Engine | None = None
-        self._slow = TorchEngine(opened) if precision == "float32" else None
+        self.used: dict[str, str] = {}
+        self._torch = TorchEngine(opened)
+        self._weights = _stamp(opened)
+        self._one_at_a_time = Lock()
+        self._refusal = ""
+        self._fast: CTranslate2Engine | None = None
+        if precision != "float32":
+            self._fast = CTranslate2Engine(opened, precision=precision)
 
     def search(
         self, sources: Sequence[Sequence[int]], settings: DecodingSettings
     ) -> list[list[Hypothesis]]:
         """Return the outputs of each source, best first."""
-        engine = self._engine_for(settings)
+        if not sources:
+            return []
+        engine, note = self._chosen(sources, settings)
         self.name = engine.name
+        self.used.setdefault(engine.name, note)
         return engine.search(sources, settings)
 
-    def _engine_for(self, settings: DecodingSettings) -> Engine:
-        impossible = reasons_against_ctranslate2(self.opened) or reasons_against_search(
-            settings
-        )
-        if impossible and self._slow is not None:
-            return self._slow
-        if self._fast is None:  # which says what is impossible in another precision
-            self._fast = CTranslate2Engine(self.opened, precision=self.precision)
-        return self._fast
+    def _chosen(
+        self, sources: Sequence[Sequence[int]], settings: DecodingSettings
+    ) -> tuple[Engine, str]:
+        """Return the engine for this search, and why it is that one."""
+        if self.precision != "float32":
+            assert self._fast is not None
+            return self._fast, self._fast.note
+        against = [
+            *reasons_against_model(self.opened),
+            *reasons_against_search(settings),
+            *reasons_against_lengths(self.opened, sources, settings),
+        ]
+        if against:
+            return self._torch, "; ".join(each.fact for each in against)
+        if _stamp(self.opened) != self._weights:
+            return self._torch, "the weights were changed after they were loaded"
+        with self._one_at_a_time:
+            if self._fast is None and not self._refusal:
+                self._try_the_fast_one()
+        if self._fast is None:
+            return self._torch, self._refusal
+        return self._fast, self._fast.note
+
+    def _try_the_fast_one(self) -> None:
+        """Make the engine, once; whatever the reason, the words can be had without."""
+        try:
+            self._fast = CTranslate2Engine(self.opened)
+        except HeadwiseError as error:
+            self._refusal = str(error)
+
+
+def _stamp(opened: ModelFolder) -> list[tuple[int, int]]:
+    """Return what changes when weights are moved, replaced or written over."""
+    tensors = [*opened.model.parameters(), *opened.model.buffers()]
+    return [(each.data_ptr(), each._version) for each in tensors]

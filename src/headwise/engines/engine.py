@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from headwise.decoding.hypothesis import Hypothesis
@@ -14,6 +14,11 @@ class Engine(Protocol):
     """Runs one trained model."""
 
     name: str
+
+    @property
+    def used(self) -> Mapping[str, str]:
+        """The engines that ran or will, each with what should be known of that."""
+        ...
 
     def search(
         self, sources: Sequence[Sequence[int]], settings: DecodingSettings

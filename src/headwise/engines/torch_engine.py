@@ -30,6 +30,7 @@ class TorchEngine:
         self.model = opened.model
         self.task = opened.task
         self.cached = cached
+        self.used = {self.name: ""}
 
     def search(
         self, sources: Sequence[Sequence[int]], settings: DecodingSettings

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from headwise import storage
 from headwise.errors import ModelError, ResourceError
@@ -14,27 +17,48 @@ from headwise.run_folder.model_folder import ModelFolder
 EXPORTS_FOLDER = "exports"
 
 
-def kept_export(opened: ModelFolder, *, target: str, quantization: str) -> Path:
-    """Return a folder with ``opened`` for ``target``; an older one if it still holds.
+@dataclass(frozen=True, slots=True)
+class KeptExport:
+    """A folder to be read now, and what its user should know of it."""
 
-    It stands in the ``exports/`` of the model folder or, where nothing may be written
-    there, in the system's folder for what is temporary.
+    folder: Path
+
+    note: str = ""
+    """Empty where an export was there already."""
+
+
+@contextmanager
+def kept_export(
+    opened: ModelFolder, *, target: str, quantization: str
+) -> Iterator[KeptExport]:
+    """Give a folder with ``opened`` for ``target``; an older one if it still holds.
+
+    It stands in the ``exports/`` of the model folder. Where nothing may be written, one
+    is made among what is temporary, and goes when the block ends.
     """
     about = described(opened, target=target, quantization=quantization)
-    name = f"{target}-{quantization}"
-    kept = opened.path / EXPORTS_FOLDER / name
+    kept = opened.path / EXPORTS_FOLDER / f"{target}-{quantization}"
     if _holds(kept, about):
-        return kept
+        yield KeptExport(kept)
+        return
     try:
         _write(kept, opened, target=target, quantization=quantization)
-    except ResourceError:
-        kept = Path(tempfile.mkdtemp(prefix="headwise-")) / name
-        _write(kept, opened, target=target, quantization=quantization)
-    return kept
+    except ResourceError as error:
+        refusal = error
+    else:
+        yield KeptExport(kept, f"its export is kept in {kept}")
+        return
+    if _holds(kept, about):  # another process was quicker
+        yield KeptExport(kept)
+        return
+    with _for_now() as place:
+        folder = place / kept.name
+        export(folder, opened, target=target, quantization=quantization)
+        yield KeptExport(folder, f"its export was made for this time only: {refusal}")
 
 
 def _holds(folder: Path, about: dict[str, object]) -> bool:
-    """Tell whether an export is whole, and of these weights by this version."""
+    """Tell whether an export is whole, of this model and by this version."""
     try:
         manifest = storage.verify(folder)
     except ModelError:
@@ -48,3 +72,16 @@ def _write(
     if folder.exists():
         storage.make_way(folder)  # a damaged one is set aside, not replaced
     export(folder, opened, target=target, quantization=quantization)
+
+
+@contextmanager
+def _for_now() -> Iterator[Path]:
+    try:
+        place = TemporaryDirectory(prefix="headwise-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise ResourceError(
+            f"no folder can be made for what is temporary: {error.strerror or error}; "
+            "TMPDIR may name another"
+        ) from error
+    with place:
+        yield Path(place.name)

@@ -5,26 +5,24 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from headwise import __version__, storage
+from headwise import __version__
 from headwise.run_folder.model_folder import CARD, WEIGHTS, ModelFolder
+from headwise.storage.manifests import seal
 
 
 def described(opened: ModelFolder, *, target: str, **more: Any) -> dict[str, Any]:
-    """Name the target, and the weights by their SHA-256."""
+    """Name the target, and what it was made of: weights and folder by their SHA-256.
+
+    Both are those of the files that were opened, whatever stands there by now.
+    """
     return {
         "kind": "export",
         "target": target,
         **more,
         "headwise": __version__,
-        "weights_sha256": weights_sha256(opened),
+        "weights_sha256": opened.manifest["files"][WEIGHTS]["sha256"],
+        "model_manifest_sha256": seal(dict(opened.manifest)),
     }
-
-
-def weights_sha256(opened: ModelFolder) -> str:
-    """Return the SHA-256 of the weights, which opening the folder has checked."""
-    manifest = storage.read_manifest(opened.path)
-    found: str = manifest["files"][WEIGHTS]["sha256"]
-    return found
 
 
 def model_name(opened: ModelFolder) -> str:

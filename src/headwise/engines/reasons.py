@@ -1,0 +1,114 @@
+"""Why CTranslate2 cannot do what is asked, if it cannot: for refusals and for auto.
+
+What is not known here is a reason: a setting that is new may mean other words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from importlib.util import find_spec
+
+import torch
+
+from headwise.decoding.settings import DecodingSettings
+from headwise.interop.limits import CTRANSLATE2, reasons_against
+from headwise.interop.positions import num_positions
+from headwise.run_folder.model_folder import ModelFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A fact that stands in the way, and what would work besides torch."""
+
+    fact: str
+    instead: str = ""
+
+    def __str__(self) -> str:
+        either = f"{self.instead} or " if self.instead else ""
+        return f"{self.fact}; {either}--engine torch would do"
+
+
+EXPRESSED = frozenset(
+    {
+        *("beam", "length_penalty", "alpha", "stopping", "num_best"),
+        *("max_length_factor", "max_length_offset"),
+    }
+)
+"""The settings of a search that the engine carries over, whatever their values."""
+
+PENALTIES = ("n^alpha", "none")
+NO_MATTER_IF_GREEDY = {
+    "length_penalty": ("n^alpha", "gnmt", "none"),
+    "stopping": ("first-k", "exact"),
+}
+"""Values that choose no word where only one hypothesis is kept."""
+
+
+def reasons_against_model(opened: ModelFolder) -> list[Reason]:
+    """Say why CTranslate2 cannot run this model here."""
+    config, text = opened.model.config, opened.tokenizers.settings
+    found = [Reason(each) for each in reasons_against([CTRANSLATE2], config, text)]
+    if opened.model.device.type != "cpu":
+        found.append(Reason(f"the model is on {opened.model.device}", "--device cpu"))
+    kinds = {each.dtype for each in opened.model.parameters()} - {torch.float32}
+    if kinds:
+        found.append(
+            Reason(
+                f"the model was changed to {sorted(map(str, kinds))[0]}",
+                "model.float()",
+            )
+        )
+    if find_spec(CTRANSLATE2) is None:
+        found.append(
+            Reason(
+                "the package ctranslate2 is not installed, which is faster: pip "
+                "install 'headwise[fast]'"
+            )
+        )
+    return found
+
+
+def reasons_against_search(settings: DecodingSettings) -> list[Reason]:
+    """Say why CTranslate2 cannot search in this way."""
+    return [*_unknown(settings), *_other_rules(settings)]
+
+
+def reasons_against_lengths(
+    opened: ModelFolder, sources: Sequence[Sequence[int]], settings: DecodingSettings
+) -> list[Reason]:
+    """Say which texts go beyond the positions that an export has written out."""
+    longest = max(map(len, sources), default=0)
+    positions, limit = num_positions(opened), settings.max_length(longest)
+    return [
+        Reason(
+            f"{what} may have {count:,} tokens, and an export has {positions:,} "
+            "positions",
+            "a shorter one",
+        )
+        for what, count in (("a source", longest + 1), ("an output", limit))
+        if count > positions
+    ]
+
+
+def _unknown(settings: DecodingSettings) -> Iterator[Reason]:
+    usual = type(settings)()
+    for name in (each.name for each in fields(settings)):
+        value = getattr(settings, name)
+        if name not in EXPRESSED and value != getattr(usual, name):
+            yield Reason(
+                f"{name} = {value!r} is not carried over to CTranslate2",
+                f"{name} = {getattr(usual, name)!r}",
+            )
+
+
+def _other_rules(settings: DecodingSettings) -> Iterator[Reason]:
+    for name, own in (("length_penalty", PENALTIES), ("stopping", ("first-k",))):
+        value = getattr(settings, name)
+        if settings.beam == 1 and value in NO_MATTER_IF_GREEDY[name]:
+            continue
+        if value not in own:
+            yield Reason(
+                f"{name} = {value!r} is none of CTranslate2's",
+                " or ".join(map(repr, own)),
+            )
