@@ -20,7 +20,7 @@ def fixed_seed():
 @pytest.fixture
 def few_rows_at_once(monkeypatch):
     """Make a chunk so small that 10 tokens need three, and the last is not full."""
-    monkeypatch.setattr(losses, "ROWS_AT_ONCE", 4)
+    monkeypatch.setattr(losses, "BYTES_AT_ONCE", 4 * 7 * 8)
 
 
 def numbers(*, with_bias, rows=10, dtype=torch.float64):
@@ -141,6 +141,21 @@ def test_autocast_makes_the_products_rough_and_nothing_else(with_bias):
     for near, true in zip(rough, exact, strict=True):
         assert near.dtype == torch.float32
         assert 0 < (near - true).norm() < 0.02 * true.norm()
+
+
+@BIAS
+def test_a_word_of_no_probability_at_all_has_a_finite_loss(with_bias):
+    """e^-200 is 0 in float32; its logarithm is taken from the scores instead."""
+    hidden = torch.tensor([[200.0], [1.0]], requires_grad=True)
+    vectors = torch.tensor([[0.0], [1.0]], requires_grad=True)
+    bias = torch.zeros(2, requires_grad=True) if with_bias else None
+    targets = torch.tensor([0, 0])
+
+    ours = projected_cross_entropy(hidden, vectors, bias, targets, 0.1)
+
+    plain = with_all_logits(hidden, vectors, bias, targets, 0.1)
+    torch.testing.assert_close(ours, plain)
+    assert ours.item() > 180
 
 
 def test_weights_alone_may_want_a_gradient():

@@ -8,6 +8,7 @@ Letters used for sizes: N target tokens, D model width, V vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -15,8 +16,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-ROWS_AT_ONCE = 512
-"""Target tokens scored at a time by :func:`projected_cross_entropy`."""
+BYTES_AT_ONCE = 16 << 20
+"""Memory for the scores that :func:`projected_cross_entropy` has at a time."""
 
 
 def cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
@@ -40,6 +41,9 @@ def projected_cross_entropy(
     ``hidden`` [N D] is scored against ``vectors`` [V D] a few rows at a time, and the
     gradients are made while the scores are at hand; so memory does not grow with
     N × V, and each score is visited while it is in the cache.
+
+    What smoothing gives to every word alike is one vector for all rows and one for all
+    words, and is taken off the products rather than off each score.
     """
     loss: Tensor = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         hidden, vectors, bias, targets, smoothing, torch.is_grad_enabled()
@@ -59,27 +63,43 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         wants_gradient: bool,
     ) -> Tensor:
         dtype = _dtype_of_products(hidden)
-        seen, table = hidden.to(dtype), vectors.to(dtype)
-        loss = hidden.new_zeros((), dtype=torch.promote_types(dtype, torch.float32))
-        to_hidden = torch.empty_like(hidden) if wants_gradient else None
-        to_vectors = torch.zeros_like(vectors) if wants_gradient else None
-        to_bias = None if bias is None else torch.zeros_like(bias)
+        exact = torch.promote_types(dtype, torch.float32)
         with torch.autocast(hidden.device.type, enabled=False):
-            for start in range(0, len(hidden), ROWS_AT_ONCE):
-                chosen = slice(start, start + ROWS_AT_ONCE)
-                logits = F.linear(seen[chosen], table).to(loss.dtype)
-                if bias is not None:
-                    logits += bias
-                right = targets[chosen, None]
-                loss += _sum_of_losses(logits, right, smoothing)
-                if to_hidden is None or to_vectors is None:
-                    continue
-                wrong = _gradient_at_logits(logits, right, smoothing)
-                if to_bias is not None:
-                    to_bias += wrong.sum(0)
-                wrong = wrong.to(dtype)
-                to_hidden[chosen] = wrong @ table
-                to_vectors += wrong.T @ seen[chosen]
+            seen, table = hidden.to(dtype), vectors.to(dtype)
+            given = None if bias is None else bias.to(dtype)
+            to_hidden = torch.empty_like(seen) if wants_gradient else None
+            to_vectors = torch.zeros_like(vectors, dtype=exact)
+            to_bias = None if bias is None else torch.zeros_like(bias, dtype=exact)
+            loss = hidden.new_zeros((), dtype=exact)
+            for chosen in _pieces(len(seen), len(table), seen.element_size()):
+                scores = F.linear(seen[chosen], table, given)
+                found = _turned_into_gradients(scores, targets[chosen], smoothing)
+                loss += found
+                if to_hidden is not None:
+                    to_hidden[chosen] = scores @ table
+                    to_vectors += scores.T @ seen[chosen]
+                    if to_bias is not None:
+                        to_bias += scores.sum(0, dtype=exact)
+            if not loss.isfinite():  # a probability may have been too small for a type
+                loss = torch.zeros_like(loss)
+                for chosen in _pieces(len(seen), len(table), seen.element_size()):
+                    scores = F.linear(seen[chosen], table, given).to(exact)
+                    loss += scores.logsumexp(1).sum()
+                    loss -= (1 - smoothing) * scores.take(
+                        _places(targets[chosen], scores.shape[1])
+                    ).sum()
+            if smoothing:
+                share = smoothing / len(table)
+                rows = seen.sum(0, dtype=exact)
+                words = table.sum(0, dtype=exact)
+                loss -= share * (rows @ words)
+                if given is not None:
+                    loss -= share * len(seen) * given.sum(dtype=exact)
+                if to_hidden is not None:
+                    to_hidden -= (share * words).to(dtype)
+                    to_vectors -= share * rows
+                    if to_bias is not None:
+                        to_bias -= share * len(seen)
         ctx.save_for_backward(to_hidden, to_vectors, to_bias)
         return loss
 
@@ -91,12 +111,9 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         return *scaled, None, None, None
 
 
-def _sum_of_losses(logits: Tensor, right: Tensor, smoothing: float) -> Tensor:
-    log_total = logits.logsumexp(dim=1)
-    loss = log_total - (1 - smoothing) * logits.gather(1, right).squeeze(1)
-    if smoothing:
-        loss -= smoothing * logits.mean(dim=1)
-    return loss.sum()
+def _pieces(rows: int, words: int, bytes_each: int) -> Iterator[slice]:
+    at_once = max(1, BYTES_AT_ONCE // (words * bytes_each))
+    return (slice(start, start + at_once) for start in range(0, rows, at_once))
 
 
 def _dtype_of_products(hidden: Tensor) -> torch.dtype:
@@ -106,9 +123,20 @@ def _dtype_of_products(hidden: Tensor) -> torch.dtype:
     return hidden.dtype
 
 
-def _gradient_at_logits(logits: Tensor, right: Tensor, smoothing: float) -> Tensor:
-    """Return softmax(logits) − q, in the place of ``logits``."""
-    torch.softmax(logits, dim=1, out=logits)
-    if smoothing:
-        logits -= smoothing / logits.shape[1]
-    return logits.scatter_add_(1, right, logits.new_full(right.shape, -(1 - smoothing)))
+def _turned_into_gradients(scores: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """Put softmax(scores) − (1 − ε) at the right word in the place of ``scores``.
+
+    Returns Σ ln Σ exp(scores) − (1 − ε) score of the right word, summed over rows.
+    """
+    exact = torch.promote_types(scores.dtype, torch.float32)
+    right = _places(targets, scores.shape[1])
+    score = scores.take(right).to(exact)
+    torch.softmax(scores, dim=1, out=scores)
+    probability = scores.take(right).to(exact)
+    scores.put_(right, (probability - (1 - smoothing)).to(scores.dtype))
+    return (smoothing * score - probability.log()).sum()
+
+
+def _places(targets: Tensor, words: int) -> Tensor:
+    """Return where in the scores [N V], row after row, those of ``targets`` stand."""
+    return torch.arange(len(targets), device=targets.device) * words + targets

@@ -18,6 +18,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from headwise.model.kernels import (
+    LONGEST_BY_PRODUCTS,
+    attention_by_products,
+    trains_on_cpu,
+)
+
 AttentionFunction = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], Tensor]
 
 
@@ -61,7 +67,16 @@ def fused_attention(
     may_attend: Bool[Tensor, "#B #H #Q K"] | None,
     dropout: float,
 ) -> Float[Tensor, "B H Q V"]:
-    """Compute what :func:`readable_attention` computes, in one fast kernel."""
+    """Compute what :func:`readable_attention` computes, in the fastest way there is.
+
+    torch's kernel goes back slowly on a CPU, where training goes by products instead.
+    """
+    if (
+        trains_on_cpu(queries)
+        and keys.shape[2] <= LONGEST_BY_PRODUCTS
+        and (may_attend is None or bool(may_attend.any(dim=-1).all()))
+    ):
+        return attention_by_products(queries, keys, values, may_attend, dropout)
     return F.scaled_dot_product_attention(queries, keys, values, may_attend, dropout)
 
 

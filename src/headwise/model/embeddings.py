@@ -39,7 +39,11 @@ class EnterStack(nn.Module):
 
     def forward(self, x: Float[Tensor, "B L E"], start: int) -> Float[Tensor, "B L D"]:
         """Prepare embeddings that begin at position ``start`` for the first block."""
-        out: Tensor = self.dropout(self.norm(self.add_positions(x, start)))
+        x = self.norm(self.add_positions(x, start))
+        if x.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+            # What passes from block to block is then half as long everywhere.
+            x = x.to(torch.get_autocast_dtype("cpu"))
+        out: Tensor = self.dropout(x)
         return out
 
 

@@ -15,7 +15,7 @@ from headwise.data.batches import Batch, cut_by_tokens
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.search import search
 from headwise.decoding.settings import DecodingSettings, greedy
-from headwise.losses import projected_cross_entropy
+from headwise.losses import cross_entropy, projected_cross_entropy
 from headwise.metrics.registry import measure
 from headwise.metrics.score import Score
 from headwise.model.config import TransformerConfig
@@ -68,12 +68,11 @@ class Translation:
         """Sum the cross-entropy over the real target tokens of ``batch``, in nats."""
         hidden = model.decode(batch.source, batch.target_in, batch.source != PAD)
         real = batch.target_out != PAD
+        hidden, targets = hidden[real], batch.target_out[real]
+        if model.kernels == "readable":
+            return cross_entropy(model.logits(hidden), targets, smoothing)
         return projected_cross_entropy(
-            hidden[real],
-            model.output_vectors,
-            model.output.bias,
-            batch.target_out[real],
-            smoothing,
+            hidden, model.output_vectors, model.output.bias, targets, smoothing
         )
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:

@@ -46,6 +46,7 @@ class Gradients:
         self.device = model.device
         self.is_sharded = ranks.size > 1 and settings.devices == "shard"
         self._loss = _LossOf(task, model, settings)
+        model.use_kernels(settings.kernels)
         if settings.activation_checkpointing:
             model.checkpoint_activations(True)
         if self.is_sharded:
@@ -150,7 +151,8 @@ class Gradients:
     def _autocast_dtype(self) -> torch.dtype | None:
         precision = self.settings.precision
         if precision == "auto":
-            precision = "float32" if self.device.type == "cpu" else "bf16"
+            gains = self.device.type != "cpu" or torch.cpu._is_amx_tile_supported()
+            precision = "bf16" if gains else "float32"
         return torch.bfloat16 if precision == "bf16" else None
 
 

@@ -11,6 +11,7 @@ from headwise.errors import SettingsError
 ScheduleName = Literal["paper", "linear", "constant"]
 Objective = Literal["mean", "sum"]
 Precision = Literal["auto", "float32", "bf16"]
+KernelsName = Literal["fast", "readable"]
 NotFinite = Literal["stop", "skip"]
 Devices = Literal["replicate", "shard"]
 
@@ -71,7 +72,11 @@ class TrainingSettings:
 
     precision: Precision = "auto"
     """Numbers in products: float32, bf16 (weights stay float32), or auto: bf16 on a
-    GPU, float32 on a CPU, where bf16 gained nothing."""
+    GPU and on a CPU that multiplies matrices of it (AMX), float32 elsewhere."""
+
+    kernels: KernelsName = "fast"
+    """The way through the model: fast, or readable, which computes the same box by box
+    as the paper draws them and takes a multiple of the time."""
 
     activation_checkpointing: bool = False
     """Forget what is inside a block on the way up and compute it again on the way back:
@@ -167,6 +172,7 @@ class TrainingSettings:
             "objective": get_args(Objective),
             "schedule": get_args(ScheduleName),
             "precision": get_args(Precision),
+            "kernels": get_args(KernelsName),
             "not_finite": get_args(NotFinite),
             "devices": get_args(Devices),
             "measure": MEASURES,
