@@ -1,0 +1,183 @@
+"""The program that opens a model folder without us computes what we compute."""
+
+import json
+import subprocess
+import sys
+
+import torch
+from tests.test_committed_model import FOLDER as DEMO
+
+from headwise.decoding.settings import DecodingSettings, greedy
+from headwise.model.config import TransformerConfig
+from headwise.model.transformer import Transformer
+from headwise.run_folder.loader_script import SCRIPT
+from headwise.run_folder.model_folder import (
+    ModelFacts,
+    open_model_folder,
+    write_model_folder,
+)
+from headwise.text.settings import TextSettings
+from headwise.text.tokenizer import train_tokenizers
+
+SMALL = {
+    "encoder_layers": 2,
+    "decoder_layers": 1,
+    "d_model": 12,
+    "d_ff": 20,
+    "num_heads": 3,
+    "dropout": 0.1,
+}
+CONCATENATED = {"position_join": "concatenate", "tie_embeddings": "none"}
+SETTINGS = {
+    "the paper's": {},
+    "only the output tied": {"tie_embeddings": "output"},
+    "nothing tied": {"tie_embeddings": "none"},
+    "two vocabularies": {"tie_embeddings": "output", "joint": False},
+    "biases": {"attention_bias": True, "output_bias": True},
+    "pre-norm": {"norm": "pre"},
+    "embeddings normed": {"embedding_norm": True},
+    "gelu": {"activation": "gelu"},
+    "swish": {"activation": "swish"},
+    "widths of heads": {"d_k": 5, "d_v": 2},
+    "sines before cosines": {"positions": "sinusoidal_halves"},
+    "learned positions": {"positions": "learned", "max_positions": 40},
+    "no positions": {"positions": "none"},
+    "concatenated": CONCATENATED,
+    "concatenated, narrow": {**CONCATENATED, "d_position": 4},
+    "concatenated, learned": {
+        **CONCATENATED,
+        "positions": "learned",
+        "max_positions": 40,
+        "d_position": 5,
+    },
+    "all at once": {
+        **CONCATENATED,
+        "norm": "pre",
+        "attention_bias": True,
+        "output_bias": True,
+        "embedding_norm": True,
+        "activation": "gelu",
+        "d_k": 3,
+        "positions": "sinusoidal_halves",
+        "joint": False,
+    },
+}
+CASES = [([5, 9, 12, 2], [1, 8, 4]), ([7, 2], [1]), ([4, 4, 11, 8, 2], [1, 6, 6, 6])]
+
+COMPARE = """
+import json
+sys.stdin = []  # nothing to translate: only the functions are wanted
+for folder, answers in json.load(open(sys.argv[1])).items():
+    sys.argv[1] = folder
+    space = {}
+    exec(compile(SCRIPT, "loader.py", "exec"), space)
+    for source, target, expected in answers:
+        space["torch"].testing.assert_close(
+            space["logits"](source, target),
+            space["torch"].tensor(expected),
+            atol=1e-5,
+            rtol=1e-5,
+        )
+print("the same")
+"""
+
+
+def without_us(program, *arguments, stdin=""):
+    """Run a program in a process that cannot import headwise, by whatever way."""
+    blocked = f'import sys\nsys.modules["headwise"] = None\n{program}'
+    return subprocess.run(
+        [sys.executable, "-I", "-c", blocked, *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def chance_model(folder, *, joint=True, **changes):
+    """Write a model that nobody trained; return it."""
+    settings = TextSettings(tokenizer="characters", vocab_size=30, joint=joint)
+    pairs = [("a quick brown fox", "jumps over lazy dogs")] * 2
+    tokenizers = train_tokenizers(lambda: pairs, settings, seed=1)
+    sizes = tokenizers.source.size, tokenizers.target.size
+    model = Transformer(TransformerConfig(**{**SMALL, **changes}), *sizes, seed=1)
+    generator = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.2 * torch.randn(parameter.shape, generator=generator)
+    write_model_folder(
+        folder,
+        model=model,
+        tokenizers=tokenizers,
+        decoding=DecodingSettings(),
+        facts=ModelFacts(
+            source_vocab_size=sizes[0],
+            target_vocab_size=sizes[1],
+            longest_source=12,
+            longest_target=14,
+        ),
+        card="# chance\n",
+    )
+    return open_model_folder(folder).model
+
+
+@torch.inference_mode()
+def scores(model, source, target):
+    tokens = torch.tensor([source])
+    return model(tokens, torch.tensor([target]), tokens != 0)[0].tolist()
+
+
+def test_it_fits_on_a_page():
+    lines = SCRIPT.splitlines()
+
+    assert len(lines) <= 60
+    assert max(map(len, lines)) <= 88
+
+
+def test_it_needs_torch_and_safetensors_only():
+    imports = [line.split()[1] for line in SCRIPT.splitlines() if "import " in line]
+
+    assert {name.split(".")[0] for name in imports} == {
+        *("json", "sys", "torch", "safetensors")
+    }
+
+
+def test_it_scores_as_we_do_in_every_setting(tmp_path):
+    """One process for all settings, since most of its time goes into starting."""
+    expected = {}
+    for number, (name, settings) in enumerate(SETTINGS.items()):
+        folder = tmp_path / f"{number} {name}"
+        model = chance_model(folder, **settings)
+        expected[str(folder)] = [(*case, scores(model, *case)) for case in CASES]
+    (tmp_path / "expected.json").write_text(json.dumps(expected))
+
+    compared = without_us(f"SCRIPT = {SCRIPT!r}\n{COMPARE}", tmp_path / "expected.json")
+
+    assert (compared.stdout, compared.stderr) == ("the same\n", "")
+
+
+def test_no_choice_of_an_architecture_is_left_out():
+    """A new setting has to be told to the program, and to this test."""
+    tried = {name for settings in SETTINGS.values() for name in settings} - {"joint"}
+
+    assert {*TransformerConfig.__dataclass_fields__} - tried == {
+        *(SMALL.keys() | {"attention_dropout", "feed_forward_dropout"})
+    }
+
+
+def test_it_translates_as_our_greedy_search_does():
+    """And so it gives the golden translations, wherever a greedy search finds them."""
+    opened = open_model_folder(DEMO)
+    sources = opened.task.encode([each.source for each in opened.golden])
+    found = opened.task.search(opened.model, sources, greedy())
+
+    done = without_us(
+        SCRIPT, DEMO, stdin="".join(" ".join(map(str, ids)) + "\n" for ids in sources)
+    )
+
+    ids = [list(map(int, line.split())) for line in done.stdout.splitlines()]
+    assert [each[:-1] for each in ids] == [list(best.tokens) for (best,) in found]
+    assert all(each[-1] == 2 for each in ids)
+    texts = [opened.tokenizers.target.decode(each) for each in ids]
+    golden = [each.output for each in opened.golden]
+    assert sum(a == b for a, b in zip(texts, golden, strict=True)) >= 4
