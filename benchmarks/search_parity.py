@@ -26,7 +26,7 @@ from ctranslate2.converters.transformers import MarianMTLoader
 from torch import Tensor
 from transformers import MarianConfig, MarianMTModel
 
-from headwise.decoding.search import search
+from headwise.decoding.search import Asked, search
 from headwise.decoding.settings import DecodingSettings
 
 RESULTS = Path(__file__).parent / "results" / "search_parity.json"
@@ -208,10 +208,12 @@ def headwise_outputs(
             adapted,
             adapted.start(ids, is_real),
             settings,
-            source_lengths=(is_real.sum(dim=1) - 1).tolist(),
-            start=PAD,
-            end=END,
-            forbidden=(PAD,),
+            Asked(
+                source_lengths=(is_real.sum(dim=1) - 1).tolist(),
+                start=PAD,
+                end=END,
+                forbidden=(PAD,),
+            ),
         )
     return [[(each.tokens, each.score) for each in found] for found in outputs]
 

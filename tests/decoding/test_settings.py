@@ -60,7 +60,7 @@ def test_all_problems_are_told_together():
             max_length_factor=-1.0,
             max_length_offset=0,
             length_penalty="wu",
-            stopping="never",
+            stopping="at once",
         )
 
     assert caught.value.problems == [
@@ -68,8 +68,9 @@ def test_all_problems_are_told_together():
         "num_best must be at most beam=2, not 3; beam=3 would allow it",
         "alpha must be a finite number, 0 or more, not nan",
         "max_length_factor must be a finite number, 0 or more, not -1.0",
-        "length_penalty must be one of n^alpha, gnmt, none, not 'wu'",
-        "stopping must be one of first-k, exact, not 'never'",
+        "min_length_factor must be at most max_length_factor=-1.0, not 0.0",
+        "length_penalty must be one of n^alpha, gnmt, none, word-reward, not 'wu'",
+        "stopping must be one of first-k, exact, never, not 'at once'",
     ]
 
 

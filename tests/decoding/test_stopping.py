@@ -15,6 +15,29 @@ def test_first_k_counts_and_does_not_look():
     assert stop([-9.0, -8.0], -1.0, beam=2, num_best=1)
 
 
+@pytest.mark.parametrize(
+    ("patience", "enough"), [(0.5, 1), (1.0, 2), (1.2, 3), (1.5, 3), (2.0, 4)]
+)
+def test_patience_multiplies_what_first_k_waits_for(patience, enough):
+    """Of a beam of 2: 0.5 * 2 = 1, and 1.2 * 2 = 2.4, which only 3 reach."""
+    stop = STOPPING["first-k"]
+
+    few, many = [-1.0] * (enough - 1), [-1.0] * enough
+    assert not stop(few, -9.0, beam=2, num_best=1, patience=patience)
+    assert stop(many, -9.0, beam=2, num_best=1, patience=patience)
+
+
+def test_little_patience_still_waits_for_all_that_are_asked_for():
+    stop = STOPPING["first-k"]
+
+    assert not stop([-1.0] * 2, -9.0, beam=4, num_best=3, patience=0.25)
+    assert stop([-1.0] * 3, -9.0, beam=4, num_best=3, patience=0.25)
+
+
+def test_never_is_never():
+    assert not STOPPING["never"]([-1.0] * 99, -9.0, beam=1, num_best=1)
+
+
 def test_exact_compares_hope_with_the_worst_of_the_best():
     """Of -3, -1 and -2 the two best end with -2: a hope of -2.5 is in vain."""
     stop = STOPPING["exact"]

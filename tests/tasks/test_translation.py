@@ -10,7 +10,7 @@ from headwise.data.batches import make_batch
 from headwise.decoding.settings import PRESETS, DecodingSettings, greedy
 from headwise.run_folder.model_folder import open_model_folder
 from headwise.run_folder.run import BEST
-from headwise.tasks import translation
+from headwise.tasks import searching, translation
 from headwise.text.vocabulary import PAD
 
 TEXTS = [
@@ -110,7 +110,7 @@ def test_outputs_come_in_the_order_of_their_sources_however_they_are_cut(
     opened, task, monkeypatch
 ):
     in_one = words(found(task, opened, TEXTS, greedy()))
-    monkeypatch.setattr(translation, "SEARCH_TOKENS", 12)
+    monkeypatch.setattr(searching, "SEARCH_TOKENS", 12)
     in_many = words(found(task, opened, TEXTS, greedy()))
     backwards = words(found(task, opened, TEXTS[::-1], greedy()))
 
@@ -174,7 +174,7 @@ def test_text_goes_in_and_text_comes_out(opened, task):
 
 
 def test_a_search_asks_before_each_batch_whether_to_stop(opened, task, monkeypatch):
-    monkeypatch.setattr(translation, "SEARCH_TOKENS", 12)
+    monkeypatch.setattr(searching, "SEARCH_TOKENS", 12)
     asked = []
     asking = replace(task, stop=lambda: asked.append(1))
     asking.search(opened.model, task.encode(TEXTS), greedy())

@@ -1,29 +1,32 @@
-"""Beam search (Section 6.1), batched over sentences.
+"""Beam search (Section 6.1), batched over sentences; several groups make it diverse.
 
 The words and scores are those of ``readable_beam``, which says the same thing more
 slowly. Letters used for sizes in this file:
 
     S  sentences still searched        C  candidates for each sentence, 2 * beam
     W  hypotheses alive in each:       L  tokens written so far
-       1 in the first step, then beam
+       1 in the first step, then beam  V  vocabulary
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
-from headwise.decoding.candidates import best_tokens
+from headwise.decoding.beam_candidates import Candidates, alive_of, extended
 from headwise.decoding.checks import check_beam, check_ids, check_lengths, dead_end
+from headwise.decoding.coverage import Coverage
+from headwise.decoding.diversity import HammingDiversity
 from headwise.decoding.hypothesis import Hypothesis
-from headwise.decoding.length import LengthPenalty
-from headwise.decoding.next_token import NextToken, S
+from headwise.decoding.length import LengthPenalty, best_to_come
+from headwise.decoding.next_token import Attending, NextToken, S
 from headwise.decoding.stopping import StoppingRule
+from headwise.decoding.written import Rule
 
 
 @torch.inference_mode()
@@ -38,165 +41,229 @@ def beam_search(
     penalty: LengthPenalty,
     stopping: StoppingRule,
     max_lengths: Sequence[int],
+    reward: float = 0.0,
+    patience: float = 1.0,
     num_best: int = 1,
     forbidden: tuple[int, ...] = (),
+    rules: Sequence[Rule] = (),
+    coverage: Coverage | None = None,
+    groups: int = 1,
+    diversity: float = 0.0,
+    trace: bool = False,
     device: torch.device | str = "cpu",
 ) -> list[list[Hypothesis]]:
     """Return the ``num_best`` best hypotheses found for each row of ``state``.
 
-    Fewer come back only where the model allows fewer. ``max_lengths`` counts END.
+    Fewer come back only where the model allows fewer. ``max_lengths`` counts END. The
+    ``groups`` share the beam. ``trace`` asks for the ln p of each token; ``coverage``
+    needs one group, and a model that is ``Attending``.
     """
-    check_beam(beam, num_best)
+    check_beam(beam, num_best, groups)
     check_lengths(max_lengths, num_sentences)
     check_ids(end, forbidden)
-    found: list[list[Hypothesis]] = [[] for _ in range(num_sentences)]
-    sentences = list(range(num_sentences))  # those still searched
-    written = torch.empty(num_sentences, 1, 0, dtype=torch.long, device=device)
-    totals = torch.zeros(num_sentences, 1, device=device)
-    tokens = torch.full((num_sentences,), start, device=device)
-    length = 0
+    hamming = HammingDiversity(diversity, num_sentences) if groups > 1 else None
+    plan = _Plan(
+        end=end,
+        beam=beam // groups,
+        num_best=min(num_best, beam // groups),
+        penalty=penalty,
+        reward=reward,
+        stopping=stopping,
+        patience=patience,
+        max_lengths=max_lengths,
+        forbidden=forbidden,
+        rules=(*rules, *([hamming] if hamming else [])),
+        coverage=coverage,
+        trace=trace,
+    )
+    searched = [_Group(plan, num_sentences, device) for _ in range(groups)]
+    if groups > 1:
+        state = state.rows(torch.arange(num_sentences, device=device).repeat(groups))
+    tokens = torch.full((groups * num_sentences,), start, device=device)
 
-    while sentences:
-        length += 1
-        logits, state = model.step(tokens, state)
-        width = totals.shape[1]
-        candidates = _extended(totals, logits, 2 * beam, forbidden=forbidden)
-        limits = [max_lengths[sentence] for sentence in sentences]
+    while len(tokens):
+        if coverage is None:
+            logits, state = model.step(tokens, state)
+        else:
+            logits, looks, state = cast(Attending[S], model).step_attending(
+                tokens, state
+            )
+            coverage.add(looks)
+        if hamming:
+            hamming.new_step()
 
-        at_limit = [limit == length for limit in limits]
-        ends = candidates.tokens == end
-        for place, hypothesis in _completed(
-            candidates, written, ends, at_limit, beam=beam, divisor=penalty(length)
-        ):
-            found[sentences[place]].append(hypothesis)
+        rows, first = [], 0
+        for group in searched:
+            last = first + group.num_rows
+            rows.append(first + group.advance(logits[first:last]))
+            if hamming and len(rows[-1]):
+                hamming.note(group.row_sentences, group.tokens, logits.shape[1])
+            first = last
+        kept = rows[0] if groups == 1 else torch.cat(rows)
+        if len(kept) and not _is_identity(kept, len(tokens)):
+            state = state.rows(kept)
+            if coverage is not None:
+                coverage.rows(kept)
+        tokens = torch.cat([group.tokens for group in searched])
+    found = [
+        [group.found[number] for group in searched] for number in range(num_sentences)
+    ]
+    return [_best(each)[:num_best] for each in found]
 
-        alive = _alive(candidates, ends, beam)
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """What stays the same during a search; ``beam`` is that of one group."""
+
+    end: int
+    beam: int
+    num_best: int
+    penalty: LengthPenalty
+    reward: float
+    stopping: StoppingRule
+    patience: float
+    max_lengths: Sequence[int]
+    forbidden: tuple[int, ...]
+    rules: tuple[Rule, ...]
+    coverage: Coverage | None
+    trace: bool
+
+
+class _Group:
+    """One group: what it has found, and what is alive, of all sentences."""
+
+    def __init__(
+        self, plan: _Plan, num_sentences: int, device: torch.device | str
+    ) -> None:
+        self.plan = plan
+        self.found: list[list[Hypothesis]] = [[] for _ in range(num_sentences)]
+        self.sentences = list(range(num_sentences))  # those still searched
+        self.length = 0
+        self.num_rows = num_sentences
+        self.tokens = torch.empty(0, dtype=torch.long, device=device)  # S·W
+        self.totals = torch.zeros(num_sentences, 1, device=device)  # S W
+        self.written = torch.empty(num_sentences, 1, 0, dtype=torch.long, device=device)
+        self.traced: Tensor | None = None  # S W L, ln p of what is written
+        if plan.trace or plan.rules:
+            self.traced = torch.empty(num_sentences, 1, 0, device=device)
+
+    @property
+    def row_sentences(self) -> Tensor:
+        """The sentence [S·W] of each row."""
+        numbers = torch.tensor(self.sentences, device=self.totals.device)
+        return numbers.repeat_interleave(self.totals.shape[1])
+
+    def advance(self, logits: Tensor) -> Tensor:
+        """Take one step; return the rows that go on, in the order of ``tokens``."""
+        if not self.sentences:
+            return torch.empty(0, dtype=torch.long, device=self.totals.device)
+        plan, width = self.plan, self.totals.shape[1]
+        self.length += 1
+        candidates = extended(
+            self.totals,
+            logits,
+            2 * plan.beam,
+            forbidden=plan.forbidden,
+            rules=plan.rules,
+            written=self.written,
+            sentences=self.row_sentences if plan.rules else None,
+            trace=self.traced is not None,
+        )
+        limits = [plan.max_lengths[sentence] for sentence in self.sentences]
+        at_limit = [limit == self.length for limit in limits]
+        ends = candidates.tokens == plan.end
+        self._complete(candidates, ends, at_limit)
+
+        alive = alive_of(candidates, ends, plan.beam)
         going_on = []
         for place, best_total in enumerate(alive.totals[:, 0].tolist()):
-            scores = [each.score for each in found[sentences[place]]]
-            hope = _hope(best_total, length, limits[place], penalty)
-            dead = best_total == -math.inf
-            if dead and not scores:
-                raise dead_end()
-            if not (
-                dead
-                or at_limit[place]
-                or stopping(scores, hope, beam=beam, num_best=num_best)
-            ):
+            if not self._done(place, best_total, limits[place]):
                 going_on.append(place)
 
-        sentences = [sentences[place] for place in going_on]
-        if sentences:
-            places = torch.tensor(going_on, device=totals.device)
-            alive, written = alive.rows(places), written[places]
-            rows = (places[:, None] * width + alive.origins).flatten()  # S W -> S·W
-            if not _is_identity(rows, len(tokens)):
-                state = state.rows(rows)
-            written, totals = alive.appended_to(written), alive.totals
-            tokens = alive.tokens.flatten()
-    return [_best(hypotheses)[:num_best] for hypotheses in found]
+        self.sentences = [self.sentences[place] for place in going_on]
+        places = torch.tensor(going_on, dtype=torch.long, device=self.totals.device)
+        alive = alive.sentences(places)
+        rows = (places[:, None] * width + alive.origins).flatten()  # S W -> S·W
+        self.written = alive.appended(self.written[places], alive.tokens)
+        if self.traced is not None and alive.log_p is not None:
+            self.traced = alive.appended(self.traced[places], alive.log_p)
+        self.totals = alive.totals
+        self.tokens = alive.tokens.flatten()
+        self.num_rows = len(self.tokens)
+        return rows
 
-
-@dataclass(frozen=True)
-class _Candidates:
-    """Continuations of what is alive, best first in each sentence."""
-
-    origins: Tensor  # S C, which of the W hypotheses each continues
-    tokens: Tensor  # S C, with which token
-    totals: Tensor  # S C, total ln p; -inf where there is no such candidate
-
-    def rows(self, places: Tensor) -> _Candidates:
-        """Keep these sentences."""
-        return _Candidates(
-            self.origins[places], self.tokens[places], self.totals[places]
+    def _done(self, place: int, best_total: float, limit: int) -> bool:
+        plan = self.plan
+        scores = [each.score for each in self.found[self.sentences[place]]]
+        if best_total == -math.inf:
+            if not scores:
+                raise dead_end()
+            return True
+        hope = best_to_come(best_total, self.length, limit, plan.penalty, plan.reward)
+        return self.length == limit or plan.stopping(
+            scores,
+            hope,
+            beam=plan.beam,
+            num_best=plan.num_best,
+            patience=plan.patience,
         )
 
-    def ranked(self, ranks: Tensor) -> _Candidates:
-        """Keep these ranks [S C'] of each sentence."""
-        return _Candidates(
-            self.origins.gather(1, ranks),
-            self.tokens.gather(1, ranks),
-            self.totals.gather(1, ranks),
-        )
+    def _complete(
+        self, candidates: Candidates, ends: Tensor, at_limit: list[bool]
+    ) -> None:
+        """Keep what ends here: only the first ``beam`` ranks count."""
+        plan, width = self.plan, self.totals.shape[1]
+        cut_off = torch.tensor(at_limit, device=ends.device)
+        completed = (ends | cut_off[:, None]) & (candidates.totals > -math.inf)
+        places, ranks = completed[:, : plan.beam].nonzero(as_tuple=True)
+        if not len(places):
+            return
+        origins = candidates.origins[places, ranks]
+        traces = None
+        if self.traced is not None and candidates.log_p is not None:
+            last = candidates.log_p[places, ranks][:, None]
+            traces = torch.cat([self.traced[places, origins], last], dim=1).tolist()
+        divisor, bonus = plan.penalty(self.length), plan.reward * self.length
+        for number, (place, origin, before, token, total, finished) in enumerate(
+            zip(
+                places.tolist(),
+                origins.tolist(),
+                self.written[places, origins].tolist(),
+                candidates.tokens[places, ranks].tolist(),
+                candidates.totals[places, ranks].tolist(),
+                ends[places, ranks].tolist(),
+                strict=True,
+            )
+        ):
+            sentence = self.sentences[place]
+            score = total / divisor + bonus
+            if plan.coverage is not None:
+                score += plan.coverage.penalty(place * width + origin, sentence)
+            trace = () if traces is None else tuple(traces[number])
+            self.found[sentence].append(
+                Hypothesis(
+                    tuple(before if finished else [*before, token]),
+                    math.fsum(trace) if trace else total,
+                    score,
+                    finished,
+                    trace if plan.trace else (),
+                )
+            )
 
-    def appended_to(self, written: Tensor) -> Tensor:
-        """Write each token behind what it continues: S W L -> S C L+1."""
-        before = self.origins[:, :, None].expand(-1, -1, written.shape[2])
-        return torch.cat([written.gather(1, before), self.tokens[:, :, None]], dim=2)
 
-
-def _extended(
-    totals: Tensor, logits: Tensor, count: int, *, forbidden: tuple[int, ...]
-) -> _Candidates:
-    """Return the ``count`` best continuations of each sentence's hypotheses.
-
-    Equals stand in the order of what they continue, then of token ids.
-    """
-    num_sentences, width = totals.shape
-    log_p, tokens = best_tokens(logits, count, forbidden=forbidden)
-    kept = tokens.shape[1]
-    sums = totals[:, :, None] + log_p.reshape(num_sentences, width, kept)
-    best, flat = sums.flatten(1).sort(dim=1, descending=True, stable=True)
-    best, flat = best[:, :count], flat[:, :count]
-    tokens = tokens.reshape(num_sentences, width * kept).gather(1, flat)
-    missing = (0, count - best.shape[1])  # a vocabulary smaller than 2 * beam
-    return _Candidates(
-        pad(flat // kept, missing),
-        pad(tokens, missing),
-        pad(best, missing, value=-math.inf),
+def _best(found: Sequence[Sequence[Hypothesis]]) -> list[Hypothesis]:
+    """Return what all groups found, best first, and nothing twice."""
+    ranked = sorted(
+        (each for group in found for each in group),
+        key=lambda each: each.score,
+        reverse=True,
     )
-
-
-def _completed(
-    candidates: _Candidates,
-    written: Tensor,
-    ends: Tensor,
-    at_limit: list[bool],
-    *,
-    beam: int,
-    divisor: float,
-) -> Iterator[tuple[int, Hypothesis]]:
-    """Yield, with its place, what ends here: only the first ``beam`` ranks count."""
-    cut_off = torch.tensor(at_limit, device=ends.device)
-    completed = (ends | cut_off[:, None]) & (candidates.totals > -math.inf)
-    places, ranks = completed[:, :beam].nonzero(as_tuple=True)
-    if not len(places):
-        return
-    origins = candidates.origins[places, ranks]
-    for place, before, token, total, finished in zip(
-        places.tolist(),
-        written[places, origins].tolist(),
-        candidates.tokens[places, ranks].tolist(),
-        candidates.totals[places, ranks].tolist(),
-        ends[places, ranks].tolist(),
-        strict=True,
-    ):
-        tokens = tuple(before if finished else [*before, token])
-        yield place, Hypothesis(tokens, total, total / divisor, finished)
-
-
-def _alive(candidates: _Candidates, ends: Tensor, beam: int) -> _Candidates:
-    """Return the first ``beam`` candidates that do not end.
-
-    Where there are fewer, the first stands again with a total of -inf: a row that
-    costs time, but whose scores are as sound as those of the row it repeats.
-    """
-    lost = ends | (candidates.totals == -math.inf)
-    ranks = lost.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam]
-    missing = lost.gather(1, ranks)
-    kept = candidates.ranked(torch.where(missing, ranks[:, :1], ranks))
-    return _Candidates(
-        kept.origins, kept.tokens, kept.totals.masked_fill(missing, -math.inf)
-    )
-
-
-def _hope(total: float, length: int, limit: int, penalty: LengthPenalty) -> float:
-    """Return the best score to come: the total can only fall, the divisor may grow."""
-    return max(total / penalty(length + 1), total / penalty(max(limit, length + 1)))
-
-
-def _best(hypotheses: list[Hypothesis]) -> list[Hypothesis]:
-    return sorted(hypotheses, key=lambda each: each.score, reverse=True)
+    if len(found) == 1:
+        return ranked
+    first: dict[tuple[tuple[int, ...], bool], Hypothesis] = {}
+    for each in ranked:
+        first.setdefault((each.tokens, each.finished), each)
+    return list(first.values())
 
 
 def _is_identity(rows: Tensor, num_rows: int) -> bool:

@@ -8,10 +8,13 @@ Letters used for sizes in this file:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from headwise.decoding.rules import ruled
+from headwise.decoding.written import Rule, Written
 from headwise.errors import NumericsError
 
 
@@ -27,13 +30,42 @@ def best_tokens(
     logits = logits.float()
     normalizer = logits.logsumexp(-1, keepdim=True)  # less work than a log_softmax
     _require_finite(normalizer)
+    values, tokens = _best(logits, count, forbidden)
+    return values - normalizer, tokens
 
+
+def best_tokens_by_rules(
+    logits: Tensor,
+    count: int,
+    *,
+    rules: Sequence[Rule],
+    written: Tensor,
+    sentences: Tensor,
+    forbidden: tuple[int, ...] = (),
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return scores, ids and ln p [R, K] of the tokens that are best by the rules."""
+    log_p = log_probabilities(logits)
+    scores = ruled(log_p, rules, Written(written, sentences, log_p))
+    values, tokens = _best(scores, count, forbidden)
+    return values, tokens, log_p.gather(1, tokens)
+
+
+def log_probabilities(logits: Tensor) -> Tensor:
+    """Return ln p [R, V] of every token."""
+    log_p = logits.float().log_softmax(-1)
+    _require_finite(log_p.amax(-1))
+    return log_p
+
+
+def _best(
+    scores: Tensor, count: int, forbidden: tuple[int, ...]
+) -> tuple[Tensor, Tensor]:
     # One more than needed, to see whether the last one needed has equals outside.
-    looked_at = min(count + len(forbidden) + 1, logits.shape[1])
-    values, tokens = logits.topk(looked_at)
-    if looked_at < logits.shape[1] and _tie_at_the_edge(values):
+    looked_at = min(count + len(forbidden) + 1, scores.shape[1])
+    values, tokens = scores.topk(looked_at)
+    if looked_at < scores.shape[1] and _tie_at_the_edge(values):
         values, tokens = (
-            each[:, :looked_at] for each in logits.sort(descending=True, stable=True)
+            each[:, :looked_at] for each in scores.sort(descending=True, stable=True)
         )
 
     tokens, by_id = tokens.sort()
@@ -42,7 +74,7 @@ def best_tokens(
         values = values.masked_fill(tokens == token, -math.inf)
     values, by_value = values.sort(descending=True, stable=True)
     tokens = tokens.gather(1, by_value)
-    return values[:, :count] - normalizer, tokens[:, :count]
+    return values[:, :count], tokens[:, :count]
 
 
 def _tie_at_the_edge(values: Tensor) -> bool:

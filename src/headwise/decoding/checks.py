@@ -29,10 +29,15 @@ def check_ids(end: int, forbidden: tuple[int, ...]) -> None:
         )
 
 
-def check_beam(beam: int, num_best: int) -> None:
+def check_beam(beam: int, num_best: int, groups: int = 1) -> None:
     """Refuse a beam that cannot hold what is asked for."""
     if beam < 1:
         raise UsageError(f"beam must be 1 or more, not {beam}; 1 is greedy search")
+    if groups < 1 or beam % groups:
+        raise UsageError(
+            f"groups must share beam={beam} in equal parts, and {groups} cannot; 1 is "
+            f"an ordinary beam"
+        )
     if not 1 <= num_best <= beam:
         raise UsageError(
             f"num_best must be from 1 to beam={beam}, not {num_best}; a wider beam "

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 
-from headwise.decoding.candidates import best_tokens
+from headwise.decoding.candidates import best_tokens, best_tokens_by_rules
 from headwise.decoding.checks import check_ids, check_lengths, dead_end
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.length import LengthPenalty
 from headwise.decoding.next_token import NextToken, S
+from headwise.decoding.written import Rule
 
 
 @torch.inference_mode()
@@ -24,25 +26,47 @@ def greedy_search(
     max_lengths: Sequence[int],
     forbidden: tuple[int, ...] = (),
     penalty: LengthPenalty = float,
+    reward: float = 0.0,
+    rules: Sequence[Rule] = (),
+    trace: bool = False,
     device: torch.device | str = "cpu",
 ) -> list[Hypothesis]:
     """Write one output for each row of ``state``; rows that ended leave the batch.
 
-    ``max_lengths`` counts END. ``penalty`` changes no word, only the score; as it
-    stands (n itself), that is the mean ln p.
+    ``max_lengths`` counts END. ``penalty`` and ``reward`` change no word, only the
+    score; as they stand, that is the mean ln p. ``trace`` asks for the ln p of each
+    token.
     """
     check_lengths(max_lengths, num_rows)
     check_ids(end, forbidden)
+    tracing = trace or bool(rules)
     found: dict[int, Hypothesis] = {}
     rows = list(range(num_rows))  # those still being written
     written: list[list[int]] = [[] for _ in rows]
+    traces: list[list[float]] = [[] for _ in rows]
     totals = torch.zeros(num_rows, device=device)
     tokens = torch.full((num_rows,), start, device=device)
 
     while rows:
         logits, state = model.step(tokens, state)
-        log_p, best = best_tokens(logits, 1, forbidden=forbidden)
-        totals, tokens = totals + log_p[:, 0], best[:, 0]
+        if rules:
+            scores, best, log_p = best_tokens_by_rules(
+                logits,
+                1,
+                rules=rules,
+                written=torch.tensor(
+                    [written[row] for row in rows], dtype=torch.long, device=device
+                ),
+                sentences=torch.tensor(rows, device=device),
+                forbidden=forbidden,
+            )
+        else:
+            scores, best = best_tokens(logits, 1, forbidden=forbidden)
+            log_p = scores
+        totals, tokens = totals + scores[:, 0], best[:, 0]
+        if tracing:
+            for row, each in zip(rows, log_p[:, 0].tolist(), strict=True):
+                traces[row].append(each)
 
         going_on = []
         for place, (row, token, total) in enumerate(
@@ -55,7 +79,11 @@ def greedy_search(
                 written[row].append(token)
             if token == end or length == max_lengths[row]:
                 found[row] = Hypothesis(
-                    tuple(written[row]), total, total / penalty(length), token == end
+                    tuple(written[row]),
+                    math.fsum(traces[row]) if tracing else total,
+                    total / penalty(length) + reward * length,
+                    token == end,
+                    tuple(traces[row]) if trace else (),
                 )
             else:
                 going_on.append(place)

@@ -13,10 +13,21 @@ class Hypothesis:
     """What was written, without START and END."""
 
     log_probability: float
-    """Sum of ln p over the tokens and, where the output is finished, END."""
+    """Sum of ln p over the tokens and, where the output is finished, END. The model's
+    own, whatever rules on scores, temperature or forced beginning there were."""
 
     score: float
-    """``log_probability`` divided by the length penalty: more is better."""
+    """What the search ranks by, more is better: the total of its scores (without rules
+    ``log_probability``) divided by the length penalty, plus reward and coverage; with
+    minimum-Bayes-risk choice, the expected utility."""
 
     finished: bool
     """Whether END was written; False where the length limit cut the output off."""
+
+    token_log_probabilities: tuple[float, ...] = ()
+    """ln p of each token given those before it, END's last where ``finished``: they
+    add up to ``log_probability``. Empty unless asked for."""
+
+    alignment: tuple[tuple[int, int], ...] = ()
+    """Pairs of places, one of a source token and one of a token of the output that
+    looks at it most. Empty unless asked for."""

@@ -27,3 +27,25 @@ class NextToken(Protocol[S]):
     def step(self, tokens: Tensor, state: S) -> tuple[Tensor, S]:
         """Map tokens [rows] to logits [rows, vocabulary], which stay unchanged."""
         ...
+
+
+class Attending(NextToken[S], Protocol[S]):
+    """A model that can also say what it looks at while it scores what may follow.
+
+    Only what needs it asks for it (the coverage penalty): it costs time.
+    """
+
+    def step_attending(self, tokens: Tensor, state: S) -> tuple[Tensor, Tensor, S]:
+        """Do as ``step``, and return [rows, source positions] in the second place.
+
+        Each row is a distribution over the positions of its source.
+        """
+        ...
+
+
+class FromSource(NextToken[S], Protocol[S]):
+    """A model that reads a source before it writes."""
+
+    def start(self, source: Tensor, source_is_real: Tensor) -> S:
+        """Read sources [rows, positions], padded where ``source_is_real`` is False."""
+        ...

@@ -9,10 +9,13 @@ import math
 from collections.abc import Callable, Sequence
 
 from headwise.decoding.hypothesis import Hypothesis
-from headwise.decoding.length import LengthPenalty
+from headwise.decoding.length import LengthPenalty, best_to_come
 from headwise.decoding.stopping import StoppingRule
 
 Tokens = tuple[int, ...]
+
+ReadableRule = Callable[[Tokens, Sequence[float]], Sequence[float]]
+"""Takes what is written and the score of each next token to other scores."""
 
 
 def readable_beam_search(
@@ -23,35 +26,54 @@ def readable_beam_search(
     penalty: LengthPenalty,
     stopping: StoppingRule,
     max_length: int,
+    reward: float = 0.0,
+    patience: float = 1.0,
     num_best: int = 1,
     forbidden: tuple[int, ...] = (),
+    rules: Sequence[ReadableRule] = (),
+    coverage: Callable[[Tokens], float] = lambda before: 0.0,
 ) -> list[Hypothesis]:
     """Return the ``num_best`` best hypotheses found for one sentence.
 
-    ``log_probabilities`` takes what is written (without START) to ln p of each token.
+    ``log_probabilities`` takes what is written (without START) to ln p of each token;
+    ``coverage`` takes what stands before the last token to what the output gains.
     """
-    alive: dict[Tokens, float] = {
-        (): 0.0
-    }  # what is written -> its total ln p, in order
+
+    def scores_after(before: Tokens) -> Sequence[float]:
+        scores = log_probabilities(before)
+        for rule in rules:
+            scores = rule(before, scores)
+        return scores
+
+    def completed(before: Tokens, token: int, total: float) -> Hypothesis:
+        path = (*before, token)
+        trace = tuple(
+            log_probabilities(path[:place])[each] for place, each in enumerate(path)
+        )
+        return Hypothesis(
+            before if token == end else path,
+            math.fsum(trace),
+            total / penalty(len(path)) + reward * len(path) + coverage(before),
+            finished=token == end,
+            token_log_probabilities=trace,
+        )
+
+    alive: dict[Tokens, float] = {(): 0.0}  # what is written -> its total, in order
     found: list[Hypothesis] = []
 
     for length in range(1, max_length + 1):
         candidates = [
-            (total + log_p, before, token)
+            (total + score, before, token)
             for before, total in alive.items()
-            for token, log_p in enumerate(log_probabilities(before))
-            if token not in forbidden and log_p > -math.inf
+            for token, score in enumerate(scores_after(before))
+            if token not in forbidden and score > -math.inf
         ]
         # A stable sort: equals stay in the order of `alive`, then of token ids.
         candidates.sort(key=lambda candidate: candidate[0], reverse=True)
 
         for total, before, token in candidates[:beam]:
-            score = total / penalty(length)
-            if token == end:
-                found.append(Hypothesis(before, total, score, finished=True))
-            elif length == max_length:
-                cut_off = (*before, token)
-                found.append(Hypothesis(cut_off, total, score, finished=False))
+            if token == end or length == max_length:
+                found.append(completed(before, token, total))
 
         # Twice the beam is enough: at most half of it, one for each row, can be END.
         going_on = [each for each in candidates[: 2 * beam] if each[2] != end][:beam]
@@ -59,8 +81,8 @@ def readable_beam_search(
         if not alive:
             break
         best = max(alive.values())
-        hope = max(best / penalty(length + 1), best / penalty(max_length))
+        hope = best_to_come(best, length, max_length, penalty, reward)
         scores = [each.score for each in found]
-        if stopping(scores, hope, beam=beam, num_best=num_best):
+        if stopping(scores, hope, beam=beam, num_best=num_best, patience=patience):
             break
     return sorted(found, key=lambda each: each.score, reverse=True)[:num_best]

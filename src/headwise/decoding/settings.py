@@ -3,29 +3,56 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
-from headwise.decoding.length import LENGTH_PENALTIES, LengthPenalty, max_length
+from headwise.decoding.length import (
+    LENGTH_PENALTIES,
+    REWARDS,
+    LengthPenalty,
+    max_length,
+)
 from headwise.decoding.stopping import STOPPING
+from headwise.decoding.warning_settings import WarningSettings
 from headwise.errors import SettingsError
+
+SearchName = Literal["beam", "diverse-beam", "sampling"]
+Choice = Literal["score", "chrf", "bleu"]
+Average = Literal["probabilities", "log-probabilities"]
+
+ALIGNMENT_HEAD = re.compile(r"average|(\d{1,3})\.(\d{1,3})(\+1)?")
+"""A block, a head, and whether the look of one step later counts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DecodingSettings:
-    """A beam search; the defaults mean the same in CTranslate2 and Hugging Face."""
+    """A beam search; the defaults mean the same in CTranslate2 and Hugging Face.
+
+    ``docs/decoding.md`` has the formula and the owner of each setting.
+    """
+
+    search: SearchName = "beam"
+    """Keep the best, keep the best of several groups, or draw by chance."""
 
     beam: int = 4
     """Hypotheses kept alive for each sentence; 1 is greedy search."""
 
-    length_penalty: Literal["n^alpha", "gnmt", "none"] = "n^alpha"
+    length_penalty: Literal["n^alpha", "gnmt", "none", "word-reward"] = "n^alpha"
     """What a total log probability is divided by; gnmt is the paper's."""
 
     alpha: float = 1.0
     """Strength of the length penalty: 0 for none, more favours longer outputs."""
 
-    stopping: Literal["first-k", "exact"] = "first-k"
+    coverage: float = 0.0
+    """Strength (beta) of the coverage penalty on sources not looked at; 0 for none."""
+
+    stopping: Literal["first-k", "exact", "never"] = "first-k"
     """End a sentence at ``beam`` hypotheses, or when none can become better."""
+
+    patience: float = 1.0
+    """With first-k: end at ``beam * patience`` hypotheses."""
 
     max_length_factor: float = 2.0
     """Tokens that an output may have for each source token, both without END."""
@@ -33,41 +60,151 @@ class DecodingSettings:
     max_length_offset: int = 10
     """Tokens that an output may have on top of that, END among them."""
 
+    min_length_factor: float = 0.0
+    """Tokens that an output must have for each source token, both without END."""
+
+    min_length_offset: int = 0
+    """Tokens that an output must have on top of that, END not among them."""
+
     num_best: int = 1
     """Hypotheses returned for each sentence, best first: at most ``beam``."""
 
+    groups: int = 2
+    """With diverse-beam: groups that share the beam in equal parts."""
+
+    diversity: float = 0.5
+    """With diverse-beam: what a token costs for each time that an earlier group has
+    just written it, in nats."""
+
+    samples: int = 1
+    """With sampling: outputs drawn for each sentence."""
+
+    temperature: float = 1.0
+    """With sampling: divides ln p before drawing; less than 1 favours the likely."""
+
+    top_k: int = 0
+    """With sampling: draw among the k most probable tokens only; 0 for all."""
+
+    top_p: float = 1.0
+    """With sampling: draw among the most probable that together have this much."""
+
+    epsilon: float = 0.0
+    """With sampling: never draw a token less probable than this."""
+
+    seed: int = 0
+    """With sampling: which samples; a sentence's depend on nothing but it and this."""
+
+    choose: Choice = "score"
+    """Rank what was found by its score, or by its expected likeness to the rest."""
+
+    banned: tuple[str, ...] = ()
+    """Words and sequences of words that no output holds."""
+
+    no_repeat_ngram: int = 0
+    """No sequence of so many tokens comes twice in an output; 0 for no such rule."""
+
+    repetition_penalty: float = 1.0
+    """Multiplies ln p of what was written before: more than 1 discourages it."""
+
+    suppress_unknown: bool = False
+    """Never write the token for what the vocabulary lacks."""
+
+    replace_unknown: bool = False
+    """Put the aligned source word where the token for the unknown is written."""
+
+    alignments: bool = False
+    """Return which source word each word of the output comes from."""
+
+    alignment_head: str = "average"
+    """Whose attention is believed: a block and a head of it, such as 3.5, or all."""
+
+    token_scores: bool = False
+    """Return ln p of each token."""
+
+    ensemble: Average = "probabilities"
+    """What is averaged where several models search together."""
+
+    warnings: WarningSettings = field(default_factory=WarningSettings)
+    """When a result comes with a warning."""
+
     def __post_init__(self) -> None:
-        problems = [
-            f"{name} must be 1 or more, not {getattr(self, name)}"
-            for name in ("beam", "max_length_offset", "num_best")
-            if getattr(self, name) < 1
-        ]
-        if self.num_best > max(self.beam, 1):
-            problems.append(
-                f"num_best must be at most beam={self.beam}, not {self.num_best}; "
-                f"beam={self.num_best} would allow it"
-            )
-        problems += [
-            f"{name} must be a finite number, 0 or more, not {getattr(self, name)}"
-            for name in ("alpha", "max_length_factor")
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0)
-        ]
-        problems += [
-            f"{name} must be at most {most:,}, not {getattr(self, name)}; a search "
-            "without an end would not come back"
-            for name, most in (("max_length_factor", 100), ("max_length_offset", 10**4))
-            if getattr(self, name) > most
-        ]
-        problems += [
-            f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}"
-            for name, known in (
-                ("length_penalty", LENGTH_PENALTIES),
-                ("stopping", STOPPING),
-            )
-            if getattr(self, name) not in known
-        ]
+        problems = [*self._too_small(), *self._unfit(), *self._not_of_a_list()]
         if problems:
             raise SettingsError(problems)
+
+    def _too_small(self) -> Iterator[str]:
+        for least, names in _LEAST.items():
+            for name in names:
+                if getattr(self, name) < least:
+                    yield f"{name} must be {least} or more, not {getattr(self, name)}"
+        if self.num_best > max(self.num_candidates, 1):
+            name = "samples" if self.search == "sampling" else "beam"
+            yield (
+                f"num_best must be at most {name}={self.num_candidates}, not "
+                f"{self.num_best}; {name}={self.num_best} would allow it"
+            )
+        for name in _NOT_NEGATIVE:
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                yield (
+                    f"{name} must be a finite number, 0 or more, "
+                    f"not {getattr(self, name)}"
+                )
+        for name, most in _MOST.items():
+            if getattr(self, name) > most:
+                yield (
+                    f"{name} must be at most {most:,}, not {getattr(self, name)}; a "
+                    "search without an end would not come back"
+                )
+
+    def _unfit(self) -> Iterator[str]:
+        for name in ("patience", "temperature", "repetition_penalty"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                yield f"{name} must be a finite number above 0, not {value}"
+        if not 0 < self.top_p <= 1:
+            yield f"top_p must be above 0 and at most 1, not {self.top_p}"
+        if self.epsilon >= 1:
+            yield f"epsilon must be less than 1, not {self.epsilon}"
+        if self.min_length_factor > self.max_length_factor:
+            yield (
+                f"min_length_factor must be at most max_length_factor="
+                f"{self.max_length_factor}, not {self.min_length_factor}"
+            )
+        if self.min_length_offset >= self.max_length_offset >= 1:
+            yield (
+                f"min_length_offset must be less than max_length_offset="
+                f"{self.max_length_offset}, which counts END, "
+                f"not {self.min_length_offset}"
+            )
+        if self.search == "diverse-beam" and self.groups >= 1:
+            if self.beam % self.groups:
+                yield (
+                    f"beam must be a multiple of groups={self.groups}, "
+                    f"not {self.beam}; {self.groups * (1 + self.beam // self.groups)} "
+                    "would be"
+                )
+            if self.coverage:
+                yield "coverage is for search = 'beam', not 'diverse-beam'; 0.0 is none"
+        if not ALIGNMENT_HEAD.fullmatch(self.alignment_head):
+            yield (
+                "alignment_head must be 'average', or a block and a head counted from "
+                f"0, such as '3.5', not {self.alignment_head!r}"
+            )
+        if any(not phrase.strip() for phrase in self.banned):
+            yield "banned must hold words; one of them is empty"
+
+    def _not_of_a_list(self) -> Iterator[str]:
+        for name, known in _KNOWN.items():
+            if getattr(self, name) not in known:
+                yield (
+                    f"{name} must be one of {', '.join(known)}, "
+                    f"not {getattr(self, name)!r}"
+                )
+
+    @property
+    def num_candidates(self) -> int:
+        """The outputs that a search comes to, of which ``num_best`` are returned."""
+        return self.samples if self.search == "sampling" else self.beam
 
     @property
     def penalty(self) -> LengthPenalty:
@@ -75,11 +212,45 @@ class DecodingSettings:
         divisor = LENGTH_PENALTIES[self.length_penalty]
         return lambda length: divisor(length, self.alpha)
 
+    @property
+    def reward(self) -> float:
+        """What is added to a score for each token."""
+        return self.alpha if self.length_penalty in REWARDS else 0.0
+
+    def score(self, total: float, length: int) -> float:
+        """Return the score of an output of ``length`` tokens, END counted."""
+        length = max(length, 1)
+        return total / self.penalty(length) + self.reward * length
+
     def max_length(self, source_tokens: int) -> int:
         """Return how many tokens, END counted, a source of this length may become."""
         return max_length(
             source_tokens, factor=self.max_length_factor, offset=self.max_length_offset
         )
+
+    def min_length(self, source_tokens: int) -> int:
+        """Return how many tokens, END not counted, it must become."""
+        return max_length(
+            source_tokens, factor=self.min_length_factor, offset=self.min_length_offset
+        )
+
+
+_LEAST = {
+    1: ("beam", "max_length_offset", "num_best", "groups", "samples"),
+    0: ("min_length_offset", "top_k", "no_repeat_ngram"),
+}
+_NOT_NEGATIVE = (
+    *("alpha", "max_length_factor", "min_length_factor"),
+    *("coverage", "diversity", "epsilon"),
+)
+_MOST = {"max_length_factor": 100, "max_length_offset": 10**4}
+_KNOWN: dict[str, Any] = {
+    "search": get_args(SearchName),
+    "length_penalty": LENGTH_PENALTIES,
+    "stopping": STOPPING,
+    "choose": get_args(Choice),
+    "ensemble": get_args(Average),
+}
 
 
 def greedy() -> DecodingSettings:

@@ -4,31 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.data.batches import Batch, cut_by_tokens
+from headwise.data.batches import Batch
 from headwise.decoding.hypothesis import Hypothesis
-from headwise.decoding.search import search
+from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.losses import cross_entropy, projected_cross_entropy
 from headwise.metrics.registry import measure
 from headwise.metrics.score import Score
 from headwise.model.config import TransformerConfig
 from headwise.model.looking import attention_seen
-from headwise.model.refill import RefillingDecoder
 from headwise.model.transformer import Transformer
+from headwise.tasks.attending import cross_weights
+from headwise.tasks.searching import (
+    NEVER_WRITTEN,
+    Models,
+    Searcher,
+    models_of,
+    prefix_of,
+)
 from headwise.text.tokenizer import TokenizerPair
 from headwise.text.vocabulary import END, PAD, START
 
-NEVER_WRITTEN = (PAD, START)
-
-SEARCH_TOKENS = 4096
-"""Source positions searched at a time, padding and beams counted."""
+__all__ = ["NEVER_WRITTEN", "CrossAttention", "Translation"]
 
 
 @dataclass(frozen=True)
@@ -85,30 +86,55 @@ class Translation:
 
     def search(
         self,
-        model: Transformer,
+        model: Models,
         sources: Sequence[Sequence[int]],
-        settings: DecodingSettings,
+        settings: DecodingSettings | Sequence[DecodingSettings],
         *,
+        prefixes: Sequence[Prefix] | None = None,
         cached: bool = True,
     ) -> list[list[Hypothesis]]:
         """Find the outputs of each source, best first; similar lengths go together.
 
-        Without ``cached`` each step runs the whole stack again on a refilled row: the
-        same words by the readable way (:mod:`headwise.model.refill`).
+        Several models search together. Each source may have settings of its own, and a
+        prefix that its outputs begin with. Without ``cached`` each step runs the whole
+        stack again on a refilled row: the same words by the readable way
+        (:mod:`headwise.model.refill`).
         """
-        found: list[list[Hypothesis]] = [[] for _ in sources]
-        order = sorted(range(len(sources)), key=lambda index: len(sources[index]))
-        longest = _lengths(sources, order) * settings.beam
-        starts = [*cut_by_tokens(longest, SEARCH_TOKENS), len(order)]
-        for start, stop in pairwise(starts):
-            self.stop()
-            chosen = order[start:stop]
-            outputs = self._search_batch(
-                model, [sources[index] for index in chosen], settings, cached=cached
-            )
-            for index, output in zip(chosen, outputs, strict=True):
-                found[index] = output
-        return found
+        return Searcher(self.tokenizers, models_of(model), cached, self.stop).search(
+            sources, settings, prefixes
+        )
+
+    def score(
+        self,
+        model: Models,
+        pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+        settings: DecodingSettings | None = None,
+    ) -> list[Hypothesis]:
+        """Return each target as the hypothesis that it would be for its source."""
+        searcher = Searcher(self.tokenizers, models_of(model), True, self.stop)
+        return searcher.score(pairs, settings or DecodingSettings())
+
+    def alternatives(
+        self,
+        model: Models,
+        source: Sequence[int],
+        prefix: Prefix,
+        count: int,
+        settings: DecodingSettings,
+    ) -> list[Hypothesis]:
+        """Return the best output for each of ``count`` likely tokens behind a prefix.
+
+        The most probable token's comes first.
+        """
+        searcher = Searcher(self.tokenizers, models_of(model), True, self.stop)
+        return searcher.alternatives(source, prefix, count, settings)
+
+    def prefix(self, text: str) -> Prefix:
+        """Return what outputs must be to begin with ``text``.
+
+        Its last word may be the beginning of a longer one, unless white space follows.
+        """
+        return prefix_of(self.tokenizers.target, text)
 
     def translate(
         self,
@@ -131,12 +157,10 @@ class Translation:
         target_in = torch.tensor([[START, *written]], device=model.device)
         with attention_seen(model) as seen:
             model.decode(tokens, target_in, tokens != PAD)
-        blocks = range(model.config.decoder_layers)
-        names = [f"decoder.blocks.{block}.cross_attention" for block in blocks]
         return CrossAttention(
             source=self.tokenizers.source.pieces(asked),
             target=self.tokenizers.target.pieces([*written, END]),
-            weights=torch.stack([seen[name][0][0] for name in names]),
+            weights=cross_weights(model, seen)[0],
         )
 
     def measure(
@@ -149,37 +173,3 @@ class Translation:
     ) -> Score:
         """Compare outputs with references, which stay as they are."""
         return measure(metric, outputs, references, resamples=resamples)
-
-    def _search_batch(
-        self,
-        model: Transformer,
-        sources: Sequence[Sequence[int]],
-        settings: DecodingSettings,
-        *,
-        cached: bool,
-    ) -> list[list[Hypothesis]]:
-        lengths = [len(source) for source in sources]
-        padded = torch.full((len(sources), max(lengths) + 1), PAD)
-        for row, source in zip(padded, sources, strict=True):
-            row[: len(source) + 1] = torch.tensor([*source, END])
-        padded = padded.to(model.device)
-        longest = max(map(settings.max_length, lengths))
-        decoder: Any = model
-        if not cached:
-            decoder = RefillingDecoder(model, length=longest, empty=PAD)
-        with torch.inference_mode():
-            state = decoder.start(padded, padded != PAD)
-            return search(
-                decoder,
-                state,
-                settings,
-                source_lengths=lengths,
-                start=START,
-                end=END,
-                forbidden=NEVER_WRITTEN,
-                device=model.device,
-            )
-
-
-def _lengths(sources: Sequence[Sequence[int]], order: Sequence[int]) -> Any:
-    return np.array([len(sources[index]) + 1 for index in order], dtype=np.int64)

@@ -1,0 +1,354 @@
+"""Searches over trained models: batches, and all that the settings ask for around them.
+
+Letters used for sizes: R rows of a batch, S source positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headwise.data.batches import cut_by_tokens
+from headwise.decoding.ensemble import AVERAGES, Ensemble
+from headwise.decoding.forced import forced
+from headwise.decoding.hypothesis import Hypothesis
+from headwise.decoding.minimum_bayes_risk import by_expected_utility
+from headwise.decoding.prefix import NO_PREFIX, Prefix
+from headwise.decoding.search import Asked, search
+from headwise.decoding.settings import DecodingSettings
+from headwise.errors import UsageError
+from headwise.metrics.utilities import UTILITIES
+from headwise.model.looking import attention_seen
+from headwise.model.refill import RefillingDecoder
+from headwise.model.transformer import Transformer
+from headwise.tasks.alignment import links, weights_of_head
+from headwise.tasks.attending import AttendingModel, cross_weights
+from headwise.text.tokenizer import Tokenizer, TokenizerPair
+from headwise.text.vocabulary import END, PAD, SPECIALS, START, UNKNOWN, WORD_START
+
+NEVER_WRITTEN = (PAD, START)
+
+SEARCH_TOKENS = 4096
+"""Source positions searched at a time, padding and beams counted."""
+
+SCORE_TOKENS = 2048
+"""Positions scored at a time, each of which needs a score for the whole vocabulary."""
+
+Models = Transformer | Sequence[Transformer]
+"""One model, or several that search together."""
+
+
+def models_of(models: Models) -> tuple[Transformer, ...]:
+    """Return one model or several as several."""
+    return (models,) if isinstance(models, Transformer) else tuple(models)
+
+
+@dataclass(frozen=True)
+class Searcher:
+    """Tokenizers and models, ready to search; ``stop`` is asked before each batch."""
+
+    tokenizers: TokenizerPair
+    models: tuple[Transformer, ...]
+    cached: bool
+    stop: Callable[[], None]
+
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        settings: DecodingSettings | Sequence[DecodingSettings],
+        prefixes: Sequence[Prefix] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Find the outputs of each source, best first."""
+        prefixes = prefixes or [NO_PREFIX] * len(sources)
+        if isinstance(settings, DecodingSettings):
+            settings = [settings] * len(sources)
+        for name, given in (("prefixes", prefixes), ("settings", settings)):
+            if len(given) != len(sources):
+                raise UsageError(
+                    f"{name} must be one for each source: there are {len(sources)} "
+                    f"sources and {len(given)} {name}"
+                )
+        groups: dict[DecodingSettings, list[int]] = {}
+        for number, each in enumerate(settings):
+            groups.setdefault(each, []).append(number)
+        found: list[list[Hypothesis]] = [[] for _ in sources]
+        for each, numbers in groups.items():
+            width = max(each.num_candidates, 1)
+            lengths = [len(sources[number]) + 1 for number in numbers]
+            for places in self._batches([size * width for size in lengths]):
+                chosen = [numbers[place] for place in places]
+                outputs = self._search_batch(
+                    [sources[number] for number in chosen],
+                    each,
+                    [prefixes[number] for number in chosen],
+                )
+                for number, output in zip(chosen, outputs, strict=True):
+                    found[number] = output
+        return found
+
+    def score(
+        self,
+        pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+        settings: DecodingSettings,
+    ) -> list[Hypothesis]:
+        """Return each target as the hypothesis it would be for its source."""
+        found: dict[int, Hypothesis] = {}
+        sizes = [max(len(source), len(target)) + 1 for source, target in pairs]
+        for places in self._batches(sizes, most=SCORE_TOKENS):
+            targets = [pairs[place][1] for place in places]
+            scored = forced(
+                self._logits([pairs[place][0] for place in places], targets, settings),
+                targets,
+                end=END,
+                score=settings.score,
+            )
+            found |= dict(zip(places, scored, strict=True))
+        outputs = [found[number] for number in range(len(pairs))]
+        return self._aligned([source for source, _ in pairs], outputs, settings)
+
+    def alternatives(
+        self,
+        source: Sequence[int],
+        prefix: Prefix,
+        count: int,
+        settings: DecodingSettings,
+    ) -> list[Hypothesis]:
+        """Return the best output for each of the likely tokens behind a prefix."""
+        pieces = written_pieces(self.tokenizers.target)
+        log_p = self._logits([source], [prefix.tokens], settings)[0, -1].log_softmax(-1)
+        allowed = [
+            token
+            for token in log_p.argsort(descending=True, stable=True).tolist()
+            if token not in NEVER_WRITTEN and _fits(token, pieces, prefix)
+        ][:count]
+        begun = [_with_token(prefix, token, pieces) for token in allowed]
+        going_on = [each for each in begun if each.tokens[-1] != END]
+        best = replace(settings, num_best=1)
+        outputs = iter(self.search([source] * len(going_on), best, going_on))
+        ended = self.score([(source, prefix.tokens)], settings)
+        return [
+            ended[0] if each.tokens[-1] == END else next(outputs)[0] for each in begun
+        ]
+
+    def _batches(
+        self, sizes: Sequence[int], *, most: int | None = None
+    ) -> Iterator[list[int]]:
+        """Cut numbers of sentences into batches of similar sizes."""
+        order = sorted(range(len(sizes)), key=lambda number: sizes[number])
+        longest: Any = np.array([sizes[number] for number in order], dtype=np.int64)
+        limit = most or SEARCH_TOKENS
+        for first, last in pairwise([*cut_by_tokens(longest, limit), len(order)]):
+            self.stop()
+            yield order[first:last]
+
+    def _search_batch(
+        self,
+        sources: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+        prefixes: Sequence[Prefix],
+    ) -> list[list[Hypothesis]]:
+        asked = Asked(
+            source_lengths=[len(source) for source in sources],
+            sources=sources,
+            start=START,
+            end=END,
+            unknown=UNKNOWN,
+            forbidden=NEVER_WRITTEN,
+            prefixes=prefixes if any(prefixes) else (),
+            pieces=self._pieces_for(settings, prefixes),
+            device=self.models[0].device,
+        )
+        chosen = settings
+        if settings.banned:
+            chosen = replace(chosen, banned=self._normalized(settings.banned))
+        if settings.choose != "score":
+            chosen = replace(chosen, num_best=settings.num_candidates)
+        decoder = self._decoder(settings, asked)
+        with torch.inference_mode():
+            state = decoder.start(*self._padded(sources))
+            found = search(decoder, state, chosen, asked)
+        if settings.choose != "score":
+            found = [self._chosen(each, settings) for each in found]
+        flat = [each for outputs in found for each in outputs]
+        repeated = [
+            source
+            for source, outputs in zip(sources, found, strict=True)
+            for _ in outputs
+        ]
+        aligned = iter(self._aligned(repeated, flat, settings))
+        return [[next(aligned) for _ in outputs] for outputs in found]
+
+    def _decoder(self, settings: DecodingSettings, asked: Asked) -> Any:
+        """Return the models as the one that searches ask for a next token."""
+        longest = max(asked.max_lengths(settings))
+        decoders: list[Any] = list(self.models)
+        if not self.cached:
+            decoders = [
+                RefillingDecoder(model, length=longest, empty=PAD)
+                for model in self.models
+            ]
+        if settings.coverage:
+            decoders = [
+                AttendingModel(model, decoder)
+                for model, decoder in zip(self.models, decoders, strict=True)
+            ]
+        if len(decoders) == 1:
+            return decoders[0]
+        return Ensemble(decoders, average=settings.ensemble)
+
+    def _pieces_for(
+        self, settings: DecodingSettings, prefixes: Sequence[Prefix]
+    ) -> Sequence[str]:
+        if settings.banned or any(prefixes):
+            return written_pieces(self.tokenizers.target)
+        return ()
+
+    def _normalized(self, phrases: Sequence[str]) -> tuple[str, ...]:
+        """Spell phrases as outputs do; what cannot be written stays as it is."""
+        target = self.tokenizers.target
+        encoded = [target.encode(phrase) for phrase in phrases]
+        return tuple(
+            phrase if UNKNOWN in ids or not ids else target.decode(ids)
+            for phrase, ids in zip(phrases, encoded, strict=True)
+        )
+
+    def _chosen(
+        self, found: Sequence[Hypothesis], settings: DecodingSettings
+    ) -> list[Hypothesis]:
+        return by_expected_utility(
+            found,
+            [self.tokenizers.target.decode(each.tokens) for each in found],
+            UTILITIES[settings.choose],
+            sampled=settings.search == "sampling",
+        )[: settings.num_best]
+
+    def _aligned(
+        self,
+        sources: Sequence[Sequence[int]],
+        outputs: Sequence[Hypothesis],
+        settings: DecodingSettings,
+    ) -> list[Hypothesis]:
+        """Link outputs to their sources, where it is asked for."""
+        if not settings.alignments:
+            if not settings.replace_unknown:
+                return list(outputs)
+            wanted = [n for n, each in enumerate(outputs) if UNKNOWN in each.tokens]
+        else:
+            wanted = list(range(len(outputs)))
+        found = list(outputs)
+        sizes = [
+            max(len(sources[number]), len(outputs[number].tokens)) + 1
+            for number in wanted
+        ]
+        for places in self._batches(sizes, most=SCORE_TOKENS):
+            numbers = [wanted[place] for place in places]
+            targets = [outputs[number].tokens for number in numbers]
+            weights = self.cross_weights(
+                [sources[number] for number in numbers], targets
+            )
+            chosen = weights_of_head(weights, settings.alignment_head)
+            for number, row, target in zip(numbers, chosen, targets, strict=True):
+                linked = links(row, sources[number], target)
+                found[number] = replace(found[number], alignment=linked)
+        return found
+
+    @torch.inference_mode()
+    def cross_weights(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> Tensor:
+        """Return what the first model looks at [R, N, H, T, S] as it writes targets."""
+        model = self.models[0]
+        target_in = self._shifted(targets)
+        with attention_seen(model) as seen:
+            model.decode(*_interleaved(self._padded(sources), target_in))
+        return cross_weights(model, seen)
+
+    @torch.inference_mode()
+    def _logits(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+    ) -> Tensor:
+        """Score what follows each token of each target, START first."""
+        inputs = _interleaved(self._padded(sources), self._shifted(targets))
+        if len(self.models) == 1:
+            logits: Tensor = self.models[0](*inputs)
+            return logits
+        each = [model(*inputs).float().log_softmax(-1) for model in self.models]
+        return AVERAGES[settings.ensemble](torch.stack(each))
+
+    def _padded(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """Return sources with END [R, S], and what of them is real."""
+        padded = _filled([[*source, END] for source in sources])
+        padded = padded.to(self.models[0].device)
+        return padded, padded != PAD
+
+    def _shifted(self, targets: Sequence[Sequence[int]]) -> Tensor:
+        shifted = _filled([[START, *target] for target in targets])
+        return shifted.to(self.models[0].device)
+
+
+def written_pieces(tokenizer: Tokenizer) -> list[str]:
+    """Return what each token spells; nothing where it is a symbol or a single byte."""
+    pieces = tokenizer.pieces(range(tokenizer.size))
+    return [
+        "" if number < len(SPECIALS) or _is_byte(piece) else piece
+        for number, piece in enumerate(pieces)
+    ]
+
+
+def prefix_of(tokenizer: Tokenizer, text: str) -> Prefix:
+    """Return the prefix that outputs have which begin with ``text``."""
+    tokens = tokenizer.encode(text)
+    pieces = ["" if token < len(SPECIALS) else "x" for token in tokens]
+    spelled = tokenizer.pieces(tokens)
+    pieces = [
+        "" if not known or _is_byte(piece) else piece
+        for known, piece in zip(pieces, spelled, strict=True)
+    ]
+    closed = bool(tokens) and text[-1:].isspace()
+    last = len(tokens)
+    while last and not pieces[last - 1].startswith(WORD_START):
+        last -= 1
+    begun = pieces[max(last - 1, 0) :]
+    if not all(begun):  # letters that no piece spells: only these very tokens will do
+        return Prefix(tuple(tokens), closed=closed)
+    return Prefix(tuple(tokens[: max(last - 1, 0)]), "".join(begun), closed)
+
+
+def _fits(token: int, pieces: Sequence[str], prefix: Prefix) -> bool:
+    """Say whether a token may follow the tokens of a prefix."""
+    piece = pieces[token]
+    if not prefix.text:
+        return not (prefix.closed and piece[:1].isalnum())
+    return bool(piece) and (
+        piece.startswith(prefix.text) or prefix.text.startswith(piece)
+    )
+
+
+def _with_token(prefix: Prefix, token: int, pieces: Sequence[str]) -> Prefix:
+    rest = prefix.text[len(pieces[token]) :]
+    closed = prefix.closed and bool(rest)
+    return Prefix((*prefix.tokens, token), rest, closed)
+
+
+def _interleaved(source: tuple[Tensor, Tensor], target: Tensor) -> tuple[Tensor, ...]:
+    return source[0], target, source[1]
+
+
+def _filled(rows: Sequence[Sequence[int]]) -> Tensor:
+    padded = torch.full((len(rows), max(map(len, rows), default=0)), PAD)
+    for row, ids in zip(padded, rows, strict=True):
+        row[: len(ids)] = torch.tensor(ids)
+    return padded
+
+
+def _is_byte(piece: str) -> bool:
+    return len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")
