@@ -5,17 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headwise.predictor import Translator
+    from headwise.pipelines import TranslationPipeline, pipeline
+    from headwise.predictor import Translator, load
 
 __version__ = "0.1.0"
 
-__all__ = ["Translator", "__version__", "load"]
+__all__ = ["TranslationPipeline", "Translator", "__version__", "load", "pipeline"]
 
 
 def __getattr__(name: str) -> object:
-    """Reach ``load`` and ``Translator`` only when asked, so that importing is cheap."""
+    """Reach what needs torch only when it is asked for, so that importing is cheap."""
     if name in ("load", "Translator"):
         from headwise import predictor
 
         return getattr(predictor, name)
+    if name in ("pipeline", "TranslationPipeline"):
+        from headwise import pipelines
+
+        return getattr(pipelines, name)
     raise AttributeError(f"module 'headwise' has no attribute {name!r}")

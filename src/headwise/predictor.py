@@ -92,14 +92,14 @@ class Translator:
             return self.translate([text], **search)[0]
         if isinstance(text, bytes) or not isinstance(text, Iterable):
             raise _no_text(text)
-        parts = [_checked(each).split("\n") for each in text]
+        parts = [checked_text(each).split("\n") for each in text]
         found = self.lines((line for lines in parts for line in lines), **search)
         return ["\n".join(next(found).text for _ in lines) for lines in parts]
 
     def lines(self, lines: Iterable[str], **search: Any) -> Iterator[Translated]:
         """Yield what becomes of each line, in order; N lines in, N lines out."""
         settings = read(DecodingSettings, {**as_table(self.decoding), **search})
-        waiting = map(_checked, lines)
+        waiting = map(checked_text, lines)
         while chosen := list(islice(waiting, LINES_AT_ONCE)):
             yield from self._some(chosen, settings)
 
@@ -176,7 +176,8 @@ def load(
     return Translator(opened, engine=engine, precision=precision)
 
 
-def _checked(text: str) -> str:
+def checked_text(text: object) -> str:
+    """Return ``text``, if it is one."""
     if not isinstance(text, str):
         raise _no_text(text)
     return text

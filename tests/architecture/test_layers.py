@@ -33,16 +33,25 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engines": EXPERIMENT | {"interop"},
     "predictor": BASE
     | {"text", "documents", "decoding", "tasks", "run_folder", "engines"},
-    "doctor": EXPERIMENT | {"engines", "predictor"},
+    "pipelines": BASE | {"decoding", "predictor"},
+    "doctor": EXPERIMENT | {"interop", "engines", "predictor"},
     "serving": BASE | {"predictor"},
     "cli": EXPERIMENT
     | {"inspection", "reports", "interop", "engines", "predictor", "doctor", "serving"},
     "__main__": {"errors", "cli"},
-    "__init__": {"predictor"},  # lazily: tests/architecture/test_light_imports.py
+    "__init__": {
+        "predictor",
+        "pipelines",
+    },  # lazily: tests/architecture/test_light_imports.py
 }
 """What each part may import besides itself; see docs/architecture.md."""
 
-LAZY = {"load": "predictor", "Translator": "predictor"}
+LAZY = {
+    "load": "predictor",
+    "Translator": "predictor",
+    "pipeline": "pipelines",
+    "TranslationPipeline": "pipelines",
+}
 """What ``headwise`` itself offers, and the part that it comes from."""
 
 

@@ -1,0 +1,347 @@
+"""``headwise.pipeline("translation", model=FOLDER)``, as transformers 4 had it.
+
+The names of arguments and the shape of results are those of its translation pipeline,
+so that a program which was written for that one keeps working. What is not listed here
+is refused: an argument that is passed over would be another search than was asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from headwise.decoding.settings import DecodingSettings
+from headwise.errors import SettingsError, UsageError
+from headwise.predictor import Translator, checked_text, load
+from headwise.settings import as_table, read
+
+TASK = re.compile(r"translation(_[A-Za-z-]+_to_[A-Za-z-]+)?")
+Record = dict[str, str]
+Search = dict[str, Any]
+
+
+def pipeline(
+    task: str = "translation",
+    model: str | Path | Translator | None = None,
+    *,
+    device: int | str | torch.device | None = None,
+    engine: str = "auto",
+    precision: str = "float32",
+    **options: Any,
+) -> TranslationPipeline:
+    """Open a run or model folder as a translation pipeline.
+
+    ``device`` is as in transformers: -1 or None for the CPU, a number for that GPU.
+    ``engine`` and ``precision`` are those of ``headwise.load``. Other ``options`` hold
+    for every call that does not say otherwise.
+    """
+    if not isinstance(task, str) or not TASK.fullmatch(task):
+        raise UsageError(
+            f"{task!r} is no task of headwise.pipeline; 'translation' is, and names "
+            "such as 'translation_en_to_de'"
+        )
+    if model is None:
+        raise UsageError(
+            "no model is named, and there is none that everybody means; give a run or "
+            "model folder: headwise.pipeline('translation', model='en-de')"
+        )
+    for name in ("tokenizer", "config"):
+        given = options.pop(name, None)
+        if given is not None and given != model:
+            raise UsageError(
+                f"{name}={given!r} cannot be used: a model folder has its own; leave "
+                f"{name} out"
+            )
+    options = _without_what_changes_nothing(options, OPENING)
+    if isinstance(model, Translator):
+        return TranslationPipeline(model, task=task, **options)
+    translator = load(model, device=_device(device), engine=engine, precision=precision)
+    return TranslationPipeline(translator, task=task, **options)
+
+
+class TranslationPipeline:
+    """Texts in, ``{"translation_text": ...}`` out."""
+
+    def __init__(
+        self, translator: Translator, *, task: str = "translation", **options: Any
+    ) -> None:
+        self.translator = translator
+        self.task = task
+        self.options = options
+        self._understood({})  # so that what is amiss is said now
+
+    def __call__(self, texts: Any, *more: Any, **options: Any) -> Any:
+        """Translate a text, a list of texts, or texts one by one as they come.
+
+        A text gives a list of its translations: one, or ``num_return_sequences``, best
+        first. A list gives one translation for each text or, of several, a list for
+        each. Any other iterable is read as it is asked for, ``batch_size`` texts at a
+        time (1), and gives a list for each.
+        """
+        if more:
+            raise UsageError(
+                f"{1 + len(more)} texts were given one by one; give them as a list"
+            )
+        search, how = self._understood(options)
+        if isinstance(texts, str):
+            return next(self._records([texts], search, how))
+        if isinstance(texts, bytes | Mapping) or not isinstance(texts, Iterable):
+            checked_text(texts)
+        if not isinstance(texts, list | tuple):
+            return self._one_by_one(iter(texts), search, how)
+        found = list(self._records(texts, search, how))
+        if search.get("num_best", 1) == 1:
+            return [record for (record,) in found]
+        return found
+
+    def _one_by_one(
+        self, texts: Iterator[str], search: Search, how: dict[str, Any]
+    ) -> Iterator[list[Record]]:
+        while some := list(islice(texts, how.get("batch_size") or 1)):
+            yield from self._records(some, search, how)
+
+    def _records(
+        self, texts: Iterable[str], search: Search, how: dict[str, Any]
+    ) -> Iterator[list[Record]]:
+        """Yield the translations of each text; of one in several lines, the best."""
+        sizes: deque[int] = deque()
+
+        def lines() -> Iterator[str]:
+            for text in texts:
+                parts = checked_text(text).split("\n")
+                sizes.append(len(parts))
+                yield from parts
+
+        found = self.translator.lines(lines(), **search)
+        for first in found:
+            rest = list(islice(found, sizes.popleft() - 1))
+            if rest:
+                outputs = ["\n".join(each.text for each in (first, *rest))]
+            else:
+                outputs = [each.text for each in first.candidates]
+            if how.get("clean_up_tokenization_spaces"):
+                outputs = [cleaned_up(each) for each in outputs]
+            yield [{"translation_text": each} for each in outputs]
+
+    def _understood(self, options: Mapping[str, Any]) -> tuple[Search, dict[str, Any]]:
+        """Split what was asked into our search and what concerns the results."""
+        asked = {**self.options, **options}
+        asked = _without_what_changes_nothing(asked, CALLING)
+        how = {name: asked.pop(name) for name in RESULTS if name in asked}
+        for name, value in how.items():
+            RESULTS[name](name, value)
+        search: Search = {}
+        for name, value in asked.items():
+            if name not in SEARCH:
+                raise _not_known(name, value)
+            search |= SEARCH[name](name, value)
+        if "max_new_tokens" in asked:  # which wins, there as well
+            search |= SEARCH["max_new_tokens"]("", asked["max_new_tokens"])
+        self._check(search)
+        return search, how
+
+    def _check(self, search: Search) -> None:
+        default = self.translator.decoding
+        beam = search.get("beam", default.beam)
+        count = search.get("num_best", 1)
+        if count > beam:
+            raise UsageError(
+                f"num_return_sequences={count} is more than the {beam} that a beam "
+                f"of {beam} finds; num_beams={count} would allow it"
+            )
+        try:
+            read(DecodingSettings, {**as_table(default), **search})
+        except SettingsError as error:
+            raise UsageError(
+                f"these arguments ask for a search that cannot be:\n{error}"
+            ) from None
+
+
+def cleaned_up(text: str) -> str:
+    """Take out the spaces that tokens of English leave before signs and endings."""
+    for before, after in SPACES.items():
+        text = text.replace(before, after)
+    return text
+
+
+SPACES = {
+    **{f" {sign}": sign for sign in ".?!,"},
+    " ' ": "'",
+    **{f" {ending}": ending for ending in ("n't", "'m", "'s", "'ve", "'re")},
+}
+"""In this order, as transformers cleans up."""
+
+
+def _beams(name: str, value: Any) -> Search:
+    return {"beam": _whole(name, value, least=1)}
+
+
+def _sequences(name: str, value: Any) -> Search:
+    return {"num_best": _whole(name, value, least=1)}
+
+
+def _new_tokens(name: str, value: Any) -> Search:
+    limit = _whole("max_new_tokens", value, least=1)
+    return {"max_length_factor": 0.0, "max_length_offset": limit}
+
+
+def _tokens(name: str, value: Any) -> Search:
+    limit = _whole(name, value, least=2)
+    return {"max_length_factor": 0.0, "max_length_offset": limit - 1}  # START counted
+
+
+def _penalty(name: str, value: Any) -> Search:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or value < 0:
+        raise UsageError(
+            f"{name} must be a number, 0 or more, not {value!r}; scores are divided by "
+            "the length to this power"
+        )
+    return {"length_penalty": "n^alpha", "alpha": float(value)}
+
+
+def _stopping(name: str, value: Any) -> Search:
+    if value is True:
+        return {"stopping": "first-k"}
+    if value == "never":
+        return {"stopping": "exact"}
+    raise UsageError(
+        f"{name}={value!r} is a rule of thumb that headwise does not have; True stops "
+        "at num_beams outputs, 'never' when none can become better"
+    )
+
+
+SEARCH: dict[str, Callable[[str, Any], Search]] = {
+    "num_beams": _beams,
+    "num_return_sequences": _sequences,
+    "max_length": _tokens,
+    "max_new_tokens": _new_tokens,
+    "length_penalty": _penalty,
+    "early_stopping": _stopping,
+}
+"""Arguments of ``generate``, and the settings of ours that they mean."""
+
+
+def _is_flag(name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise UsageError(f"{name} must be True or False, not {value!r}")
+
+
+def _is_size(name: str, value: Any) -> None:
+    _whole(name, value, least=1)
+
+
+RESULTS: dict[str, Callable[[str, Any], None]] = {
+    "clean_up_tokenization_spaces": _is_flag,
+    "batch_size": _is_size,
+}
+"""Arguments that choose no word, and what their values must be."""
+
+ANYTHING = object()
+
+OPENING: dict[str, tuple[Any, ...]] = {
+    "framework": ("pt",),
+    "torch_dtype": (torch.float32, "float32", "auto"),
+    "dtype": (torch.float32, "float32", "auto"),
+    "revision": ("main",),
+    "trust_remote_code": (False,),  # nothing of a folder is ever run
+    "use_fast": (ANYTHING,),
+    "token": (ANYTHING,),
+    "use_auth_token": (ANYTHING,),
+    "model_kwargs": ({},),
+}
+"""Arguments of ``pipeline``, with the values that ask for what is done anyway."""
+
+CALLING: dict[str, tuple[Any, ...]] = {
+    "return_text": (True,),
+    "return_tensors": (False,),
+    "return_type": (1,),
+    "truncation": (False, "do_not_truncate"),
+    "padding": (ANYTHING,),
+    "num_workers": (ANYTHING,),
+    "src_lang": (ANYTHING,),  # "no effect for single pair translation models"
+    "tgt_lang": (ANYTHING,),
+    "use_cache": (ANYTHING,),  # the same words, faster or slower
+    "do_sample": (False,),
+    "num_beam_groups": (1,),
+    "diversity_penalty": (0.0,),
+    "temperature": (1.0,),
+    "top_k": (50,),
+    "top_p": (1.0,),
+    "repetition_penalty": (1.0,),
+    "no_repeat_ngram_size": (0,),
+    "min_length": (0,),
+    "min_new_tokens": (0,),
+}
+"""The same for a call; whatever it is, None asks for nothing either."""
+
+WHY_NOT = {
+    "truncation": "nothing is cut off here: a line that is too long is split, "
+    "translated and rejoined",
+    "return_tensors": "token ids are not given; headwise.load(FOLDER).engine.search "
+    "has them",
+    "torch_dtype": "precision='float16' or 'int8' has CTranslate2 compute in these",
+    "dtype": "precision='float16' or 'int8' has CTranslate2 compute in these",
+    "framework": "headwise is written in PyTorch, 'pt'",
+}
+
+
+def _without_what_changes_nothing(
+    options: Mapping[str, Any], neutral: Mapping[str, tuple[Any, ...]]
+) -> dict[str, Any]:
+    """Leave out what asks for nothing; refuse what only those values are known of."""
+    left = {}
+    for name, value in options.items():
+        values = neutral.get(name)
+        if value is None or (values is not None and values[0] is ANYTHING):
+            _known(name, value)
+            continue
+        if values is None:
+            left[name] = value
+        elif not any(value is each or value == each for each in values):
+            only = " or ".join(map(repr, values))
+            why = WHY_NOT.get(name, "headwise.load(FOLDER).translate has the searches")
+            raise UsageError(
+                f"{name}={value!r} cannot be done by this pipeline, only {only}; {why}"
+            )
+    return left
+
+
+def _known(name: str, value: Any) -> None:
+    if not any(name in each for each in (SEARCH, RESULTS, OPENING, CALLING)):
+        raise _not_known(name, value)
+
+
+def _not_known(name: str, value: Any) -> UsageError:
+    known = [*SEARCH, *RESULTS]
+    close = get_close_matches(name, [*known, *CALLING], n=1)
+    hint = f" (did you mean {close[0]}?)" if close else ""
+    return UsageError(
+        f"{name}={value!r} is no argument of this pipeline{hint}; it knows "
+        f"{', '.join(known)}; headwise.load(FOLDER).translate has the searches of "
+        "headwise"
+    )
+
+
+def _device(given: int | str | torch.device | None) -> str | torch.device:
+    if given is None or (isinstance(given, int) and given < 0):
+        return "cpu"
+    if isinstance(given, int):
+        return f"cuda:{given}"
+    return given
+
+
+def _whole(name: str, value: Any, *, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UsageError(
+            f"{name} must be a whole number, {least} or more, not {value!r}"
+        )
+    return value
