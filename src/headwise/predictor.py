@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, overload
 
 import torch
 
 from headwise.decoding.hypothesis import Hypothesis
+from headwise.decoding.prefix import NO_PREFIX, Prefix
 from headwise.decoding.settings import DecodingSettings
+from headwise.decoding.warning_settings import WarningSettings
+from headwise.decoding.warnings import warnings_of, without_loops
 from headwise.documents.sentences import Piece, rejoin, split_long
-from headwise.engines import ENGINES
+from headwise.engines import ENGINES, Engine
+from headwise.engines.ensemble_engine import ensemble
 from headwise.errors import UsageError
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.run import model_path
 from headwise.settings import as_table, read
+from headwise.tasks.alignment import pharaoh
+from headwise.text.vocabulary import UNKNOWN
 
 LINES_AT_ONCE = 2000
 """Lines that are read before any is translated, so that similar lengths meet."""
@@ -35,6 +41,23 @@ class Candidate:
 
     log_probability: float
     """Sum of ln p over the tokens of the output, END counted."""
+
+    tokens: tuple[tuple[str, float], ...] = ()
+    """Each piece of the output with its ln p, END last; with ``token_scores``."""
+
+    alignment: str = ""
+    """Word of the source - word of the output, such as ``0-0 2-1``; with
+    ``alignments``. Of a line that was split there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One piece of a line, to be searched."""
+
+    text: str
+    tokens: tuple[int, ...]
+    settings: DecodingSettings
+    prefix: Prefix = NO_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +86,18 @@ class Translator:
         *,
         engine: str = "auto",
         precision: str = "float32",
+        others: Sequence[ModelFolder] = (),
     ) -> None:
         if engine not in ENGINES:
             known = ", ".join(ENGINES)
             raise UsageError(f"{engine!r} is not an engine; known: {known}")
         self.opened = opened
-        self.engine = ENGINES[engine](opened, precision=precision)
+        self.models = [opened.model, *(each.model for each in others)]
+        self.engine: Engine
+        if others:
+            self.engine = ensemble([opened, *others], engine, precision)
+        else:
+            self.engine = ENGINES[engine](opened, precision=precision)
 
     @property
     def decoding(self) -> DecodingSettings:
@@ -96,26 +125,124 @@ class Translator:
         found = self.lines((line for lines in parts for line in lines), **search)
         return ["\n".join(next(found).text for _ in lines) for lines in parts]
 
-    def lines(self, lines: Iterable[str], **search: Any) -> Iterator[Translated]:
-        """Yield what becomes of each line, in order; N lines in, N lines out."""
+    def lines(
+        self,
+        lines: Iterable[str],
+        *,
+        prefixes: Iterable[str] | None = None,
+        each: Iterable[Mapping[str, Any]] | None = None,
+        **search: Any,
+    ) -> Iterator[Translated]:
+        """Yield what becomes of each line, in order; N lines in, N lines out.
+
+        ``prefixes`` has for each line the text that its translation begins with, and
+        ``each`` has decoding settings for each line, on top of ``search``.
+        """
+        table = {**as_table(self.decoding), **search}
+        settings = read(DecodingSettings, table)
+        chosen: Iterable[DecodingSettings] = repeat(settings)
+        if each is not None:
+            chosen = (read(DecodingSettings, {**table, **one}) for one in each)
+        begun = repeat("") if prefixes is None else map(checked_text, prefixes)
+        waiting = _together(map(checked_text, lines), chosen, begun)
+        while some := list(islice(waiting, LINES_AT_ONCE)):
+            yield from self._some(some)
+
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], **search: Any
+    ) -> list[Candidate]:
+        """Return each target as the candidate that it would be for its source.
+
+        ``log_probability`` is what the model gives it as the tokenizer cuts it, END
+        counted; ``score`` follows the length penalty.
+        """
+        if len(sources) != len(targets):
+            raise UsageError(
+                f"each source needs its target: there are {len(sources)} sources and "
+                f"{len(targets)} targets"
+            )
         settings = read(DecodingSettings, {**as_table(self.decoding), **search})
-        waiting = map(checked_text, lines)
-        while chosen := list(islice(waiting, LINES_AT_ONCE)):
-            yield from self._some(chosen, settings)
+        pair = self.opened.tokenizers
+        encoded = [
+            (pair.source.encode(checked_text(source)), pair.target.encode(target))
+            for source, target in zip(sources, map(checked_text, targets), strict=True)
+        ]
+        scored = self.opened.task.score(self.models, encoded, settings)
+        return [
+            self._candidate_of(target, found, _Part(source, tuple(tokens), settings))
+            for source, target, (tokens, _), found in zip(
+                sources, targets, encoded, scored, strict=True
+            )
+        ]
+
+    def alternatives(
+        self, text: str, prefix: str = "", *, count: int = 5, **search: Any
+    ) -> list[Candidate]:
+        """Return a translation for each of the ``count`` best tokens after a prefix.
+
+        For typing ahead: they all begin with ``prefix``, go on in different ways, and
+        stand in the order of how probable their next token is.
+        """
+        settings = read(DecodingSettings, {**as_table(self.decoding), **search})
+        task = self.opened.task
+        (tokens,) = task.encode([checked_text(text)])
+        begun = task.prefix(checked_text(prefix))
+        found = task.alternatives(self.models, tokens, begun, count, settings)
+        part = _Part(text, tuple(tokens), settings)
+        return [
+            self._candidate_of(self._text(each, part), each, part) for each in found
+        ]
 
     def _some(
-        self, lines: Sequence[str], settings: DecodingSettings
+        self, asked: Sequence[tuple[str, DecodingSettings, str]]
     ) -> list[Translated]:
-        encode = self.opened.tokenizers.source.encode
-        split = [split_long(line, self._fits) for line in lines]
-        tokens = [encode(piece.text) for pieces in split for piece in pieces]
-        spoken = [each for each in tokens if each]  # nothing is asked of a blank line
-        found = iter(self.engine.search(spoken, settings))
-        outputs = iter([next(found) if each else [] for each in tokens])
-        return [
-            self._joined(line, pieces, [next(outputs) for _ in pieces])
-            for line, pieces in zip(lines, split, strict=True)
-        ]
+        task = self.opened.task
+        split = [split_long(line, self._fits) for line, _, _ in asked]
+        parts = []
+        for pieces, (_, settings, prefix) in zip(split, asked, strict=True):
+            begun = task.prefix(prefix) if prefix else NO_PREFIX
+            for piece in pieces:
+                (tokens,) = task.encode([piece.text])
+                parts.append(_Part(piece.text, tuple(tokens), settings, begun))
+                if tokens:  # only what is said first begins the output
+                    begun = NO_PREFIX
+        spoken = [part for part in parts if part.tokens]  # blank lines ask for nothing
+        outputs = [self._found(spoken, settings) for settings in _distinct(spoken)]
+        found = {number: each for group in outputs for number, each in group.items()}
+        results = iter([found[number] for number in range(len(spoken))])
+        waiting = iter(parts)
+        lines = []
+        for (line, _, _), pieces in zip(asked, split, strict=True):
+            mine = [next(waiting) for _ in pieces]
+            made = [next(results) if part.tokens else ([], ()) for part in mine]
+            lines.append(self._joined(line, pieces, mine, made))
+        return lines
+
+    def _found(
+        self, parts: Sequence[_Part], settings: DecodingSettings
+    ) -> dict[int, tuple[Sequence[Hypothesis], tuple[str, ...]]]:
+        """Search all parts with these settings: outputs and warnings by number."""
+        numbers = [n for n, part in enumerate(parts) if part.settings == settings]
+        # What a search is does not depend on when it warns.
+        plain = replace(settings, warnings=WarningSettings())
+
+        def search(
+            places: Sequence[int], settings: DecodingSettings
+        ) -> list[list[Hypothesis]]:
+            chosen = [parts[numbers[place]] for place in places]
+            sources = [part.tokens for part in chosen]
+            prefixes = [part.prefix for part in chosen]
+            if any(prefixes):
+                task = self.opened.task
+                return task.search(self.models, sources, settings, prefixes=prefixes)
+            return self.engine.search(sources, settings)
+
+        found = search(range(len(numbers)), plain)
+        outputs, loops = without_loops(search, found, plain, settings.warnings)
+        return {
+            number: (outputs[place], (loops[place],) if place in loops else ())
+            for place, number in enumerate(numbers)
+        }
 
     def _fits(self, text: str) -> bool:
         longest = self.opened.facts.longest_source
@@ -125,10 +252,15 @@ class Translator:
         self,
         line: str,
         pieces: Sequence[Piece],
-        outputs: Sequence[Sequence[Hypothesis]],
+        parts: Sequence[_Part],
+        made: Sequence[tuple[Sequence[Hypothesis], tuple[str, ...]]],
     ) -> Translated:
         """Make one line of the outputs of its pieces; blank pieces have none."""
-        spoken = [each for each in outputs if each]
+        spoken = [
+            (part, outputs, notes)
+            for part, (outputs, notes) in zip(parts, made, strict=True)
+            if outputs
+        ]
         warnings = []
         if len(spoken) > 1:
             longest = self.opened.facts.longest_source
@@ -136,32 +268,90 @@ class Translator:
                 f"the line is longer than the {longest} tokens the model was trained "
                 f"for; it was translated in {len(spoken)} pieces"
             )
-        if any(not each[0].finished for each in spoken):
-            warnings.append("the translation hit the length limit and may be cut off")
-        # Of a line in several pieces only the best is given: their n-best lists
-        # could be combined in very many ways.
-        count = len(spoken[0]) if len(spoken) == 1 else 1
-        candidates = [
-            self._candidate(pieces, [each[rank] if each else None for each in outputs])
-            for rank in range(count)
-        ]
-        return Translated(line, tuple(candidates), tuple(warnings))
+        for part, outputs, notes in spoken:
+            warnings += notes
+            warnings += warnings_of(
+                part.text,
+                part.tokens,
+                self._text(outputs[0], part),
+                outputs[0],
+                unknown=UNKNOWN,
+                limits=part.settings.warnings,
+            )
+        if len(spoken) == 1:
+            part, outputs, _ = spoken[0]
+            candidates = [
+                self._candidate_of(
+                    rejoin(
+                        pieces,
+                        [self._text(each, part) if p is part else "" for p in parts],
+                    ),
+                    each,
+                    part,
+                )
+                for each in outputs
+            ]
+        else:
+            # Of a line in several pieces only the best is given: their n-best lists
+            # could be combined in very many ways.
+            texts = [
+                self._text(outputs[0], part) if outputs else ""
+                for part, (outputs, _) in zip(parts, made, strict=True)
+            ]
+            best = [outputs[0] for _, outputs, _ in spoken]
+            candidates = [
+                Candidate(
+                    text=rejoin(pieces, texts),
+                    score=sum(each.score for each in best),
+                    log_probability=sum(each.log_probability for each in best),
+                )
+            ]
+        return Translated(line, tuple(candidates), tuple(dict.fromkeys(warnings)))
 
-    def _candidate(
-        self, pieces: Sequence[Piece], chosen: Sequence[Hypothesis | None]
-    ) -> Candidate:
-        decode = self.opened.tokenizers.target.decode
-        texts = [decode(each.tokens) if each else "" for each in chosen]
-        spoken = [each for each in chosen if each]
+    def _text(self, found: Hypothesis, part: _Part) -> str:
+        return self.opened.task.text(
+            found, part.text, part.tokens, replace_unknown=part.settings.replace_unknown
+        )
+
+    def _candidate_of(self, text: str, found: Hypothesis, part: _Part) -> Candidate:
+        task = self.opened.task
+        asked = part.settings.token_scores
         return Candidate(
-            text=rejoin(pieces, texts),
-            score=sum(each.score for each in spoken),
-            log_probability=sum(each.log_probability for each in spoken),
+            text=text,
+            score=found.score,
+            log_probability=found.log_probability,
+            tokens=tuple(task.scored_pieces(found)) if asked else (),
+            alignment=(
+                pharaoh(task.word_alignment(found, part.tokens))
+                if part.settings.alignments
+                else ""
+            ),
         )
 
 
+def _together(
+    lines: Iterator[str],
+    settings: Iterable[DecodingSettings],
+    prefixes: Iterable[str],
+) -> Iterator[tuple[str, DecodingSettings, str]]:
+    chosen, begun = iter(settings), iter(prefixes)
+    for number, line in enumerate(lines, start=1):
+        mine, prefix = next(chosen, None), next(begun, None)
+        if mine is None or prefix is None:
+            what = "settings" if mine is None else "prefixes"
+            raise UsageError(
+                f"each line needs its own: line {number:,} has none, {what} are for "
+                f"{number - 1:,} lines only; an empty one asks for nothing"
+            )
+        yield line, mine, prefix
+
+
+def _distinct(parts: Sequence[_Part]) -> list[DecodingSettings]:
+    return list(dict.fromkeys(part.settings for part in parts))
+
+
 def load(
-    folder: str | Path,
+    folder: str | Path | Sequence[str | Path],
     *,
     device: torch.device | str = "cpu",
     engine: str = "auto",
@@ -169,11 +359,17 @@ def load(
 ) -> Translator:
     """Open a run folder or a model folder; anything amiss is a ``ModelError``.
 
-    ``engine`` is a key of ``ENGINES``; ``translator.engine.used`` says which ones ran.
-    ``precision`` other than float32 is CTranslate2's, and may change words.
+    Several folders make an ensemble. ``engine`` is a key of ``ENGINES``;
+    ``translator.engine.used`` says which ones ran. ``precision`` other than float32 is
+    CTranslate2's, and may change words.
     """
-    opened = open_model_folder(model_path(Path(folder)), device=device)
-    return Translator(opened, engine=engine, precision=precision)
+    folders = [folder] if isinstance(folder, str | Path) else list(folder)
+    if not folders:
+        raise UsageError("no folder was named; name one, or several for an ensemble")
+    opened, *others = (
+        open_model_folder(model_path(Path(each)), device=device) for each in folders
+    )
+    return Translator(opened, engine=engine, precision=precision, others=others)
 
 
 def checked_text(text: object) -> str:

@@ -10,10 +10,10 @@ from headwise.errors import SettingsError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WarningSettings:
-    """Thresholds of the warnings; the defaults are meant to be passed rarely."""
+    """Thresholds of the warnings; good translations should rarely meet them."""
 
     loop_repeats: int = 4
-    """Times in a row that the same tokens come before it is called a loop; 0 never."""
+    """Times that the same tokens come in a row before it is called a loop; 0 never."""
 
     loop_tokens: int = 12
     """Tokens that a loop must have in all, so that "no, no, no, no" is none."""
@@ -22,21 +22,20 @@ class WarningSettings:
     """What a loop is decoded again with (``no_repeat_ngram``); 0 leaves it."""
 
     longer_than: float = 3.0
-    """Words in the output for each in the source before it is called too long; 0
-    never."""
+    """Tokens in the output for each in the source before it is too long; 0 never."""
 
     shorter_than: float = 0.25
-    """Words in the output for each in the source before it is called too short."""
+    """Tokens in the output for each in the source before it is too short; 0 never."""
 
-    length_from: int = 6
-    """Words that the longer of both must have before their lengths are compared."""
+    length_from: int = 12
+    """Tokens that the longer of both must have before their lengths are compared."""
 
     copied: float = 0.75
-    """Share of the output's words that stand in the source, in one piece, before it is
-    called copied; 1 or more never."""
+    """Share of the output's words that stand in the source in one piece before it is
+    called copied; more than 1 never."""
 
     copied_from: int = 4
-    """Words that an output must have before it is called copied."""
+    """Words that such a piece must have."""
 
     unknown: bool = True
     """Warn of tokens for what the vocabulary lacks, in source or output."""

@@ -18,6 +18,7 @@ from headwise.metrics.score import Score
 from headwise.model.config import TransformerConfig
 from headwise.model.looking import attention_seen
 from headwise.model.transformer import Transformer
+from headwise.tasks.alignment import Links, with_unknown_replaced, word_links
 from headwise.tasks.attending import cross_weights
 from headwise.tasks.searching import (
     NEVER_WRITTEN,
@@ -27,7 +28,7 @@ from headwise.tasks.searching import (
     prefix_of,
 )
 from headwise.text.tokenizer import TokenizerPair
-from headwise.text.vocabulary import END, PAD, START
+from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
 __all__ = ["NEVER_WRITTEN", "CrossAttention", "Translation"]
 
@@ -83,6 +84,42 @@ class Translation:
     def decode(self, hypothesis: Hypothesis) -> str:
         """Turn an output into text."""
         return self.tokenizers.target.decode(hypothesis.tokens)
+
+    def text(
+        self,
+        hypothesis: Hypothesis,
+        source: str,
+        source_tokens: Sequence[int],
+        *,
+        replace_unknown: bool = False,
+    ) -> str:
+        """Turn an output into text, its unknown tokens into what the source says."""
+        text = self.decode(hypothesis)
+        if not replace_unknown or UNKNOWN not in hypothesis.tokens:
+            return text
+        return with_unknown_replaced(
+            text,
+            hypothesis.tokens,
+            hypothesis.alignment,
+            source=source,
+            source_ids=source_tokens,
+            source_pieces=self.tokenizers.source.pieces(source_tokens),
+        )
+
+    def scored_pieces(self, hypothesis: Hypothesis) -> list[tuple[str, float]]:
+        """Return each piece of an output with its ln p, END's last."""
+        pieces = self.tokenizers.target.pieces([*hypothesis.tokens, END])
+        return list(zip(pieces, hypothesis.token_log_probabilities, strict=False))
+
+    def word_alignment(
+        self, hypothesis: Hypothesis, source_tokens: Sequence[int]
+    ) -> Links:
+        """Return which word of the source each word of an output is linked to."""
+        return word_links(
+            hypothesis.alignment,
+            self.tokenizers.source.pieces(source_tokens),
+            self.tokenizers.target.pieces(hypothesis.tokens),
+        )
 
     def search(
         self,

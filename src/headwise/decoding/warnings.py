@@ -1,0 +1,115 @@
+"""What a reader of an output should know: where it may not be what it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from headwise.decoding.hypothesis import Hypothesis
+from headwise.decoding.settings import DecodingSettings
+from headwise.decoding.warning_settings import WarningSettings
+
+CUT_OFF = "the translation hit the length limit and may be cut off"
+
+
+def loop_in(tokens: Sequence[int], limits: WarningSettings) -> tuple[int, ...]:
+    """Return the shortest sequence that comes too often in a row, or nothing."""
+    if not limits.loop_repeats or len(tokens) < limits.loop_tokens:
+        return ()
+    for size in range(1, len(tokens) // limits.loop_repeats + 1):
+        needed = max(limits.loop_repeats * size, limits.loop_tokens)
+        run = size  # tokens so far that are those ``size`` places before
+        for place in range(size, len(tokens)):
+            run = run + 1 if tokens[place] == tokens[place - size] else size
+            if run >= needed:
+                return tuple(tokens[place - size + 1 : place + 1])
+    return ()
+
+
+def without_loops(
+    search: Callable[[Sequence[int], DecodingSettings], Sequence[Sequence[Hypothesis]]],
+    found: Sequence[Sequence[Hypothesis]],
+    settings: DecodingSettings,
+    limits: WarningSettings,
+) -> tuple[list[Sequence[Hypothesis]], dict[int, str]]:
+    """Search again, by other rules, where the best output repeats itself.
+
+    ``search`` takes numbers of sentences. What comes back are all outputs, and for
+    each sentence that was searched again a warning.
+    """
+    outputs = list(found)
+    looping = [
+        number
+        for number, each in enumerate(found)
+        if each and loop_in(each[0].tokens, limits)
+    ]
+    size = limits.loop_no_repeat_ngram
+    if not looping:
+        return outputs, {}
+    if not size or settings.no_repeat_ngram:
+        return outputs, dict.fromkeys(looping, "the translation repeats itself")
+    again = search(looping, replace(settings, no_repeat_ngram=size))
+    for number, each in zip(looping, again, strict=True):
+        outputs[number] = each
+    note = (
+        "the translation repeated itself; it was searched again with "
+        f"no_repeat_ngram={size}"
+    )
+    return outputs, dict.fromkeys(looping, note)
+
+
+def warnings_of(
+    source: str,
+    source_tokens: Sequence[int],
+    output: str,
+    found: Hypothesis,
+    *,
+    unknown: int,
+    limits: WarningSettings,
+) -> Iterator[str]:
+    """Yield what a reader of ``output`` should know."""
+    if not found.finished:
+        yield CUT_OFF
+    yield from _length(len(source_tokens), len(found.tokens), limits)
+    yield from _copied(source.split(), output.split(), limits)
+    if limits.unknown:
+        for side, tokens in (("source", source_tokens), ("output", found.tokens)):
+            count = sum(token == unknown for token in tokens)
+            if count:
+                yield (
+                    f"the {side} has {count} unknown token{'s' if count > 1 else ''}: "
+                    "letters or words that the vocabulary lacks"
+                )
+
+
+def longest_copy(source: Sequence[str], output: Sequence[str]) -> int:
+    """Return the words of the longest piece that both have."""
+    best, before = 0, [0] * (len(source) + 1)
+    for word in output:
+        here = [0] * (len(source) + 1)
+        for place, other in enumerate(source, start=1):
+            if word == other:
+                here[place] = before[place - 1] + 1
+        best, before = max(best, *here), here
+    return best
+
+
+def _copied(
+    source: Sequence[str], output: Sequence[str], limits: WarningSettings
+) -> Iterator[str]:
+    there = set(source)
+    enough = max(1, limits.copied_from, limits.copied * len(output))
+    if sum(word in there for word in output) < enough:  # which is quickly seen
+        return
+    piece = longest_copy(source, output)
+    if piece >= enough:
+        yield f"{piece} of {len(output)} words stand in the source as they are"
+
+
+def _length(source: int, output: int, limits: WarningSettings) -> Iterator[str]:
+    if max(source, output) < limits.length_from or not source:
+        return
+    if limits.longer_than and output > limits.longer_than * source:
+        yield f"the translation is long: {output} tokens for {source} of the source"
+    if limits.shorter_than and output < limits.shorter_than * source:
+        yield f"the translation is short: {output} tokens for {source} of the source"
