@@ -18,6 +18,7 @@ SMALL = TransformerConfig(
     encoder_layers=1, decoder_layers=1, d_model=16, d_ff=32, num_heads=2, dropout=0.1
 )
 QUICK = TrainingSettings(
+    precision="float32",  # the same on every machine, and exact to six digits
     steps=6,
     batch_tokens=256,
     warmup_steps=3,

@@ -18,6 +18,7 @@ from headwise.errors import SettingsError
 from headwise.training.ranks import Ranks
 
 SETTINGS = {
+    "training.precision": "float32",
     "model.encoder_layers": 1,
     "model.decoder_layers": 1,
     "model.d_model": 16,

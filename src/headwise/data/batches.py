@@ -170,9 +170,11 @@ class TrainingOrder:
     def _plan(self, epoch: int, shard: int, blocks: Indices) -> list[Indices]:
         """Return the batches of one shard, in the order they are taken."""
         random = _random(self.seed, epoch, shard + 1)
-        indices, longest = self._pairs(blocks, random)
-        # Pairs of one length fall together by chance, so batches differ each epoch.
-        order = np.lexsort((random.random_raw(len(indices)), longest))
+        indices, source, target = self._pairs(blocks, random)
+        # Among equally long pairs the source counts, or it would be padded more. The
+        # target does not: of small corpora, chance would have nothing left to mix.
+        chance, longest = random.random_raw(len(indices)), np.maximum(source, target)
+        order = np.lexsort((chance, source, longest))
         if self.batch_pairs is None:
             starts = cut_by_tokens(longest[order], self.batch_tokens)
         else:
@@ -184,17 +186,27 @@ class TrainingOrder:
 
     def _pairs(
         self, blocks: Indices, random: np.random.PCG64
-    ) -> tuple[Indices, Indices]:
-        """Return the pairs in ``blocks``, as often as weighed, and their lengths."""
-        indices, longest = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    ) -> tuple[Indices, Indices, Indices]:
+        """Return the pairs in ``blocks``, as often as weighed, and their lengths.
+
+        Those are the places that the source takes and the target, END counted.
+        """
+        indices = [np.empty(0, np.int64)]
+        sources, targets = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for block in blocks:
             start, stop = self._blocks.starts[block], self._blocks.stops[block]
             whole, part = divmod(self._blocks.weights[block], 1.0)
             times = int(whole) + (_uniform(random, stop - start) < part)
             indices.append(np.repeat(np.arange(start, stop), times))
-            longest.append(np.repeat(_longest(self.store, start, stop), times))
+            source, target = self.store.lengths(start, stop)
+            sources.append(np.repeat(source + 1, times))
+            targets.append(np.repeat(target + 1, times))
         self.store.forget()
-        return np.concatenate(indices), np.concatenate(longest)
+        return (
+            np.concatenate(indices),
+            np.concatenate(sources),
+            np.concatenate(targets),
+        )
 
 
 def dev_batches(store: PairStore, batch_tokens: int) -> Iterator[Batch]:
