@@ -88,7 +88,7 @@ class Checkpoints:
         damaged: list[tuple[Path, ModelError]] = []
         for path in reversed(self.paths()):
             try:
-                found = self._open(path)
+                found = self.open(path)
             except storage.NewerFormat:
                 raise  # it is whole, and an older one would lose what was learned since
             except ModelError as error:
@@ -177,7 +177,8 @@ class Checkpoints:
         except OSError as error:
             self.say(f"{path.name} is old, but cannot be deleted: {error}")
 
-    def _open(self, path: Path) -> Checkpoint:
+    def open(self, path: Path) -> Checkpoint:
+        """Open one checkpoint; where it cannot be trusted, that is a ``ModelError``."""
         manifest = _verify(path)
         return Checkpoint(
             path=path,

@@ -20,11 +20,13 @@ from headwise.storage.files import sha256 as sha256
 from headwise.storage.files import write_json as write_json
 from headwise.storage.files import write_pieces as write_pieces
 from headwise.storage.files import write_text as write_text
+from headwise.storage.folders import DAMAGED as DAMAGED
 from headwise.storage.folders import make_way as make_way
 from headwise.storage.folders import new_folder as new_folder
 from headwise.storage.folders import remove_folder as remove_folder
 from headwise.storage.folders import set_aside as set_aside
 from headwise.storage.manifests import MANIFEST as MANIFEST
 from headwise.storage.manifests import NewerFormat as NewerFormat
+from headwise.storage.manifests import damages as damages
 from headwise.storage.manifests import read_manifest as read_manifest
 from headwise.storage.manifests import verify as verify

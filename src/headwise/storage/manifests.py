@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -51,29 +52,38 @@ def verify(folder: Path) -> dict[str, Any]:
     Raises ``ModelError`` naming the first file that is missing, cut or changed.
     """
     manifest = read_manifest(folder)
+    for damage in damages(folder, manifest):
+        raise ModelError(damage)
+    return manifest
+
+
+def damages(folder: Path, manifest: dict[str, Any]) -> Iterator[str]:
+    """Say of each file of ``folder`` that is not what ``manifest`` says, what is wrong.
+
+    All of every file is read: a bit that flipped on the disk changes nothing else.
+    """
     for name, facts in manifest["files"].items():
         path = folder / name
         if not path.is_file():
-            raise ModelError(
+            yield (
                 f"{path} is missing, though {MANIFEST} lists it; the folder was "
                 "copied in part or changed: copy it again"
             )
+            continue
         try:
-            same = (path.stat().st_size, sha256(path)) == (
-                facts["bytes"],
-                facts["sha256"],
-            )
+            size = path.stat().st_size
+            same = size == facts["bytes"] and sha256(path) == facts["sha256"]
         except OSError as error:
-            raise ModelError(
+            yield (
                 f"{path} cannot be read: {error.strerror or error}; a folder is used "
                 "only where every file can be checked: see to its permissions"
-            ) from None
+            )
+            continue
         if not same:
-            raise ModelError(
+            yield (
                 f"{path} is not what {MANIFEST} says (sizes or SHA-256 differ); the "
                 "file was damaged or edited: copy the folder again"
             )
-    return manifest
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -1,0 +1,74 @@
+"""A model folder: its files, its numbers, its tokenizers, and what it translates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from torch import Tensor
+
+from headwise.doctor.exports import look_at_exports
+from headwise.doctor.files import look_at_files
+from headwise.doctor.finding import FAILED, OK, SKIPPED, Finding
+from headwise.doctor.precisions import look_at_precisions
+from headwise.errors import HeadwiseError
+from headwise.run_folder.model_folder import ModelFolder, open_model_folder
+
+NOT_USED = "not looked at: a folder is used only where every file of it can be trusted"
+
+
+def look_at_model(path: Path) -> Iterator[Finding]:
+    """Check a model folder and the exports that lie in it."""
+    findings = list(look_at_files(path, "files"))
+    yield from findings
+    if any(finding.status == FAILED for finding in findings):
+        yield Finding("all else", SKIPPED, NOT_USED)
+        return
+    try:
+        opened = open_model_folder(path)
+    except HeadwiseError as error:
+        advice = "copy the folder again; a newer one needs a newer headwise"
+        yield Finding("shapes", FAILED, str(error), advice)
+        yield Finding("all else", SKIPPED, NOT_USED)
+        return
+    count = sum(weight.numel() for weight in opened.model.parameters())
+    yield Finding("shapes", OK, f"{count:,} parameters, as config.json asks for")
+    advice = "train again; this model cannot be used"
+    yield look_at_numbers("weights", opened.model.state_dict(), advice)
+    yield _tokenizers(opened)
+    yield from look_at_precisions(opened)
+    yield from look_at_exports(opened)
+
+
+def look_at_numbers(what: str, tensors: Mapping[str, Tensor], advice: str) -> Finding:
+    """Look for numbers that are none."""
+    bad = [name for name, tensor in tensors.items() if not tensor.isfinite().all()]
+    if not bad:
+        return Finding(what, OK, f"{len(tensors)} tensors, every number finite")
+    more = f" and {len(bad) - 1} more hold" if len(bad) > 1 else " holds"
+    found = f"{bad[0]}{more} numbers that are not finite"
+    return Finding(what, FAILED, found, advice)
+
+
+def _tokenizers(opened: ModelFolder) -> Finding:
+    """Check that text survives the tokenizers: what they wrote once, they keep."""
+    pair = opened.tokenizers
+    sides = [
+        ("source", pair.source, [each.source for each in opened.golden]),
+        ("target", pair.target, [each.output for each in opened.golden]),
+    ]
+    for side, tokenizer, texts in sides:
+        for text in texts:
+            once = tokenizer.decode(tokenizer.encode(text))
+            if tokenizer.decode(tokenizer.encode(once)) != once:
+                return Finding(
+                    "tokenizers",
+                    FAILED,
+                    f"the {side} tokenizer does not keep {once!r}",
+                    "its vocabulary is too small for this text, or it was exchanged",
+                )
+    if not opened.golden:
+        found = "the folder holds no golden translations, whose text could be tried"
+        return Finding("tokenizers", SKIPPED, found)
+    found = f"{pair.source.size:,} and {pair.target.size:,} entries; text survives them"
+    return Finding("tokenizers", OK, found)

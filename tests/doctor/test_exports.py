@@ -1,0 +1,103 @@
+"""An export beside a model is opened by the program that its users run."""
+
+import json
+import shutil
+
+import pytest
+
+from headwise.doctor import exports
+from headwise.doctor.exports import TOOLS, look_at_exports
+from headwise.interop.exports import EXPORTS, export
+from headwise.run_folder.model_folder import open_model_folder
+
+
+@pytest.fixture
+def opened(folder):
+    return open_model_folder(folder)
+
+
+@pytest.fixture
+def write(opened):
+    def make(target, **how):
+        out = opened.path / "exports" / target
+        export(out, opened, target=target, **how)
+        return out
+
+    return make
+
+
+def named(findings):
+    return {each.what.removeprefix("exports/"): each for each in findings}
+
+
+def test_every_target_has_a_program():
+    assert TOOLS.keys() == EXPORTS.keys()
+
+
+@pytest.mark.parametrize("target", EXPORTS)
+def test_a_sound_export_gives_the_golden_translations(opened, write, target):
+    write(target)
+    found = named(look_at_exports(opened))
+
+    assert list(found) == [
+        *(target, f"{target}, weights", f"{target}, golden translations")
+    ]
+    assert {each.status for each in found.values()} == {"ok"}
+    assert found[f"{target}, golden translations"].found == "5 of 5 as when written"
+
+
+def test_a_model_without_exports_has_none(opened):
+    assert list(look_at_exports(opened)) == []
+
+
+def test_a_damaged_export_is_not_opened(opened, write):
+    (write("ctranslate2") / "model.bin").write_bytes(b"")
+
+    (finding,) = look_at_exports(opened)
+    assert finding.status == "FAILED"
+    assert "model.bin" in finding.found
+
+
+def test_an_export_of_other_weights_is_found(opened, write, agree):
+    out = write("ctranslate2")
+    manifest = json.loads((out / "manifest.json").read_text())
+    (out / "manifest.json").write_text(
+        json.dumps({**manifest, "weights_sha256": "0" * 64})
+    )
+    agree(out, "config.json")  # which seals the manifest
+
+    *_, last = look_at_exports(opened)
+    assert (last.what, last.status) == ("exports/ctranslate2, weights", "FAILED")
+    assert "headwise export" in last.advice
+
+
+def test_a_tool_that_is_not_installed_is_named_with_its_extra(
+    opened, write, monkeypatch
+):
+    write("huggingface")
+    monkeypatch.setattr(exports, "find_spec", lambda name: None)
+
+    *_, last = look_at_exports(opened)
+    assert last.status == "skipped"
+    assert last.found == "transformers, which opens it, is not installed"
+    assert last.advice == "pip install 'headwise[export]'"
+
+
+def test_an_export_that_says_other_words_is_found(opened, write):
+    write("ctranslate2")
+    golden = (opened.golden[0], *opened.golden[:4])
+    object.__setattr__(opened, "golden", golden)
+    first = opened.golden[1]
+    object.__setattr__(first, "output", "never")
+
+    *_, last = look_at_exports(opened)
+    assert last.status == "FAILED"
+    assert "and now gives" in last.found
+
+
+def test_a_folder_of_another_kind_is_no_export(opened):
+    shutil.copytree(opened.path / "tokenizer", opened.path / "exports" / "mine")
+
+    (finding,) = look_at_exports(opened)
+    assert finding.status == "FAILED"
+    assert "manifest.json" in finding.found

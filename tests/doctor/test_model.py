@@ -1,0 +1,126 @@
+"""The doctor finds what is wrong with a model folder, and nothing where nothing is."""
+
+import json
+import math
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from headwise.doctor import look_at_folder
+
+TORCH = "golden translations, torch, cpu, float32"
+
+
+@pytest.mark.parametrize("name", ["", "best"])
+def test_a_sound_folder_has_no_fault(tiny_run, faults, name):
+    findings = list(look_at_folder(tiny_run / name))
+
+    assert faults(findings) == {}
+    found = {each.what: each for each in findings}
+    assert {"files", "shapes", "weights", "tokenizers", TORCH} <= found.keys()
+    assert found[TORCH].found == "5 of 5 as when written"
+
+
+def test_every_damaged_file_is_named_and_nothing_is_opened(folder):
+    (folder / "model.safetensors").write_bytes(b"")
+    (folder / "golden.json").unlink()
+
+    *damaged, rest = look_at_folder(folder)
+
+    assert [each.status for each in damaged] == ["FAILED", "FAILED"]
+    assert "golden.json is missing" in damaged[0].found
+    assert "model.safetensors is not what" in damaged[1].found
+    assert "copy it again" in damaged[0].advice
+    assert (rest.what, rest.status) == ("all else", "skipped")
+
+
+def test_damage_that_changes_neither_size_nor_time_is_found(folder, faults):
+    """A disk that lies: no time stamp would tell."""
+    import os
+
+    path = folder / "model.safetensors"
+    before = path.stat()
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    assert "model.safetensors" in faults(look_at_folder(folder))["files"].found
+
+
+def test_a_folder_that_is_none_is_the_whole_report(tmp_path):
+    (finding,) = look_at_folder(tmp_path)
+
+    assert finding.status == "FAILED"
+    assert "neither a model folder" in finding.found
+
+
+def test_weights_that_do_not_fit_are_found(folder, agree, faults):
+    weights = load_file(folder / "model.safetensors")
+    weights.pop(sorted(weights)[0])
+    save_file(weights, folder / "model.safetensors")
+    agree(folder, "model.safetensors")
+
+    assert "is missing" in faults(look_at_folder(folder))["shapes"].found
+
+
+def test_weights_that_are_no_numbers_are_found(folder, agree, faults):
+    weights = load_file(folder / "model.safetensors")
+    next(iter(weights.values())).view(-1)[3] = math.nan
+    save_file(weights, folder / "model.safetensors")
+    agree(folder, "model.safetensors")
+
+    found = faults(look_at_folder(folder))
+    assert "not finite" in found["weights"].found
+    # The search cannot go on with them, and that ends no report.
+    assert "not numbers" in found[TORCH].found
+
+
+def test_an_exchanged_vocabulary_of_the_same_size_is_found(folder, agree, faults):
+    """Every shape fits and every sum agrees; only the words are others'."""
+    other = {"one": "zwo", "two": "drey", "three": "xxvy", "four": "jqkz"}
+    from headwise.text.settings import TextSettings
+    from headwise.text.tokenizer import train_tokenizers
+
+    pairs = [(word * 3, said * 5) for word, said in other.items()]
+    tokenizers = train_tokenizers(
+        lambda: pairs, TextSettings(vocab_size=50, tokenizer="bpe"), seed=1
+    )
+    if tokenizers.source.size != 50:
+        pytest.skip("the other vocabulary came out in another size")
+    tokenizers.save(folder / "tokenizer")
+    for name in ("tokenizer/spm.model", "tokenizer/tokenizer.json"):
+        agree(folder, name)
+
+    assert TORCH in faults(look_at_folder(folder))
+
+
+def test_a_folder_without_golden_translations_says_so(folder, agree, faults):
+    (folder / "golden.json").write_text("[]")
+    agree(folder, "golden.json")
+
+    found = {each.what: each for each in look_at_folder(folder)}
+    assert faults(found.values()) == {}
+    assert found["golden translations"].status == "skipped"
+    assert found["tokenizers"].status == "skipped"
+
+
+def test_a_golden_translation_that_comes_out_otherwise_is_found(folder, agree, faults):
+    golden = json.loads((folder / "golden.json").read_text())
+    golden[1]["output"] += " six six"
+    (folder / "golden.json").write_text(json.dumps(golden))
+    agree(folder, "golden.json")
+
+    fault = faults(look_at_folder(folder))[TORCH]
+    assert fault.found.startswith("4 of 5 as when written; ")
+    assert golden[1]["source"] in fault.found
+    assert "headwise evaluate" in fault.advice
+
+
+def test_the_same_words_with_other_probabilities_are_found(folder, agree, faults):
+    golden = json.loads((folder / "golden.json").read_text())
+    golden[2]["log_probability"] -= 1.0
+    (folder / "golden.json").write_text(json.dumps(golden))
+    agree(folder, "golden.json")
+
+    assert "log probabilities are" in faults(look_at_folder(folder))[TORCH].found
