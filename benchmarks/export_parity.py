@@ -13,8 +13,10 @@ import argparse
 import datetime
 import json
 import platform
+import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,12 @@ from headwise.run_folder.model_folder import ModelFolder
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "export_parity.json"
 BEAMS = {"greedy": 1, "beam 4": 4}
+LIMITS = {"": True, ", one limit for all": False}
+"""Whether each source has its own limit, as in the programs of the exports."""
+
 BATCH = 50
+
+Outputs = dict[str, list[str]]
 
 
 def main() -> None:
@@ -52,20 +59,30 @@ def main() -> None:
     translator = headwise.load(arguments.folder, engine="torch")
     opened = translator.opened
     ours = {name: translator.translate(sources, beam=b) for name, b in BEAMS.items()}
-    rows = {"headwise": row(ours, ours, references, opened.path / "model.safetensors")}
+    own_weights = opened.path / "model.safetensors"
+    rows = {"headwise": row(ours, ours, references, own_weights)}
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
+        fast = copy_of(opened, place / "model")
+        theirs = {name: fast.translate(sources, beam=b) for name, b in BEAMS.items()}
+        rows["headwise --engine ctranslate2"] = row(
+            theirs, ours, references, own_weights
+        )
         export(place / "hf", opened, target="huggingface")
-        theirs = by_transformers(place / "hf", sources)
         weights = place / "hf" / "model.safetensors"
-        rows["transformers float32"] = row(theirs, ours, references, weights)
+        for limits, own in LIMITS.items():
+            theirs = by_transformers(place / "hf", sources, own=own)
+            rows[f"transformers float32{limits}"] = row(
+                theirs, ours, references, weights
+            )
         for numbers in QUANTIZATIONS:
             folder = place / numbers
             export(folder, opened, target="ctranslate2", quantization=numbers)
-            theirs = by_ctranslate2(folder, opened, sources)
-            rows[f"ctranslate2 {numbers}"] = row(
-                theirs, ours, references, folder / "model.bin"
-            )
+            for limits, own in LIMITS.items():
+                theirs = by_ctranslate2(folder, opened, sources, own=own)
+                rows[f"ctranslate2 {numbers}{limits}"] = row(
+                    theirs, ours, references, folder / "model.bin"
+                )
     report = {
         "command": " ".join(["python", *sys.argv]),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -81,6 +98,13 @@ def main() -> None:
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(report, indent=2) + "\n")
     print(json.dumps(report, indent=2))
+
+
+def copy_of(opened: ModelFolder, folder: Path) -> headwise.Translator:
+    """Open a copy of the model with CTranslate2, which keeps an export beside it."""
+    without = shutil.ignore_patterns("exports")
+    shutil.copytree(opened.path, folder, ignore=without)
+    return headwise.load(folder, engine="ctranslate2")
 
 
 def texts(source: Path | None, reference: Path | None) -> tuple[list[str], list[str]]:
@@ -117,41 +141,65 @@ def row(
     }
 
 
-def by_transformers(folder: Path, sources: list[str]) -> dict[str, list[str]]:
+def by_transformers(folder: Path, sources: list[str], *, own: bool) -> Outputs:
+    """Translate with ``generate``; ``own`` gives each source its own limit."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
-    found: dict[str, list[str]] = {name: [] for name in BEAMS}
-    for first in range(0, len(sources), BATCH):
-        batch = tokenizer(
-            sources[first : first + BATCH], return_tensors="pt", padding=True
-        )
+    limit = model.generation_config
+    ids = [tokenizer(text).input_ids for text in sources]
+    found = {name: [""] * len(sources) for name in BEAMS}
+    for numbers in batches([len(each) - 1 for each in ids], own=own):
+        rows = [sources[number] for number in numbers]
+        batch = tokenizer(rows, return_tensors="pt", padding=True)
+        length = len(ids[numbers[0]]) - 1
+        longest = int(limit.max_length_factor * length) + limit.max_length_offset
+        how = {"max_new_tokens": longest} if own else {}
         for name, beam in BEAMS.items():
             with torch.inference_mode():
-                ids = model.generate(**batch, num_beams=beam)
-            found[name] += tokenizer.batch_decode(ids, skip_special_tokens=True)
+                written = model.generate(**batch, num_beams=beam, **how)
+            texts = tokenizer.batch_decode(written, skip_special_tokens=True)
+            for number, text in zip(numbers, texts, strict=True):
+                found[name][number] = text
     return found
 
 
 def by_ctranslate2(
-    folder: Path, opened: ModelFolder, sources: list[str]
-) -> dict[str, list[str]]:
+    folder: Path, opened: ModelFolder, sources: list[str], *, own: bool
+) -> Outputs:
     """Translate with pieces, as a program with SentencePiece would."""
     source, target = opened.tokenizers.source, opened.tokenizers.target
     entries = {piece: n for n, piece in enumerate(target.pieces(range(target.size)))}
     translator = ctranslate2.Translator(str(folder), intra_threads=1)
     search = json.loads((folder / "translate_batch.json").read_text())
-    found = {}
-    for name, beam in BEAMS.items():
-        results = translator.translate_batch(
-            [source.pieces(source.encode(text)) for text in sources],
-            max_batch_size=BATCH,
-            **{**search, "beam_size": beam},
-        )
-        found[name] = [
-            target.decode([entries[piece] for piece in result.hypotheses[0]])
-            for result in results
-        ]
+    limit = json.loads((folder / "max_length.json").read_text())
+    pieces = [source.pieces(source.encode(text)) for text in sources]
+    found = {name: [""] * len(sources) for name in BEAMS}
+    for numbers in batches([len(each) for each in pieces], own=own):
+        length = len(pieces[numbers[0]])
+        if own:
+            longest = int(limit["factor"] * length) + limit["offset"]
+            search["max_decoding_length"] = longest
+        for name, beam in BEAMS.items():
+            results = translator.translate_batch(
+                [pieces[number] for number in numbers], **{**search, "beam_size": beam}
+            )
+            for number, result in zip(numbers, results, strict=True):
+                tokens = [entries[piece] for piece in result.hypotheses[0]]
+                found[name][number] = target.decode(tokens)
     return found
+
+
+def batches(lengths: list[int], *, own: bool) -> Iterator[list[int]]:
+    """Yield places to be searched together: of one length, or as they come."""
+    places = range(len(lengths))
+    groups = (
+        [[n for n in places if lengths[n] == length] for length in {*lengths}]
+        if own
+        else [[*places]]
+    )
+    for group in groups:
+        for first in range(0, len(group), BATCH):
+            yield group[first : first + BATCH]
 
 
 if __name__ == "__main__":

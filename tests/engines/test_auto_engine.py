@@ -12,9 +12,10 @@ from headwise import load
 from headwise.data.demo_corpus import demo_corpus
 from headwise.decoding.settings import DecodingSettings, greedy, paper
 from headwise.engines import AutoEngine, TorchEngine
-from headwise.engines.reasons import EXPRESSED, reasons_against_search
+from headwise.engines.reasons import reasons_against_search
 from headwise.errors import ResourceError, SettingsError, UsageError
 from headwise.interop import kept
+from headwise.interop.search_notes import CARRIED
 from headwise.run_folder.model_folder import open_model_folder
 
 DEMO = Path(__file__).parents[1] / "models" / "demo"
@@ -191,4 +192,4 @@ def test_a_setting_that_is_not_known_is_a_reason_against_ctranslate2(beam):
 
 
 def test_what_is_carried_over_are_settings_of_a_search():
-    assert {*DecodingSettings.__dataclass_fields__} >= EXPRESSED
+    assert {*DecodingSettings.__dataclass_fields__} >= CARRIED

@@ -267,3 +267,26 @@ def test_the_folder_has_a_manifest_that_names_the_weights(trained, exported):
     assert manifest["target"] == "ctranslate2"
     assert manifest["quantization"] == "int8"
     assert manifest["weights_sha256"] == source["files"]["model.safetensors"]["sha256"]
+
+
+def test_what_the_search_loses_is_named_whatever_it_is(chance_model, tmp_path):
+    search = DecodingSettings(no_repeat_ngram=3, patience=2.0)
+    notes = write_ctranslate2(tmp_path / "out", chance_model(decoding=search))
+
+    assert [note.split(" is not carried over")[0] for note in notes] == [
+        "patience = 2.0",
+        "no_repeat_ngram = 3",
+    ]
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert all(note in card for note in notes)
+
+
+def test_the_limit_of_each_source_can_be_computed(chance_model, tmp_path):
+    search = DecodingSettings(max_length_factor=1.5, max_length_offset=4)
+    opened = chance_model(decoding=search)
+    write_ctranslate2(tmp_path / "out", opened)
+    limit = json.loads((tmp_path / "out" / "max_length.json").read_text())
+
+    for length in range(30):
+        computed = int(limit["factor"] * length) + limit["offset"]
+        assert computed == search.max_length(length)

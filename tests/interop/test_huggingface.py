@@ -288,3 +288,13 @@ def test_the_folder_has_a_manifest_that_names_the_weights(trained, exported):
     assert manifest["target"] == "huggingface"
     weights = source["files"]["model.safetensors"]
     assert manifest["weights_sha256"] == weights["sha256"]
+
+
+def test_what_the_search_loses_is_named_whatever_it_is(chance_model, tmp_path):
+    search = DecodingSettings(no_repeat_ngram=3, patience=2.0)
+    notes = write_huggingface(tmp_path / "out", chance_model(decoding=search))
+
+    assert [note.split(" is not carried over")[0] for note in notes] == [
+        "patience = 2.0",
+        "no_repeat_ngram = 3",
+    ]

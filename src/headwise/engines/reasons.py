@@ -6,7 +6,7 @@ What is not known here is a reason: a setting that is new may mean other words.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 import torch
@@ -14,6 +14,7 @@ import torch
 from headwise.decoding.settings import DecodingSettings
 from headwise.interop.limits import CTRANSLATE2, reasons_against
 from headwise.interop.positions import num_positions
+from headwise.interop.search_notes import left_behind
 from headwise.run_folder.model_folder import ModelFolder
 
 
@@ -28,14 +29,6 @@ class Reason:
         either = f"{self.instead} or " if self.instead else ""
         return f"{self.fact}; {either}--engine torch would do"
 
-
-EXPRESSED = frozenset(
-    {
-        *("beam", "length_penalty", "alpha", "stopping", "num_best"),
-        *("max_length_factor", "max_length_offset"),
-    }
-)
-"""The settings of a search that the engine carries over, whatever their values."""
 
 PENALTIES = ("n^alpha", "none")
 NO_MATTER_IF_GREEDY = {
@@ -92,14 +85,11 @@ def reasons_against_lengths(
 
 
 def _unknown(settings: DecodingSettings) -> Iterator[Reason]:
-    usual = type(settings)()
-    for name in (each.name for each in fields(settings)):
-        value = getattr(settings, name)
-        if name not in EXPRESSED and value != getattr(usual, name):
-            yield Reason(
-                f"{name} = {value!r} is not carried over to CTranslate2",
-                f"{name} = {getattr(usual, name)!r}",
-            )
+    for name, value, usual in left_behind(settings):
+        yield Reason(
+            f"{name} = {value!r} is not carried over to CTranslate2",
+            f"{name} = {usual!r}",
+        )
 
 
 def _other_rules(settings: DecodingSettings) -> Iterator[Reason]:

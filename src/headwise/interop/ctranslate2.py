@@ -5,6 +5,7 @@ config.json            special tokens, and that END is added to each source
 *_vocabulary.json      the pieces: shared, or source and target
 source.spm target.spm  SentencePiece models; of one vocabulary, the same one twice
 translate_batch.json   the search: arguments for ``Translator.translate_batch``
+max_length.json        what of its limit depends on the source: factor and offset
 README.md              what it is, with a script that translates
 manifest.json          sizes, SHA-256, and the SHA-256 of the weights this was made of
 
@@ -32,7 +33,11 @@ from headwise.interop.ctranslate2_weights import named_arrays
 from headwise.interop.limits import CTRANSLATE2, refuse_what_cannot_be_expressed
 from headwise.interop.positions import num_positions
 from headwise.interop.provenance import described, model_name
-from headwise.interop.search_notes import exponent, notes_on_penalty
+from headwise.interop.search_notes import (
+    exponent,
+    notes_on_penalty,
+    notes_on_what_is_left,
+)
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.text.settings import SENTENCEPIECE
 from headwise.text.tokenizer import Tokenizer
@@ -58,8 +63,9 @@ trained on and how good it is.
 {usage}{notes}"""
 
 WITH_SENTENCEPIECE = f"""\
-`translate_batch.json` holds the search that the model was measured with. This script
-needs `pip install ctranslate2 sentencepiece` and nothing else:
+`translate_batch.json` holds the search that the model was measured with. It has one
+limit for all outputs, that of the longest source; the script gives each source its own
+(`max_length.json`). It needs `pip install ctranslate2 sentencepiece` and nothing else:
 
 ```python
 {SCRIPT}```
@@ -104,6 +110,7 @@ def write_ctranslate2(
             opened.tokenizers.source.save(folder / "source.spm")
             opened.tokenizers.target.save(folder / "target.spm")
         storage.write_json(folder / "translate_batch.json", search)
+        storage.write_json(folder / "max_length.json", max_length(opened))
         usage = (
             WITHOUT_SENTENCEPIECE.format(kinds=" and ".join(kinds))
             if kinds
@@ -122,7 +129,9 @@ def write_ctranslate2(
 def translate_batch_arguments(opened: ModelFolder) -> tuple[dict[str, Any], list[str]]:
     """Return the search as CTranslate2 takes it, and in what it is another one."""
     decoding, longest = opened.decoding, opened.facts.longest_source
-    notes = notes_on_penalty(opened, tool="CTranslate2", file="translate_batch.json")
+    tool = "CTranslate2"
+    notes = notes_on_penalty(opened, tool=tool, file="translate_batch.json")
+    notes += notes_on_what_is_left(opened, tool=tool)
     if decoding.stopping != "first-k" and decoding.beam > 1:
         notes.append(
             f"CTranslate2 does not search with stopping = {decoding.stopping!r}: "
@@ -138,6 +147,14 @@ def translate_batch_arguments(opened: ModelFolder) -> tuple[dict[str, Any], list
         "min_decoding_length": 0,  # else an empty output is forbidden
     }
     return arguments, notes
+
+
+def max_length(opened: ModelFolder) -> dict[str, float]:
+    """Return what makes a limit of a source's length n: floor(factor * n) + offset."""
+    return {
+        "factor": opened.decoding.max_length_factor,
+        "offset": opened.decoding.max_length_offset,
+    }
 
 
 def quantized(arrays: Mapping[str, Array], quantization: str) -> dict[str, Array]:

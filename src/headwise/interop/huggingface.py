@@ -23,7 +23,11 @@ from headwise.interop.limits import HUGGINGFACE, refuse_what_cannot_be_expressed
 from headwise.interop.marian_weights import marian_tensors
 from headwise.interop.positions import num_positions
 from headwise.interop.provenance import described
-from headwise.interop.search_notes import exponent, notes_on_penalty
+from headwise.interop.search_notes import (
+    exponent,
+    notes_on_penalty,
+    notes_on_what_is_left,
+)
 from headwise.run_folder.model_folder import CARD, ModelFolder
 from headwise.run_folder.tensors import write_tensors
 from headwise.text.tokenizer import Tokenizer
@@ -59,7 +63,9 @@ def write_huggingface(
     refuse_what_cannot_be_expressed(
         HUGGINGFACE, opened.model.config, opened.tokenizers.settings
     )
-    notes = notes_on_penalty(opened, tool="transformers", file="generation_config.json")
+    tool = "transformers"
+    notes = notes_on_penalty(opened, tool=tool, file="generation_config.json")
+    notes += notes_on_what_is_left(opened, tool=tool)
     about = described(opened, target=HUGGINGFACE, quantization=quantization)
     with storage.new_folder(out, describe=about) as folder:
         storage.write_json(folder / "config.json", model_config(opened))
@@ -112,6 +118,8 @@ def generation(opened: ModelFolder) -> dict[str, Any]:
         "num_beams": decoding.beam,
         "do_sample": False,
         "max_new_tokens": decoding.max_length(opened.facts.longest_source),
+        "max_length_factor": decoding.max_length_factor,  # for the program in README.md
+        "max_length_offset": decoding.max_length_offset,
         "suppress_tokens": [PAD, START],
         "pad_token_id": PAD,
         "bos_token_id": START,

@@ -11,19 +11,23 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 folder = sys.argv[1]
 tokenizer = AutoTokenizer.from_pretrained(folder)
 model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+limit = model.generation_config  # it has two settings that generate does not know
 
 lines = sys.stdin.buffer.read().decode().removesuffix("\\n").split("\\n")
-spoken = [line for line in lines if line.strip()]
-texts = []
-with torch.inference_mode():
-    for first in range(0, len(spoken), 32):
-        batch = tokenizer(spoken[first : first + 32], return_tensors="pt", padding=True)
-        texts += tokenizer.batch_decode(
-            model.generate(**batch), skip_special_tokens=True
-        )
-found = iter(texts)
-for line in lines:
-    text = next(found) if line.strip() else ""
+ids = [tokenizer(line).input_ids for line in lines]  # each with its end
+texts = [""] * len(lines)  # nothing is asked of a blank line
+for length in {len(each) - 1 for each in ids} - {0}:
+    # What an output may have depends on its source, so equal lengths go together.
+    longest = int(limit.max_length_factor * length) + limit.max_length_offset
+    same = [number for number, each in enumerate(ids) if len(each) == length + 1]
+    for numbers in (same[first : first + 32] for first in range(0, len(same), 32)):
+        batch = torch.tensor([ids[number] for number in numbers])
+        with torch.inference_mode():
+            found = model.generate(batch, max_new_tokens=longest)
+        written = tokenizer.batch_decode(found, skip_special_tokens=True)
+        for number, text in zip(numbers, written):
+            texts[number] = text
+for text in texts:
     sys.stdout.buffer.write(text.encode() + b"\\n")
 '''
 """Reads standard input line by line; needs transformers, torch and sentencepiece."""

@@ -2,7 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
 from headwise.run_folder.model_folder import ModelFolder
+
+CARRIED = frozenset(
+    {
+        *("beam", "length_penalty", "alpha", "stopping", "num_best"),
+        *("max_length_factor", "max_length_offset"),
+    }
+)
+"""The settings of a search that other tools are told of, or that are spoken of apart.
+
+Any other, also one that is new, is said to be lost where it is not at its default.
+"""
+
+
+def left_behind(decoding: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each setting that goes nowhere, with its value and the usual one."""
+    usual = type(decoding)()
+    for name in (each.name for each in fields(decoding)):
+        values = getattr(decoding, name), getattr(usual, name)
+        if name not in CARRIED and values[0] != values[1]:
+            yield name, *values
+
+
+def notes_on_what_is_left(opened: ModelFolder, *, tool: str) -> list[str]:
+    """Say which settings of the search ``tool`` is not told of."""
+    return [
+        f"{name} = {value!r} is not carried over to {tool}: other translations may win"
+        for name, value, _ in left_behind(opened.decoding)
+    ]
 
 
 def exponent(opened: ModelFolder) -> float:
