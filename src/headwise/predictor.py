@@ -23,31 +23,13 @@ from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.run import model_path
 from headwise.settings import as_table, read
 from headwise.tasks.alignment import pharaoh
+from headwise.tasks.translated import Candidate, Translated
 from headwise.text.vocabulary import UNKNOWN
+
+__all__ = ["Candidate", "Translated", "Translator", "checked_text", "load"]
 
 LINES_AT_ONCE = 2000
 """Lines that are read before any is translated, so that similar lengths meet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One output for a line."""
-
-    text: str
-
-    score: float
-    """Log probability divided by the length penalty; of a line that was split, the
-    sum over its pieces. Comparable between candidates of one line only."""
-
-    log_probability: float
-    """Sum of ln p over the tokens of the output, END counted."""
-
-    tokens: tuple[tuple[str, float], ...] = ()
-    """Each piece of the output with its ln p, END last; with ``token_scores``."""
-
-    alignment: str = ""
-    """Word of the source - word of the output, such as ``0-0 2-1``; with
-    ``alignments``. Of a line that was split there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +40,6 @@ class _Part:
     tokens: tuple[int, ...]
     settings: DecodingSettings
     prefix: Prefix = NO_PREFIX
-
-
-@dataclass(frozen=True, slots=True)
-class Translated:
-    """What became of one line."""
-
-    source: str
-    candidates: tuple[Candidate, ...]
-    """Best first: one, or ``num_best`` where they were asked for."""
-
-    warnings: tuple[str, ...] = ()
-    """What a reader of the translation should know."""
-
-    @property
-    def text(self) -> str:
-        """The best candidate's text."""
-        return self.candidates[0].text
 
 
 class Translator:
@@ -192,6 +157,20 @@ class Translator:
         return [
             self._candidate_of(self._text(each, part), each, part) for each in found
         ]
+
+    def best_alignment_head(
+        self, sources: Sequence[str], targets: Sequence[str]
+    ) -> str:
+        """Return the ``alignment_head`` that links the words of these pairs best.
+
+        A few hundred pairs of a development set do; nobody must have aligned them.
+        """
+        pair = self.opened.tokenizers
+        encoded = [
+            (pair.source.encode(source), pair.target.encode(target))
+            for source, target in zip(sources, targets, strict=True)
+        ]
+        return self.opened.task.best_head(self.models, encoded)[0]
 
     def _some(
         self, asked: Sequence[tuple[str, DecodingSettings, str]]
@@ -344,6 +323,9 @@ def _together(
                 f"{number - 1:,} lines only; an empty one asks for nothing"
             )
         yield line, mine, prefix
+    for name, rest in (("settings", chosen), ("prefixes", begun)):
+        if not isinstance(rest, repeat) and next(rest, None) is not None:
+            raise UsageError(f"there are more {name} than lines; each is for one line")
 
 
 def _distinct(parts: Sequence[_Part]) -> list[DecodingSettings]:

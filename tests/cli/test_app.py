@@ -41,7 +41,7 @@ print(*sorted({{"torch", "numpy", "rich", "sentencepiece"}} & sys.modules.keys()
 def test_all_verbs_are_there():
     assert [
         *("run", "prepare", "train", "translate"),
-        *("evaluate", "export", "recipe", "doctor", "demo", "runs"),
+        *("evaluate", "score", "export", "recipe", "doctor", "demo", "runs"),
     ] == VERBS
 
 

@@ -17,6 +17,7 @@ from headwise.cli.recipe import recipe
 from headwise.cli.report import DEBUG, reported
 from headwise.cli.run import run
 from headwise.cli.runs import runs
+from headwise.cli.score import score
 from headwise.cli.train import train
 from headwise.cli.translate import translate
 
@@ -34,7 +35,9 @@ app = typer.Typer(
 RESUMABLE = (run, prepare, train, demo)
 """Verbs that a stop signal ends in good order, to be typed again."""
 
-for verb in (run, prepare, train, translate, evaluate, export, recipe, doctor, demo):
+VERBS = (run, prepare, train, translate, evaluate, score, export, recipe, doctor, demo)
+
+for verb in VERBS:
     app.command()(reported(verb, resumable=verb in RESUMABLE))
 app.add_typer(runs, name="runs")
 

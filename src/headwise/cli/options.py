@@ -74,6 +74,16 @@ Beam = Annotated[
         min=1, help="Hypotheses kept in the search.", show_default="the model's"
     ),
 ]
+SearchSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--search",
+        metavar="NAME=VALUE",
+        help="Change one setting of the search, such as no_repeat_ngram=3. May be "
+        "repeated; docs/decoding.md has them all.",
+        show_default=False,
+    ),
+]
 EngineName = Annotated[
     str,
     typer.Option(
@@ -121,6 +131,20 @@ def minutes(time: str) -> float:
             f"not {time!r}"
         )
     return amount * unit
+
+
+def search_table(assignments: list[str] | None) -> dict[str, Any]:
+    """Return what ``--search`` says, as a table of decoding settings."""
+    from headwise.settings import overridden
+
+    for each in assignments or []:
+        name, equals, _ = each.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(
+                f"--search wants NAME=VALUE, such as alpha=0.6; {each!r} is not of "
+                "that form"
+            )
+    return overridden({}, assignments or [])
 
 
 def use_threads(threads: int | None) -> None:

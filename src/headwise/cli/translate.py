@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-import zlib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,18 +14,18 @@ from headwise.cli.options import (
     Device,
     EngineName,
     Precision,
+    SearchSettings,
     Threads,
     chosen_device,
     say,
     say_engines,
+    search_table,
     use_threads,
 )
-from headwise.errors import DataError
+from headwise.cli.text_lines import lines_of, refuse_missing
 
 if TYPE_CHECKING:
-    from headwise.predictor import Translated
-
-STANDARD_INPUT = Path("-")
+    from headwise.predictor import Candidate, Translated
 
 
 def translate(
@@ -56,6 +54,32 @@ def translate(
         bool,
         typer.Option("--paper", help="Search as the paper did (Section 6.1)."),
     ] = False,
+    search: SearchSettings = None,
+    prefix_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="What each translation begins with, line by line.",
+            show_default=False,
+        ),
+    ] = None,
+    alignments: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write there which source word each word comes from: 0-0 1-2.",
+            show_default=False,
+        ),
+    ] = None,
+    ensemble: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Another model of the same vocabulary to translate with. May be "
+            "repeated.",
+            show_default=False,
+        ),
+    ] = None,
     engine: EngineName = "auto",
     precision: Precision = "float32",
     threads: Threads = None,
@@ -71,82 +95,69 @@ def translate(
     echo "A dog runs." | headwise translate en-de
     headwise translate en-de test.en > test.de
     headwise translate en-de test.en --beam 5 --n-best 5 > test.jsonl
+    headwise translate en-de test.en --search search=sampling --search top_k=10
     """
     from dataclasses import replace
 
     from headwise.decoding.settings import paper as paper_search
     from headwise.predictor import load
+    from headwise.settings import as_table
+    from headwise.storage import write_text
 
     use_threads(threads)
-    for path in files or []:
-        if path != STANDARD_INPUT and (not path.exists() or path.is_dir()):
-            raise DataError(
-                f"{path} is {'a folder' if path.exists() else 'not there'}; name text "
-                "files, or none for standard input"
-            )
+    refuse_missing([*(files or []), *([prefix_file] if prefix_file else [])])
     translator = load(
-        folder, device=chosen_device(device), engine=engine, precision=precision
+        [folder, *(ensemble or [])],
+        device=chosen_device(device),
+        engine=engine,
+        precision=precision,
     )
     settings = paper_search() if paper else translator.decoding
     if beam is not None:
         settings = replace(settings, beam=beam)
     if num_best is not None:
         settings = replace(settings, num_best=num_best)
-    search = {name: getattr(settings, name) for name in settings.__dataclass_fields__}
-    as_json = scores or num_best is not None
-    found = translator.lines(_lines(files or []), **search)
+    if alignments is not None:
+        settings = replace(settings, alignments=True)
+    table: dict[str, Any] = {**as_table(settings), **search_table(search)}
+    as_json = scores or num_best is not None or table["num_best"] > 1
+    found = translator.lines(
+        lines_of(files or []),
+        prefixes=lines_of([prefix_file]) if prefix_file else None,
+        **table,
+    )
+    aligned = []
     for number, each in enumerate(found, start=1):
         for warning in each.warnings:
             say(f"line {number:,}: {warning}")
         sys.stdout.buffer.write((_json(each) if as_json else each.text).encode())
         sys.stdout.buffer.write(b"\n")
+        if alignments is not None:
+            aligned.append(f"{each.candidates[0].alignment}\n")
     sys.stdout.buffer.flush()
+    if alignments is not None:
+        write_text(alignments, "".join(aligned))
     if engine == "auto":
         say_engines(translator.engine.used)
 
 
 def _json(each: Translated) -> str:
-    candidates = [
-        {
-            "text": candidate.text,
-            "score": candidate.score,
-            "log_probability": candidate.log_probability,
-        }
-        for candidate in each.candidates
-    ]
+    candidates = [as_json_table(candidate) for candidate in each.candidates]
     return json.dumps(
         {"source": each.source, "translations": candidates, "warnings": each.warnings},
         ensure_ascii=False,
     )
 
 
-def _lines(files: list[Path]) -> Iterator[str]:
-    """Yield the lines of all files, or of standard input."""
-    from headwise.data.reading import unzipped
-
-    for path in files or [STANDARD_INPUT]:
-        if path == STANDARD_INPUT:
-            yield from _mended(sys.stdin.buffer, "standard input")
-            continue
-        try:
-            with path.open("rb") as file:
-                yield from _mended(unzipped(file), str(path))
-        except (EOFError, zlib.error) as error:
-            raise DataError(
-                f"{path} is a damaged .gz file: {error}; copy it again"
-            ) from None
-        except OSError as error:
-            reason = error.strerror or error
-            raise DataError(f"{path} cannot be read: {reason}") from None
-
-
-def _mended(stream: BinaryIO, name: str) -> Iterator[str]:
-    """Yield the lines of ``stream``; then say what was mended in them."""
-    from headwise.text.lines import LineTally, split_lines
-
-    tally = LineTally()
-    for line in split_lines(stream, name=name, strict=False):
-        tally.add(line)
-        yield line.text
-    for note in tally.notes(name):
-        say(note)
+def as_json_table(candidate: Candidate) -> dict[str, Any]:
+    """Return a candidate as JSON shows it; what was not asked for is left out."""
+    table: dict[str, Any] = {
+        "text": candidate.text,
+        "score": candidate.score,
+        "log_probability": candidate.log_probability,
+    }
+    if candidate.tokens:
+        table["tokens"] = [list(each) for each in candidate.tokens]
+    if candidate.alignment:
+        table["alignment"] = candidate.alignment
+    return table

@@ -27,7 +27,7 @@ from headwise.metrics.utilities import UTILITIES
 from headwise.model.looking import attention_seen
 from headwise.model.refill import RefillingDecoder
 from headwise.model.transformer import Transformer
-from headwise.tasks.alignment import links, weights_of_head
+from headwise.tasks.alignment import informed, links, weights_of_head
 from headwise.tasks.attending import AttendingModel, cross_weights
 from headwise.text.tokenizer import Tokenizer, TokenizerPair
 from headwise.text.vocabulary import END, PAD, SPECIALS, START, UNKNOWN, WORD_START
@@ -257,6 +257,36 @@ class Searcher:
                 linked = links(row, sources[number], target)
                 found[number] = replace(found[number], alignment=linked)
         return found
+
+    def best_head(
+        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]
+    ) -> tuple[str, dict[str, float]]:
+        """Return the head whose links say most, and what each says in nats.
+
+        See ``informed``: no one must have aligned the pairs by hand.
+        """
+        config = self.models[0].config
+        names = [
+            f"{block}.{head}{later}"
+            for block in range(config.decoder_layers)
+            for head in range(config.num_heads)
+            for later in ("", "+1")
+        ]
+        names.append("average")
+        linked: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
+        sizes = [max(len(source), len(target)) + 1 for source, target in pairs]
+        for places in self._batches(sizes, most=SCORE_TOKENS):
+            sources = [pairs[place][0] for place in places]
+            targets = [pairs[place][1] for place in places]
+            weights = self.cross_weights(sources, targets)
+            for name in names:
+                chosen = weights_of_head(weights, name)
+                for row, source, target in zip(chosen, sources, targets, strict=True):
+                    linked[name] += [
+                        (source[i], target[j]) for i, j in links(row, source, target)
+                    ]
+        said = {name: informed(linked[name]) for name in names}
+        return max(names, key=lambda name: said[name]), said
 
     @torch.inference_mode()
     def cross_weights(

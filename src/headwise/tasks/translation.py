@@ -166,6 +166,18 @@ class Translation:
         searcher = Searcher(self.tokenizers, models_of(model), True, self.stop)
         return searcher.alternatives(source, prefix, count, settings)
 
+    def best_head(
+        self,
+        model: Models,
+        pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    ) -> tuple[str, dict[str, float]]:
+        """Return the ``alignment_head`` that aligns these pairs best; what each says.
+
+        That is the mutual information of what it links, in nats.
+        """
+        searcher = Searcher(self.tokenizers, models_of(model), True, self.stop)
+        return searcher.best_head(pairs)
+
     def prefix(self, text: str) -> Prefix:
         """Return what outputs must be to begin with ``text``.
 

@@ -1,0 +1,56 @@
+"""Lines of text from files or standard input, whatever bytes they hold."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from headwise.cli.options import say
+from headwise.errors import DataError
+
+STANDARD_INPUT = Path("-")
+
+
+def refuse_missing(paths: Sequence[Path]) -> None:
+    """Say so before any work is done where a file is not there."""
+    for path in paths:
+        if path != STANDARD_INPUT and (not path.exists() or path.is_dir()):
+            raise DataError(
+                f"{path} is {'a folder' if path.exists() else 'not there'}; name text "
+                "files, or none for standard input"
+            )
+
+
+def lines_of(files: Sequence[Path]) -> Iterator[str]:
+    """Yield the lines of all files, or of standard input."""
+    from headwise.data.reading import unzipped
+
+    for path in files or [STANDARD_INPUT]:
+        if path == STANDARD_INPUT:
+            yield from _mended(sys.stdin.buffer, "standard input")
+            continue
+        try:
+            with path.open("rb") as file:
+                yield from _mended(unzipped(file), str(path))
+        except (EOFError, zlib.error) as error:
+            raise DataError(
+                f"{path} is a damaged .gz file: {error}; copy it again"
+            ) from None
+        except OSError as error:
+            reason = error.strerror or error
+            raise DataError(f"{path} cannot be read: {reason}") from None
+
+
+def _mended(stream: BinaryIO, name: str) -> Iterator[str]:
+    """Yield the lines of ``stream``; then say what was mended in them."""
+    from headwise.text.lines import LineTally, split_lines
+
+    tally = LineTally()
+    for line in split_lines(stream, name=name, strict=False):
+        tally.add(line)
+        yield line.text
+    for note in tally.notes(name):
+        say(note)
