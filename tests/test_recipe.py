@@ -209,3 +209,15 @@ def test_merging_leaves_both_tables_as_they_were():
 
     assert merged(below, above) == {"a": {"b": 3, "c": 2}, "d": [1]}
     assert (below, above) == ({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}, "d": [1]})
+
+
+def test_what_a_card_says_of_languages_and_licence_has_a_form():
+    recipe = resolve(
+        assignments=['languages=["en","nob"]', "license='cc-by-4.0'"], preset="tiny"
+    )
+    assert (recipe.languages, recipe.license) == (("en", "nob"), "cc-by-4.0")
+
+    with pytest.raises(SettingsError) as error:
+        resolve(assignments=['languages=["English"]', "license='CC BY'"])
+    assert "not 'English'" in str(error.value)
+    assert "such as 'cc-by-4.0'" in str(error.value)

@@ -6,6 +6,7 @@ the settings that belong to a preset, a recipe file, assignments (``--set``).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,9 @@ from headwise.training.settings import TrainingSettings
 
 Table = dict[str, Any]
 
+LICENSE = r"[a-z0-9][a-z0-9.+-]*"
+"""What the name of a licence looks like on hubs."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
@@ -33,6 +37,14 @@ class Recipe:
     must_export_to: tuple[str, ...] = ()
     """Programs that are to run the model, such as "ctranslate2" and "huggingface": what
     one of them cannot express is refused before anything is prepared or trained."""
+
+    languages: tuple[str, ...] = ()
+    """Languages for the model card, as codes of ISO 639 such as "en" and "de"; not set:
+    what the names of the corpora end with, where those are such codes."""
+
+    license: str | None = None
+    """Licence for the model card, as hubs name it, such as "cc-by-4.0"; "other" for one
+    that they do not know. Not set: the card says that it is unknown."""
 
     data: DataSettings = field(default_factory=DataSettings)
     text: TextSettings = field(default_factory=TextSettings)
@@ -48,6 +60,16 @@ class Recipe:
             problems.append(
                 "model.tie_embeddings = 'all' needs one vocabulary for both sides, "
                 "but text.joint is false: set it to 'output' or 'none'"
+            )
+        problems += [
+            f"languages must be codes of 2 or 3 letters such as 'en', not {each!r}"
+            for each in self.languages
+            if not re.fullmatch("[a-z]{2,3}", each)
+        ]
+        if self.license is not None and not re.fullmatch(LICENSE, self.license):
+            problems.append(
+                "license must be a name that hubs use, such as 'cc-by-4.0', 'mit' or "
+                f"'other', not {self.license!r}"
             )
         longest = max(
             search.max_length(self.data.max_tokens)

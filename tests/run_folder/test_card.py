@@ -4,10 +4,15 @@ import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from headwise.data.prepared import PreparedCorpus
+from headwise.data.prepared import CorpusFacts, PreparedCorpus
+from headwise.interop.exports import export
+from headwise.metrics.registry import METRICS
 from headwise.metrics.score import Score
 from headwise.run_folder.card import model_card
+from headwise.run_folder.card_head import HUB_METRICS, languages_of, quoted
 from headwise.run_folder.model_folder import open_model_folder
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
@@ -22,24 +27,78 @@ VALIDATION = Validation(
 
 @pytest.fixture
 def card(tiny_run):
-    def make(name, validation=VALIDATION):
+    def make(name, validation=VALIDATION, **said):
         return model_card(
             name,
             open_model_folder(tiny_run / "best").model,
             PreparedCorpus.open(tiny_run / "prepared").facts,
             TrainingState(step=1234, epoch=3, seconds=90.0),
             validation,
+            **said,
         )
 
     return make
 
 
-def test_the_front_matter_is_yaml_of_the_plainest_kind(card):
-    _, head, body = card("en-de").split("---\n", 2)
+def test_hubs_read_what_the_model_is(card):
+    """By their own reader, which checks the form of ``model-index`` too."""
+    data = pytest.importorskip("huggingface_hub").ModelCard(card("en-de")).data
 
-    assert all(re.fullmatch(r"[a-z_]+: [a-z]+", line) for line in head.splitlines())
-    assert head == "library_name: headwise\npipeline_tag: translation\n"
-    assert body.startswith("\n# en-de\n")
+    assert data.language == ["en", "de"]
+    assert data.license == "unknown"
+    assert (data.library_name, data.pipeline_tag) == ("headwise", "translation")
+    assert data.metrics == ["bleu"]
+    assert data.model_name == "en-de"
+    bleu, loss = data.eval_results
+    assert (bleu.metric_type, bleu.metric_value, bleu.metric_name) == (
+        *("bleu", 31.25, "BLEU"),
+    )
+    assert bleu.metric_args == {"signature": "nrefs:1|tok:13a"}
+    assert bleu.dataset_name == "held-out pairs of train.en and train.de"
+    assert bleu.task_type == "translation"
+    assert (loss.metric_type, loss.metric_value) == ("loss", 1.0)
+
+
+def test_what_a_recipe_says_of_languages_and_licence_wins(card):
+    text = card("x", languages=("no", "nb"), license="cc-by-4.0")
+    data = pytest.importorskip("huggingface_hub").ModelCard(text).data
+
+    assert data.language == ["no", "nb"]  # and not false, as YAML reads a bare no
+    assert data.license == "cc-by-4.0"
+
+
+def test_every_measure_has_a_name_on_hubs():
+    assert HUB_METRICS.keys() == METRICS.keys()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "found"),
+    [
+        ("a/train.en", "a/train.de", ["en", "de"]),
+        ("Train.EN.gz", "train.de.gz", ["en", "de"]),
+        ("noisy.en", "clean.en", ["en"]),
+        ("pairs.tsv", None, []),
+        ("text.src", "text.tgt", []),
+        ("one.en", "two.txt", []),
+    ],
+)
+def test_names_of_corpora_tell_languages(source, target, found):
+    counts = dict.fromkeys(
+        ("first_pair", "read", "train", "dev", "empty", "too_long", "held_out"), 0
+    )
+    corpus = CorpusFacts(source=source, target=target, weight=1.0, **counts)
+
+    assert languages_of([corpus]) == found
+    other = replace(corpus, source="x.fr", target="x.en")
+    assert languages_of([corpus, other]) == []
+
+
+@given(st.text(st.characters(exclude_categories=[])))
+def test_any_name_is_one_text_in_yaml(text):
+    yaml = pytest.importorskip("yaml")
+    read = yaml.safe_load(f"- {quoted(text)}")
+
+    assert read == [re.sub("[\ud800-\udfff]", "\ufffd", text)]
 
 
 def test_scores_stand_with_their_signatures(card):
@@ -76,6 +135,13 @@ def test_commands_can_be_pasted_whatever_the_folder_is_called(card):
     assert r'headwise.load("my \"best\" model")' in text
 
 
+def test_a_name_that_is_no_text_breaks_no_card(card):
+    text = card("odd\nname\udcff")
+
+    assert "# odd name?\n" in text
+    assert text.encode()
+
+
 def test_the_card_of_a_run_is_in_its_model_folder(tiny_run):
     text = (tiny_run / "best" / "README.md").read_text(encoding="utf-8")
 
@@ -86,3 +152,18 @@ def test_the_card_of_a_run_is_in_its_model_folder(tiny_run):
 
 def test_a_loss_too_large_for_its_power_is_no_error():
     assert replace(VALIDATION, loss=1000.0).perplexity == float("inf")
+
+
+@pytest.mark.parametrize("place", ["own", "export"])
+def test_the_card_on_disk_is_one_that_hubs_take(tiny_run, tmp_path, place):
+    folder, library = tiny_run / "best", "headwise"
+    if place == "export":
+        export(tmp_path / "out", open_model_folder(folder), target="huggingface")
+        folder, library = tmp_path / "out", "transformers"
+    card = pytest.importorskip("huggingface_hub").ModelCard.load(folder / "README.md")
+
+    assert card.data.library_name == library
+    assert card.data.language == ["en", "de"]
+    assert [each.metric_type for each in card.data.eval_results] == ["bleu", "loss"]
+    for title in ("Use", "Data", "Scores", "Architecture", "Limits"):
+        assert f"## {title}" in card.text

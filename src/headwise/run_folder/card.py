@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 
 from headwise import __version__
 from headwise.data.prepared import PreparedFacts
 from headwise.model.transformer import Transformer
+from headwise.run_folder.card_head import card_head
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
 
@@ -15,11 +17,7 @@ BAR = r"\|"
 """How a bar is written where it ends no cell of a Markdown table."""
 
 CARD = """\
----
-library_name: headwise
-pipeline_tag: translation
----
-
+{head}
 # {name}
 
 A Transformer (encoder-decoder, *Attention Is All You Need*) trained with headwise
@@ -72,8 +70,13 @@ def model_card(
     facts: PreparedFacts,
     state: TrainingState,
     validation: Validation,
+    *,
+    languages: Sequence[str] = (),
+    license: str | None = None,
 ) -> str:
     """Write the card of the model that ``validation`` looked at."""
+    # A folder's name may hold a line break, or bytes that are no text.
+    name = " ".join(name.split()).encode("utf-8", "replace").decode()
     config = model.config
     num_parameters = sum(parameter.numel() for parameter in model.parameters())
     rows = [
@@ -87,7 +90,11 @@ def model_card(
         + f": {corpus.train:,} pairs, weight {corpus.weight:g}"
         for corpus in facts.corpora
     ]
+    head = card_head(
+        name, facts.corpora, validation, languages=languages, license=license
+    )
     return CARD.format(
+        head=head,
         name=name,
         folder=shlex.quote(name),
         quoted=json.dumps(name, ensure_ascii=False),

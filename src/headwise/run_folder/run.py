@@ -61,6 +61,8 @@ MAY_CHANGE = (
     "training.devices",
     "training.data_workers",
     "must_export_to",
+    "languages",
+    "license",
     "decoding",
     "data.corpora",
     "data.dev",
@@ -243,7 +245,13 @@ class RunKeeper:
                 longest_target=facts.train.longest_target,
             ),
             card=model_card(
-                self.folder.resolve().name, model, facts, state, validation
+                self.folder.resolve().name,
+                model,
+                facts,
+                state,
+                validation,
+                languages=self.recipe.languages,
+                license=self.recipe.license,
             ),
             golden_sources=sources[:GOLDEN_PAIRS],
         )

@@ -1,0 +1,121 @@
+"""The head of a model card: metadata in YAML, as model hubs read it.
+
+Every text stands in double quotes: YAML takes a bare ``no`` (Norwegian) for false.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePath
+
+from headwise.data.prepared import CorpusFacts
+from headwise.training.validation import Validation
+
+UNKNOWN_LICENSE = "unknown"
+"""What hubs call the licence of a model whose maker has named none."""
+
+HUB_METRICS = {
+    "bleu": "bleu",
+    "chrf": "chrf",
+    "ter": "ter",
+    "multi30k-bleu": "bleu",
+    "exact-match": "exact_match",
+    "word-error-rate": "wer",
+    "token-error-rate": "token_error_rate",
+}
+"""Our names of measures as hubs know them."""
+
+LANGUAGES = """
+aa ab ae af ak am an ar as av ay az ba be bg bi bm bn bo br bs ca ce ch co cr cs cu
+cv cy da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he
+hi ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko
+kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd
+ne ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se
+sg si sk sl sm sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty
+ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
+"""
+"""The codes of ISO 639-1, which names of corpora end with: ``train.en``."""
+
+
+def card_head(
+    name: str,
+    corpora: Sequence[CorpusFacts],
+    validation: Validation,
+    *,
+    languages: Sequence[str] = (),
+    license: str | None = None,
+) -> str:
+    """Return the metadata between its two rows of dashes.
+
+    ``languages`` not given are read from the names of the corpora, if they tell them.
+    """
+    spoken = list(languages) or languages_of(corpora)
+    metrics = dict.fromkeys(HUB_METRICS[each] for each in validation.scores)
+    lines = [
+        *(["language:", *_items(spoken)] if spoken else []),
+        f"license: {quoted(license or UNKNOWN_LICENSE)}",
+        "library_name: headwise",
+        "pipeline_tag: translation",
+        *(["metrics:", *_items(metrics)] if metrics else []),
+        *("model-index:", f"- name: {quoted(name)}", "  results:"),
+        *("  - task:", "      type: translation", "    dataset:"),
+        "      type: held-out",
+        f"      name: {quoted('held-out pairs of ' + _names(corpora))}",
+        *("    metrics:", *_metrics(validation)),
+    ]
+    return "\n".join(["---", *lines, "---\n"])
+
+
+def languages_of(corpora: Iterable[CorpusFacts]) -> list[str]:
+    """Return the languages of source and target where all corpora's names tell them."""
+    pairs = {(_suffix(each.source), _suffix(each.target or "")) for each in corpora}
+    if len(pairs) != 1:
+        return []
+    found = list(dict.fromkeys(pairs.pop()))
+    return found if {*LANGUAGES.split()}.issuperset(found) else []
+
+
+def quoted(text: str) -> str:
+    """Return a text as YAML in double quotes, on one line, whatever is in it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(map(_printable, escaped)) + '"'
+
+
+def _printable(character: str) -> str:
+    if character.isprintable():
+        return character
+    if "\ud800" <= character <= "\udfff":  # half of a character, from a file's name
+        return "\ufffd"
+    return f"\\U{ord(character):08x}"
+
+
+def _suffix(path: str) -> str:
+    name = PurePath(path.lower())
+    return (name.with_suffix("") if name.suffix == ".gz" else name).suffix[1:]
+
+
+def _names(corpora: Sequence[CorpusFacts]) -> str:
+    files = [
+        PurePath(path).name
+        for corpus in corpora
+        for path in (corpus.source, corpus.target)
+        if path
+    ]
+    return " and ".join(dict.fromkeys(files)) or "the corpus"
+
+
+def _items(texts: Iterable[str]) -> list[str]:
+    return [f"- {quoted(text)}" for text in texts]
+
+
+def _metrics(validation: Validation) -> Iterator[str]:
+    for name, score in validation.scores.items():
+        if math.isfinite(score.value):
+            yield f"    - type: {HUB_METRICS[name]}"
+            yield f"      value: {score.value:.2f}"
+            yield f"      name: {quoted(score.name)}"
+            yield from ("      args:", f"        signature: {quoted(score.signature)}")
+    yield "    - type: loss"
+    yield f"      value: {validation.loss:.4f}"
+    yield '      name: "mean -ln p of a target token"'
