@@ -105,10 +105,12 @@ def beam_search(
             if coverage is not None:
                 coverage.rows(kept)
         tokens = torch.cat([group.tokens for group in searched])
-    found = [
-        [group.found[number] for group in searched] for number in range(num_sentences)
+    if groups == 1:
+        return [_ranked(each)[:num_best] for each in searched[0].found]
+    return [
+        _of_all([_ranked(group.found[number]) for group in searched], beam, num_best)
+        for number in range(num_sentences)
     ]
-    return [_best(each)[:num_best] for each in found]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,19 +253,24 @@ class _Group:
             )
 
 
-def _best(found: Sequence[Sequence[Hypothesis]]) -> list[Hypothesis]:
-    """Return what all groups found, best first, and nothing twice."""
-    ranked = sorted(
-        (each for group in found for each in group),
-        key=lambda each: each.score,
-        reverse=True,
-    )
-    if len(found) == 1:
-        return ranked
-    first: dict[tuple[tuple[int, ...], bool], Hypothesis] = {}
-    for each in ranked:
-        first.setdefault((each.tokens, each.finished), each)
-    return list(first.values())
+def _ranked(found: Sequence[Hypothesis]) -> list[Hypothesis]:
+    return sorted(found, key=lambda each: each.score, reverse=True)
+
+
+def _of_all(
+    found: Sequence[Sequence[Hypothesis]], beam: int, num_best: int
+) -> list[Hypothesis]:
+    """Return the best of all groups, none twice.
+
+    Each group gives its best first, and others only where too few are left of these.
+    """
+    share = beam // len(found)
+    chosen: dict[tuple[tuple[int, ...], bool], Hypothesis] = {}
+    for some in ([each[:share] for each in found], [each[share:] for each in found]):
+        for each in _ranked([each for group in some for each in group]):
+            if len(chosen) < beam:
+                chosen.setdefault((each.tokens, each.finished), each)
+    return _ranked(list(chosen.values()))[:num_best]
 
 
 def _is_identity(rows: Tensor, num_rows: int) -> bool:

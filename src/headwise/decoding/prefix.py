@@ -41,6 +41,13 @@ class Prefix:
 NO_PREFIX = Prefix()
 
 
+def spells(piece: str, text: str, closed: bool) -> bool:
+    """Say whether a piece is a part of ``text``, or all of it and more."""
+    if not piece or text.startswith(piece):
+        return bool(piece)
+    return piece.startswith(text) and not (closed and piece[len(text)].isalnum())
+
+
 def forced_prefix(prefixes: Sequence[Prefix], pieces: Sequence[str], end: int) -> Rule:
     """Begin each sentence's output with its prefix, whatever other rules say.
 
@@ -48,11 +55,9 @@ def forced_prefix(prefixes: Sequence[Prefix], pieces: Sequence[str], end: int) -
     """
 
     @cache
-    def continuing(text: str) -> list[int]:
+    def continuing(text: str, closed: bool) -> list[int]:
         return [
-            token
-            for token, piece in enumerate(pieces)
-            if piece and (piece.startswith(text) or text.startswith(piece))
+            token for token, piece in enumerate(pieces) if spells(piece, text, closed)
         ]
 
     @cache
@@ -73,7 +78,7 @@ def forced_prefix(prefixes: Sequence[Prefix], pieces: Sequence[str], end: int) -
             return [prefix.tokens[place]], True
         spelled = "".join(pieces[token] for token in written[len(prefix.tokens) :])
         if len(spelled) < len(prefix.text):
-            return continuing(prefix.text[len(spelled) :]), True
+            return continuing(prefix.text[len(spelled) :], prefix.closed), True
         return borders() if prefix.closed and spelled == prefix.text else None, False
 
     def rule(scores: Tensor, written: Written) -> Tensor:

@@ -19,7 +19,7 @@ from headwise.decoding.ensemble import AVERAGES, Ensemble
 from headwise.decoding.forced import forced
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.minimum_bayes_risk import by_expected_utility
-from headwise.decoding.prefix import NO_PREFIX, Prefix
+from headwise.decoding.prefix import NO_PREFIX, Prefix, spells
 from headwise.decoding.search import Asked, search
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
@@ -337,11 +337,9 @@ def written_pieces(tokenizer: Tokenizer) -> list[str]:
 def prefix_of(tokenizer: Tokenizer, text: str) -> Prefix:
     """Return the prefix that outputs have which begin with ``text``."""
     tokens = tokenizer.encode(text)
-    pieces = ["" if token < len(SPECIALS) else "x" for token in tokens]
-    spelled = tokenizer.pieces(tokens)
     pieces = [
-        "" if not known or _is_byte(piece) else piece
-        for known, piece in zip(pieces, spelled, strict=True)
+        "" if token < len(SPECIALS) or _is_byte(piece) else piece
+        for token, piece in zip(tokens, tokenizer.pieces(tokens), strict=True)
     ]
     closed = bool(tokens) and text[-1:].isspace()
     last = len(tokens)
@@ -358,14 +356,12 @@ def _fits(token: int, pieces: Sequence[str], prefix: Prefix) -> bool:
     piece = pieces[token]
     if not prefix.text:
         return not (prefix.closed and piece[:1].isalnum())
-    return bool(piece) and (
-        piece.startswith(prefix.text) or prefix.text.startswith(piece)
-    )
+    return spells(piece, prefix.text, prefix.closed)
 
 
 def _with_token(prefix: Prefix, token: int, pieces: Sequence[str]) -> Prefix:
     rest = prefix.text[len(pieces[token]) :]
-    closed = prefix.closed and bool(rest)
+    closed = prefix.closed and pieces[token] in prefix.text
     return Prefix((*prefix.tokens, token), rest, closed)
 
 
