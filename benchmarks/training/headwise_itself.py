@@ -1,0 +1,159 @@
+"""headwise: its own ``Trainer`` on its own batches, as ``headwise train`` runs it.
+
+Reading, clipping, reporting and the look at the largest batch are all in it; only
+validation, checkpoints and reports are not. That it sees the same batches as the rivals
+is checked, not assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from headwise.data.batches import Batch, TrainingOrder, make_batch
+from headwise.data.prepared import PreparedCorpus
+from headwise.losses import cross_entropy
+from headwise.model import TransformerConfig
+from headwise.model.attention import MultiHeadAttention, readable_attention
+from headwise.model.dropout import Dropout
+from headwise.tasks import Translation
+from headwise.training.allocator import keep_freed_memory
+from headwise.training.loop import Trainer
+from headwise.training.settings import TrainingSettings
+from headwise.training.signals import StopSignals
+from headwise.training.watch import Update
+from training.batches import BATCH_TOKENS, CORPUS, SEED, Pairs
+from training.facts import (
+    ADAM_BETAS,
+    ADAM_EPSILON,
+    LABEL_SMOOTHING,
+    PAD,
+    WARMUP_STEPS,
+    Setup,
+)
+
+
+class _AllDoneError(Exception):
+    """The last batch was learned from."""
+
+
+def settings_of(setup: Setup) -> TrainingSettings:
+    """Return what a user would set for ``setup``: the place where precision is set."""
+    return TrainingSettings(
+        batch_tokens=BATCH_TOKENS,
+        label_smoothing=LABEL_SMOOTHING,
+        warmup_steps=WARMUP_STEPS,
+        adam_beta1=ADAM_BETAS[0],
+        adam_beta2=ADAM_BETAS[1],
+        adam_epsilon=ADAM_EPSILON,
+        precision=setup.precision,
+        validate_every=10**9,
+    )
+
+
+def config_of(setup: Setup) -> TransformerConfig:
+    """Return the architecture; dropout stands in the paper's places by itself."""
+    size = setup.size
+    return TransformerConfig(
+        encoder_layers=size.layers,
+        decoder_layers=size.layers,
+        d_model=size.d_model,
+        d_ff=size.d_ff,
+        num_heads=size.num_heads,
+        dropout=size.dropout,
+    )
+
+
+class ReadableTranslation(Translation):
+    """The task with the loss written out: all scores at once, torch's cross-entropy."""
+
+    def loss(self, model: Any, batch: Batch, *, smoothing: float) -> torch.Tensor:
+        """Sum the cross-entropy over the real target tokens."""
+        real = batch.target_out != PAD
+        logits = model(batch.source, batch.target_in, batch.source != PAD)
+        return cross_entropy(logits[real], batch.target_out[real], smoothing)
+
+
+def make_readable(model: torch.nn.Module) -> None:
+    """Put the plain twin in the place of each fast part of ``model``."""
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention):
+            module.attend = readable_attention
+    Dropout.forward = lambda self, x: torch.nn.functional.dropout(
+        x, self.share, self.training
+    )
+
+
+class Watch:
+    """Hears of updates, and ends training after the last."""
+
+    def __init__(self, count: int, done: Callable[[float], None]) -> None:
+        self.count = count
+        self.done = done
+
+    def updated(self, update: Update, state: object) -> None:
+        """Report an update."""
+        self.done(update.loss)
+        if update.step >= self.count:
+            raise _AllDoneError
+
+    def ignore(self, *facts: object) -> None:
+        """Do nothing at what else happens."""
+
+    starts = validated = says = ends = ignore
+
+
+def train(
+    setup: Setup, batches: Iterable[Pairs], done: Callable[[float], None]
+) -> None:
+    """Learn from each batch, one update after the other."""
+    keep_freed_memory()
+    corpus = PreparedCorpus.open(Path(setup.folder) / CORPUS)
+    settings = settings_of(setup)
+    count = check_same(corpus, settings, batches)
+    is_readable = setup.path == "readable"
+    task = (ReadableTranslation if is_readable else Translation)(corpus.tokenizers)
+    model = task.new_model(config_of(setup), seed=setup.seed)
+    if is_readable:
+        make_readable(model)
+    watch: Any = Watch(count, done)
+    nobody: Any = None  # nothing is kept: there is no validation and no checkpoint
+    trainer = Trainer(
+        task,
+        model,
+        corpus,
+        settings,
+        seed=SEED,
+        keeper=nobody,
+        watchers=[watch],
+        signals=StopSignals(),
+    )
+    try:
+        trainer.run()
+    except _AllDoneError:
+        return
+    raise AssertionError("training ended before its last batch")
+
+
+def check_same(
+    corpus: PreparedCorpus, settings: TrainingSettings, batches: Iterable[Pairs]
+) -> int:
+    """Compare ``batches`` with what headwise will feed itself; return their number."""
+    order = TrainingOrder(corpus.train, seed=SEED, batch_tokens=settings.batch_tokens)
+    own = (
+        make_batch(corpus.train, indices)
+        for epoch in range(10**9)
+        for indices in order.epoch(epoch)
+    )
+    count = 0
+    for count, (theirs, ours) in enumerate(zip(batches, own, strict=False), start=1):
+        if not (
+            np.array_equal(theirs.source, ours.source.numpy())
+            and np.array_equal(theirs.target, ours.target_out.numpy())
+        ):
+            raise AssertionError(f"batch {count} differs from the one on file")
+    return count
