@@ -1,0 +1,69 @@
+"""Diverse beams by hand."""
+
+import math
+
+import pytest
+import torch
+
+from headwise.decoding.beam import beam_search
+from headwise.decoding.diversity import HammingDiversity
+from headwise.decoding.stopping import STOPPING
+from headwise.decoding.written import Written
+from headwise.errors import UsageError
+
+START, A, B, END = range(4)
+
+
+def searched(model, *, beam, groups, diversity, num_best):
+    (found,) = beam_search(
+        model,
+        model.state(),
+        num_sentences=1,
+        start=START,
+        end=END,
+        beam=beam,
+        groups=groups,
+        diversity=diversity,
+        num_best=num_best,
+        penalty=lambda length: 1.0,
+        stopping=STOPPING["first-k"],
+        max_lengths=[6],
+    )
+    return found
+
+
+SPLIT = [[0, 0.7, 0.3, 0], [0, 0, 0, 1.0], [0, 0, 0, 1.0], [0, 0, 0, 1.0]]
+
+
+def test_the_second_group_takes_what_the_first_left(table):
+    """ln 0.7 - ln 0.3 = 0.85: a strength of 1 turns the second group to B, 0.5 not."""
+    strong = searched(table(SPLIT), beam=2, groups=2, diversity=1.0, num_best=2)
+    weak = searched(table(SPLIT), beam=2, groups=2, diversity=0.5, num_best=2)
+
+    assert [each.tokens for each in strong] == [(A,), (B,)]
+    assert [each.tokens for each in weak] == [(A,)]
+
+
+def test_what_it_paid_counts_in_the_score_not_in_the_log_probability(table):
+    """The third group writes A again, for which it pays 1: two groups have A and B."""
+    first, second = searched(table(SPLIT), beam=2, groups=2, diversity=1.0, num_best=2)
+
+    assert second.log_probability == pytest.approx(math.log(0.3))
+    assert first.score == pytest.approx(math.log(0.7))
+
+
+def test_the_count_grows_with_every_group():
+    rule = HammingDiversity(0.5, num_sentences=2)
+    rule.note(torch.tensor([1, 1]), torch.tensor([2, 2]), 3)
+    rule.note(torch.tensor([0]), torch.tensor([0]), 3)
+    rows = torch.zeros(2, 3)
+    written = Written(torch.empty(2, 0), torch.tensor([0, 1]), rows)
+
+    assert rule(rows, written).tolist() == [[-0.5, 0, 0], [0, 0, -1.0]]
+    rule.new_step()
+    assert rule(rows, written).tolist() == rows.tolist()
+
+
+def test_groups_must_share_the_beam(table):
+    with pytest.raises(UsageError, match="groups must share beam=4"):
+        searched(table(SPLIT), beam=4, groups=3, diversity=1.0, num_best=1)

@@ -1,0 +1,131 @@
+import pytest
+
+from headwise.decoding.hypothesis import Hypothesis
+from headwise.decoding.settings import DecodingSettings
+from headwise.decoding.warning_settings import WarningSettings
+from headwise.decoding.warnings import (
+    longest_copy,
+    loop_in,
+    warnings_of,
+    without_loops,
+)
+from headwise.errors import SettingsError
+
+USUAL = WarningSettings()
+UNKNOWN = 3
+
+
+def output(tokens, *, finished=True):
+    return Hypothesis(tuple(tokens), -1.0, -1.0, finished)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "loop"),
+    [
+        ([], ()),
+        ([5] * 4, ()),  # four times, but only four tokens
+        ([5] * 12, (5,)),
+        ([1, 2, *[7, 8, 9] * 4], (7, 8, 9)),
+        ([1, 2, *[7, 8, 9] * 3], ()),  # three times only
+        ([*[7, 8] * 5, 1, *[7, 8] * 5], ()),  # ten tokens in a row, twice
+        (list(range(100)), ()),
+    ],
+)
+def test_a_loop_is_what_comes_too_often_in_a_row(tokens, loop):
+    found = loop_in(tokens, USUAL)
+
+    assert sorted(found) == sorted(loop)
+
+
+def test_a_loop_is_searched_again_and_said():
+    asked = []
+
+    def search(places, settings):
+        asked.append((list(places), settings.no_repeat_ngram))
+        return [[output([1, 2])] for _ in places]
+
+    found = [[output([4])], [output([5] * 20)], [], [output([6, 7] * 9)]]
+    outputs, notes = without_loops(search, found, DecodingSettings(), USUAL)
+
+    assert asked == [([1, 3], 3)]
+    assert [each[0].tokens if each else None for each in outputs] == [
+        (4,),
+        (1, 2),
+        None,
+        (1, 2),
+    ]
+    assert set(notes) == {1, 3}
+    assert "searched again with no_repeat_ngram=3" in notes[1]
+
+
+def test_where_it_is_not_searched_again_it_is_still_said():
+    def search(places, settings):
+        raise AssertionError
+
+    limits = WarningSettings(loop_no_repeat_ngram=0)
+    found = [[output([5] * 20)]]
+    outputs, notes = without_loops(search, found, DecodingSettings(), limits)
+
+    assert outputs == found
+    assert notes == {0: "the translation repeats itself"}
+
+
+def said(source, source_tokens, text, tokens, *, finished=True, limits=USUAL):
+    return list(
+        warnings_of(
+            source,
+            source_tokens,
+            text,
+            output(tokens, finished=finished),
+            unknown=UNKNOWN,
+            limits=limits,
+        )
+    )
+
+
+def test_what_is_in_order_is_not_warned_of():
+    assert said("a dog runs", [5, 6, 7], "ein Hund rennt", [8, 9, 10]) == []
+
+
+def test_each_warning_has_its_reason():
+    (cut,) = said("a", [5], "b", [6], finished=False)
+    (long,) = said("a b", [5] * 4, "c", [6] * 13)
+    (short,) = said("a", [5] * 13, "c", [6] * 3)
+    (copied,) = said("one two three four", [5], "one two three four", [6])
+    (strange,) = said("a", [5, UNKNOWN], "b", [6])
+    (unknown,) = said("a", [5], "b", [UNKNOWN, UNKNOWN])
+
+    assert "length limit" in cut
+    assert long == "the translation is long: 13 tokens for 4 of the source"
+    assert short == "the translation is short: 3 tokens for 13 of the source"
+    assert copied == "4 of 4 words stand in the source as they are"
+    assert strange.startswith("the source has 1 unknown token:")
+    assert unknown.startswith("the output has 2 unknown tokens:")
+
+
+@pytest.mark.parametrize(
+    ("setting", "case"),
+    [
+        ({"longer_than": 0.0}, ("a b", [5] * 4, "c", [6] * 13)),
+        ({"shorter_than": 0.0}, ("a", [5] * 13, "c", [6] * 3)),
+        ({"copied": 1.1}, ("one two three four", [5], "one two three four", [6])),
+        ({"unknown": False}, ("a", [5], "b", [UNKNOWN])),
+        ({"length_from": 14}, ("a b", [5] * 4, "c", [6] * 13)),
+        ({"copied_from": 5}, ("one two three four", [5], "one two three four", [6])),
+    ],
+)
+def test_each_warning_has_its_threshold(setting, case):
+    assert len(said(*case)) == 1
+    assert said(*case, limits=WarningSettings(**setting)) == []
+
+
+def test_the_longest_copy_is_in_one_piece():
+    assert longest_copy(list("abcde"), list("xbcydef")) == 2
+    assert longest_copy([], ["a"]) == 0
+
+
+def test_impossible_thresholds_are_refused():
+    with pytest.raises(SettingsError) as caught:
+        WarningSettings(loop_repeats=1, copied=-1.0, longer_than=float("nan"))
+
+    assert len(caught.value.problems) == 3
