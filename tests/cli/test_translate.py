@@ -244,3 +244,66 @@ def test_smaller_numbers_are_for_ctranslate2(headwise, own_model):
     assert (own_model / "exports" / "ctranslate2-int8").is_dir()
     assert refused.code == 2
     assert "--engine ctranslate2 has float16 and int8" in refused.error
+
+
+def test_any_setting_of_the_search_can_be_changed(headwise, tiny_run, write):
+    file = write("two.en", b"one two.\nsix.\n")
+    found = headwise(
+        *("translate", tiny_run, file),
+        *("--search", "search=sampling", "--search", "samples=3"),
+        *("--search", "num_best=3", "--search", "token_scores=true"),
+    )
+    rows = [json.loads(line) for line in found.out.splitlines()]
+
+    assert [len(row["translations"]) for row in rows] == [3, 3]
+    for row in rows:
+        for each in row["translations"]:
+            total = sum(log_p for _, log_p in each["tokens"])
+            assert total == pytest.approx(each["log_probability"])
+
+
+@pytest.mark.parametrize(
+    ("setting", "code", "message"),
+    [
+        ("beem=3", 3, "did you mean beam?"),
+        ("beam", 2, "--search wants NAME=VALUE"),
+        ("top_p=7", 3, "top_p must be above 0 and at most 1, not 7"),
+        ("search=beem", 3, "search"),
+    ],
+)
+def test_a_setting_that_is_none_is_refused(headwise, tiny_run, setting, code, message):
+    found = headwise("translate", tiny_run, "--search", setting, stdin=b"one.\n")
+
+    assert found.code == code
+    assert message in found.error
+
+
+def test_translations_begin_as_a_file_says(headwise, tiny_run, write):
+    prefixes = write("begin.de", b"sechs\n\nzwei \n")
+    text = write("three.en", b"one.\none two.\nthree.\n")
+    found = headwise("translate", tiny_run, text, "--prefix-file", prefixes)
+    first, free, last = found.out.splitlines()
+
+    assert first.startswith("sechs")
+    assert free == headwise("translate", tiny_run, stdin=b"one two.\n").out.strip()
+    assert last.startswith("zwei")
+
+
+def test_alignments_are_written_line_by_line(headwise, tiny_run, write, tmp_path):
+    text = write("two.en", b"one two.\n\nsix.\n")
+    out = tmp_path / "links"
+    found = headwise("translate", tiny_run, text, "--alignments", out)
+    links = out.read_text().splitlines()
+
+    assert found.code == 0
+    assert len(links) == 3
+    assert links[1] == ""
+    for line, target in zip(links, found.out.splitlines(), strict=True):
+        places = [int(link.split("-")[1]) for link in line.split()]
+        assert sorted({*places}) == list(range(len(target.split())))
+
+
+def test_a_model_may_be_its_own_ensemble(headwise, tiny_run, expected):
+    found = headwise("translate", tiny_run, "--ensemble", tiny_run, stdin=b"one two.\n")
+
+    assert found.out == expected("one two.")

@@ -3,10 +3,13 @@ import sys
 
 import pytest
 
+from headwise.decoding.ensemble import AVERAGES
 from headwise.decoding.length import LENGTH_PENALTIES
+from headwise.decoding.search import SEARCHES
 from headwise.decoding.settings import PRESETS, DecodingSettings, paper
 from headwise.decoding.stopping import STOPPING
 from headwise.errors import SettingsError
+from headwise.metrics.utilities import UTILITIES
 from headwise.settings import as_table, read
 
 
@@ -91,3 +94,72 @@ def test_a_search_without_an_end_is_refused(name, value):
     """Nobody would write it, but a model folder from elsewhere could."""
     with pytest.raises(SettingsError, match=f"{name} must be at most"):
         DecodingSettings(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"patience": 0.0}, "patience must be a finite number above 0"),
+        ({"temperature": 0.0}, "temperature must be a finite number above 0"),
+        ({"top_p": 0.0}, "top_p must be above 0 and at most 1"),
+        ({"epsilon": 1.0}, "epsilon must be less than 1"),
+        ({"min_length_factor": 3.0}, "at most max_length_factor=2.0"),
+        ({"min_length_offset": 10}, "less than max_length_offset=10"),
+        ({"search": "diverse-beam", "groups": 3}, "beam must be a multiple of groups"),
+        ({"search": "diverse-beam", "coverage": 0.1}, "coverage is for search"),
+        ({"search": "sampling", "num_best": 2}, "at most samples=1"),
+        ({"banned": ("a", " ")}, "one of them is empty"),
+        ({"alignment_head": "first"}, "alignment_head must be"),
+        ({"no_repeat_ngram": -1}, "no_repeat_ngram must be 0 or more"),
+        ({"search": "luck"}, "search must be one of beam, diverse-beam, sampling"),
+        ({"choose": "wer"}, "choose must be one of score, chrf, bleu"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(changes, problem):
+    with pytest.raises(SettingsError) as caught:
+        DecodingSettings(**changes)
+
+    assert len(caught.value.problems) == 1
+    assert problem in caught.value.problems[0]
+
+
+def test_a_least_length_is_always_below_the_greatest():
+    settings = DecodingSettings(
+        min_length_factor=0.5,
+        max_length_factor=0.5,
+        min_length_offset=2,
+        max_length_offset=3,
+    )
+
+    for source in range(20):
+        assert settings.min_length(source) == source // 2 + 2
+        assert settings.min_length(source) < settings.max_length(source)
+
+
+def test_the_word_reward_adds_where_others_divide():
+    """ln p of -6 in 3 tokens: -6 + 0.5 * 3, and -6 / 3."""
+    reward = DecodingSettings(length_penalty="word-reward", alpha=0.5)
+
+    assert reward.score(-6.0, 3) == -4.5
+    assert DecodingSettings().score(-6.0, 3) == -2.0
+
+
+def test_no_length_penalty_falls_as_outputs_grow():
+    """Exact stopping relies on it."""
+    for form in LENGTH_PENALTIES.values():
+        for alpha in (0.0, 0.3, 1.0, 2.0):
+            divisors = [form(length, alpha) for length in range(1, 200)]
+            assert divisors == sorted(divisors)
+
+
+def test_settings_name_what_the_dicts_hold():
+    for name, known in (
+        ("search", SEARCHES),
+        ("ensemble", AVERAGES),
+        ("choose", {"score": None, **UTILITIES}),
+    ):
+        for value in known:
+            assert read(DecodingSettings, {name: value})
+        with pytest.raises(SettingsError) as caught:
+            read(DecodingSettings, {name: "none of these"})
+        assert all(value in str(caught.value) for value in known)
