@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -101,3 +102,22 @@ def test_a_folder_of_another_kind_is_no_export(opened):
     (finding,) = look_at_exports(opened)
     assert finding.status == "FAILED"
     assert "manifest.json" in finding.found
+
+
+@pytest.mark.parametrize(
+    ("search", "ctranslate2", "huggingface"),
+    [
+        ({}, True, True),
+        ({"length_penalty": "none"}, True, True),
+        ({"length_penalty": "gnmt"}, False, False),
+        ({"stopping": "exact"}, False, True),
+        ({"beam": 1, "stopping": "exact", "length_penalty": "gnmt"}, True, True),
+    ],
+)
+def test_words_must_agree_where_both_search_alike(
+    opened, search, ctranslate2, huggingface
+):
+    changed = replace(opened, decoding=replace(opened.decoding, **search))
+
+    assert exports._same_search(changed, "ctranslate2") is ctranslate2
+    assert exports._same_search(changed, "huggingface") is huggingface

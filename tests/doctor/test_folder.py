@@ -8,6 +8,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from headwise.doctor import look_at_folder
+from headwise.interop.exports import export
+from headwise.run_folder.model_folder import open_model_folder
 
 
 @pytest.fixture
@@ -109,3 +111,23 @@ def test_a_checkpoint_alone_is_looked_at_too(last, faults):
 
     assert faults(found.values()) == {}
     assert f"{last.name}, numbers" in found
+
+
+def test_an_export_alone_is_whole_and_cannot_be_tried(run, tmp_path, faults):
+    opened = open_model_folder(run / "best")
+    export(tmp_path / "out", opened, target="ctranslate2")
+    found = by_name(look_at_folder(tmp_path / "out"))
+
+    assert faults(found.values()) == {}
+    assert found["files"].status == "ok"
+    assert "exports/" in found["golden translations"].advice
+
+
+def test_a_prepared_corpus_alone_is_looked_at_too(run, faults):
+    (finding,) = look_at_folder(run / "prepared")
+    assert finding.status == "ok"
+
+    (run / "prepared" / "dev.source.txt").write_text("other\n")
+    assert (
+        "dev.source.txt" in faults(look_at_folder(run / "prepared"))["prepared"].found
+    )

@@ -17,6 +17,7 @@ from headwise.interop import ctranslate2_script, huggingface_script
 from headwise.interop.kept import EXPORTS_FOLDER
 from headwise.interop.limits import CTRANSLATE2, HUGGINGFACE
 from headwise.interop.provenance import described
+from headwise.interop.search_notes import left_behind
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.storage import read_manifest
 
@@ -102,6 +103,8 @@ def _translated(
 def _same_search(opened: ModelFolder, target: str) -> bool:
     """Tell whether the target searches as the model does; else others may win."""
     search = opened.decoding
+    if any(left_behind(search)):
+        return False
     if search.beam == 1:
         return True
     if search.length_penalty == "gnmt":

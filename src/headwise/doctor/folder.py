@@ -8,11 +8,12 @@ from pathlib import Path
 import torch
 
 from headwise import storage
-from headwise.data.prepared import PreparedCorpus
+from headwise.data.prepared import FACTS, PreparedCorpus
 from headwise.doctor.files import look_at_files
 from headwise.doctor.finding import FAILED, NOTE, OK, SKIPPED, Finding
 from headwise.doctor.model import look_at_model, look_at_numbers
 from headwise.errors import DataError, ModelError, SettingsError
+from headwise.interop.kept import EXPORTS_FOLDER
 from headwise.model.transformer import Transformer
 from headwise.recipe import Recipe
 from headwise.run_folder.checkpoints import KIND as CHECKPOINT
@@ -23,7 +24,7 @@ from headwise.settings import read, read_toml
 
 
 def look_at_folder(folder: Path) -> Iterator[Finding]:
-    """Check a run, a model folder or a checkpoint: whatever in it may be wrong."""
+    """Check a run, a model or another folder of ours: whatever may be wrong in it."""
     if (folder / RECIPE).is_file() or (folder / CHECKPOINTS).is_dir():
         yield from _look_at_run(folder)
         return
@@ -33,9 +34,17 @@ def look_at_folder(folder: Path) -> Iterator[Finding]:
         except ModelError as error:
             yield Finding("folder", FAILED, str(error), "name the folder that is meant")
             return
-    if _kind(folder) == CHECKPOINT:
+    kind = _kind(folder)
+    if kind == CHECKPOINT:
         beside = Checkpoints(folder.parent, lambda _: None)
         yield from _look_at_checkpoint(folder, beside, None)
+    elif kind == "export":
+        yield from look_at_files(folder, "files")
+        found = "an export is tried beside the model that it was made of"
+        advice = f"put it into {EXPORTS_FOLDER}/ of that folder, and name the folder"
+        yield Finding("golden translations", SKIPPED, found, advice)
+    elif (folder / FACTS).is_file():
+        yield _prepared(folder)
     else:
         yield from look_at_model(folder)
 
