@@ -56,15 +56,15 @@ def test_links_of_pieces_make_links_of_words_in_pharaohs_form():
 def test_a_head_is_named_by_block_and_head():
     weights = torch.arange(2 * 3 * 4 * 5).float().reshape(1, 2, 3, 4, 5)
 
-    assert torch.equal(weights_of_head(weights, "1.2"), weights[:, 1, 2])
+    assert torch.equal(weights_of_head(weights, "1:2"), weights[:, 1, 2])
     assert torch.equal(weights_of_head(weights, "average"), weights[:, 0].mean(1))
-    later = weights_of_head(weights, "1.2+1")
+    later = weights_of_head(weights, "1:2+1")
     assert torch.equal(later[:, :3], weights[:, 1, 2, 1:])
 
 
-@pytest.mark.parametrize("head", ["2.0", "0.3", "best", "1.2+2"])
+@pytest.mark.parametrize("head", ["2:0", "0:3", "best", "1:2+2"])
 def test_a_head_that_is_not_there_is_refused(head):
-    with pytest.raises(SettingsError, match=r"below 2\.3"):
+    with pytest.raises(SettingsError, match="below 2:3"):
         weights_of_head(torch.zeros(1, 2, 3, 4, 5), head)
 
 

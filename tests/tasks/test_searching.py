@@ -249,8 +249,8 @@ def test_words_are_linked_to_where_they_come_from(translator):
 
 
 def test_a_head_that_is_not_there_is_refused(translator):
-    with pytest.raises(SettingsError, match=r"below 2\.4"):
-        translator.translate(TEXTS[0], alignments=True, alignment_head="7.0")
+    with pytest.raises(SettingsError, match="below 2:4"):
+        translator.translate(TEXTS[0], alignments=True, alignment_head="7:0")
 
 
 def test_the_search_that_hit_its_limit_says_so(translator):

@@ -97,8 +97,6 @@ def translate(
     headwise translate en-de test.en --beam 5 --n-best 5 > test.jsonl
     headwise translate en-de test.en --search search=sampling --search top_k=10
     """
-    from dataclasses import replace
-
     from headwise.decoding.settings import paper as paper_search
     from headwise.predictor import load
     from headwise.settings import as_table
@@ -112,14 +110,14 @@ def translate(
         engine=engine,
         precision=precision,
     )
-    settings = paper_search() if paper else translator.decoding
+    table: dict[str, Any] = as_table(paper_search() if paper else translator.decoding)
     if beam is not None:
-        settings = replace(settings, beam=beam)
+        table["beam"] = beam
     if num_best is not None:
-        settings = replace(settings, num_best=num_best)
+        table["num_best"] = num_best
     if alignments is not None:
-        settings = replace(settings, alignments=True)
-    table: dict[str, Any] = {**as_table(settings), **search_table(search)}
+        table["alignments"] = True
+    table |= search_table(search)
     as_json = scores or num_best is not None or table["num_best"] > 1
     found = translator.lines(
         lines_of(files or []),

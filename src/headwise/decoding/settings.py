@@ -22,7 +22,7 @@ SearchName = Literal["beam", "diverse-beam", "sampling"]
 Choice = Literal["score", "chrf", "bleu"]
 Average = Literal["probabilities", "log-probabilities"]
 
-ALIGNMENT_HEAD = re.compile(r"average|(\d{1,3})\.(\d{1,3})(\+1)?")
+ALIGNMENT_HEAD = re.compile(r"average|(\d{1,3}):(\d{1,3})(\+1)?")
 """A block, a head, and whether the look of one step later counts."""
 
 
@@ -116,7 +116,7 @@ class DecodingSettings:
     """Return which source word each word of the output comes from."""
 
     alignment_head: str = "average"
-    """Whose attention is believed: a block and a head of it, such as 3.5, or all."""
+    """Whose attention is believed: a block and a head of it, such as 3:5, or all."""
 
     token_scores: bool = False
     """Return ln p of each token."""
@@ -188,7 +188,7 @@ class DecodingSettings:
         if not ALIGNMENT_HEAD.fullmatch(self.alignment_head):
             yield (
                 "alignment_head must be 'average', or a block and a head counted from "
-                f"0, such as '3.5', not {self.alignment_head!r}"
+                f"0, such as '3:5', not {self.alignment_head!r}"
             )
         if any(not phrase.strip() for phrase in self.banned):
             yield "banned must hold words; one of them is empty"

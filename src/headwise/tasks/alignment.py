@@ -32,7 +32,7 @@ Links = tuple[tuple[int, int], ...]
 def weights_of_head(weights: Tensor, head: str) -> Tensor:
     """Return [R, T, S] of all ``weights`` [R, N, H, T, S]; see ``alignment_head``.
 
-    A name such as "3.5+1" means the look of one step later: Chen et al. (2020, Accurate
+    A name such as "3:5+1" means the look of one step later: Chen et al. (2020, Accurate
     Word Alignment Induction) found that a decoder often looks at what it has just
     written.
     """
@@ -44,7 +44,7 @@ def weights_of_head(weights: Tensor, head: str) -> Tensor:
         raise SettingsError(
             [
                 f"alignment_head must be 'average' or a block and a head below "
-                f"{blocks}.{heads}, such as '{blocks - 1}.0', not {head!r}"
+                f"{blocks}:{heads}, such as '{blocks - 1}:0', not {head!r}"
             ]
         )
     if not match[1]:

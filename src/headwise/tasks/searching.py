@@ -267,7 +267,7 @@ class Searcher:
         """
         config = self.models[0].config
         names = [
-            f"{block}.{head}{later}"
+            f"{block}:{head}{later}"
             for block in range(config.decoder_layers)
             for head in range(config.num_heads)
             for later in ("", "+1")
