@@ -305,3 +305,17 @@ def test_a_folder_that_was_moved_still_opens(model_folder, tmp_path):
     moved = shutil.move(model_folder, tmp_path / "with a space und ü")
 
     assert open_model_folder(moved).facts.source_vocab_size == 50
+
+
+def test_what_was_opened_is_no_longer_the_file(model_folder):
+    """A file that is read where it lies would change a model that is in use."""
+    opened = open_model_folder(model_folder)
+    before = {name: t.clone() for name, t in opened.model.state_dict().items()}
+    path = model_folder / "model.safetensors"
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(bytes(path.stat().st_size // 4))
+
+    after = opened.model.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert all(each.requires_grad for each in opened.model.parameters())
