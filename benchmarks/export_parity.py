@@ -58,13 +58,13 @@ def main() -> None:
     sources, references = texts(arguments.source, arguments.reference)
     translator = headwise.load(arguments.folder, engine="torch")
     opened = translator.opened
-    ours = {name: translator.translate(sources, beam=b) for name, b in BEAMS.items()}
+    ours = translated(translator, sources)
     own_weights = opened.path / "model.safetensors"
     rows = {"headwise": row(ours, ours, references, own_weights)}
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         fast = copy_of(opened, place / "model")
-        theirs = {name: fast.translate(sources, beam=b) for name, b in BEAMS.items()}
+        theirs = translated(fast, sources)
         rows["headwise --engine ctranslate2"] = row(
             theirs, ours, references, own_weights
         )
@@ -105,6 +105,15 @@ def copy_of(opened: ModelFolder, folder: Path) -> headwise.Translator:
     without = shutil.ignore_patterns("exports")
     shutil.copytree(opened.path, folder, ignore=without)
     return headwise.load(folder, engine="ctranslate2")
+
+
+def translated(translator: headwise.Translator, sources: list[str]) -> Outputs:
+    """Translate by one search: an output that repeats itself is not searched again."""
+    how = {"warnings": {"loop_no_repeat_ngram": 0}}
+    return {
+        name: translator.translate(sources, beam=beam, **how)
+        for name, beam in BEAMS.items()
+    }
 
 
 def texts(source: Path | None, reference: Path | None) -> tuple[list[str], list[str]]:

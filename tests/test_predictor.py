@@ -66,8 +66,9 @@ def test_any_iterable_will_do(translate):
     assert translate(dict.fromkeys(texts)) == translate(texts)
 
 
-@pytest.mark.parametrize("blank", ["", " ", "\t", "\u3000"])
+@pytest.mark.parametrize("blank", ["", " ", "\t", "\u3000", "\x85", "\x1c"])
 def test_a_blank_line_stays_blank(translate, blank):
+    """Also one that a tokenizer has an unknown token for: 0x85 was translated once."""
     assert translate(blank).strip() == ""
     assert translate(["one.", blank, "two."])[::2] == translate(["one.", "two."])
 
@@ -210,3 +211,39 @@ def test_the_package_itself_has_the_door(tiny_run):
     assert translator.decoding == translator.opened.decoding
     with pytest.raises(AttributeError, match="lode"):
         _ = headwise.lode
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"engine": "torch"}, "it was searched again with no_repeat_ngram=3"),
+        ({"engine": "auto"}, "it was searched again with no_repeat_ngram=3"),
+        ({"engine": "ctranslate2"}, "the translation repeats itself"),
+        ({"precision": "int8"}, "the translation repeats itself"),
+    ],
+    ids=str,
+)
+def test_a_loop_is_no_error_of_an_engine_that_cannot_search_again(
+    tiny_run, tmp_path, monkeypatch, how, said
+):
+    loops = "headwise.decoding.warnings.loop_in"
+    monkeypatch.setattr(loops, lambda tokens, limits: tokens[:1])  # whatever it is
+    folder = shutil.copytree(tiny_run / "best", tmp_path / "model")
+    (found,) = load(folder, **how).lines(["one two."])
+
+    assert any(said in warning for warning in found.warnings)
+
+
+def test_a_beginning_is_for_engines_that_keep_to_it(tiny_run, tmp_path):
+    folder = shutil.copytree(tiny_run / "best", tmp_path / "model")
+    auto = load(folder)
+    (slow,) = load(folder, engine="torch").lines(["one two."], prefixes=["zwei"])
+    (found,) = auto.lines(["one two."], prefixes=["zwei"])
+
+    assert found.text == slow.text
+    assert found.text.startswith("zwei")
+    assert auto.engine.used == {
+        "torch": "a beginning is not carried over to CTranslate2"
+    }
+    with pytest.raises(SettingsError, match="a beginning is not carried over"):
+        list(load(folder, engine="ctranslate2").lines(["one."], prefixes=["zwei"]))

@@ -181,7 +181,7 @@ class Translator:
         for pieces, (_, settings, prefix) in zip(split, asked, strict=True):
             begun = task.prefix(prefix) if prefix else NO_PREFIX
             for piece in pieces:
-                (tokens,) = task.encode([piece.text])
+                tokens = task.encode([piece.text])[0] if piece.text.strip() else []
                 parts.append(_Part(piece.text, tuple(tokens), settings, begun))
                 if tokens:  # only what is said first begins the output
                     begun = NO_PREFIX
@@ -211,13 +211,13 @@ class Translator:
             chosen = [parts[numbers[place]] for place in places]
             sources = [part.tokens for part in chosen]
             prefixes = [part.prefix for part in chosen]
-            if any(prefixes):
-                task = self.opened.task
-                return task.search(self.models, sources, settings, prefixes=prefixes)
-            return self.engine.search(sources, settings)
+            return self.engine.search(sources, settings, prefixes)
 
         found = search(range(len(numbers)), plain)
-        outputs, loops = without_loops(search, found, plain, settings.warnings)
+        limits = settings.warnings
+        if not self.engine.can_search(replace(plain, no_repeat_ngram=1)):
+            limits = replace(limits, loop_no_repeat_ngram=0)  # warn of loops only
+        outputs, loops = without_loops(search, found, plain, limits)
         return {
             number: (outputs[place], (loops[place],) if place in loops else ())
             for place, number in enumerate(numbers)

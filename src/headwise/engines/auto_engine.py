@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from threading import Lock
 
 from headwise.decoding.hypothesis import Hypothesis
+from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.engines.ctranslate2_engine import CTranslate2Engine
 from headwise.engines.engine import Engine
 from headwise.engines.reasons import (
     reasons_against_lengths,
     reasons_against_model,
+    reasons_against_prefixes,
     reasons_against_search,
 )
 from headwise.engines.torch_engine import TorchEngine
@@ -39,18 +41,32 @@ class AutoEngine:
             self._fast = CTranslate2Engine(opened, precision=precision)
 
     def search(
-        self, sources: Sequence[Sequence[int]], settings: DecodingSettings
+        self,
+        sources: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+        prefixes: Sequence[Prefix] | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the outputs of each source, best first."""
         if not sources:
             return []
-        engine, note = self._chosen(sources, settings)
+        engine, note = self._chosen(sources, settings, prefixes)
         self.name = engine.name
         self.used.setdefault(engine.name, note)
-        return engine.search(sources, settings)
+        return engine.search(sources, settings, prefixes)
+
+    def can_search(self, settings: DecodingSettings) -> bool:
+        """Tell whether ``search`` would not refuse these settings."""
+        return (
+            self._fast is None
+            or self.precision == "float32"
+            or self._fast.can_search(settings)
+        )
 
     def _chosen(
-        self, sources: Sequence[Sequence[int]], settings: DecodingSettings
+        self,
+        sources: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+        prefixes: Sequence[Prefix] | None,
     ) -> tuple[Engine, str]:
         """Return the engine for this search, and why it is that one."""
         if self.precision != "float32":
@@ -59,6 +75,7 @@ class AutoEngine:
         against = [
             *reasons_against_model(self.opened),
             *reasons_against_search(settings),
+            *reasons_against_prefixes(prefixes),
             *reasons_against_lengths(self.opened, sources, settings),
         ]
         if against:

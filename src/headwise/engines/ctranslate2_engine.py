@@ -20,10 +20,12 @@ from typing import Any
 import torch
 
 from headwise.decoding.hypothesis import Hypothesis
+from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.engines.reasons import (
     reasons_against_lengths,
     reasons_against_model,
+    reasons_against_prefixes,
     reasons_against_search,
 )
 from headwise.errors import ResourceError, SettingsError, UsageError
@@ -84,11 +86,15 @@ class CTranslate2Engine:
         return {self.name: self.note}
 
     def search(
-        self, sources: Sequence[Sequence[int]], settings: DecodingSettings
+        self,
+        sources: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+        prefixes: Sequence[Prefix] | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the outputs of each source, best first."""
         reasons = [
             *reasons_against_search(settings),
+            *reasons_against_prefixes(prefixes),
             *reasons_against_lengths(self.opened, sources, settings),
         ]
         if reasons:
@@ -152,6 +158,10 @@ class CTranslate2Engine:
                 ) from None
         os.register_at_fork(after_in_child=_never_deleted(opened))
         return opened
+
+    def can_search(self, settings: DecodingSettings) -> bool:
+        """Tell whether ``search`` would not refuse these settings."""
+        return not reasons_against_search(settings)
 
     def _found(
         self,

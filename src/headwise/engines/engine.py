@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from headwise.decoding.hypothesis import Hypothesis
+from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.run_folder.model_folder import ModelFolder
 
@@ -21,9 +22,16 @@ class Engine(Protocol):
         ...
 
     def search(
-        self, sources: Sequence[Sequence[int]], settings: DecodingSettings
+        self,
+        sources: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+        prefixes: Sequence[Prefix] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Return the outputs of each source, best first."""
+        """Return the outputs of each source, best first, each with its beginning."""
+        ...
+
+    def can_search(self, settings: DecodingSettings) -> bool:
+        """Tell whether ``search`` would not refuse these settings."""
         ...
 
 

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 
 import torch
 
+from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.interop.limits import CTRANSLATE2, reasons_against
 from headwise.interop.positions import num_positions
@@ -82,6 +83,13 @@ def reasons_against_lengths(
         for what, count in (("a source", longest + 1), ("an output", limit))
         if count > positions
     ]
+
+
+def reasons_against_prefixes(prefixes: Sequence[Prefix] | None) -> list[Reason]:
+    """Say so where outputs are to begin with a text, however it is cut."""
+    if not any(prefixes or ()):
+        return []
+    return [Reason("a beginning is not carried over to CTranslate2", "none")]
 
 
 def _unknown(settings: DecodingSettings) -> Iterator[Reason]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headwise.decoding.hypothesis import Hypothesis
+from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
 from headwise.run_folder.model_folder import ModelFolder
@@ -33,7 +34,16 @@ class TorchEngine:
         self.used = {self.name: ""}
 
     def search(
-        self, sources: Sequence[Sequence[int]], settings: DecodingSettings
+        self,
+        sources: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+        prefixes: Sequence[Prefix] | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the outputs of each source, best first."""
-        return self.task.search(self.model, sources, settings, cached=self.cached)
+        return self.task.search(
+            self.model, sources, settings, prefixes=prefixes, cached=self.cached
+        )
+
+    def can_search(self, settings: DecodingSettings) -> bool:
+        """Tell whether ``search`` would not refuse these settings."""
+        return True

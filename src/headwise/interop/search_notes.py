@@ -38,9 +38,12 @@ def notes_on_what_is_left(opened: ModelFolder, *, tool: str) -> list[str]:
 
 
 def exponent(opened: ModelFolder) -> float:
-    """Return the α that other tools know: scores are divided by length to the α."""
+    """Return the α that other tools know: scores are divided by length to the α.
+
+    For the paper's penalty that is the nearest: docs/searches.md has the shares.
+    """
     decoding = opened.decoding
-    known = {"n^alpha": decoding.alpha, "none": 0.0}
+    known = {"n^alpha": decoding.alpha, "gnmt": decoding.alpha, "none": 0.0}
     return known.get(decoding.length_penalty, 1.0)
 
 
@@ -51,5 +54,5 @@ def notes_on_penalty(opened: ModelFolder, *, tool: str, file: str) -> list[str]:
         return []
     return [
         f"{tool} has no length penalty {penalty!r}: {file} divides scores by the "
-        "length, and other translations may win"
+        f"length to the power of {exponent(opened)}, and other translations may win"
     ]
