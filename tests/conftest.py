@@ -1,6 +1,7 @@
 """What all tests share: shape annotations are checked while they run, and only then."""
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -51,4 +52,17 @@ def tiny_run(tmp_path_factory, tiny_text):
     folder = tmp_path_factory.mktemp("tiny") / "run"
     corpus = prepare(recipe.data, recipe.text, folder / PREPARED, seed=recipe.seed)
     train_run(folder, recipe, corpus)
+    SHARED.append(folder)
     return folder
+
+
+SHARED: list[Path] = []
+"""Folders that many tests read."""
+
+
+@pytest.fixture(autouse=True)
+def unshared():
+    """Take away the exports that a translation with a shared folder left beside it."""
+    yield
+    for folder in SHARED:
+        shutil.rmtree(folder / "best" / "exports", ignore_errors=True)

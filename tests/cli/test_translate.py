@@ -197,8 +197,7 @@ def test_a_reader_who_has_had_enough_is_no_error(start, tiny_run):
 @pytest.fixture
 def own_model(tiny_run, tmp_path):
     """Return a model folder in which an export may be kept."""
-    without = shutil.ignore_patterns("exports")
-    return shutil.copytree(tiny_run / "best", tmp_path / "model", ignore=without)
+    return shutil.copytree(tiny_run / "best", tmp_path / "model")
 
 
 def test_it_is_said_once_which_engine_ran(headwise, own_model, expected):

@@ -9,18 +9,15 @@ import pytest
 from headwise.run_folder.run import BEST
 from headwise.storage.manifests import seal
 
-EXPORTS = shutil.ignore_patterns("exports")
-"""What a translation with the shared run may have left beside its model."""
-
 
 @pytest.fixture
 def model_folder(tiny_run, tmp_path):
-    return shutil.copytree(tiny_run / BEST, tmp_path / "model", ignore=EXPORTS)
+    return shutil.copytree(tiny_run / BEST, tmp_path / "model")
 
 
 @pytest.fixture
 def run_folder(tiny_run, tmp_path):
-    return shutil.copytree(tiny_run, tmp_path / "run", ignore=EXPORTS)
+    return shutil.copytree(tiny_run, tmp_path / "run")
 
 
 @pytest.fixture
