@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
@@ -97,22 +98,21 @@ def make(corpora: Path, work: Path) -> Path:
     }
     recipe = resolve(preset="tiny", extra=settings)
     corpus = prepare(recipe.data, recipe.text, work / CORPUS, seed=recipe.seed)
+    order = TrainingOrder(corpus.train, seed=SEED, batch_tokens=BATCH_TOKENS)
+    plan = [indices for epoch in range(EPOCHS) for indices in order.epoch(epoch)]
     made = {
         "corpus": corpus.facts.fingerprint,
-        "seed": SEED,
-        "batch_tokens": BATCH_TOKENS,
         "vocabulary": corpus.tokenizers.target.size,
+        "order": sha256(b"|".join(each.tobytes() for each in plan)).hexdigest(),
     }
     if (work / FACTS).is_file() and json.loads((work / FACTS).read_text()) == made:
         return work
-    order = TrainingOrder(corpus.train, seed=SEED, batch_tokens=BATCH_TOKENS)
     places, tokens = [], []
-    for epoch in range(EPOCHS):
-        for indices in order.epoch(epoch):
-            batch = make_batch(corpus.train, indices)
-            source, target = batch.source.numpy(), batch.target_out.numpy()
-            places.append((len(batch), source.shape[1], target.shape[1]))
-            tokens += [source.ravel(), target.ravel()]
+    for indices in plan:
+        batch = make_batch(corpus.train, indices)
+        source, target = batch.source.numpy(), batch.target_out.numpy()
+        places.append((len(batch), source.shape[1], target.shape[1]))
+        tokens += [source.ravel(), target.ravel()]
     np.save(work / PLACES, np.array(places, dtype=np.int64))
     np.save(work / TOKENS, np.concatenate(tokens).astype(np.uint16))
     (work / FACTS).write_text(json.dumps(made) + "\n", encoding="utf-8")

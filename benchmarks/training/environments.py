@@ -28,13 +28,38 @@ class Environment:
     @property
     def names(self) -> list[str]:
         """Names of the packages that matter for speed."""
-        return [each.partition("==")[0] for each in (TORCH, *self.packages, *self.bare)]
+        pinned = [each for each in (*self.packages, *self.bare) if "==" in each]
+        return [each.partition("==")[0] for each in (TORCH, *pinned)]
 
 
 NUMPY = "numpy==2.4.6"
 ENVIRONMENTS = {
     "plain": Environment((NUMPY,)),
     "marian": Environment((NUMPY, "transformers==5.23.0")),
+    "opennmt-py": Environment(
+        (
+            *("numpy==1.26.4", "pyonmttok==1.38.1", "configargparse", "pyyaml"),
+            *("sacrebleu", "rapidfuzz", "six", "tensorboard", "setuptools"),
+        ),
+        bare=("OpenNMT-py==3.0.4",),
+    ),
+    "joeynmt": Environment(
+        (
+            *(NUMPY, "pyyaml", "tensorboard", "sacrebleu", "sacremoses", "matplotlib"),
+            *("sentencepiece", "subword-nmt", "packaging", "importlib_metadata"),
+            "tokenizers",
+        ),
+        bare=("joeynmt==2.3.0",),
+    ),
+    "eole": Environment(
+        (
+            *(NUMPY, "pyonmttok==1.38.1", "pydantic", "configargparse", "pyyaml"),
+            *("safetensors", "sacrebleu", "rapidfuzz", "tensorboard", "rich"),
+            *("sentencepiece", "huggingface-hub", "pyahocorasick", "pandas"),
+            "tokenizers",
+        ),
+        bare=("eole==0.6.0",),
+    ),
 }
 """Rivals, and what each needs."""
 

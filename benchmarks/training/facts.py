@@ -47,7 +47,7 @@ class Setup:
     precision: str
     places: str
     path: str
-    """For headwise only: its fast path, or the plain twin of each part of it."""
+    """For headwise only: fast, or readable, the plain twin of each part of that."""
 
     folder: str
     """Where the batches, and the corpus that they were made from, are."""

@@ -12,14 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from headwise.data.batches import Batch, TrainingOrder, make_batch
+from headwise.data.batches import TrainingOrder, make_batch
 from headwise.data.prepared import PreparedCorpus
-from headwise.losses import cross_entropy
 from headwise.model import TransformerConfig
-from headwise.model.attention import MultiHeadAttention, readable_attention
-from headwise.model.dropout import Dropout
 from headwise.tasks import Translation
 from headwise.training.allocator import keep_freed_memory
 from headwise.training.loop import Trainer
@@ -31,7 +27,6 @@ from training.facts import (
     ADAM_BETAS,
     ADAM_EPSILON,
     LABEL_SMOOTHING,
-    PAD,
     WARMUP_STEPS,
     Setup,
 )
@@ -42,7 +37,7 @@ class _AllDoneError(Exception):
 
 
 def settings_of(setup: Setup) -> TrainingSettings:
-    """Return what a user would set for ``setup``: the place where precision is set."""
+    """Return what a user would set: the one place for precision and kernels."""
     return TrainingSettings(
         batch_tokens=BATCH_TOKENS,
         label_smoothing=LABEL_SMOOTHING,
@@ -51,6 +46,7 @@ def settings_of(setup: Setup) -> TrainingSettings:
         adam_beta2=ADAM_BETAS[1],
         adam_epsilon=ADAM_EPSILON,
         precision=setup.precision,
+        kernels=setup.path,
         validate_every=10**9,
     )
 
@@ -65,26 +61,6 @@ def config_of(setup: Setup) -> TransformerConfig:
         d_ff=size.d_ff,
         num_heads=size.num_heads,
         dropout=size.dropout,
-    )
-
-
-class ReadableTranslation(Translation):
-    """The task with the loss written out: all scores at once, torch's cross-entropy."""
-
-    def loss(self, model: Any, batch: Batch, *, smoothing: float) -> torch.Tensor:
-        """Sum the cross-entropy over the real target tokens."""
-        real = batch.target_out != PAD
-        logits = model(batch.source, batch.target_in, batch.source != PAD)
-        return cross_entropy(logits[real], batch.target_out[real], smoothing)
-
-
-def make_readable(model: torch.nn.Module) -> None:
-    """Put the plain twin in the place of each fast part of ``model``."""
-    for module in model.modules():
-        if isinstance(module, MultiHeadAttention):
-            module.attend = readable_attention
-    Dropout.forward = lambda self, x: torch.nn.functional.dropout(
-        x, self.share, self.training
     )
 
 
@@ -115,11 +91,8 @@ def train(
     corpus = PreparedCorpus.open(Path(setup.folder) / CORPUS)
     settings = settings_of(setup)
     count = check_same(corpus, settings, batches)
-    is_readable = setup.path == "readable"
-    task = (ReadableTranslation if is_readable else Translation)(corpus.tokenizers)
+    task = Translation(corpus.tokenizers)
     model = task.new_model(config_of(setup), seed=setup.seed)
-    if is_readable:
-        make_readable(model)
     watch: Any = Watch(count, done)
     nobody: Any = None  # nothing is kept: there is no validation and no checkpoint
     trainer = Trainer(
