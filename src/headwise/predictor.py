@@ -194,7 +194,11 @@ class Translator:
         for (line, _, _), pieces in zip(asked, split, strict=True):
             mine = [next(waiting) for _ in pieces]
             made = [next(results) if part.tokens else ([], ()) for part in mine]
-            lines.append(self._joined(line, pieces, mine, made))
+            joined = self._joined(line, pieces, mine, made)
+            if mine[-1].prefix and not any(part.tokens for part in mine):
+                note = "a blank line stays blank, whatever it was to begin with"
+                joined = replace(joined, warnings=(*joined.warnings, note))
+            lines.append(joined)
         return lines
 
     def _found(

@@ -1,5 +1,6 @@
 """Every search over a trained model: the committed one, which knows simple French."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -313,3 +314,22 @@ def _shared():
     if not _LOADED:
         _LOADED.append(headwise.load(DEMO, engine="torch"))
     return _LOADED[0]
+
+
+def test_a_beginning_is_never_searched_for_in_another_engine_in_secret(tmp_path):
+    shutil.copytree(DEMO, tmp_path / "demo")
+    fast = headwise.load(tmp_path / "demo", engine="ctranslate2")
+    with pytest.raises(SettingsError, match="--engine torch would do"):
+        list(fast.lines(["a"], prefixes=["Le"]))
+
+    auto = headwise.load(tmp_path / "demo")
+    (found,) = auto.lines(["a"], prefixes=["Le"])
+    assert found.text.startswith("Le")
+    assert [*auto.engine.used] == ["torch"]
+
+
+def test_a_blank_line_stays_blank_and_says_so(translator):
+    (found,) = translator.lines([" "], prefixes=["Le"])
+
+    assert found.text.strip() == ""
+    assert "a blank line stays blank" in found.warnings[0]
