@@ -117,6 +117,18 @@ def test_exact_stopping_hopes_for_the_longest_output(table):
     assert not best.finished
 
 
+def test_exact_stopping_hopes_for_the_reward_of_the_longest_output(table):
+    """As above, with 0.5 for each token: END has -0.22 + 0.5, ten A -1.61 + 5."""
+    model = table([[0, 0.2, 0, 0.8], [0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 1]])
+
+    ((best,),) = searched(
+        model, stopping=STOPPING["exact"], reward=0.5, max_lengths=[10]
+    )
+
+    assert best.tokens == (A,) * 10
+    assert best.score == pytest.approx(math.log(0.2) + 5)
+
+
 def test_exact_stopping_ends_when_hope_ends(table):
     """END has 0.9. Without a penalty nothing after the first step can beat it."""
     model = table([[0, 0.1, 0, 0.9], [0, 0.5, 0, 0.5], [0, 0, 0, 1], [0, 0, 0, 1]])
