@@ -20,7 +20,7 @@ from headwise.data.batches import Batch, cut_by_tokens, demanding_batches
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import ResourceError, is_out_of_memory
 from headwise.tasks import Transformer, Translation
-from headwise.tasks.translation import SEARCH_TOKENS
+from headwise.tasks.searching import SEARCH_TOKENS
 from headwise.training.gauge import Gauge, gauge_of
 from headwise.training.gradients import Gradients
 from headwise.training.optimizer import make_optimizer
