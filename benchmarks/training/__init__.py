@@ -6,13 +6,16 @@ environments      a virtual environment for each rival
 measure           one trainer in a process of its own: this is what its python runs
 plain_loop        the loop that a user would write around torch.nn.Transformer
 marian            Hugging Face's MarianMTModel
+marian_quality    that, on headwise's corpus by a recipe, until it is good enough
 opennmt_py        OpenNMT-py's model, loss, optimizer and training step
 joey_nmt          JoeyNMT's
 eole_nmt          Eole's
 headwise_itself   headwise's own Trainer
+plan              which processes a run is made of, and what is made of their results
 machine           what this machine is, and what its matrix products reach
 
 A trainer is a module with one function, ``train(setup, batches, done)``: it makes an
 update of each batch, and calls ``done(mean loss of a target token)`` after each.
-Only ``batches`` and ``headwise_itself`` know headwise: the others run without it.
+Only ``batches``, ``headwise_itself`` and ``marian_quality`` know headwise: the others
+run without it.
 """

@@ -66,7 +66,8 @@ def train(
     )
     model.train()
     for step, batch in enumerate(batches, start=1):
-        done(update(model, optimizer, batch, setup, step))
+        rate = learning_rate(step, setup.size.d_model)
+        done(update(model, optimizer, batch, setup, rate))
 
 
 def update(
@@ -74,11 +75,11 @@ def update(
     optimizer: torch.optim.Optimizer,
     batch: Pairs,
     setup: Setup,
-    step: int,
+    rate: float,
 ) -> float:
     """Make one update; return the mean loss."""
     for group in optimizer.param_groups:
-        group["lr"] = learning_rate(step, setup.size.d_model)
+        group["lr"] = rate
     source = torch.from_numpy(batch.source)
     target_in = torch.from_numpy(batch.target_in)
     target_out = torch.from_numpy(batch.target)

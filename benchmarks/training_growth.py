@@ -1,0 +1,255 @@
+"""Measure how the cost of training grows, beside what the arithmetic would allow.
+
+python benchmarks/training_growth.py
+python benchmarks/training_growth.py --quick
+
+Tokens a second against sentence length, tokens of a batch, width of the model and size
+of the vocabulary, each with the others as in the preset tiny; random tokens and no
+padding. Allowed is what the large matrix products of this machine would do in the same
+precision, if only the products of the model took time. Draws docs/training-growth.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from training import machine
+from training.facts import PRECISIONS, SIZES, Size, products
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "training_growth.json"
+PICTURE = ROOT / "docs" / "training-growth.png"
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is trained on at one point of a curve."""
+
+    length: int = 16
+    batch_tokens: int = 4096
+    width: int = 128
+    vocabulary: int = 8000
+
+    @property
+    def size(self) -> Size:
+        """The preset tiny, as wide as asked; heads stay 32 channels wide."""
+        return replace(
+            SIZES["tiny"],
+            d_model=self.width,
+            d_ff=2 * self.width,
+            num_heads=max(1, self.width // 32),
+        )
+
+
+SWEEPS = {
+    "length": [8, 16, 32, 64, 128, 256],
+    "batch_tokens": [512, 1024, 2048, 4096, 8192, 16384],
+    "width": [64, 128, 256, 512],
+    "vocabulary": [1000, 2000, 4000, 8000, 16000, 32000],
+}
+LABELS = {
+    "length": "tokens of a sentence",
+    "batch_tokens": "target tokens of a batch",
+    "width": "width of the model (d_model)",
+    "vocabulary": "entries of the vocabulary",
+}
+
+
+def measure(point: Point, precision: str, seconds: float) -> dict[str, float]:
+    """Make updates for some seconds; return tokens a second and operations each."""
+    import torch
+
+    from headwise.data.batches import Batch
+    from headwise.model import Transformer, TransformerConfig
+    from headwise.tasks import Translation
+    from headwise.training.allocator import keep_freed_memory
+    from headwise.training.gradients import Gradients
+    from headwise.training.optimizer import make_optimizer
+    from headwise.training.ranks import Ranks
+    from headwise.training.settings import TrainingSettings
+
+    keep_freed_memory()
+    size = point.size
+    config = TransformerConfig(
+        encoder_layers=size.layers,
+        decoder_layers=size.layers,
+        d_model=size.d_model,
+        d_ff=size.d_ff,
+        num_heads=size.num_heads,
+        dropout=size.dropout,
+    )
+    model = Transformer(config, point.vocabulary)
+    settings = TrainingSettings(precision=precision)
+    optimizer = make_optimizer(model, settings)
+    no_text: Any = None  # random tokens are never turned into words
+    gradients = Gradients(
+        Translation(no_text),
+        model,
+        settings,
+        seed=1,
+        ranks=Ranks(),
+        say=lambda text: None,
+        stop=lambda: None,
+    )
+    pairs = max(1, point.batch_tokens // point.length)
+    source, target_in, target_out = torch.randint(
+        4, point.vocabulary, (3, pairs, point.length)
+    )
+    count = pairs * point.length
+    batch = Batch(source, target_in, target_out, count, count, torch.arange(pairs))
+    model.train()
+    for group in optimizer.param_groups:
+        group["lr"] = 1e-4
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < 5 or time.perf_counter() < end:
+        started = time.perf_counter()
+        gradients.of([(0, batch)], step=len(times) + 1, divisor=count)
+        torch.nn.utils.get_total_norm([p.grad for p in model.parameters()])
+        optimizer.step()
+        times.append(time.perf_counter() - started)
+    work = products(size, point.vocabulary, [(point.length, point.length)] * pairs)
+    return {
+        "tokens_per_second": 2 * count / statistics.median(times[2:]),
+        "flops_per_token": work / (2 * count),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=8.0, help="at each point")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--precisions", nargs="+", choices=PRECISIONS)
+    parser.add_argument("--quick", action="store_true", help="few points, one round")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--picture", type=Path, default=PICTURE)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        asked = json.loads(arguments.one)
+        print(
+            json.dumps(
+                measure(Point(**asked["point"]), asked["precision"], arguments.seconds)
+            )
+        )
+        return
+    sweeps = SWEEPS
+    if arguments.quick:
+        sweeps = {name: values[:3] for name, values in SWEEPS.items()}
+        arguments.rounds, arguments.seconds = 1, 1.0
+    precisions = arguments.precisions or PRECISIONS
+    result = {
+        "command": shlex.join(
+            ["python", "benchmarks/training_growth.py", *sys.argv[1:]]
+        ),
+        "date": datetime.date.today().isoformat(),
+        "machine": machine.facts(),
+        "versions": {
+            "python": platform.python_version(),
+            **{package: version(package) for package in ("headwise", "torch")},
+        },
+        **grown(sweeps, precisions, arguments.rounds, arguments.seconds),
+    }
+    arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    draw(result, arguments.picture)
+    print(arguments.out, arguments.picture, file=sys.stderr)
+
+
+def grown(
+    sweeps: dict[str, list[int]], precisions: Any, rounds: int, seconds: float
+) -> dict[str, Any]:
+    """Measure every point, round after round, each in a process of its own."""
+    rates: list[dict[str, float]] = []
+    found: dict[tuple[str, str, int], list[dict[str, float]]] = {}
+    for _ in range(rounds):
+        rates.append(run(["-m", "training.machine"]))
+        for precision in precisions:
+            for name, values in sweeps.items():
+                for value in values:
+                    point = asdict(replace(Point(), **{name: value}))
+                    asked = json.dumps({"point": point, "precision": precision})
+                    one = run([__file__, "--one", asked, "--seconds", str(seconds)])
+                    found.setdefault((precision, name, value), []).append(one)
+                    speed = one["tokens_per_second"]
+                    print(f"{precision} {name}={value}: {speed:,.0f}", file=sys.stderr)
+    products_of = {
+        name: statistics.median(each[name] for each in rates) for name in precisions
+    }
+    curves: dict[str, Any] = {}
+    for (precision, name, value), ones in found.items():
+        speeds = sorted(one["tokens_per_second"] for one in ones)
+        allowed = products_of[precision] / ones[0]["flops_per_token"]
+        curves.setdefault(precision, {}).setdefault(name, []).append(
+            {
+                name: value,
+                "tokens_per_second": round(statistics.median(speeds)),
+                "min": round(speeds[0]),
+                "max": round(speeds[-1]),
+                "allowed": round(allowed),
+                "share": round(statistics.median(speeds) / allowed, 3),
+            }
+        )
+    return {
+        "products_gflop_per_second": {
+            name: round(rate / 1e9, 1) for name, rate in products_of.items()
+        },
+        "curves": curves,
+    }
+
+
+def run(words: list[str]) -> dict[str, float]:
+    """Run a python of its own, and read what it prints."""
+    done = subprocess.run(
+        [sys.executable, *words],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def draw(result: dict[str, Any], path: Path) -> None:
+    """Draw each sweep: measured as dots on a line, allowed as a broken line."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(2, 2, figsize=(9, 6.4), layout="constrained")
+    for axis, (name, label) in zip(axes.flat, LABELS.items(), strict=True):
+        for color, (precision, sweeps) in enumerate(result["curves"].items()):
+            points = sweeps[name]
+            where = [point[name] for point in points]
+            for key, style, words in (
+                ("tokens_per_second", "o-", f"{precision}, measured"),
+                ("allowed", "--", f"{precision}, the products alone"),
+            ):
+                values = [point[key] for point in points]
+                axis.plot(where, values, style, color=f"C{color}", ms=4, label=words)
+        axis.set(xscale="log", yscale="log", xlabel=label, ylabel="tokens a second")
+        axis.set_xticks(where, [f"{value:,}" for value in where])
+        axis.minorticks_off()
+    axes[0, 0].legend(fontsize=8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    main()
