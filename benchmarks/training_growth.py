@@ -231,6 +231,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
 
     figure, axes = plt.subplots(2, 2, figsize=(9, 6.4), layout="constrained")
     for axis, (name, label) in zip(axes.flat, LABELS.items(), strict=True):
@@ -245,6 +246,8 @@ def draw(result: dict[str, Any], path: Path) -> None:
                 axis.plot(where, values, style, color=f"C{color}", ms=4, label=words)
         axis.set(xscale="log", yscale="log", xlabel=label, ylabel="tokens a second")
         axis.set_xticks(where, [f"{value:,}" for value in where])
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         axis.minorticks_off()
     axes[0, 0].legend(fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)

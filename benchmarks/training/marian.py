@@ -43,7 +43,6 @@ def make_model(setup: Setup) -> MarianMTModel:
         activation_dropout=0.0,
         activation_function="relu",
         scale_embedding=True,
-        init_std=size.d_model**-0.5,
         max_position_embeddings=512,
         pad_token_id=PAD,
         eos_token_id=END,
