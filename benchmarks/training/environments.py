@@ -103,7 +103,7 @@ def pip(python: Path, *words: str) -> None:
 
 def last_words(text: str, most: int = 600) -> str:
     """Return the end of what a process said, which is where its error is."""
-    return text.strip()[-most:]
+    return text.strip()[-most:].partition("\n")[2] or text.strip()[-most:]
 
 
 def versions(name: str, python: Path) -> dict[str, str]:
