@@ -20,6 +20,10 @@ BYTES_AT_ONCE = 16 << 20
 """Memory for the scores that :func:`projected_cross_entropy` has at a time."""
 
 
+ROUND = 128
+"""Rows of a piece come in multiples of this."""
+
+
 def cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     """Sum −Σ q(w) ln p(w) over the rows of ``logits`` [N V].
 
@@ -72,12 +76,16 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             to_bias = None if bias is None else torch.zeros_like(bias, dtype=exact)
             loss = hidden.new_zeros((), dtype=exact)
             for chosen in _pieces(len(seen), len(table), seen.element_size()):
-                scores = F.linear(seen[chosen], table, given)
-                found = _turned_into_gradients(scores, targets[chosen], smoothing)
+                rows, count = _rounded_up(seen[chosen], len(seen))
+                scores = F.linear(rows, table, given)
+                found = _turned_into_gradients(
+                    scores[:count], targets[chosen], smoothing
+                )
                 loss += found
                 if to_hidden is not None:
-                    to_hidden[chosen] = scores @ table
-                    to_vectors += scores.T @ seen[chosen]
+                    scores[count:] = 0
+                    to_hidden[chosen] = (scores @ table)[:count]
+                    to_vectors += scores.T @ rows
                     if to_bias is not None:
                         to_bias += scores.sum(0, dtype=exact)
             if not loss.isfinite():  # a probability may have been too small for a type
@@ -113,7 +121,17 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
 def _pieces(rows: int, words: int, bytes_each: int) -> Iterator[slice]:
     at_once = max(1, BYTES_AT_ONCE // (words * bytes_each))
+    at_once -= at_once % ROUND if at_once > ROUND else 0
     return (slice(start, start + at_once) for start in range(0, rows, at_once))
+
+
+def _rounded_up(rows: Tensor, of_all: int) -> tuple[Tensor, int]:
+    """Add empty rows, so that few shapes occur; return the number of real ones as well.
+
+    Libraries prepare each product anew for a shape that they have not seen.
+    """
+    missing = -len(rows) % ROUND if of_all > ROUND else 0
+    return (F.pad(rows, (0, 0, 0, missing)) if missing else rows), len(rows)
 
 
 def _dtype_of_products(hidden: Tensor) -> torch.dtype:

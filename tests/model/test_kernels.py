@@ -5,14 +5,18 @@ import torch
 from torch.nn import functional as F
 
 from headwise.model.add_and_norm import AddAndNorm
-from headwise.model.attention import fused_attention, readable_attention
-from headwise.model.kernels import (
+from headwise.model.attention import readable_attention
+from headwise.model.fused_attention import (
     LONGEST_BY_PRODUCTS,
     attention_by_products,
+    fused_attention,
+)
+from headwise.model.kernels import (
     draw_kept,
     silenced,
     thinned,
 )
+from headwise.model.training_path import use_kernels
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
 ROUGH = {"rtol": 0.05, "atol": 0.05}
@@ -175,7 +179,7 @@ def test_a_whole_model_learns_the_same_by_both_kernels(small, batch, norm):
     model = small(dropout=0.0, norm=norm).double().train()
     found = {}
     for kernels in ("fast", "readable"):
-        model.use_kernels(kernels)
+        use_kernels(model, kernels)
         model.zero_grad()
         scores = model(*batch)
         scores.logsumexp(-1).sum().backward()

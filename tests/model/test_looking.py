@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from headwise.model.attention import MultiHeadAttention, fused_attention
+from headwise.model.attention import MultiHeadAttention
+from headwise.model.fused_attention import fused_attention
 from headwise.model.looking import attention_seen
 
 NAMES = {

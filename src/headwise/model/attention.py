@@ -18,13 +18,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headwise.model.kernels import (
-    LONGEST_BY_PRODUCTS,
-    attention_by_products,
-    trains_on_cpu,
-)
+from headwise.model.fused_attention import fused_attention
+from headwise.model.packing import MayAttend
 
-AttentionFunction = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], Tensor]
+AttentionFunction = Callable[..., Tensor]
+"""Queries, keys, values, who may look at whom, and a share of dropout, in this order;
+as in :func:`readable_attention`."""
 
 
 def attention_weights(
@@ -58,26 +57,6 @@ def readable_attention(
     """Equation 1, the boxes of Figure 2 (left) from bottom to top."""
     weights = attention_weights(queries, keys, may_attend)
     return F.dropout(weights, dropout) @ values
-
-
-def fused_attention(
-    queries: Float[Tensor, "B H Q C"],
-    keys: Float[Tensor, "B H K C"],
-    values: Float[Tensor, "B H K V"],
-    may_attend: Bool[Tensor, "#B #H #Q K"] | None,
-    dropout: float,
-) -> Float[Tensor, "B H Q V"]:
-    """Compute what :func:`readable_attention` computes, in the fastest way there is.
-
-    torch's kernel goes back slowly on a CPU, where training goes by products instead.
-    """
-    if (
-        trains_on_cpu(queries)
-        and keys.shape[2] <= LONGEST_BY_PRODUCTS
-        and (may_attend is None or bool(may_attend.any(dim=-1).all()))
-    ):
-        return attention_by_products(queries, keys, values, may_attend, dropout)
-    return F.scaled_dot_product_attention(queries, keys, values, may_attend, dropout)
 
 
 @dataclass(frozen=True)
@@ -132,7 +111,7 @@ class MultiHeadAttention(nn.Module):
         self,
         x: Float[Tensor, "B Q D"],
         source: Float[Tensor, "B K D"] | KeyValues,
-        may_attend: Bool[Tensor, "#B #H #Q K"] | None = None,
+        may_attend: MayAttend | None = None,
     ) -> Float[Tensor, "B Q D"]:
         """Let every position of ``x`` gather what it needs from ``source``."""
         memory = source if isinstance(source, KeyValues) else self.remember(source)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from headwise.model.attention import KeyValues
@@ -20,6 +20,7 @@ from headwise.model.encoder import (
     last_norm,
 )
 from headwise.model.memory import DecoderState, GrowingMemory
+from headwise.model.packing import MayAttend
 from headwise.model.recompute import run_block
 
 
@@ -39,8 +40,8 @@ class DecoderBlock(nn.Module):
         self,
         x: Float[Tensor, "B L D"],
         source: KeyValues,
-        may_attend: Bool[Tensor, "1 1 L K"] | None,
-        source_may_attend: Bool[Tensor, "B 1 1 S"],
+        may_attend: MayAttend | None,
+        source_may_attend: MayAttend,
         memory: GrowingMemory | None = None,
     ) -> Float[Tensor, "B L D"]:
         """Follow the right column upwards; what is written goes into ``memory``."""
@@ -72,7 +73,7 @@ class Decoder(nn.Module):
     def read(
         self,
         encoded: Float[Tensor, "B S D"],
-        source_may_attend: Bool[Tensor, "B 1 1 S"],
+        source_may_attend: MayAttend,
     ) -> DecoderState:
         """Let every block read the source once; nothing is written yet."""
         blocks = [cast(DecoderBlock, block) for block in self.blocks]
@@ -83,7 +84,7 @@ class Decoder(nn.Module):
         self,
         x: Float[Tensor, "B L D"],
         state: DecoderState,
-        may_attend: Bool[Tensor, "1 1 L K"] | None,
+        may_attend: MayAttend | None,
     ) -> Float[Tensor, "B L D"]:
         """Decode ``x``, whose first position follows everything in ``state``."""
         own = state.own or (None,) * len(self.blocks)

@@ -5,13 +5,14 @@ Letters used for sizes: B batch rows, L positions, D model width.
 
 from __future__ import annotations
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.attention import MultiHeadAttention
 from headwise.model.config import TransformerConfig
 from headwise.model.feed_forward import FeedForward
+from headwise.model.packing import MayAttend
 from headwise.model.recompute import run_block
 
 
@@ -58,7 +59,7 @@ class EncoderBlock(nn.Module):
         self.around_feed_forward = add_and_norm_box(config)
 
     def forward(
-        self, x: Float[Tensor, "B L D"], may_attend: Bool[Tensor, "B 1 1 L"]
+        self, x: Float[Tensor, "B L D"], may_attend: MayAttend
     ) -> Float[Tensor, "B L D"]:
         """Follow the left column of the figure upwards."""
         y = self.around_attention.enter(x)
@@ -79,7 +80,7 @@ class Encoder(nn.Module):
         self.recompute = False  # see Transformer.checkpoint_activations
 
     def forward(
-        self, x: Float[Tensor, "B L D"], may_attend: Bool[Tensor, "B 1 1 L"]
+        self, x: Float[Tensor, "B L D"], may_attend: MayAttend
     ) -> Float[Tensor, "B L D"]:
         """Encode."""
         for block in self.blocks:

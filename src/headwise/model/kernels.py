@@ -1,15 +1,12 @@
 """Fast ways through the boxes of Figure 1 for training on a CPU, gradients by hand.
 
 What takes time there is less the arithmetic than each walk through memory: a walk saved
-is time saved. So units are silenced by multiplying whole numbers, sums and norms go
-together, and attention over short sentences is plain products. Each has a readable twin
-that it is tested equal to: ``readable_attention``, the second half of
-``AddAndNorm.leave``, and ``torch.nn.functional.dropout``.
+is time saved. So units are silenced by multiplying whole numbers, and sums and norms go
+together. Each has a readable twin that it is tested equal to: the second half of
+``AddAndNorm.leave``, and ``torch.nn.functional.dropout``. Attention has a file of its
+own, :mod:`headwise.model.fused_attention`.
 
-Letters used for sizes in this file:
-
-    B  batch rows        H  heads                        C  channels of a query or key
-    Q  positions that ask          K  positions asked    V  channels of a value
+Letters used for sizes: S any shape, B batch rows, L positions, D model width.
 """
 
 from __future__ import annotations
@@ -18,17 +15,13 @@ import math
 from typing import Any, Literal, cast
 
 import torch
-from jaxtyping import Bool, Float, Int16
+from jaxtyping import Float, Int16
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 Kernels = Literal["fast", "readable"]
 
 LEVELS = 1 << 16
-
-LONGEST_BY_PRODUCTS = 512
-"""Keys up to which weights of attention are kept whole; their number grows with the
-square of the length, and beyond this the memory is worth more than the time."""
 
 WHOLE_NUMBERS = {torch.float32: torch.int32, torch.bfloat16: torch.int16}
 """Types whose bits can be multiplied by 0 or 1 in the place of the number itself."""
@@ -124,90 +117,3 @@ class _NormedSum(torch.autograd.Function):
         )
         to_out = to_x if kept is None else thinned(to_x, kept).mul_(ctx.scale)
         return to_x, to_out, to_weight, to_bias, None, None
-
-
-def attention_by_products(
-    queries: Float[Tensor, "B H Q C"],
-    keys: Float[Tensor, "B H K C"],
-    values: Float[Tensor, "B H K V"],
-    may_attend: Bool[Tensor, "#B #H #Q K"] | None,
-    dropout: float,
-) -> Float[Tensor, "B H Q V"]:
-    """Compute Equation 1 by batched products, the weights kept for the gradients.
-
-    Every query must be allowed to look at something. Scores are added up in float32
-    and the softmax is taken in it, whatever the type of the products.
-    """
-    heads = _Attention.apply(  # type: ignore[no-untyped-call]
-        queries, keys, values, may_attend, dropout
-    )
-    return cast(Tensor, heads)
-
-
-class _Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        may_attend: Tensor | None,
-        dropout: float,
-    ) -> Tensor:
-        ctx.shape = (*queries.shape[:3], keys.shape[2])  # B H Q K
-        ctx.scale = 1 / math.sqrt(queries.shape[-1])
-        ctx.enlarged = 1 / (1 - dropout)
-        queries, keys, values = (x.flatten(0, 1) for x in (queries, keys, values))
-        scores = _scores(queries, keys, may_attend, ctx.shape, ctx.scale)
-        weights = torch.softmax(scores, -1, dtype=_exact(scores)).to(values.dtype)
-        kept = draw_kept(weights, dropout) if dropout else None
-        heard = weights if kept is None else thinned(weights, kept).mul_(ctx.enlarged)
-        ctx.save_for_backward(queries, keys, values, weights, kept)
-        return torch.bmm(heard, values).view(*ctx.shape[:3], -1)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        queries, keys, values, weights, kept = ctx.saved_tensors
-        given = gradients[0].flatten(0, 1)
-        to_weights = torch.bmm(given, values.transpose(1, 2))
-        heard = weights
-        if kept is not None:
-            heard = thinned(weights, kept).mul_(ctx.enlarged)
-            to_weights = thinned(to_weights, kept).mul_(ctx.enlarged)
-        to_values = torch.bmm(heard.transpose(1, 2), given)
-        exact = _exact(weights)
-        to_scores = torch._softmax_backward_data(
-            to_weights.to(exact), weights.to(exact), -1, exact
-        )
-        to_scores = to_scores.mul_(ctx.scale).to(weights.dtype)
-        batch, heads = ctx.shape[:2]
-        to_queries, to_keys, to_values = (
-            x.view(batch, heads, *x.shape[1:])
-            for x in (
-                torch.bmm(to_scores, keys),
-                torch.bmm(to_scores.transpose(1, 2), queries),
-                to_values,
-            )
-        )
-        return to_queries, to_keys, to_values, None, None
-
-
-def _scores(
-    queries: Tensor,
-    keys: Tensor,
-    may_attend: Tensor | None,
-    shape: tuple[int, int, int, int],
-    scale: float,
-) -> Tensor:
-    """Return Q Kᵀ / √d_k [B·H Q K], and −∞ where nothing may be seen."""
-    turned = keys.transpose(1, 2)
-    if may_attend is None:
-        return torch.bmm(queries, turned).mul_(scale)
-    hidden = queries.new_zeros(may_attend.shape).masked_fill_(~may_attend, -math.inf)
-    hidden = hidden.expand(shape).flatten(0, 1)
-    return torch.baddbmm(hidden, queries, turned, alpha=scale)
-
-
-def _exact(x: Tensor) -> torch.dtype:
-    return torch.promote_types(x.dtype, torch.float32)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import cast
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from headwise.model.attention import KeyValues
+from headwise.model.packing import MayAttend
 
 
 class GrowingMemory:
@@ -54,7 +56,7 @@ class DecoderState:
     position: int
     own: tuple[GrowingMemory, ...]
     source: tuple[KeyValues, ...]
-    source_may_attend: Bool[Tensor, "B 1 1 S"]
+    source_may_attend: MayAttend
 
     def with_memory(self, room: int) -> DecoderState:
         """Return this state, ready to remember what is written token by token."""
@@ -72,7 +74,7 @@ class DecoderState:
             self,
             own=tuple(memory.rows(index) for memory in self.own),
             source=tuple(each.rows(index) for each in self.source),
-            source_may_attend=self.source_may_attend[index],
+            source_may_attend=cast(Tensor, self.source_may_attend)[index],
         )
 
 

@@ -14,15 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headwise.errors import SettingsError
-from headwise.model.add_and_norm import AddAndNorm
-from headwise.model.attention import (
-    MultiHeadAttention,
-    fused_attention,
-    readable_attention,
-)
 from headwise.model.config import TransformerConfig
 from headwise.model.decoder import Decoder
-from headwise.model.dropout import Dropout
 from headwise.model.embeddings import EnterStack, OutputProjection, TokenEmbedding
 from headwise.model.encoder import Encoder
 from headwise.model.initialization import initialize
@@ -60,7 +53,7 @@ class Transformer(nn.Module):
                 ]
             )
         self.config = config
-        self.kernels: Kernels = "fast"
+        self.kernels: Kernels = "fast"  # see headwise.model.training_path
         self.source_vocab_size = source_vocab_size
         self.target_vocab_size = target_vocab_size
         width = config.embedding_width
@@ -128,16 +121,6 @@ class Transformer(nn.Module):
     def checkpoint_activations(self, on: bool = True) -> None:
         """Compute each block a second time for gradients, instead of remembering it."""
         self.encoder.recompute = self.decoder.recompute = on
-
-    def use_kernels(self, kernels: Kernels) -> None:
-        """Go through the boxes the fast way or the readable one; both mean the same."""
-        self.kernels = kernels
-        fast = kernels == "fast"
-        for module in self.modules():
-            if isinstance(module, MultiHeadAttention):
-                module.attend = fused_attention if fast else readable_attention
-            elif isinstance(module, AddAndNorm | Dropout):
-                module.fast = fast
 
     def logits(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L V"]:
         """Score every entry of the target vocabulary (the "Linear" box)."""

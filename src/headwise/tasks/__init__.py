@@ -5,7 +5,8 @@ Training knows a task by these names, and nothing of the parts that they come fr
 
 from headwise.metrics.perplexity import perplexity
 from headwise.metrics.score import Score
+from headwise.model.training_path import use_kernels
 from headwise.model.transformer import Transformer
 from headwise.tasks.translation import Translation
 
-__all__ = ["Score", "Transformer", "Translation", "perplexity"]
+__all__ = ["Score", "Transformer", "Translation", "perplexity", "use_kernels"]

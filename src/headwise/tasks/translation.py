@@ -17,6 +17,7 @@ from headwise.metrics.registry import measure
 from headwise.metrics.score import Score
 from headwise.model.config import TransformerConfig
 from headwise.model.looking import attention_seen
+from headwise.model.training_path import decode_real
 from headwise.model.transformer import Transformer
 from headwise.tasks.alignment import Links, with_unknown_replaced, word_links
 from headwise.tasks.attending import cross_weights
@@ -68,9 +69,11 @@ class Translation:
 
     def loss(self, model: Transformer, batch: Batch, *, smoothing: float) -> Tensor:
         """Sum the cross-entropy over the real target tokens of ``batch``, in nats."""
-        hidden = model.decode(batch.source, batch.target_in, batch.source != PAD)
         real = batch.target_out != PAD
-        hidden, targets = hidden[real], batch.target_out[real]
+        hidden = decode_real(
+            model, batch.source, batch.target_in, batch.source != PAD, real
+        )
+        targets = batch.target_out[real]
         if model.kernels == "readable":
             return cross_entropy(model.logits(hidden), targets, smoothing)
         return projected_cross_entropy(

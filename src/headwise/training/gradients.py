@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from headwise.data.batches import Batch
 from headwise.errors import ResourceError, is_out_of_memory
-from headwise.tasks import Transformer, Translation
+from headwise.tasks import Transformer, Translation, use_kernels
 from headwise.training.numerics import first_not_finite
 from headwise.training.ranks import Ranks, sharded
 from headwise.training.settings import TrainingSettings
@@ -46,7 +46,7 @@ class Gradients:
         self.device = model.device
         self.is_sharded = ranks.size > 1 and settings.devices == "shard"
         self._loss = _LossOf(task, model, settings)
-        model.use_kernels(settings.kernels)
+        use_kernels(model, settings.kernels)
         if settings.activation_checkpointing:
             model.checkpoint_activations(True)
         if self.is_sharded:
