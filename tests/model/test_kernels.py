@@ -8,8 +8,11 @@ from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.attention import readable_attention
 from headwise.model.fused_attention import (
     LONGEST_BY_PRODUCTS,
+    SHORTEST_FOR_TORCH,
     attention_by_products,
     fused_attention,
+    gradient_of_softmax,
+    softmax_of_rows,
 )
 from headwise.model.kernels import (
     draw_kept,
@@ -117,6 +120,22 @@ def test_a_query_that_sees_nothing_still_gives_zeros_while_training():
 
     assert (out[1] == 0).all()
     assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+@pytest.mark.parametrize("length", [1, 5, SHORTEST_FOR_TORCH, 20])
+def test_the_softmax_of_short_rows_is_a_softmax(length):
+    """Far scores too: e^1000 is no number, and what is forbidden weighs nothing."""
+    scores = torch.randn(3, 4, length, dtype=torch.float64) * 300
+    scores[0, 0, 1:] = -torch.inf
+    scores.requires_grad_()
+    above = torch.randn_like(scores)
+
+    ours = softmax_of_rows(scores.detach())
+    theirs = scores.softmax(-1)
+
+    torch.testing.assert_close(ours, theirs, **EXACT)
+    (gradient,) = torch.autograd.grad(theirs, scores, above)
+    torch.testing.assert_close(gradient_of_softmax(above, ours), gradient, **EXACT)
 
 
 def test_long_sentences_keep_no_weights_whole():

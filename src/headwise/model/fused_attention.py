@@ -25,6 +25,9 @@ LONGEST_BY_PRODUCTS = 512
 """Keys up to which weights of attention are kept whole; their number grows with the
 square of the length, and beyond this the memory is worth more than the time."""
 
+SHORTEST_FOR_TORCH = 16
+"""Keys from which torch's softmax works with whole registers."""
+
 
 def fused_attention(
     queries: Float[Tensor, "B H Q C"],
@@ -102,8 +105,8 @@ class _Attention(torch.autograd.Function):
         queries = ctx.asking.heads_apart(queries).to(exact)
         keys, values = (ctx.asked.heads_apart(x).to(exact) for x in (keys, values))
         with torch.autocast(queries.device.type, enabled=False):
-            weights = _scores(queries, keys, may_attend, ctx.asking.num_heads)
-            torch.softmax(weights, -1, out=weights)
+            scores = _scores(queries, keys, may_attend, ctx.asking.num_heads)
+            weights = softmax_of_rows(scores)
             kept = draw_kept(weights, dropout) if dropout else None
             heard = weights
             if kept is not None:
@@ -123,9 +126,7 @@ class _Attention(torch.autograd.Function):
             heard = thinned(weights, kept).mul_(ctx.enlarged)
             to_weights = thinned(to_weights, kept).mul_(ctx.enlarged)
         to_values = torch.bmm(heard.transpose(1, 2), given)
-        to_scores = torch._softmax_backward_data(
-            to_weights, weights, -1, weights.dtype
-        ).mul_(ctx.scale)
+        to_scores = gradient_of_softmax(to_weights, weights).mul_(ctx.scale)
         to_queries = torch.bmm(to_scores, keys)
         to_keys = torch.bmm(to_scores.transpose(1, 2), queries)
         return (
@@ -134,6 +135,24 @@ class _Attention(torch.autograd.Function):
             ctx.asked.heads_joined(to_values.to(ctx.dtype)),
             *(None, None),
         )
+
+
+def softmax_of_rows(x: Float[Tensor, "*S K"]) -> Float[Tensor, "*S K"]:
+    """Take the softmax of each row; torch's own is many times slower for short ones."""
+    if x.shape[-1] >= SHORTEST_FOR_TORCH:
+        return x.softmax(-1)
+    powers = (x - x.amax(-1, keepdim=True)).exp_()
+    return powers.mul_(powers.sum(-1, keepdim=True).reciprocal_())
+
+
+def gradient_of_softmax(
+    gradient: Float[Tensor, "*S K"], out: Float[Tensor, "*S K"]
+) -> Float[Tensor, "*S K"]:
+    """Return p ∘ (g − p·g) for each row p of ``out`` and g of ``gradient``."""
+    if out.shape[-1] >= SHORTEST_FOR_TORCH:
+        return torch._softmax_backward_data(gradient, out, -1, out.dtype)
+    weighed = gradient * out
+    return weighed.addcmul_(out, weighed.sum(-1, keepdim=True), value=-1)
 
 
 @dataclass(frozen=True)
