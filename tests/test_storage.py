@@ -558,6 +558,21 @@ def test_way_is_made_only_where_a_folder_could_not_be_replaced(final, older):
     assert sorted(os.listdir(final.parent)) == ["best", "damaged-best"]
 
 
+def test_a_folder_of_another_kind_is_not_replaced(final):
+    """An export, told to go where a model was, took its place."""
+    fill(final, "old", kind="model")
+    before = content(final)
+
+    with pytest.raises(UsageError, match="a folder of kind 'model' already"):
+        fill(final, "new", kind="export")
+    assert content(final) == before
+
+    fill(final, "new", kind="model")
+    assert (final / "weights").read_text() == "new"
+    assert storage.make_way(final, "model") is None
+    assert storage.make_way(final, "export") == final.with_name("damaged-best")
+
+
 def test_drafts_of_text_are_swept_too(tmp_path):
     code = """
 disk.put = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)

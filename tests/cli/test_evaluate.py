@@ -133,3 +133,19 @@ def test_a_metric_that_cannot_be_is_refused_before_anything_is_done(
 
 def test_a_folder_that_is_no_model_is_code_5(headwise, text, tmp_path):
     assert headwise("evaluate", tmp_path, *text).code == 5
+
+
+def test_another_search_can_be_asked_for_and_is_said(headwise, tiny_run, text):
+    plain = headwise("evaluate", tiny_run, *text)
+    how = ("--beam", 2, "--search", "max_length_offset=1")
+    how = (*how, "--search", "max_length_factor=0", "--search", "warnings.copied=0.5")
+    found = headwise("evaluate", tiny_run, *text, *how)
+
+    assert found.code == 0
+    search = "max_length_offset=1,max_length_factor=0,warnings.copied=0.5,beam=2"
+    for line in found.out.splitlines():
+        assert line.endswith(f"|search:{search}")
+    assert "search:" not in plain.out
+    wrong = headwise("evaluate", tiny_run, *text, "--search", "alfa=1")
+    assert (wrong.code, wrong.out) == (3, "")
+    assert "did you mean alpha?" in wrong.error

@@ -1,6 +1,7 @@
 """``headwise export``: a folder for another program, or every reason against it."""
 
 import json
+import shutil
 
 import pytest
 
@@ -37,6 +38,30 @@ def test_a_folder_with_something_else_in_it_stays_as_it_is(
     assert found.code == 2
     assert "holds something else already" in found.error
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("target", EXPORTS)
+def test_a_model_is_not_replaced_by_its_export(headwise, tiny_run, tmp_path, target):
+    """It was, once, and the weights were gone: both are folders of ours."""
+    model = shutil.copytree(tiny_run / "best", tmp_path / "model")
+    before = {path.name: path.read_bytes() for path in model.glob("*.*")}
+    found = headwise("export", model, "--to", target, "--out", model)
+
+    assert found.code == 2
+    assert "a folder of kind 'model' already, which would be lost" in found.error
+    assert {path.name: path.read_bytes() for path in model.glob("*.*")} == before
+
+
+def test_an_export_is_not_taken_for_a_model(headwise, tiny_run, tmp_path):
+    out = tmp_path / "new"
+    assert headwise("export", tiny_run, "--to", "ctranslate2", "--out", out).code == 0
+    for command in (
+        ["translate", out],
+        ["export", out, "--to", "huggingface", "--out", tmp_path / "other"],
+    ):
+        found = headwise(*command)
+        assert found.code == 5
+        assert "another of ours (export for ctranslate2)" in found.error
 
 
 def test_a_target_that_is_not_known_is_code_2(headwise, tiny_run, tmp_path):

@@ -57,6 +57,7 @@ def test_a_damaged_export_is_not_opened(opened, write):
     (finding,) = look_at_exports(opened)
     assert finding.status == "FAILED"
     assert "model.bin" in finding.found
+    assert finding.advice == "delete it; headwise export makes it again"
 
 
 def test_an_export_of_other_weights_is_found(opened, write, agree):

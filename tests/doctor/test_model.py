@@ -2,11 +2,15 @@
 
 import json
 import math
+import shutil
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
+from headwise import storage
 from headwise.doctor import look_at_folder
+from headwise.run_folder.model_folder import open_model_folder, write_model_folder
 
 TORCH = "golden translations, torch, cpu, float32"
 
@@ -32,6 +36,40 @@ def test_every_damaged_file_is_named_and_nothing_is_opened(folder):
     assert "model.safetensors is not what" in damaged[1].found
     assert "copy it again" in damaged[0].advice
     assert (rest.what, rest.status) == ("all else", "skipped")
+
+
+def test_a_model_that_is_replaced_meanwhile_is_looked_at_again(
+    folder, faults, monkeypatch
+):
+    """A run put a better one there after the older one's manifest was read."""
+    newer = shutil.copytree(folder, folder.with_name("newer"))
+    opened = open_model_folder(newer)
+    with torch.no_grad():
+        opened.model.embeddings.target.vectors.mul_(1.5)
+    write_model_folder(
+        newer,
+        model=opened.model,
+        tokenizers=opened.tokenizers,
+        decoding=opened.decoding,
+        facts=opened.facts,
+        golden_sources=[each.source for each in opened.golden],
+        card="# newer\n",
+    )
+    read_manifest = storage.read_manifest
+
+    def read_and_lose(path):
+        manifest = read_manifest(path)
+        if newer.exists():
+            folder.rename(folder.with_name("older"))
+            newer.rename(folder)
+        return manifest
+
+    monkeypatch.setattr(storage, "read_manifest", read_and_lose)
+    found = list(look_at_folder(folder))
+
+    assert not newer.exists()
+    assert faults(found) == {}
+    assert TORCH in {each.what for each in found}
 
 
 def test_damage_that_changes_neither_size_nor_time_is_found(folder, faults):

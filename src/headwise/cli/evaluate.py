@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,10 +15,12 @@ from headwise.cli.options import (
     Device,
     EngineName,
     Precision,
+    SearchSettings,
     Threads,
     chosen_device,
     say,
     say_engines,
+    search_table,
     use_threads,
 )
 from headwise.cli.steps import measured, read_aligned
@@ -60,6 +63,7 @@ def evaluate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     beam: Beam = None,
+    search: SearchSettings = None,
     engine: EngineName = "auto",
     precision: Precision = "float32",
     threads: Threads = None,
@@ -71,6 +75,7 @@ def evaluate(
     headwise evaluate en-de test.en test.de
     headwise evaluate en-de test.en.gz test.de.gz --beam 5 --language de
     headwise evaluate en-de test.en test.de --precision int8
+    headwise evaluate en-de test.en test.de --search no_repeat_ngram=3
     headwise evaluate g2p words.txt phones.txt --metric word-error-rate
     """
     from headwise.metrics.multi30k import LANGUAGES
@@ -95,11 +100,15 @@ def evaluate(
     translator = load(
         folder, device=chosen_device(device), engine=engine, precision=precision
     )
-    search = {} if beam is None else {"beam": beam}
+    table = search_table(search)
+    if beam is not None:
+        table.setdefault("beam", beam)
     scores, outputs = measured(
-        translator, sources, references, names, language=language, **search
+        translator, sources, references, names, language=language, **table
     )
     ran = {"engine": "+".join(translator.engine.used), "precision": precision}
+    if table:
+        ran["search"] = ",".join(_assigned(table))
     if as_json:
         rows = [{**asdict(score), **ran} for score in scores]
         typer.echo(json.dumps(rows, indent=2))
@@ -112,3 +121,13 @@ def evaluate(
     if out is not None:
         write_text(out, "".join(f"{output}\n" for output in outputs))
         say(f"the translations are in {out}")
+
+
+def _assigned(table: Mapping[str, Any], inside: str = "") -> Iterator[str]:
+    """Write a table as --search takes it."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _assigned(value, f"{inside}{name}.")
+        else:
+            written = value if isinstance(value, str) else json.dumps(value)
+            yield f"{inside}{name}={written}"

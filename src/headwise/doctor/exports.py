@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -42,10 +43,11 @@ def look_at_exports(opened: ModelFolder) -> Iterator[Finding]:
 
 def _look_at_export(folder: Path, opened: ModelFolder) -> Iterator[Finding]:
     what = f"{EXPORTS_FOLDER}/{folder.name}"
-    for finding in look_at_files(folder, what):
-        yield finding
-        if finding.status == FAILED:
-            return
+    findings = list(look_at_files(folder, what))
+    if any(finding.status == FAILED for finding in findings):
+        yield from (replace(finding, advice=AGAIN) for finding in findings)
+        return
+    yield from findings
     manifest = read_manifest(folder)
     now = described(opened, target=str(manifest.get("target")))
     if manifest.get("weights_sha256") != now["weights_sha256"]:

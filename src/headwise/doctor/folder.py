@@ -14,6 +14,7 @@ from headwise.doctor.finding import FAILED, NOTE, OK, SKIPPED, Finding
 from headwise.doctor.model import look_at_model, look_at_numbers
 from headwise.errors import DataError, ModelError, SettingsError
 from headwise.interop.kept import EXPORTS_FOLDER
+from headwise.interop.provenance import KIND as EXPORT
 from headwise.model.transformer import Transformer
 from headwise.recipe import Recipe
 from headwise.run_folder.checkpoints import KIND as CHECKPOINT
@@ -38,7 +39,7 @@ def look_at_folder(folder: Path) -> Iterator[Finding]:
     if kind == CHECKPOINT:
         beside = Checkpoints(folder.parent, lambda _: None)
         yield from _look_at_checkpoint(folder, beside, None)
-    elif kind == "export":
+    elif kind == EXPORT:
         yield from look_at_files(folder, "files")
         found = "an export is tried beside the model that it was made of"
         advice = f"put it into {EXPORTS_FOLDER}/ of that folder, and name the folder"

@@ -13,31 +13,49 @@ from headwise.doctor.finding import FAILED, OK, SKIPPED, Finding
 from headwise.doctor.precisions import look_at_precisions
 from headwise.errors import HeadwiseError
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
+from headwise.storage import MANIFEST
 
 NOT_USED = "not looked at: a folder is used only where every file of it can be trusted"
 
 
 def look_at_model(path: Path) -> Iterator[Finding]:
     """Check a model folder and the exports that lie in it."""
-    findings = list(look_at_files(path, "files"))
+    before = _manifest(path)
+    findings, opened = _opened(path)
+    if opened is None and _manifest(path) != before:
+        # A run has replaced it: files of two models met, and none of them is damaged.
+        findings, opened = _opened(path)
     yield from findings
-    if any(finding.status == FAILED for finding in findings):
+    if opened is None:
         yield Finding("all else", SKIPPED, NOT_USED)
         return
-    try:
-        opened = open_model_folder(path)
-    except HeadwiseError as error:
-        advice = "copy the folder again; a newer one needs a newer headwise"
-        yield Finding("shapes", FAILED, str(error), advice)
-        yield Finding("all else", SKIPPED, NOT_USED)
-        return
-    count = sum(weight.numel() for weight in opened.model.parameters())
-    yield Finding("shapes", OK, f"{count:,} parameters, as config.json asks for")
     advice = "train again; this model cannot be used"
     yield look_at_numbers("weights", opened.model.state_dict(), advice)
     yield _tokenizers(opened)
     yield from look_at_precisions(opened)
     yield from look_at_exports(opened)
+
+
+def _opened(path: Path) -> tuple[list[Finding], ModelFolder | None]:
+    """Open a model folder of which every file can be trusted."""
+    findings = list(look_at_files(path, "files"))
+    if any(finding.status == FAILED for finding in findings):
+        return findings, None
+    try:
+        opened = open_model_folder(path)
+    except HeadwiseError as error:
+        advice = "copy the folder again; a newer one needs a newer headwise"
+        return [*findings, Finding("shapes", FAILED, str(error), advice)], None
+    count = sum(weight.numel() for weight in opened.model.parameters())
+    found = f"{count:,} parameters, as config.json asks for"
+    return [*findings, Finding("shapes", OK, found)], opened
+
+
+def _manifest(path: Path) -> bytes | None:
+    try:
+        return (path / MANIFEST).read_bytes()
+    except OSError:
+        return None
 
 
 def look_at_numbers(what: str, tensors: Mapping[str, Tensor], advice: str) -> Finding:

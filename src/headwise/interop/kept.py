@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from headwise import storage
 from headwise.errors import ModelError, ResourceError
 from headwise.interop.exports import export
-from headwise.interop.provenance import described
+from headwise.interop.provenance import KIND, described
 from headwise.run_folder.model_folder import ModelFolder
 
 EXPORTS_FOLDER = "exports"
@@ -70,7 +70,7 @@ def _write(
     folder: Path, opened: ModelFolder, *, target: str, quantization: str
 ) -> None:
     if folder.exists():
-        storage.make_way(folder)  # a damaged one is set aside, not replaced
+        storage.make_way(folder, KIND)  # a damaged one is set aside, not replaced
     export(folder, opened, target=target, quantization=quantization)
 
 

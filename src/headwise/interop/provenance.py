@@ -9,6 +9,9 @@ from headwise import __version__
 from headwise.run_folder.model_folder import CARD, WEIGHTS, ModelFolder
 from headwise.storage.manifests import seal
 
+KIND = "export"
+"""What the manifest of an export calls it."""
+
 
 def described(opened: ModelFolder, *, target: str, **more: Any) -> dict[str, Any]:
     """Name the target, and what it was made of: weights and folder by their SHA-256.
@@ -16,7 +19,7 @@ def described(opened: ModelFolder, *, target: str, **more: Any) -> dict[str, Any
     Both are those of the files that were opened, whatever stands there by now.
     """
     return {
-        "kind": "export",
+        "kind": KIND,
         "target": target,
         **more,
         "headwise": __version__,

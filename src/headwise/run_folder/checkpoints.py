@@ -67,7 +67,7 @@ class Checkpoints:
     ) -> Path:
         """Write a checkpoint; after this the disk holds it, and it was read back."""
         path = self._path(state.step)
-        storage.make_way(path)  # a damaged one of the same step
+        storage.make_way(path, KIND)  # a damaged one of the same step
         describe = {"kind": KIND, "step": state.step, "corpus": corpus}
         with storage.new_folder(path, describe=describe) as folder:
             write_tensors(folder / WEIGHTS, weights)

@@ -30,6 +30,9 @@ from headwise.settings import as_table, read
 from headwise.tasks.translation import Translation
 from headwise.text.tokenizer import TokenizerPair, open_tokenizers
 
+KIND = "model"
+"""What the manifest of a model folder calls it."""
+
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 TOKENIZER = "tokenizer"
@@ -92,7 +95,7 @@ def write_model_folder(
 ) -> None:
     """Write a model folder, whole or not at all."""
     decoding = replace(decoding, num_best=1)
-    with storage.new_folder(path, describe={"kind": "model"}) as folder:
+    with storage.new_folder(path, describe={"kind": KIND}) as folder:
         storage.write_json(
             folder / CONFIG,
             {
@@ -112,6 +115,13 @@ def write_model_folder(
 def open_model_folder(path: Path, *, device: torch.device | str = "cpu") -> ModelFolder:
     """Open and check a model folder; anything amiss is a ``ModelError``."""
     manifest = storage.verify(path)
+    kind = manifest.get("kind", KIND)
+    if kind != KIND:
+        what = f"{kind} for {manifest['target']}" if "target" in manifest else kind
+        raise ModelError(
+            f"{path} is no model folder but another of ours ({what}); name the run or "
+            "model folder that it was made of"
+        )
     table = storage.read_json(path / CONFIG)
     if not isinstance(table, dict) or table.get("format") != FORMAT:
         raise ModelError(

@@ -29,6 +29,7 @@ from headwise.run_folder.checkpoints import Checkpoint, Checkpoints
 from headwise.run_folder.lock import LOCK, locked
 from headwise.run_folder.model_folder import (
     CONFIG,
+    KIND,
     ModelFacts,
     load_weights,
     write_model_folder,
@@ -228,7 +229,7 @@ class RunKeeper:
         self, state: TrainingState, model: Transformer, validation: Validation
     ) -> None:
         """Write the model folder ``best``; a damaged one is set aside."""
-        aside = storage.make_way(self.folder / BEST)
+        aside = storage.make_way(self.folder / BEST, KIND)
         if aside is not None:
             self.checkpoints.say(f"{BEST} was damaged and is now {aside.name}")
         facts = self.corpus.facts

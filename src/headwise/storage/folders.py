@@ -23,14 +23,15 @@ def new_folder(
 ) -> Iterator[Path]:
     """Give a folder to fill; when the block ends well it stands at ``final``, whole.
 
-    An older folder of ours is replaced, and goes only after the new one was read back;
-    a folder with anything else in it is refused. When the block raises, nothing at
-    ``final`` has changed. ``describe`` goes into the manifest. A full disk, a missing
-    permission or a disk that gives back other bytes is a ``ResourceError``.
+    An older folder of ours of the same kind is replaced, and goes only after the new
+    one was read back; a folder with anything else in it is refused. When the block
+    raises, nothing at ``final`` has changed. ``describe`` goes into the manifest, and
+    names the kind. A full disk, a missing permission or a disk that gives back other
+    bytes is a ``ResourceError``.
     """
     place = final.resolve()  # through a link, to the disk that the user chose
     try:
-        _refuse_to_replace_what_is_not_ours(final)
+        _refuse_to_replace_what_is_not_ours(final, (describe or {}).get("kind"))
         disk.make_folder(place.parent)
         disk.sweep(place.parent, place.name)
         draft = disk.draft_of(place)
@@ -78,13 +79,13 @@ def set_aside(path: Path) -> Path:
     return aside
 
 
-def make_way(path: Path) -> Path | None:
+def make_way(path: Path, kind: str | None = None) -> Path | None:
     """Set aside what ``new_folder`` would not replace; for a place that is ours alone.
 
     A folder whose manifest was damaged looks like one of somebody else's.
     """
     try:
-        _refuse_to_replace_what_is_not_ours(path)
+        _refuse_to_replace_what_is_not_ours(path, kind)
     except UsageError:
         return set_aside(path)
     return None
@@ -106,16 +107,21 @@ def _read_back(draft: Path, final: Path) -> None:
         ) from error
 
 
-def _refuse_to_replace_what_is_not_ours(final: Path) -> None:
+def _refuse_to_replace_what_is_not_ours(final: Path, kind: str | None) -> None:
     if not final.exists() or (final.is_dir() and not any(final.iterdir())):
         return
     try:
-        read_manifest(final)
+        there = read_manifest(final).get("kind")
     except ModelError:
-        raise UsageError(
-            f"{final} holds something else already, which would be lost; choose a "
-            "folder that is new, empty or written by the same command"
-        ) from None
+        there = None
+    else:
+        if there == kind:
+            return
+    what = f"a folder of kind {there!r}" if there else "something else"
+    raise UsageError(
+        f"{final} holds {what} already, which would be lost; choose a folder that is "
+        "new, empty or written by the same command"
+    )
 
 
 def _refusal(error: Exception, draft: Path, final: Path) -> OSError | None:
