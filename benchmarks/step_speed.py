@@ -1,4 +1,4 @@
-"""Measure what the fast ways of a training step gain, each against its plain twin.
+"""Measure what the fast ways of a training step gain, each against its readable twin.
 
 python benchmarks/step_speed.py
 
@@ -22,12 +22,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 VARIANTS = {
-    "plain": [],
-    "loss": ["loss"],
-    "loss, dropout": ["loss", "dropout"],
-    "loss, dropout, allocator": ["loss", "dropout", "allocator"],
+    "readable": [],
+    "readable, bf16": ["bf16"],
+    "fast": ["fast"],
+    "fast, allocator": ["fast", "allocator"],
+    "fast, allocator, bf16": ["fast", "allocator", "bf16"],
 }
-"""What is fast in each; the last is what headwise does."""
+"""What is fast in each; the last two are what headwise does, by the processor."""
 
 PAIRS, LENGTH, VOCABULARY = 256, 16, 8000
 
@@ -38,32 +39,29 @@ def measure(fast: list[str], updates: int) -> float:
 
     from headwise.losses import cross_entropy, projected_cross_entropy
     from headwise.model import PRESETS, Transformer
-    from headwise.model.dropout import Dropout
+    from headwise.model.training_path import decode_real, use_kernels
     from headwise.training.allocator import keep_freed_memory
     from headwise.training.optimizer import make_optimizer
     from headwise.training.settings import TrainingSettings
 
     if "allocator" in fast:
         keep_freed_memory()
-    if "dropout" not in fast:
-        Dropout.forward = lambda self, x: torch.nn.functional.dropout(
-            x, self.share, self.training
-        )
     model = Transformer(PRESETS["tiny"].config, VOCABULARY)
+    use_kernels(model, "fast" if "fast" in fast else "readable")
     optimizer = make_optimizer(model, TrainingSettings())
     source, target = torch.randint(4, VOCABULARY, (2, PAIRS, LENGTH))
-    real = torch.ones_like(source, dtype=torch.bool)
+    real, right = torch.ones_like(source, dtype=torch.bool), target.flatten()
     seconds = []
     for _ in range(updates + 2):
         started = time.perf_counter()
         optimizer.zero_grad()
-        hidden = model.decode(source, target, real).flatten(0, 1)
-        if "loss" in fast:
-            loss = projected_cross_entropy(
-                hidden, model.output_vectors, None, target.flatten(), 0.1
-            )
-        else:
-            loss = cross_entropy(model.logits(hidden[None])[0], target.flatten(), 0.1)
+        with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in fast):
+            hidden = decode_real(model, source, target, real, real)
+            if "fast" in fast:
+                vectors = model.output_vectors
+                loss = projected_cross_entropy(hidden, vectors, None, right, 0.1)
+            else:
+                loss = cross_entropy(model.logits(hidden), right, 0.1)
         (loss / target.numel()).backward()
         optimizer.step()
         seconds.append(time.perf_counter() - started)
@@ -100,7 +98,7 @@ def main() -> None:
             name: {
                 "median": round(medians[name]),
                 "all": [round(each) for each in found[name]],
-                "times_plain": round(medians[name] / medians["plain"], 2),
+                "times_readable": round(medians[name] / medians["readable"], 2),
             }
             for name in VARIANTS
         },
