@@ -16,12 +16,14 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import ctranslate2
+import numpy as np
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -32,6 +34,7 @@ from headwise.interop.ctranslate2 import QUANTIZATIONS
 from headwise.interop.exports import export
 from headwise.metrics.registry import measure
 from headwise.run_folder.model_folder import ModelFolder
+from headwise.text.vocabulary import END, PAD, START
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "export_parity.json"
@@ -40,6 +43,7 @@ LIMITS = {"": True, ", one limit for all": False}
 """Whether each source has its own limit, as in the programs of the exports."""
 
 BATCH = 50
+EXACT = "float32"
 
 Outputs = dict[str, list[str]]
 
@@ -70,6 +74,7 @@ def main() -> None:
         )
         export(place / "hf", opened, target="huggingface")
         weights = place / "hf" / "model.safetensors"
+        furthest = {"transformers float32": by_marian(place / "hf", opened, sources)}
         for limits, own in LIMITS.items():
             theirs = by_transformers(place / "hf", sources, own=own)
             rows[f"transformers float32{limits}"] = row(
@@ -83,6 +88,7 @@ def main() -> None:
                 rows[f"ctranslate2 {numbers}{limits}"] = row(
                     theirs, ours, references, folder / "model.bin"
                 )
+        furthest["ctranslate2 float32"] = by_steps(place / EXACT, opened, sources)
     report = {
         "command": " ".join(["python", *sys.argv]),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -93,6 +99,7 @@ def main() -> None:
             },
         },
         "sentences": len(sources),
+        "largest_difference_of_logits": furthest,
         "rows": rows,
     }
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
@@ -196,6 +203,53 @@ def by_ctranslate2(
                 tokens = [entries[piece] for piece in result.hypotheses[0]]
                 found[name][number] = target.decode(tokens)
     return found
+
+
+def by_marian(folder: Path, opened: ModelFolder, sources: list[str]) -> float:
+    """Return how far a logit of Marian lies from ours, along our greedy outputs."""
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    ids = opened.task.encode(sources)
+    furthest = 0.0
+    how = replace(opened.decoding, beam=1, num_best=1)
+    outputs = opened.task.search(opened.model, ids, how)
+    for source, (best, *_) in zip(ids, outputs, strict=True):
+        wanted, tokens, before = our_logits(opened, source, best.tokens)
+        with torch.inference_mode():
+            found = model(input_ids=tokens, decoder_input_ids=before).logits[0]
+        furthest = max(furthest, (found - wanted).abs().max().item())
+    return furthest
+
+
+def by_steps(folder: Path, opened: ModelFolder, sources: list[str]) -> float:
+    """Return how far a logit of CTranslate2 lies from ours, along its own outputs."""
+    translator = ctranslate2.Translator(str(folder), intra_threads=1)
+    target = opened.tokenizers.target
+    entries = {piece: n for n, piece in enumerate(target.pieces(range(target.size)))}
+    furthest = 0.0
+    for source in opened.task.encode(sources):
+        (result,) = translator.translate_batch(
+            [opened.tokenizers.source.pieces(source)],
+            beam_size=1,
+            min_decoding_length=0,  # by default END is taken out of the first step
+            max_decoding_length=opened.decoding.max_length(len(source)),
+            return_logits_vocab=True,
+        )
+        written = [entries[piece] for piece in result.hypotheses[0]]
+        found = torch.stack([torch.tensor(np.array(each)) for each in result.logits[0]])
+        wanted, _, _ = our_logits(opened, source, written)
+        furthest = max(furthest, (found - wanted[: len(found)]).abs().max().item())
+    return furthest
+
+
+def our_logits(
+    opened: ModelFolder, source: Sequence[int], written: Sequence[int]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Score every token after START and each of ``written``; return the inputs too."""
+    tokens = torch.tensor([[*source, END]])
+    before = torch.tensor([[START, *written]])
+    with torch.inference_mode():
+        logits = opened.model(tokens, before, tokens != PAD)[0]
+    return logits, tokens, before
 
 
 def batches(lengths: list[int], *, own: bool) -> Iterator[list[int]]:

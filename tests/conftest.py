@@ -59,10 +59,17 @@ def tiny_run(tmp_path_factory, tiny_text):
 SHARED: list[Path] = []
 """Folders that many tests read."""
 
+KEPT = Path(__file__).parent / "models" / "demo" / "exports"
+
 
 @pytest.fixture(autouse=True)
 def unshared():
-    """Take away the exports that a translation with a shared folder left beside it."""
+    """Take away the exports that a translation with a shared folder left beside it.
+
+    The model of the repository is copied by whoever translates with an export.
+    """
+    before = KEPT.exists()
     yield
+    assert before or not KEPT.exists(), f"this test left {KEPT}; copy the model first"
     for folder in SHARED:
         shutil.rmtree(folder / "best" / "exports", ignore_errors=True)

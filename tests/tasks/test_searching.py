@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwise
+from headwise.data.demo_corpus import demo_corpus
 from headwise.decoding.ensemble import AVERAGES
 from headwise.decoding.prefix import NO_PREFIX
 from headwise.decoding.settings import DecodingSettings, greedy, paper
@@ -247,6 +248,31 @@ def test_words_are_linked_to_where_they_come_from(translator):
     assert found.text == "Ma mère mange du pain."
     links = found.candidates[0].alignment.split()
     assert {"0-0", "1-1", "2-2"} <= set(links)
+
+
+def test_heads_tell_as_much_as_the_page_says(translator):
+    """In nats, on 300 pairs of the demo's corpus: docs/decoding.md, decision 0053."""
+    corpus = demo_corpus(num_train=0, num_dev=0, num_held_out=300, seed=7)
+    task, pair = translator.opened.task, translator.opened.tokenizers
+    best, told = task.best_head(
+        translator.models,
+        [
+            (pair.source.encode(each.english), pair.target.encode(each.french))
+            for each in corpus.held_out
+        ],
+    )
+
+    def least_and_most(names):
+        values = [told[name] for name in names]
+        return round(min(values), 1), round(max(values), 1)
+
+    now = [name for name in told if name[1:2] == ":" and "+" not in name]
+    assert best == "1:3"
+    assert least_and_most(now) == (3.3, 4.1)
+    assert least_and_most(name for name in now if name[0] == "1") == (3.9, 4.1)
+    assert least_and_most(name for name in now if name[0] == "0") == (3.3, 3.5)
+    assert least_and_most(name for name in told if "+" in name) == (3.0, 3.2)
+    assert round(told["average"], 1) == 3.7
 
 
 def test_a_head_that_is_not_there_is_refused(translator):
