@@ -89,13 +89,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                     if to_bias is not None:
                         to_bias += scores.sum(0, dtype=exact)
             if not loss.isfinite():  # a probability may have been too small for a type
-                loss = torch.zeros_like(loss)
-                for chosen in _pieces(len(seen), len(table), seen.element_size()):
-                    scores = F.linear(seen[chosen], table, given).to(exact)
-                    loss += scores.logsumexp(1).sum()
-                    loss -= (1 - smoothing) * scores.take(
-                        _places(targets[chosen], scores.shape[1])
-                    ).sum()
+                loss = _loss_by_logarithms(seen, table, given, targets, smoothing)
             if smoothing:
                 share = smoothing / len(table)
                 rows = seen.sum(0, dtype=exact)
@@ -117,6 +111,23 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         (scale,) = scales
         scaled = (None if g is None else g * scale for g in ctx.saved_tensors)
         return *scaled, None, None, None
+
+
+def _loss_by_logarithms(
+    hidden: Tensor,
+    table: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    smoothing: float,
+) -> Tensor:
+    """Sum what :func:`_turned_into_gradients` returns, where no e^score is too small."""
+    exact = torch.promote_types(hidden.dtype, torch.float32)
+    loss = hidden.new_zeros((), dtype=exact)
+    for chosen in _pieces(len(hidden), len(table), hidden.element_size()):
+        scores = F.linear(hidden[chosen], table, bias).to(exact)
+        right = scores.take(_places(targets[chosen], scores.shape[1]))
+        loss += (scores.logsumexp(1) - (1 - smoothing) * right).sum()
+    return loss
 
 
 def _pieces(rows: int, words: int, bytes_each: int) -> Iterator[slice]:
