@@ -120,7 +120,7 @@ def _loss_by_logarithms(
     targets: Tensor,
     smoothing: float,
 ) -> Tensor:
-    """Sum what :func:`_turned_into_gradients` returns, where no e^score is too small."""
+    """Sum what :func:`_turned_into_gradients` returns, however small e^score is."""
     exact = torch.promote_types(hidden.dtype, torch.float32)
     loss = hidden.new_zeros((), dtype=exact)
     for chosen in _pieces(len(hidden), len(table), hidden.element_size()):
