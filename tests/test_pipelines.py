@@ -100,6 +100,12 @@ def test_names_of_tasks_are_those_of_transformers(folder, pipe, task):
     assert again(TEXTS[0]) == pipe(TEXTS[0])
 
 
+@pytest.mark.parametrize("device", [4096, "cuda:4096", "abacus"])
+def test_a_device_that_is_not_there_is_refused(folder, device):
+    with pytest.raises(UsageError, match="cannot be used here .*; 'cpu' always works"):
+        headwise.pipeline("translation", folder, device=device)
+
+
 def test_what_was_opened_already_is_taken_too(folder, pipe):
     again = headwise.pipeline("translation", load(folder), num_beams=1)
 

@@ -352,10 +352,21 @@ def load(
     folders = [folder] if isinstance(folder, str | Path) else list(folder)
     if not folders:
         raise UsageError("no folder was named; name one, or several for an ensemble")
+    _check_device(device)
     opened, *others = (
         open_model_folder(model_path(Path(each)), device=device) for each in folders
     )
     return Translator(opened, engine=engine, precision=precision, others=others)
+
+
+def _check_device(device: torch.device | str) -> None:
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(
+            f"device {str(device)!r} cannot be used here ({reason}); 'cpu' always works"
+        ) from None
 
 
 def checked_text(text: object) -> str:

@@ -63,7 +63,7 @@ class CTranslate2Engine:
         reasons = [str(each) for each in reasons_against_model(opened)]
         if precision not in QUANTIZATIONS:
             reasons.append(
-                f"--precision must be one of {', '.join(QUANTIZATIONS)}, "
+                f"precision must be one of {', '.join(QUANTIZATIONS)}, "
                 f"not {precision!r}"
             )
         if reasons:
