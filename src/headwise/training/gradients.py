@@ -83,8 +83,8 @@ class Gradients:
     def loss(self, batch: Batch, *, step: int, number: int, part: int = 0) -> Tensor:
         """Compute the summed loss of a batch as :meth:`of` does."""
         seed_chance(self.seed, step, number, part)
-        dtype = self._autocast_dtype()
-        with torch.autocast(self.device.type, dtype, enabled=dtype is not None):
+        enabled = self.precision == "bf16"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=enabled):
             return cast(Tensor, self._loss(batch.to(self.device)))
 
     def where_not_finite(
@@ -148,12 +148,13 @@ class Gradients:
             "training.accumulate would save the second attempt"
         )
 
-    def _autocast_dtype(self) -> torch.dtype | None:
-        precision = self.settings.precision
-        if precision == "auto":
-            gains = self.device.type != "cpu" or torch.cpu._is_amx_tile_supported()
-            precision = "bf16" if gains else "float32"
-        return torch.bfloat16 if precision == "bf16" else None
+    @property
+    def precision(self) -> str:
+        """Return what products are computed in: float32, or bf16 where that gains."""
+        if self.settings.precision != "auto":
+            return self.settings.precision
+        gains = self.device.type != "cpu" or torch.cpu._is_amx_tile_supported()
+        return "bf16" if gains else "float32"
 
 
 class _LossOf(nn.Module):

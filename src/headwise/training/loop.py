@@ -152,8 +152,8 @@ class Trainer:
 
     def _compare_with_before(self) -> None:
         """Say if this run goes on with what takes its sums in another order."""
-        before, now = self.state.trained_on, self.ranks.described(self.model.device)
-        if before and before != now:
+        now = self.ranks.described(self.model.device, self.gradients.precision)
+        if (before := self.state.trained_on) and before != now:
             self._say(of_another_kind(before, now))
         if self._saved is self.state:
             self._saved = replace(self.state, trained_on=now)

@@ -49,14 +49,17 @@ class Ranks:
         """Whether this process is the one that looks and writes."""
         return self.rank == 0
 
-    def described(self, device: torch.device) -> str:
+    def described(self, device: torch.device, precision: str) -> str:
         """Say on what training computes, as far as the last digits depend on it."""
         kind = device.type
         if kind == "cuda":
             kind = torch.cuda.get_device_name(device)
         processes = f"{self.size} process{'es' if self.size > 1 else ''}"
         threads = torch.get_num_threads()
-        return f"{processes}, {kind}, {threads} threads, torch {torch.__version__}"
+        return (
+            f"{processes}, {kind}, {threads} threads, torch {torch.__version__}, "
+            f"{precision}"
+        )
 
     def takes(self, number: int) -> bool:
         """Tell whether batch ``number`` of an update is this rank's."""

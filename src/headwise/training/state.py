@@ -49,7 +49,8 @@ class TrainingState:
     """Updates after which the mean of the last checkpoints was looked at."""
 
     trained_on: str = ""
-    """What computed the last update: processes, device, threads, version of torch."""
+    """What computed the last update: processes, device, threads, version of torch,
+    precision."""
 
     def is_beaten_by(self, value: float, loss: float, *, less_is_better: bool) -> bool:
         """Compare with the best so far; of equals, as BLEU 0 is, the loss decides."""
