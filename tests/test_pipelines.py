@@ -102,7 +102,7 @@ def test_names_of_tasks_are_those_of_transformers(folder, pipe, task):
 
 @pytest.mark.parametrize("device", [4096, "cuda:4096", "abacus"])
 def test_a_device_that_is_not_there_is_refused(folder, device):
-    with pytest.raises(UsageError, match="cannot be used here .*; 'cpu' always works"):
+    with pytest.raises(UsageError, match=r"cannot be used here .*; 'cpu' always works"):
         headwise.pipeline("translation", folder, device=device)
 
 
