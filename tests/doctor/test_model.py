@@ -55,16 +55,15 @@ def test_a_model_that_is_replaced_meanwhile_is_looked_at_again(
         golden_sources=[each.source for each in opened.golden],
         card="# newer\n",
     )
-    read_manifest = storage.read_manifest
+    damages = storage.damages
 
-    def read_and_lose(path):
-        manifest = read_manifest(path)
+    def replaced_before(path, manifest):
         if newer.exists():
             folder.rename(folder.with_name("older"))
             newer.rename(folder)
-        return manifest
+        return damages(path, manifest)
 
-    monkeypatch.setattr(storage, "read_manifest", read_and_lose)
+    monkeypatch.setattr(storage, "damages", replaced_before)
     found = list(look_at_folder(folder))
 
     assert not newer.exists()
