@@ -17,6 +17,39 @@ from headwise.decoding.rules import ruled
 from headwise.decoding.written import Rule, Written
 from headwise.errors import NumericsError
 
+GROUP = 32
+"""Tokens whose largest score is looked at first."""
+
+SAFE = 80.0
+"""Scores up to this much above or below 0 can go through exp as they are."""
+
+
+def best_token(
+    logits: Tensor, *, forbidden: tuple[int, ...] = ()
+) -> tuple[Tensor, Tensor]:
+    """Return what ``best_tokens`` does for one token [R], in less time."""
+    logits = logits.float()
+    best, tokens = logits.max(-1)  # the first of equals
+    refused = (
+        torch.isin(tokens, torch.tensor(forbidden, device=tokens.device)).any()
+        if forbidden
+        else False
+    )
+    if refused:
+        values, several = best_tokens(logits, 1, forbidden=forbidden)
+        return values[:, 0], several[:, 0]
+    return best - _normalizer(logits, best), tokens
+
+
+def _normalizer(logits: Tensor, best: Tensor) -> Tensor:
+    """Return the logsumexp of each row, where ``best`` is its largest score."""
+    normalizer = logits.exp().sum(-1).log_()
+    unsafe = ~(best.abs() < SAFE)  # of these rows alone: a batch changes no row
+    if bool(unsafe.any()):
+        normalizer[unsafe] = logits[unsafe].logsumexp(-1)
+    _require_finite(normalizer)
+    return normalizer
+
 
 def best_tokens(
     logits: Tensor, count: int, *, forbidden: tuple[int, ...] = ()
@@ -28,10 +61,9 @@ def best_tokens(
     keep the probability that the model gives them. K is less where V is.
     """
     logits = logits.float()
-    normalizer = logits.logsumexp(-1, keepdim=True)  # less work than a log_softmax
-    _require_finite(normalizer)
+    normalizer = _normalizer(logits, logits.amax(-1))  # less work than a log_softmax
     values, tokens = _best(logits, count, forbidden)
-    return values - normalizer, tokens
+    return values - normalizer[:, None], tokens
 
 
 def best_tokens_by_rules(
@@ -62,11 +94,9 @@ def _best(
 ) -> tuple[Tensor, Tensor]:
     # One more than needed, to see whether the last one needed has equals outside.
     looked_at = min(count + len(forbidden) + 1, scores.shape[1])
-    values, tokens = scores.topk(looked_at)
-    if looked_at < scores.shape[1] and _tie_at_the_edge(values):
-        values, tokens = (
-            each[:, :looked_at] for each in scores.sort(descending=True, stable=True)
-        )
+    values, tokens = _largest(scores, looked_at)
+    if looked_at < scores.shape[1]:
+        tokens = _lowest_of_equals(scores, values, tokens)
 
     tokens, by_id = tokens.sort()
     values = values.gather(1, by_id)
@@ -77,9 +107,40 @@ def _best(
     return values[:, :count], tokens[:, :count]
 
 
-def _tie_at_the_edge(values: Tensor) -> bool:
-    last, before = values[:, -1], values[:, -2]
-    return bool(((last == before) & last.isfinite()).any())
+def _largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the ``count`` largest of each row, as ``topk`` does, in less time.
+
+    They stand in the ``count`` groups with the largest maxima, and few others do.
+    """
+    rows, size = scores.shape
+    groups = size // GROUP
+    if groups < 4 * count or not scores.is_contiguous():
+        return scores.topk(count)
+    grouped = scores[:, : groups * GROUP].unflatten(1, (GROUP, groups))
+    chosen = grouped.amax(1).topk(count, sorted=False).indices
+    members = torch.arange(0, groups * GROUP, groups, device=scores.device)
+    tokens = (chosen[:, :, None] + members).flatten(1)
+    if size > groups * GROUP:  # what is in no group
+        rest = torch.arange(groups * GROUP, size, device=scores.device)
+        tokens = torch.cat([tokens, rest.expand(rows, -1)], dim=1)
+    values, places = scores.gather(1, tokens).topk(count)
+    return values, tokens.gather(1, places)
+
+
+def _lowest_of_equals(scores: Tensor, values: Tensor, tokens: Tensor) -> Tensor:
+    """Where the last value has equals outside, take the lowest ids of them all."""
+    last = values[:, -1]
+    rows = ((last == values[:, -2]) & last.isfinite()).nonzero()[:, 0]
+    if not len(rows):
+        return tokens
+    values, last = values[rows], last[rows, None]
+    ids = torch.arange(scores.shape[1], device=scores.device)
+    beyond = scores.shape[1]
+    equal = torch.where(scores[rows] == last, ids, beyond)
+    lowest = equal.topk(values.shape[1], largest=False).values  # in order of ids
+    place = (values == last).cumsum(1).sub_(1).clamp_(min=0)
+    chosen = torch.where(values == last, lowest.gather(1, place), tokens[rows])
+    return tokens.index_copy(0, rows, chosen)
 
 
 def _require_finite(normalizer: Tensor) -> None:

@@ -7,12 +7,16 @@ from collections.abc import Sequence
 
 import torch
 
-from headwise.decoding.candidates import best_tokens, best_tokens_by_rules
+from headwise.decoding.candidates import best_token, best_tokens_by_rules
 from headwise.decoding.checks import check_ids, check_lengths, dead_end
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.length import LengthPenalty
 from headwise.decoding.next_token import NextToken, S
 from headwise.decoding.written import Rule
+
+LEAVING = 1 / 8
+"""Share of rows that must have ended before they leave: each time, all that the others
+remember is copied."""
 
 
 @torch.inference_mode()
@@ -31,7 +35,7 @@ def greedy_search(
     trace: bool = False,
     device: torch.device | str = "cpu",
 ) -> list[Hypothesis]:
-    """Write one output for each row of ``state``; rows that ended leave the batch.
+    """Write one output for each row of ``state``; rows that ended leave together.
 
     ``max_lengths`` counts END. ``penalty`` and ``reward`` change no word, only the
     score; as they stand, that is the mean ln p. ``trace`` asks for the ln p of each
@@ -60,18 +64,22 @@ def greedy_search(
                 sentences=torch.tensor(rows, device=device),
                 forbidden=forbidden,
             )
+            scores, best, log_p = scores[:, 0], best[:, 0], log_p[:, 0]
         else:
-            scores, best = best_tokens(logits, 1, forbidden=forbidden)
+            scores, best = best_token(logits, forbidden=forbidden)
             log_p = scores
-        totals, tokens = totals + scores[:, 0], best[:, 0]
+        totals, tokens = totals + scores, best
         if tracing:
-            for row, each in zip(rows, log_p[:, 0].tolist(), strict=True):
+            for row, each in zip(rows, log_p.tolist(), strict=True):
                 traces[row].append(each)
 
-        going_on = []
+        going_on, num_ended = [], 0
         for place, (row, token, total) in enumerate(
             zip(rows, tokens.tolist(), totals.tolist(), strict=True)
         ):
+            if row in found:  # ended before; its row is still in the batch
+                num_ended += 1
+                continue
             if total == -torch.inf:
                 raise dead_end()
             length = len(written[row]) + 1
@@ -85,10 +93,12 @@ def greedy_search(
                     token == end,
                     tuple(traces[row]) if trace else (),
                 )
+                num_ended += 1
             else:
                 going_on.append(place)
 
-        if len(going_on) < len(rows):
+        enough = 1 if rules else math.ceil(len(rows) * LEAVING)
+        if num_ended and (num_ended >= enough or not going_on):
             rows = [rows[place] for place in going_on]
             kept = torch.tensor(going_on, dtype=torch.long, device=tokens.device)
             totals, tokens = totals[kept], tokens[kept]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast, get_args
 
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
+from headwise.model.stepping import SteppingDecoder
+from headwise.model.stepping_boxes import Precision
+from headwise.model.transformer import Transformer
 from headwise.run_folder.model_folder import ModelFolder
 
 
@@ -23,11 +27,18 @@ class TorchEngine:
     def __init__(
         self, opened: ModelFolder, *, precision: str = "float32", cached: bool = True
     ) -> None:
-        if precision != "float32":
+        if precision not in get_args(Precision):
             raise UsageError(
-                f"the engine torch computes in float32, not {precision!r}; --engine "
-                "ctranslate2 has float16 and int8"
+                f"the engine torch computes in {' or '.join(get_args(Precision))}, not "
+                f"{precision!r}; --engine ctranslate2 has float16 and int8"
             )
+        if precision != "float32" and not cached:
+            raise UsageError(
+                f"the engine torch-readable computes in float32, not {precision!r}; "
+                "--engine torch has bf16"
+            )
+        self.precision = cast(Precision, precision)
+        self.laid_out: dict[Transformer, SteppingDecoder] = {}
         self.model = opened.model
         self.task = opened.task
         self.cached = cached
@@ -41,7 +52,13 @@ class TorchEngine:
     ) -> list[list[Hypothesis]]:
         """Return the outputs of each source, best first."""
         return self.task.search(
-            self.model, sources, settings, prefixes=prefixes, cached=self.cached
+            self.model,
+            sources,
+            settings,
+            prefixes=prefixes,
+            cached=self.cached,
+            laid_out=self.laid_out,
+            precision=self.precision,
         )
 
     def can_search(self, settings: DecodingSettings) -> bool:

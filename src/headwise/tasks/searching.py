@@ -6,7 +6,7 @@ Letters used for sizes: R rows of a batch, S source positions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -26,6 +26,8 @@ from headwise.errors import UsageError
 from headwise.metrics.utilities import UTILITIES
 from headwise.model.looking import attention_seen
 from headwise.model.refill import RefillingDecoder
+from headwise.model.stepping import SteppingDecoder
+from headwise.model.stepping_boxes import Precision
 from headwise.model.transformer import Transformer
 from headwise.tasks.alignment import informed, links, weights_of_head
 from headwise.tasks.attending import AttendingModel, cross_weights
@@ -57,6 +59,9 @@ class Searcher:
     models: tuple[Transformer, ...]
     cached: bool
     stop: Callable[[], None]
+    laid_out: dict[Transformer, SteppingDecoder] = field(default_factory=dict)
+    """What was laid out for writing before; what is out of date is made anew."""
+    precision: Precision = "float32"
 
     def search(
         self,
@@ -188,7 +193,9 @@ class Searcher:
         """Return the models as the one that searches ask for a next token."""
         longest = max(asked.max_lengths(settings))
         decoders: list[Any] = list(self.models)
-        if not self.cached:
+        if self.cached and not settings.coverage:
+            decoders = [self._laid_out(model) for model in self.models]
+        elif not self.cached:
             decoders = [
                 RefillingDecoder(model, length=longest, empty=PAD)
                 for model in self.models
@@ -201,6 +208,12 @@ class Searcher:
         if len(decoders) == 1:
             return decoders[0]
         return Ensemble(decoders, average=settings.ensemble)
+
+    def _laid_out(self, model: Transformer) -> SteppingDecoder:
+        kept = self.laid_out.get(model)
+        if kept is None or not kept.still_of(model):
+            kept = self.laid_out[model] = SteppingDecoder(model, self.precision)
+        return kept
 
     def _pieces_for(
         self, settings: DecodingSettings, prefixes: Sequence[Prefix]

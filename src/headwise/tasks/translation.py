@@ -17,6 +17,8 @@ from headwise.metrics.registry import measure
 from headwise.metrics.score import Score
 from headwise.model.config import TransformerConfig
 from headwise.model.looking import attention_seen
+from headwise.model.stepping import SteppingDecoder
+from headwise.model.stepping_boxes import Precision
 from headwise.model.training_path import decode_real
 from headwise.model.transformer import Transformer
 from headwise.tasks.alignment import Links, with_unknown_replaced, word_links
@@ -132,17 +134,24 @@ class Translation:
         *,
         prefixes: Sequence[Prefix] | None = None,
         cached: bool = True,
+        laid_out: dict[Transformer, SteppingDecoder] | None = None,
+        precision: Precision = "float32",
     ) -> list[list[Hypothesis]]:
         """Find the outputs of each source, best first; similar lengths go together.
 
         Several models search together. Each source may have settings of its own, and a
         prefix that its outputs begin with. Without ``cached`` each step runs the whole
         stack again on a refilled row: the same words by the readable way
-        (:mod:`headwise.model.refill`).
+        (:mod:`headwise.model.refill`). ``laid_out`` is kept by who searches often.
         """
-        return Searcher(self.tokenizers, models_of(model), cached, self.stop).search(
-            sources, settings, prefixes
-        )
+        return Searcher(
+            self.tokenizers,
+            models_of(model),
+            cached,
+            self.stop,
+            {} if laid_out is None else laid_out,
+            precision,
+        ).search(sources, settings, prefixes)
 
     def score(
         self,
