@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from headwise.decoding.candidates import best_tokens
+from headwise.decoding.candidates import best_token, best_tokens
 from headwise.errors import NumericsError
 
 
@@ -63,3 +63,25 @@ def test_one_broken_score_is_an_error(value):
 
     with pytest.raises(NumericsError, match="not numbers"):
         best_tokens(logits, 2)
+
+
+@pytest.mark.parametrize("count", [1, 3, 8])
+@pytest.mark.parametrize("size", [2048, 2071])
+def test_groups_find_what_a_full_sort_finds(count, size):
+    """Few different scores, so that most rows have equals outside what is kept."""
+    chance = torch.Generator().manual_seed(count)
+    logits = torch.randint(0, 40, (50, size), generator=chance).float()
+    logits[::2] += torch.rand(25, size, generator=chance)
+    logits[7, [0, 1]] = 99.0  # beyond what exp may be asked for, and forbidden
+
+    values, tokens = best_tokens(logits, count, forbidden=(0, 1))
+
+    allowed = logits.log_softmax(-1)
+    allowed[:, [0, 1]] = -torch.inf
+    expected, order = allowed.sort(descending=True, stable=True)
+    torch.testing.assert_close(values, expected[:, :count])
+    assert torch.equal(tokens, order[:, :count])
+    if count == 1:
+        best, ids = best_token(logits, forbidden=(0, 1))
+        assert torch.equal(ids, tokens[:, 0])
+        assert torch.equal(best, values[:, 0])

@@ -30,11 +30,7 @@ def best_token(
     """Return what ``best_tokens`` does for one token [R], in less time."""
     logits = logits.float()
     best, tokens = logits.max(-1)  # the first of equals
-    refused = (
-        torch.isin(tokens, torch.tensor(forbidden, device=tokens.device)).any()
-        if forbidden
-        else False
-    )
+    refused = bool(forbidden) and int(tokens.min()) <= max(forbidden)
     if refused:
         values, several = best_tokens(logits, 1, forbidden=forbidden)
         return values[:, 0], several[:, 0]
@@ -44,8 +40,8 @@ def best_token(
 def _normalizer(logits: Tensor, best: Tensor) -> Tensor:
     """Return the logsumexp of each row, where ``best`` is its largest score."""
     normalizer = logits.exp().sum(-1).log_()
-    unsafe = ~(best.abs() < SAFE)  # of these rows alone: a batch changes no row
-    if bool(unsafe.any()):
+    if not float(best.abs().amax()) < SAFE:
+        unsafe = ~(best.abs() < SAFE)  # these rows alone: a batch changes no row
         normalizer[unsafe] = logits[unsafe].logsumexp(-1)
     _require_finite(normalizer)
     return normalizer
@@ -116,7 +112,7 @@ def _largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     groups = size // GROUP
     if groups < 4 * count or not scores.is_contiguous():
         return scores.topk(count)
-    grouped = scores[:, : groups * GROUP].unflatten(1, (GROUP, groups))
+    grouped = scores[:, : groups * GROUP].view(rows, GROUP, groups)
     chosen = grouped.amax(1).topk(count, sorted=False).indices
     members = torch.arange(0, groups * GROUP, groups, device=scores.device)
     tokens = (chosen[:, :, None] + members).flatten(1)
@@ -144,6 +140,8 @@ def _lowest_of_equals(scores: Tensor, values: Tensor, tokens: Tensor) -> Tensor:
 
 
 def _require_finite(normalizer: Tensor) -> None:
+    if math.isfinite(float(normalizer.sum())):
+        return
     if not torch.isfinite(normalizer).all():
         raise NumericsError(
             "the model gave scores for the next token that are not numbers (NaN, "

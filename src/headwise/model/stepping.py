@@ -15,12 +15,13 @@ Letters used for sizes in this file:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from headwise.model.decoder import DecoderBlock
 from headwise.model.encoder import EncoderBlock
@@ -54,7 +55,7 @@ class SteppingState:
             return SteppingState(
                 self.position, own, self.source, self.may_attend, self.source_of
             )
-        kept, counts = sources.unique_consecutive(return_counts=True)
+        kept, counts = torch.unique_consecutive(sources, return_counts=True)
         if bool((counts != counts[0]).any()):
             kept = sources  # not as many rows for each, so nothing is shared
         source, may_attend = self.source, self.may_attend
@@ -72,7 +73,8 @@ class SteppingDecoder:
 
     def __init__(self, model: Transformer, precision: Precision = "float32") -> None:
         with torch.no_grad():
-            self._of = _versions(model)
+            self._parameters = list(model.parameters())
+            self._of = _versions(self._parameters)
             self.model = model
             self.encoder = [
                 SteppingEncoderBlock(cast(EncoderBlock, block), precision)
@@ -86,7 +88,8 @@ class SteppingDecoder:
 
     def still_of(self, model: Transformer) -> bool:
         """Tell whether these are the weights of ``model`` as it is now."""
-        return self._of == _versions(model)
+        same = next(model.parameters()) is self._parameters[0]
+        return same and self._of == _versions(self._parameters)
 
     def start(
         self, source: Int[Tensor, "N S"], source_is_real: Bool[Tensor, "N S"]
@@ -131,8 +134,8 @@ def _with_room(full: Float[Tensor, "B H L C"]) -> Float[Tensor, "B H M C"]:
     return wider
 
 
-def _versions(model: Transformer) -> list[tuple[int, int]]:
+def _versions(parameters: Sequence[nn.Parameter]) -> list[tuple[int, int]]:
     return [
         (each.data_ptr(), 0 if each.is_inference() else each._version)
-        for each in model.parameters()
+        for each in parameters
     ]

@@ -75,11 +75,11 @@ class _Around:
         self.norm = (norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
     def enter(self, x: Tensor) -> Tensor:
-        return F.layer_norm(x, *self.norm) if self.pre else x
+        return torch.layer_norm(x, *self.norm) if self.pre else x
 
     def leave(self, x: Tensor, out: Tensor) -> Tensor:
         total = out.add_(x)
-        return total if self.pre else F.layer_norm(total, *self.norm)
+        return total if self.pre else torch.layer_norm(total, *self.norm)
 
 
 class _FeedForward:
@@ -106,8 +106,9 @@ class SteppingEncoderBlock:
         box, rows = self.attention, len(x)
         split = box.heads * box.channels
         asked = box.together(self.around_attention.enter(x))
-        queries = asked[..., :split].unflatten(-1, (box.heads, -1)).transpose(1, 2)
-        memory = asked[..., split:].unflatten(-1, (box.heads, -1)).transpose(1, 2)
+        queries = asked[..., :split].view(rows, -1, box.heads, box.channels)
+        queries = queries.transpose(1, 2)
+        memory = box.split(asked[..., split:], rows)
         heads = box.attend(queries, memory, may_attend)
         out = box.join(heads.transpose(1, 2).reshape(rows, x.shape[1], -1))
         x = self.around_attention.leave(x, out)
@@ -182,5 +183,5 @@ def product(weight: Tensor, bias: Tensor | None, precision: Precision) -> Map:
 
 
 def _by_head(linear: nn.Linear, heads: int) -> tuple[Tensor, Tensor | None]:
-    bias = None if linear.bias is None else linear.bias.unflatten(0, (heads, -1))
-    return linear.weight.unflatten(0, (heads, -1)), bias
+    bias = None if linear.bias is None else linear.bias.view(heads, -1)
+    return linear.weight.view(heads, -1, linear.in_features), bias
