@@ -327,7 +327,7 @@ def main() -> None:
     parser.add_argument("--reference", type=Path, required=True)
     parser.add_argument("--about", default="", help="what model this is")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--single", type=int, default=100, help="sentences one by one")
+    parser.add_argument("--single", type=int, default=50, help="sentences one by one")
     parser.add_argument("--only", default="", help="labels that hold one of these, |")
     parser.add_argument("--quick", action="store_true", help="one round, few lines")
     parser.add_argument("--out", type=Path)

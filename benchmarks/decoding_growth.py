@@ -1,0 +1,121 @@
+"""Measure how the cost of writing grows with length and batch, with and without memory.
+
+python benchmarks/decoding_growth.py
+python benchmarks/decoding_growth.py --quick
+
+The preset tiny with random weights writes as many tokens as it read; which they are is
+all the same. With memory a step looks at one new token, without it the whole stack runs
+again (headwise.model.refill). Draws docs/decoding-growth.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import platform
+import shlex
+import statistics
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from training import machine
+
+from headwise.model import PRESETS, Transformer
+from headwise.model.refill import RefillingDecoder
+from headwise.model.stepping import SteppingDecoder
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "decoding_growth.json"
+PICTURE = ROOT / "docs" / "decoding-growth.png"
+WORDS = 8000
+LENGTHS = [16, 32, 64, 128, 256, 512, 1024]
+BATCHES = [1, 4, 16, 64, 256]
+LONGEST_WITHOUT = 128
+"""Beyond this, a writer without memory takes minutes."""
+
+
+@torch.inference_mode()
+def rate(model: Transformer, memory: bool, length: int, batch: int) -> float:
+    """Return target tokens a second."""
+    writer: Any = SteppingDecoder(model)
+    if not memory:
+        writer = RefillingDecoder(model, length=length, empty=0)
+    source = torch.randint(4, WORDS, (batch, length))
+    tokens = torch.ones(batch, dtype=torch.long)
+    started = time.perf_counter()
+    state = writer.start(source, source > 0)
+    for _ in range(length):
+        logits, state = writer.step(tokens, state)
+        tokens = logits.argmax(-1)
+    return batch * length / (time.perf_counter() - started)
+
+
+def draw(curves: dict[str, Any], picture: Path) -> None:
+    """Draw both curves."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.5), layout="constrained")
+    for axes, (name, ways) in zip(figure.subplots(1, 2), curves.items(), strict=True):
+        for way, points in ways.items():
+            axes.plot([int(x) for x in points], list(points.values()), "o-", label=way)
+        axes.set(xscale="log", yscale="log", xlabel=name, ylabel="target tokens/s")
+        axes.legend()
+    figure.savefig(picture, dpi=100)
+
+
+def main() -> None:
+    """Measure, write, draw."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--quick", action="store_true", help="one round, nothing kept")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    torch.manual_seed(1)
+    lengths, batches, rounds = LENGTHS, BATCHES, arguments.rounds
+    if arguments.quick:
+        lengths, batches, rounds = LENGTHS[:2], BATCHES[:2], 1
+    model = Transformer(PRESETS["tiny"].config, WORDS).eval()
+    rate(model, True, 16, 4)
+    curves: dict[str, Any] = {}
+    for name, points in {
+        "positions, 8 sentences": [(length, 8) for length in lengths],
+        "sentences, 16 positions": [(16, batch) for batch in batches],
+    }.items():
+        curves[name] = {"with memory": {}, "without": {}}
+        for way, measured in curves[name].items():
+            for length, batch in points:
+                if way == "without" and length > LONGEST_WITHOUT:
+                    continue
+                times = [
+                    rate(model, way != "without", length, batch) for _ in range(rounds)
+                ]
+                x = batch if name.startswith("sentences") else length
+                measured[x] = round(statistics.median(times), 1)
+    report = {
+        "command": shlex.join(
+            ["python", "benchmarks/decoding_growth.py", *sys.argv[1:]]
+        ),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "rounds": rounds,
+        "threads": arguments.threads,
+        "machine": machine.facts(),
+        "versions": {
+            "python": platform.python_version(),
+            **{package: version(package) for package in ("headwise", "torch")},
+        },
+        "tokens_per_second": curves,
+    }
+    print(json.dumps(report, indent=2))
+    if not arguments.quick:
+        RESULTS.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        draw(curves, PICTURE)
+
+
+if __name__ == "__main__":
+    main()
