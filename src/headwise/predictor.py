@@ -346,8 +346,8 @@ def load(
     """Open a run folder or a model folder; anything amiss is a ``ModelError``.
 
     Several folders make an ensemble. ``engine`` is a key of ``ENGINES``;
-    ``translator.engine.used`` says which ones ran. ``precision`` other than float32 is
-    CTranslate2's, and may change words.
+    ``translator.engine.used`` says which ones ran. ``precision`` other than float32
+    may change words: bf16 is torch's, float16 and int8 are CTranslate2's.
     """
     folders = [folder] if isinstance(folder, str | Path) else list(folder)
     if not folders:

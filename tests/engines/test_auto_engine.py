@@ -173,6 +173,13 @@ def test_a_precision_that_was_asked_for_is_not_passed_over(opened, sources):
         auto.search(sources[:1], paper())
 
 
+def test_bf16_is_the_other_engine_s(opened, sources):
+    auto = AutoEngine(opened, precision="bf16")
+    auto.search(sources[:1], paper())
+
+    assert list(auto.used) == ["torch"]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Newer(DecodingSettings):
     """A search with a setting that nobody has heard of here."""

@@ -95,8 +95,9 @@ EngineName = Annotated[
 Precision = Annotated[
     str,
     typer.Option(
-        metavar="float32|float16|int8",
-        help="Numbers of the weights in ctranslate2; smaller ones may change words.",
+        metavar="float32|bf16|float16|int8",
+        help="Numbers of the weights: float32 in every engine, bf16 in torch, float16 "
+        "and int8 in ctranslate2; smaller ones may change words.",
     ),
 ]
 

@@ -24,7 +24,7 @@ from headwise.run_folder.model_folder import ModelFolder
 class AutoEngine:
     """Asks for each search anew; ``name`` is the engine that ran last.
 
-    Smaller numbers than float32 are CTranslate2's alone, so there is no choice then.
+    Of smaller numbers than float32 each engine has its own, so there is no choice then.
     """
 
     def __init__(self, opened: ModelFolder, *, precision: str = "float32") -> None:
@@ -37,8 +37,11 @@ class AutoEngine:
         self._one_at_a_time = Lock()
         self._refusal = ""
         self._fast: CTranslate2Engine | None = None
-        if precision != "float32":
-            self._fast = CTranslate2Engine(opened, precision=precision)
+        self._only: Engine | None = None
+        if precision == "bf16":
+            self._only = TorchEngine(opened, precision=precision)
+        elif precision != "float32":
+            self._only = CTranslate2Engine(opened, precision=precision)
 
     def search(
         self,
@@ -56,11 +59,7 @@ class AutoEngine:
 
     def can_search(self, settings: DecodingSettings) -> bool:
         """Tell whether ``search`` would not refuse these settings."""
-        return (
-            self._fast is None
-            or self.precision == "float32"
-            or self._fast.can_search(settings)
-        )
+        return self._only is None or self._only.can_search(settings)
 
     def _chosen(
         self,
@@ -69,9 +68,8 @@ class AutoEngine:
         prefixes: Sequence[Prefix] | None,
     ) -> tuple[Engine, str]:
         """Return the engine for this search, and why it is that one."""
-        if self.precision != "float32":
-            assert self._fast is not None
-            return self._fast, self._fast.note
+        if self._only is not None:
+            return self._only, self._only.used.get(self._only.name, "")
         against = [
             *reasons_against_model(self.opened),
             *reasons_against_search(settings),
