@@ -37,6 +37,16 @@ DISTURBING = ("GLIBC_TUNABLES", "MALLOC_", "LD_PRELOAD", "PYTHON")
 """What of this process's environment no trainer is to see."""
 
 
+def _command() -> str:
+    """Return the command of this run, without the places of folders."""
+    words = ["python", "benchmarks/training.py", *sys.argv[1:]]
+    places = ("--corpora", "--work", "--out")
+    for number, word in enumerate(words[:-1]):
+        if word in places:
+            words[number + 1] = "FOLDER"
+    return shlex.join(words)
+
+
 class Rivals:
     """Starts trainers, each with a python of its own."""
 
@@ -110,7 +120,7 @@ def main() -> None:
     machine_before = machine.facts()
     rivals = Rivals(work, arguments.only)
     result: dict[str, Any] = {
-        "command": shlex.join(["python", "benchmarks/training.py", *sys.argv[1:]]),
+        "command": _command(),
         "date": datetime.date.today().isoformat(),
         "machine": machine_before,
         "versions": rivals.versions,
