@@ -23,11 +23,11 @@ from training.facts import (
     ADAM_EPSILON,
     LABEL_SMOOTHING,
     PAD,
-    START,
     UNKNOWN,
     WARMUP_STEPS,
     Setup,
 )
+from training.onmt_family import Reports, sides
 
 SPECIALS = {
     "pad_token": "<blank>",
@@ -83,25 +83,6 @@ def configuration(setup: Setup) -> TrainConfig:
     )
 
 
-class Reports:
-    """What its trainer tells after an update."""
-
-    start_time = 0.0
-
-    def __init__(self, done: Callable[[float], None]) -> None:
-        self.done = done
-
-    def report_training(
-        self, step: int, steps: int, rate: float, patience: Any, stats: Any, **_: Any
-    ) -> Any:
-        """Report the mean loss, and begin to count anew."""
-        self.done(stats.loss / stats.n_tokens)
-        return Statistics()
-
-    def report_step(self, *facts: Any, **more: Any) -> None:
-        """Do nothing: there is no validation."""
-
-
 def train(
     setup: Setup, batches: Iterable[Pairs], done: Callable[[float], None]
 ) -> None:
@@ -125,25 +106,21 @@ def train(
                 module.dropout_1.p = 0.0
     optimizer = Optimizer.from_config(model, settings)
     trainer = build_trainer(settings, -1, model, vocabularies, optimizer)
-    trainer.report_manager = Reports(done)
+    trainer.report_manager = Reports(done, Statistics, tokens="n_tokens")
     trainer.train(fed(batches), 0, save_checkpoint_steps=0)
 
 
 def fed(batches: Iterable[Pairs]) -> Iterator[tuple[dict[str, Any], int]]:
     """Give batches the form in which its readers yield them."""
     for batch in batches:
-        source = torch.from_numpy(batch.source)
-        target = torch.from_numpy(batch.target)
-        starts = target.new_full((len(target), 1), START)
+        rows = len(batch.source)
         yield (
             {
-                "src": source,
-                "srclen": (source != PAD).sum(dim=1),
-                "tgt": torch.cat([starts, target], dim=1),
+                **sides(batch),
                 "images": None,
                 "prefix_len": None,
-                "cid": ["train"] * len(source),
-                "cid_line_number": list(range(len(source))),
+                "cid": ["train"] * rows,
+                "cid_line_number": list(range(rows)),
             },
             0,
         )

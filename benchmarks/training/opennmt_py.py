@@ -26,11 +26,11 @@ from training.facts import (
     ADAM_BETAS,
     LABEL_SMOOTHING,
     PAD,
-    START,
     UNKNOWN,
     WARMUP_STEPS,
     Setup,
 )
+from training.onmt_family import Reports, sides
 
 SPECIALS = ["<blank>", "<s>", "</s>", "<unk>"]
 """Its names of our special tokens, in the order of their numbers."""
@@ -67,25 +67,6 @@ def options(setup: Setup) -> Any:
     return found
 
 
-class Reports:
-    """What its trainer tells after an update."""
-
-    start_time = 0.0
-
-    def __init__(self, done: Callable[[float], None]) -> None:
-        self.done = done
-
-    def report_training(
-        self, step: int, steps: int, rate: float, patience: Any, stats: Any, **_: Any
-    ) -> Any:
-        """Report the mean loss, and begin to count anew."""
-        self.done(stats.loss / stats.n_words)
-        return Statistics()
-
-    def report_step(self, *facts: Any, **more: Any) -> None:
-        """Do nothing: there is no validation."""
-
-
 def train(
     setup: Setup, batches: Iterable[Pairs], done: Callable[[float], None]
 ) -> None:
@@ -105,7 +86,7 @@ def train(
                 module.dropout_1.p = 0.0
     optimizer = Optimizer.from_opt(model, settings)
     trainer = build_trainer(settings, -1, model, vocabularies, optimizer)
-    trainer.report_manager = Reports(done)
+    trainer.report_manager = Reports(done, Statistics, tokens="n_words")
     if setup.is_bf16:
         for module in (trainer.model, trainer.train_loss):
             module.forward = torch.autocast("cpu", torch.bfloat16)(module.forward)
@@ -115,11 +96,5 @@ def train(
 def fed(batches: Iterable[Pairs]) -> Iterator[dict[str, Any]]:
     """Give batches the form in which its readers yield them."""
     for batch in batches:
-        source = torch.from_numpy(batch.source)
-        target = torch.from_numpy(batch.target)
-        starts = target.new_full((len(target), 1), START)
-        yield {
-            "src": source[:, :, None],
-            "srclen": (source != PAD).sum(dim=1),
-            "tgt": torch.cat([starts, target], dim=1)[:, :, None],
-        }
+        found = sides(batch)
+        yield found | {side: found[side][:, :, None] for side in ("src", "tgt")}

@@ -8,6 +8,8 @@ from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
+from headwise.model.stepping import SteppingDecoder
+from headwise.model.transformer import Transformer
 from headwise.run_folder.model_folder import ModelFolder
 
 
@@ -31,6 +33,7 @@ class EnsembleEngine:
         self.models = [each.model for each in opened]
         self.task = opened[0].task
         self.cached = cached
+        self.laid_out: dict[Transformer, SteppingDecoder] = {}
         self.used = {self.name: f"an ensemble of {len(opened)} models"}
 
     def search(
@@ -41,7 +44,12 @@ class EnsembleEngine:
     ) -> list[list[Hypothesis]]:
         """Return the outputs of each source, best first."""
         return self.task.search(
-            self.models, sources, settings, prefixes=prefixes, cached=self.cached
+            self.models,
+            sources,
+            settings,
+            prefixes=prefixes,
+            cached=self.cached,
+            laid_out=self.laid_out,
         )
 
     def can_search(self, settings: DecodingSettings) -> bool:

@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from headwise.model.kernels import draw_kept, thinned, trains_on_cpu
-from headwise.model.packing import MayAttend, PackedMask, Packing
+from headwise.model.packing import MayAttend, PackedMask, Packing, hiding
 
 LONGEST_BY_PRODUCTS = 512
 """Keys up to which weights of attention are kept whole; their number grows with the
@@ -190,9 +190,7 @@ def _scores(
     if isinstance(may_attend, PackedMask):
         hidden = may_attend.hidden.to(queries.dtype)
     else:
-        hidden = queries.new_zeros(may_attend.shape)
-        hidden.masked_fill_(~may_attend, -math.inf)
         rows = len(queries) // num_heads
         shape = rows, num_heads, queries.shape[1], keys.shape[1]
-        hidden = hidden.expand(shape).flatten(0, 1)
+        hidden = hiding(may_attend, shape, queries.dtype)
     return torch.baddbmm(hidden, queries, turned, alpha=scale)

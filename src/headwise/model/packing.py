@@ -101,12 +101,21 @@ class PackedMask:
 
     @cached_property
     def hidden(self) -> Float[Tensor, "BH Q K"]:
-        """What to add to scores: −∞ where nothing may be seen, else 0."""
-        rows, heads = self.queries.rows, self.queries.num_heads
-        hidden = torch.zeros(self.may_attend.shape, device=self.may_attend.device)
-        hidden.masked_fill_(~self.may_attend, -math.inf)
-        shape = rows, heads, self.queries.length, self.keys.length
-        return hidden.expand(shape).flatten(0, 1)
+        """What is added to scores; kept, since every block asks for the same."""
+        lengths = self.queries.length, self.keys.length
+        shape = self.queries.rows, self.queries.num_heads, *lengths
+        return hiding(self.may_attend, shape, torch.float32)
+
+
+def hiding(
+    may_attend: Bool[Tensor, "#B #H #Q #K"],
+    shape: tuple[int, int, int, int],
+    dtype: torch.dtype,
+) -> Float[Tensor, "BH Q K"]:
+    """Return what hides scores of ``shape`` [B H Q K] when added to them: −∞ or 0."""
+    hidden = torch.zeros(may_attend.shape, dtype=dtype, device=may_attend.device)
+    hidden.masked_fill_(~may_attend, -math.inf)
+    return hidden.expand(shape).flatten(0, 1)
 
 
 MayAttend = Bool[Tensor, "#B #H #Q _"] | PackedMask
