@@ -9,13 +9,14 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "headwise"
 
-BASE = {"errors", "settings", "storage"}
+BASE = {"errors", "settings", "storage", "children"}
 PARTS = {"text", "documents", "model", "data", "losses", "metrics", "decoding"}
 EXPERIMENT = BASE | PARTS | {"tasks", "training", "recipe", "run_folder"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "settings": {"errors"},
     "storage": {"errors", "settings"},
+    "children": {"errors"},
     "text": BASE,
     "documents": BASE,
     "model": {"errors"},

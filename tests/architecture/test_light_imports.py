@@ -41,7 +41,9 @@ def modules(pattern: str) -> list[str]:
 
 LIGHT = {
     "the package": ["headwise"],
-    "the base": ["headwise.errors", "headwise.settings", "headwise.storage"],
+    "the base": [
+        f"headwise.{name}" for name in ("errors", "settings", "storage", "children")
+    ],
     "text": modules("text/**/*.py"),
     "documents": modules("documents/**/*.py"),
     "settings": [*modules("**/settings.py"), "headwise.model.config"],

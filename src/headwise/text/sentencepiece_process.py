@@ -10,7 +10,6 @@ It goes when we stop waiting for it, and also when we are killed.
 
 from __future__ import annotations
 
-import ctypes
 import io
 import json
 import os
@@ -24,6 +23,7 @@ from typing import Any, BinaryIO
 
 import sentencepiece
 
+from headwise.children import be_child, start_child
 from headwise.errors import ResourceError
 
 LEARNED = b"+"
@@ -32,8 +32,6 @@ FAILED = b"-"
 _LENGTH = struct.Struct("<I")
 _END = 2**32 - 1
 """A length that no line has: all were sent. A pipe that merely ends broke."""
-
-_PR_SET_PDEATHSIG = 1
 
 
 class LearningError(RuntimeError):
@@ -60,21 +58,12 @@ def learn(options: Mapping[str, Any], lines: Iterable[str]) -> bytes:
 
 
 def _started() -> subprocess.Popen[bytes]:
-    path = os.pathsep.join(each or os.getcwd() for each in sys.path)
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, str(os.getpid())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path},
-            process_group=0,  # so that a Ctrl-C of the terminal is ours alone
-        )
-    except OSError as error:
-        raise ResourceError(
-            "SentencePiece learns in a process of its own, and none could be started "
-            f"with {sys.executable or 'no name of a Python'}: "
-            f"{error.strerror or error}"
-        ) from error
+    return start_child(
+        __name__,
+        "SentencePiece learns",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
 
 
 def _asked(
@@ -119,7 +108,7 @@ def _ending(code: int) -> str:
 
 def main() -> None:
     """Be the child."""
-    _die_with(int(sys.argv[1]))
+    be_child()
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever else is printed is no part of the answer
     try:
@@ -148,16 +137,6 @@ def _received(pipe: BinaryIO) -> Iterator[bytes]:
         if length == _END:
             return
         yield pipe.read(length)
-
-
-def _die_with(parent: int) -> None:
-    """Let only the parent's end be ours: it decides what a signal means."""
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(each, signal.SIG_IGN)
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 if __name__ == "__main__":
