@@ -32,8 +32,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reports": BASE | {"metrics", "tasks", "training", "inspection", "recipe"},
     "interop": BASE | {"model", "text", "recipe", "run_folder"},
     "engines": EXPERIMENT | {"interop"},
-    "predictor": BASE
+    "streaming": BASE
     | {"text", "documents", "decoding", "tasks", "run_folder", "engines"},
+    "predictor": BASE
+    | {"text", "decoding", "tasks", "run_folder", "engines", "streaming"},
     "pipelines": BASE | {"decoding", "predictor"},
     "doctor": EXPERIMENT | {"interop", "engines", "predictor"},
     "serving": BASE | {"predictor"},

@@ -9,7 +9,7 @@ from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.engines.ctranslate2_engine import CTranslate2Engine
-from headwise.engines.engine import Engine
+from headwise.engines.engine import Engine, Search, begun
 from headwise.engines.reasons import (
     reasons_against_lengths,
     reasons_against_model,
@@ -50,12 +50,19 @@ class AutoEngine:
         prefixes: Sequence[Prefix] | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the outputs of each source, best first."""
-        if not sources:
-            return []
+        return self.begin(sources, settings, prefixes).outputs() if sources else []
+
+    def begin(
+        self,
+        sources: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+        prefixes: Sequence[Prefix] | None = None,
+    ) -> Search:
+        """Choose, and begin what ``search`` does."""
         engine, note = self._chosen(sources, settings, prefixes)
         self.name = engine.name
         self.used.setdefault(engine.name, note)
-        return engine.search(sources, settings, prefixes)
+        return begun(engine, sources, settings, prefixes)
 
     def can_search(self, settings: DecodingSettings) -> bool:
         """Tell whether ``search`` would not refuse these settings."""

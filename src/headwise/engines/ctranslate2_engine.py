@@ -2,18 +2,16 @@
 
 It finds the words that the torch engine finds, where it can search in that way at all.
 Two of its habits are answered by a second search for the few sentences they touch: one
-limit of the length holds for a call, and what may not be written (pad, START) is taken
+limit of the length holds for a batch, and what may not be written (pad, START) is taken
 out of all probabilities, where ours leave the others as the model gives them.
 """
 
 from __future__ import annotations
 
-import ctypes
-import os
-import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +20,24 @@ import torch
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
+from headwise.engines.ctranslate2_workers import Workers
 from headwise.engines.reasons import (
     reasons_against_lengths,
     reasons_against_model,
     reasons_against_prefixes,
     reasons_against_search,
 )
-from headwise.errors import ResourceError, SettingsError, UsageError
+from headwise.errors import SettingsError, UsageError
 from headwise.interop.ctranslate2 import (
     ALMOST_NO_PENALTY,
     QUANTIZATIONS,
     translate_batch_arguments,
 )
-from headwise.interop.kept import KeptExport, kept_export
+from headwise.interop.kept import kept_export
 from headwise.interop.limits import CTRANSLATE2
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.tasks.translation import NEVER_WRITTEN
 from headwise.text.vocabulary import END, SPECIALS
-
-BATCH_TOKENS = 2048
-"""Source positions searched at a time, padding counted."""
 
 
 class CTranslate2Engine:
@@ -72,8 +68,7 @@ class CTranslate2Engine:
         self.precision = precision
         self.folder = folder
         self.note = ""
-        self._own = self._opened_export(torch.get_num_threads())
-        self._process = os.getpid()
+        self.workers = Workers(self._export, precision, torch.get_num_threads())
         self.fixed, _ = translate_batch_arguments(opened)
         pair = opened.tokenizers
         self.source_pieces = pair.source.pieces(range(pair.source.size))
@@ -92,6 +87,15 @@ class CTranslate2Engine:
         prefixes: Sequence[Prefix] | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the outputs of each source, best first."""
+        return self.begin(sources, settings, prefixes).outputs()
+
+    def begin(
+        self,
+        sources: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+        prefixes: Sequence[Prefix] | None = None,
+    ) -> CTranslate2Search:
+        """Begin what ``search`` does; threads of CTranslate2's own work at it."""
         reasons = [
             *reasons_against_search(settings),
             *reasons_against_prefixes(prefixes),
@@ -99,79 +103,25 @@ class CTranslate2Engine:
         ]
         if reasons:
             raise SettingsError([str(each) for each in reasons])
-        limits = [settings.max_length(len(source)) for source in sources]
-        together = max(limits, default=0)
-        found = self._found(sources, settings, together, suppress=False)
-        again = defaultdict(list)
-        for number, (outputs, limit) in enumerate(zip(found, limits, strict=True)):
-            # At its limit ours also takes what has not ended: so not only beyond it.
-            late = limit < together and any(length >= limit for _, length in outputs)
-            wrong = any({*NEVER_WRITTEN} & {*each.tokens} for each, _ in outputs)
-            if late or wrong:
-                again[limit, wrong].append(number)
-        for (limit, wrong), numbers in again.items():
-            chosen = [sources[number] for number in numbers]
-            better = self._found(chosen, settings, limit, suppress=wrong)
-            for number, outputs in zip(numbers, better, strict=True):
-                found[number] = outputs
-        return [
-            [hypothesis for hypothesis, _ in outputs[: settings.num_best]]
-            for outputs in found
+        lengths = [len(source) for source in sources]
+        batches = [
+            self.begin_batch(
+                numbers, sources, settings, settings.max_length(lengths[numbers[0]])
+            )
+            for numbers in self.workers.batches(lengths, settings.beam)
         ]
+        return CTranslate2Search(self, sources, settings, batches)
 
-    def _translator(self) -> Any:
-        """Return the translator of this process; one that was forked has none yet.
-
-        The copy of its parent's would wait for threads that were not copied. A second
-        thread of OpenMP would wait for those of its parent, so there is one.
-        """
-        if self._process != os.getpid():
-            self._own = self._opened_export(1)
-            self._process = os.getpid()
-        return self._own
-
-    def _opened_export(self, threads: int) -> Any:
-        try:
-            import ctranslate2
-        except (ImportError, OSError) as error:
-            raise UsageError(
-                f"the package ctranslate2 is installed and cannot be used here "
-                f"({error}); install it again, or --engine torch"
-            ) from None
-        with (
-            kept_export(self.opened, target=CTRANSLATE2, quantization=self.precision)
-            if self.folder is None
-            else nullcontext(KeptExport(self.folder))
-        ) as kept:
-            self.note = kept.note
-            try:
-                opened = ctranslate2.Translator(
-                    str(kept.folder),
-                    compute_type="int8" if self.precision == "int8" else "float32",
-                    inter_threads=1,
-                    intra_threads=threads,
-                )
-            except (RuntimeError, ValueError) as error:
-                raise ResourceError(
-                    f"ctranslate2 {ctranslate2.__version__} does not open "
-                    f"{kept.folder}: {error}; --engine torch would do"
-                ) from None
-        os.register_at_fork(after_in_child=_never_deleted(opened))
-        return opened
-
-    def can_search(self, settings: DecodingSettings) -> bool:
-        """Tell whether ``search`` would not refuse these settings."""
-        return not reasons_against_search(settings)
-
-    def _found(
+    def begin_batch(
         self,
+        numbers: Sequence[int],
         sources: Sequence[Sequence[int]],
         settings: DecodingSettings,
         limit: int,
         *,
-        suppress: bool,
-    ) -> list[list[tuple[Hypothesis, int]]]:
-        """Return all hypotheses of each source, with their lengths, END counted."""
+        suppress: bool = False,
+    ) -> Batch:
+        """Begin the search for the sources of these numbers, the longest first."""
         arguments = {
             **self.fixed,
             "beam_size": settings.beam,
@@ -183,24 +133,40 @@ class CTranslate2Engine:
             arguments["suppress_sequences"] = [
                 [SPECIALS[each]] for each in NEVER_WRITTEN
             ]
-        results = self._translator().translate_batch(
-            [[self.source_pieces[token] for token in source] for source in sources],
-            max_batch_size=BATCH_TOKENS,
-            batch_type="tokens",
+        pieces = self.source_pieces
+        results = self.workers.translator(len(sources)).translate_batch(
+            [[pieces[token] for token in sources[number]] for number in numbers],
+            asynchronous=True,
             return_scores=True,
             return_end_token=True,
             **arguments,
         )
-        alpha = arguments["length_penalty"]
-        return [list(self._hypotheses(each, settings, alpha)) for each in results]
+        return Batch(numbers, limit, results)
 
-    def _hypotheses(
-        self, result: Any, settings: DecodingSettings, alpha: float
+    @contextmanager
+    def _export(self) -> Iterator[Path]:
+        if self.folder is not None:
+            yield self.folder
+            return
+        with kept_export(
+            self.opened, target=CTRANSLATE2, quantization=self.precision
+        ) as kept:
+            self.note = self.note or kept.note
+            yield kept.folder
+
+    def can_search(self, settings: DecodingSettings) -> bool:
+        """Tell whether ``search`` would not refuse these settings."""
+        return not reasons_against_search(settings)
+
+    def hypotheses(
+        self, result: Any, settings: DecodingSettings
     ) -> Iterator[tuple[Hypothesis, int]]:
+        """Yield what was found for a source, with the lengths, END counted."""
+        alpha = length_penalty(settings)
         for pieces, score in zip(result.hypotheses, result.scores, strict=True):
             length = len(pieces)
             finished = bool(pieces) and pieces[-1] == SPECIALS[END]
-            tokens = tuple(self.target_ids[piece] for piece in pieces)
+            tokens = tuple([self.target_ids[piece] for piece in pieces])
             total = score * length**alpha
             yield (
                 Hypothesis(
@@ -213,18 +179,67 @@ class CTranslate2Engine:
             )
 
 
-def _never_deleted(translator: Any) -> Callable[[], None]:
-    """Return what keeps it in a forked process, where its deletion would not end.
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Sources that are searched together, by number, with the limit for all of them."""
 
-    It waits for its threads, and these were not copied.
-    """
-    there = weakref.ref(translator)
+    numbers: Sequence[int]
+    limit: int
+    results: Sequence[Any]
 
-    def keep() -> None:
-        if (kept := there()) is not None:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+    def ready(self) -> bool:
+        """Tell whether the search has ended."""
+        return all(each.done() for each in self.results)
 
-    return keep
+
+@dataclass(frozen=True, slots=True)
+class CTranslate2Search:
+    """A search that was begun: batches that CTranslate2's threads work at."""
+
+    engine: CTranslate2Engine
+    sources: Sequence[Sequence[int]]
+    settings: DecodingSettings
+    batches: Sequence[Batch]
+
+    def ready(self) -> bool:
+        """Tell whether every batch has ended."""
+        return all(each.ready() for each in self.batches)
+
+    def outputs(self) -> list[list[Hypothesis]]:
+        """Wait for the batches; search again where a habit made a difference."""
+        found: list[list[Hypothesis]] = [[] for _ in self.sources]
+        again = defaultdict(list)
+        for batch in self.batches:
+            for number, outputs in self._waited_for(batch):
+                found[number] = [each for each, _ in outputs]
+                limit = self.settings.max_length(len(self.sources[number]))
+                # At its limit ours also takes what has not ended: so not only beyond.
+                late = limit < batch.limit and any(
+                    length >= limit for _, length in outputs
+                )
+                wrong = any(
+                    token in each.tokens
+                    for each, _ in outputs
+                    for token in NEVER_WRITTEN
+                )
+                if late or wrong:
+                    again[limit, wrong].append(number)
+        begun = [
+            self.engine.begin_batch(
+                numbers, self.sources, self.settings, limit, suppress=wrong
+            )
+            for (limit, wrong), numbers in again.items()
+        ]
+        for batch in begun:
+            for number, outputs in self._waited_for(batch):
+                found[number] = [each for each, _ in outputs]
+        return [outputs[: self.settings.num_best] for outputs in found]
+
+    def _waited_for(
+        self, batch: Batch
+    ) -> Iterator[tuple[int, list[tuple[Hypothesis, int]]]]:
+        for number, each in zip(batch.numbers, batch.results, strict=True):
+            yield number, list(self.engine.hypotheses(each.result(), self.settings))
 
 
 def length_penalty(settings: DecodingSettings) -> float:

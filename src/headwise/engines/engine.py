@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import Prefix
@@ -33,6 +34,62 @@ class Engine(Protocol):
     def can_search(self, settings: DecodingSettings) -> bool:
         """Tell whether ``search`` would not refuse these settings."""
         ...
+
+
+class Search(Protocol):
+    """A search that was begun."""
+
+    def ready(self) -> bool:
+        """Tell whether what remains to be done will not wait for other threads."""
+        ...
+
+    def outputs(self) -> list[list[Hypothesis]]:
+        """Return what ``Engine.search`` returns; to be asked once."""
+        ...
+
+
+@runtime_checkable
+class WorksAside(Protocol):
+    """An engine with threads of its own: it searches while its caller goes on."""
+
+    def begin(
+        self,
+        sources: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+        prefixes: Sequence[Prefix] | None = None,
+    ) -> Search:
+        """Begin what ``Engine.search`` does."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SearchWhenAsked:
+    """The search of an engine that works in the thread of its caller."""
+
+    engine: Engine
+    sources: Sequence[Sequence[int]]
+    settings: DecodingSettings
+    prefixes: Sequence[Prefix] | None = None
+
+    def ready(self) -> bool:
+        """Tell that nobody else is at work."""
+        return True
+
+    def outputs(self) -> list[list[Hypothesis]]:
+        """Search."""
+        return self.engine.search(self.sources, self.settings, self.prefixes)
+
+
+def begun(
+    engine: Engine,
+    sources: Sequence[Sequence[int]],
+    settings: DecodingSettings,
+    prefixes: Sequence[Prefix] | None = None,
+) -> Search:
+    """Begin a search, as far as this engine can without its caller."""
+    if isinstance(engine, WorksAside):
+        return engine.begin(sources, settings, prefixes)
+    return SearchWhenAsked(engine, sources, settings, prefixes)
 
 
 class MakeEngine(Protocol):
