@@ -16,7 +16,9 @@ WAYS = {
     "in bfloat16": {"precision": "bf16"},
     "reading ahead": {"data_workers": 3},
     "computing activations again": {"activation_checkpointing": True},
+    "in two processes": {"processes": 2},
     "all at once": {
+        "processes": 2,
         "accumulate": 2,
         "ema_decay": 0.99,
         "precision": "bf16",

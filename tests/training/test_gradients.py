@@ -10,7 +10,7 @@ from tests.training.test_numerics import Listener
 
 from headwise.data.batches import make_batch
 from headwise.errors import ResourceError
-from headwise.tasks import Translation
+from headwise.tasks import translation
 
 STILL = replace(SMALL, dropout=0.0)
 
@@ -25,15 +25,15 @@ def little_memory(monkeypatch):
     """Let every batch fail that has more places than ``room``, as torch fails."""
 
     def limit(room, error):
-        loss = Translation.loss
+        loss = translation.summed_loss
 
-        def failing(self, model, batch, *, smoothing):
-            found = loss(self, model, batch, smoothing=smoothing)
+        def failing(model, batch, *, smoothing):
+            found = loss(model, batch, smoothing=smoothing)
             if batch.num_places > room and torch.is_grad_enabled():
                 raise error
             return found
 
-        monkeypatch.setattr(Translation, "loss", failing)
+        monkeypatch.setattr(translation, "summed_loss", failing)
 
     return limit
 

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from headwise.data.batches import make_batch
 from headwise.errors import NumericsError
 from headwise.text.vocabulary import PAD
-from headwise.training.gradients import seed_chance
+from headwise.training.learner import seed_chance
 from headwise.training.state import TrainingState
 
 

@@ -72,6 +72,13 @@ class Batch:
             self._rows(rows) for rows in torch.arange(len(self)).tensor_split(count)
         ]
 
+    def dealt(self, count: int) -> list[Batch]:
+        """Deal out the pairs in turn, so that all get long ones; none gets nothing."""
+        if count == 1:
+            return [self]
+        rows = torch.arange(len(self))
+        return [self._rows(rows[start::count]) for start in range(count)[: len(self)]]
+
     def _rows(self, rows: Tensor) -> Batch:
         source, target_out = self.source[rows], self.target_out[rows]
         return Batch(

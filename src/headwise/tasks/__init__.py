@@ -5,8 +5,17 @@ Training knows a task by these names, and nothing of the parts that they come fr
 
 from headwise.metrics.perplexity import perplexity
 from headwise.metrics.score import Score
+from headwise.model.config import TransformerConfig
 from headwise.model.training_path import use_kernels
 from headwise.model.transformer import Transformer
-from headwise.tasks.translation import Translation
+from headwise.tasks.translation import Translation, summed_loss
 
-__all__ = ["Score", "Transformer", "Translation", "perplexity", "use_kernels"]
+__all__ = [
+    "Score",
+    "Transformer",
+    "TransformerConfig",
+    "Translation",
+    "perplexity",
+    "summed_loss",
+    "use_kernels",
+]

@@ -71,16 +71,7 @@ class Translation:
 
     def loss(self, model: Transformer, batch: Batch, *, smoothing: float) -> Tensor:
         """Sum the cross-entropy over the real target tokens of ``batch``, in nats."""
-        real = batch.target_out != PAD
-        hidden = decode_real(
-            model, batch.source, batch.target_in, batch.source != PAD, real
-        )
-        targets = batch.target_out[real]
-        if model.kernels == "readable":
-            return cross_entropy(model.logits(hidden), targets, smoothing)
-        return projected_cross_entropy(
-            hidden, model.output_vectors, model.output.bias, targets, smoothing
-        )
+        return summed_loss(model, batch, smoothing=smoothing)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Turn source texts into tokens, without END."""
@@ -234,3 +225,17 @@ class Translation:
     ) -> Score:
         """Compare outputs with references, which stay as they are."""
         return measure(metric, outputs, references, resamples=resamples)
+
+
+def summed_loss(model: Transformer, batch: Batch, *, smoothing: float) -> Tensor:
+    """Compute :meth:`Translation.loss`, which needs nothing of a tokenizer."""
+    real = batch.target_out != PAD
+    hidden = decode_real(
+        model, batch.source, batch.target_in, batch.source != PAD, real
+    )
+    targets = batch.target_out[real]
+    if model.kernels == "readable":
+        return cross_entropy(model.logits(hidden), targets, smoothing)
+    return projected_cross_entropy(
+        hidden, model.output_vectors, model.output.bias, targets, smoothing
+    )

@@ -60,6 +60,10 @@ class ProcessGauge:
         found = _sizes(self._proc / "self" / "status").get("VmRSS")
         return _largest_ever() if found is None else found
 
+    def held_alone(self) -> int:
+        """Return the resident memory that is not set aside for several processes."""
+        return self.held() - _sizes(self._proc / "self" / "status").get("RssShmem", 0)
+
     def peak(self) -> int:
         """Return the peak since the start.
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import cast
 
-import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from headwise.data.batches import Batch
-from headwise.errors import ResourceError, is_out_of_memory
-from headwise.tasks import Transformer, Translation, use_kernels
+from headwise.errors import ResourceError
+from headwise.tasks import Transformer, Translation
+from headwise.training.learner import Learner, Manner, parts_of
 from headwise.training.numerics import first_not_finite
+from headwise.training.partners import Partners, number_of_processes
 from headwise.training.ranks import Ranks, sharded
 from headwise.training.settings import TrainingSettings
 
@@ -23,7 +21,8 @@ class Gradients:
     """Adds up the gradients of the batches of an update, in ``model``'s ``.grad``.
 
     A batch that does not fit into memory is learned from in parts: the sum is the
-    same, but for rounding and for which units dropout silences.
+    same, but for rounding and for which units dropout silences. So it is where several
+    processes each learn from a share of it, which :meth:`close` ends.
     """
 
     def __init__(
@@ -38,17 +37,13 @@ class Gradients:
         stop: Callable[[], None],
     ) -> None:
         self.model = model
-        self.settings = settings
-        self.seed = seed
         self.ranks = ranks
         self.say = say
         self.stop = stop
-        self.device = model.device
         self.is_sharded = ranks.size > 1 and settings.devices == "shard"
-        self._loss = _LossOf(task, model, settings)
-        use_kernels(model, settings.kernels)
-        if settings.activation_checkpointing:
-            model.checkpoint_activations(True)
+        count = number_of_processes(settings, model.device, ranks)
+        self._learner = Learner(task.loss, model, settings, seed=seed, count=count)
+        self.partners = Partners(model, settings, seed=seed, count=count - 1)
         if self.is_sharded:
             # What a decoder block reads of the source is computed outside its forward,
             # so of these only the feed-forward networks come and go.
@@ -57,8 +52,18 @@ class Gradients:
                 parts.append(
                     model.get_submodule(f"decoder.blocks.{number}.feed_forward")
                 )
-            sharded(self._loss, parts, self.device.type)
+            sharded(self._learner.loss_module, parts, model.device.type)
         self._most_places: int | None = None
+
+    @property
+    def described(self) -> str:
+        """Return on what is computed, as far as the last digits depend on it."""
+        learner = self._learner
+        return self.ranks.described(learner.device, learner.precision, learner.count)
+
+    def close(self) -> None:
+        """End the processes that learned with this one."""
+        self.partners.close()
 
     def of(
         self, batches: Sequence[tuple[int, Batch]], *, step: int, divisor: float
@@ -69,7 +74,8 @@ class Gradients:
         what dropout silences.
         """
         while True:
-            self._loss.zero_grad()
+            self._learner.loss_module.zero_grad()
+            self.partners.forget()
             total = 0.0
             for number, batch in batches:
                 self.stop()  # no weight is changed before the last of them
@@ -78,14 +84,12 @@ class Gradients:
                     break  # it will come in smaller parts: begin again
                 total += found
             else:
+                self.partners.add_gradients()
                 return total
 
     def loss(self, batch: Batch, *, step: int, number: int, part: int = 0) -> Tensor:
-        """Compute the summed loss of a batch as :meth:`of` does."""
-        seed_chance(self.seed, step, number, part)
-        enabled = self.precision == "bf16"
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=enabled):
-            return cast(Tensor, self._loss(batch.to(self.device)))
+        """Compute the summed loss of a batch, or a share of it, as :meth:`of` does."""
+        return self._learner.loss(batch, step, number, part)
 
     def where_not_finite(
         self, batches: Sequence[tuple[int, Batch]], *, step: int
@@ -98,10 +102,11 @@ class Gradients:
             )
             if self.is_sharded:  # a look alone would leave the other ranks waiting
                 return f"It may have been {place}"
-            loss = partial(self.loss, batch, step=step, number=number)
-            tensor = first_not_finite(self.model, loss)
-            if tensor is not None:
-                return f"It began with {tensor} in {place}"
+            for part, share in enumerate(batch.dealt(self._learner.count)):
+                loss = partial(self.loss, share, step=step, number=number, part=part)
+                tensor = first_not_finite(self.model, loss)
+                if tensor is not None:
+                    return f"It began with {tensor} in {place}"
         return None
 
     def _learn_from(
@@ -110,29 +115,20 @@ class Gradients:
         """Go through one batch and back; None where memory did not suffice."""
         # FSDP2 takes the mean over the ranks; what is wanted is the sum.
         scale = (self.ranks.size if self.is_sharded else 1) / divisor
-        parts = batch.parts(self._num_parts(batch))
-        try:
-            total = 0.0
-            for index, part in enumerate(parts):
-                loss = self.loss(part, step=step, number=number, part=index)
-                (loss * scale).backward()  # type: ignore[no-untyped-call]
-                total += loss.item()
-            return total
-        except Exception as error:
-            if not is_out_of_memory(error) or self.is_sharded:
-                raise
-        self._make_parts_smaller(parts[0])
+        if self.is_sharded:  # the other ranks would not begin again
+            return self._learner.learn(batch, step, number, Manner(scale))
+        shares = batch.dealt(self._learner.count)
+        how = Manner(scale, self._most_places)
+        with self.partners.learning(shares[1:], step, number, how) as others:
+            own = self._learner.try_to_learn(shares[0], step, number, how)
+        losses = [own, *others]
+        found = [each for each in losses if each is not None]
+        if len(found) == len(losses):
+            return sum(found)
+        self._make_parts_smaller(parts_of(shares[0], self._most_places)[0])
         return None
 
-    def _num_parts(self, batch: Batch) -> int:
-        if self._most_places is None:
-            return 1
-        return min(len(batch), -(-batch.num_places // self._most_places))
-
     def _make_parts_smaller(self, failed: Batch) -> None:
-        gc.collect()  # the error held on to what had been computed
-        if self.device.type == "cuda":
-            torch.cuda.empty_cache()
         rows, length = len(failed), failed.num_places // len(failed)
         if rows == 1:
             raise ResourceError(
@@ -147,32 +143,3 @@ class Gradients:
             "time, to the same sum. A smaller training.batch_tokens with a larger "
             "training.accumulate would save the second attempt"
         )
-
-    @property
-    def precision(self) -> str:
-        """Return what products are computed in: float32, or bf16 where that gains."""
-        if self.settings.precision != "auto":
-            return self.settings.precision
-        gains = self.device.type != "cpu" or torch.cpu._is_amx_tile_supported()
-        return "bf16" if gains else "float32"
-
-
-class _LossOf(nn.Module):
-    """The loss as a module, so that all of a pass lies inside one ``forward``."""
-
-    def __init__(
-        self, task: Translation, model: Transformer, settings: TrainingSettings
-    ) -> None:
-        super().__init__()
-        self.model = model
-        self._task = task
-        self._smoothing = settings.label_smoothing
-
-    def forward(self, batch: Batch) -> Tensor:
-        return self._task.loss(self.model, batch, smoothing=self._smoothing)
-
-
-def seed_chance(seed: int, *place: int) -> None:
-    """Make dropout a function of seed and place, whatever was drawn before."""
-    mixed = np.random.SeedSequence([seed, *place]).generate_state(1, np.uint64)
-    torch.manual_seed(int(mixed[0]))

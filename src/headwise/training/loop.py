@@ -126,8 +126,7 @@ class Trainer:
                 self.state, replace(self.settings, steps=self.last_step), epoch_batches
             )
         self._compare_with_before()
-        reason = "failed"
-        self.signals.rescue = self._rescue
+        self.signals.rescue, reason = self._rescue, "failed"
         batches = feed(self.order, self.state, self.settings, self.ranks)
         try:
             self.try_largest_batch()
@@ -145,6 +144,7 @@ class Trainer:
             raise
         finally:
             self.signals.rescue = None
+            self.gradients.close()
             batches.close()
             for watcher in self.watchers:
                 watcher.ends(self.state, reason)
@@ -152,7 +152,7 @@ class Trainer:
 
     def _compare_with_before(self) -> None:
         """Say if this run goes on with what takes its sums in another order."""
-        now = self.ranks.described(self.model.device, self.gradients.precision)
+        now = self.gradients.described
         if (before := self.state.trained_on) and before != now:
             self._say(of_another_kind(before, now))
         if self._saved is self.state:

@@ -103,8 +103,9 @@ class Rehearsal:
         held, free = self.gauge.held(), self.gauge.free()
         try:
             self._go_through(batch_tokens, looking=looking)
-            peak = self.gauge.peak()
+            peak = self.gauge.peak() + self.gradients.partners.held
         finally:
+            self.gradients.close()
             self.model.zero_grad()
         return Forecast(self._with_time(peak, held), held, free)
 

@@ -49,12 +49,18 @@ class Ranks:
         """Whether this process is the one that looks and writes."""
         return self.rank == 0
 
-    def described(self, device: torch.device, precision: str) -> str:
-        """Say on what training computes, as far as the last digits depend on it."""
+    def described(self, device: torch.device, precision: str, sharing: int) -> str:
+        """Say on what training computes, as far as the last digits depend on it.
+
+        ``sharing`` processes learn from each batch.
+        """
         kind = device.type
         if kind == "cuda":
             kind = torch.cuda.get_device_name(device)
-        processes = f"{self.size} process{'es' if self.size > 1 else ''}"
+        count = self.size * sharing
+        processes = f"{count} process{'es' if count > 1 else ''}"
+        if sharing > 1:
+            processes += f" ({sharing} to a batch)"
         threads = torch.get_num_threads()
         return (
             f"{processes}, {kind}, {threads} threads, torch {torch.__version__}, "

@@ -78,6 +78,11 @@ class TrainingSettings:
     """The way through the model: fast, or readable, which computes the same box by box
     as the paper draws them and takes a multiple of the time."""
 
+    processes: int | None = None
+    """Processes that learn from a share of each batch on a CPU, the cores divided among
+    them; not set: as many as there are threads and thousands of batch_tokens, up to 4;
+    1 where ``torchrun`` starts several."""
+
     activation_checkpointing: bool = False
     """Forget what is inside a block on the way up and compute it again on the way back:
     a third more work for a fraction of the memory."""
@@ -140,7 +145,7 @@ class TrainingSettings:
         ]
         optional = [
             name
-            for name in ("batch_pairs", "patience")
+            for name in ("batch_pairs", "patience", "processes")
             if getattr(self, name) is not None
         ]
         return [

@@ -1,0 +1,128 @@
+"""One batch, forth and back: what each process that learns does with its share."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from headwise.data.batches import Batch
+from headwise.errors import is_out_of_memory
+from headwise.tasks import Transformer, use_kernels
+from headwise.training.settings import TrainingSettings
+
+LossFunction = Callable[..., Tensor]
+"""Model, batch and ``smoothing``, to the summed loss."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a share of a batch is learned from."""
+
+    scale: float
+    """What the loss is multiplied by before its gradients are taken."""
+
+    most_places: int | None = None
+    """Tokens and padding that are gone through at a time; None for all."""
+
+
+class Learner:
+    """Adds gradients of the summed loss of batches to ``model``'s ``.grad``.
+
+    ``number`` of ``count`` is which share of each batch is learned from here.
+    """
+
+    def __init__(
+        self,
+        loss: LossFunction,
+        model: Transformer,
+        settings: TrainingSettings,
+        *,
+        seed: int,
+        number: int = 0,
+        count: int = 1,
+    ) -> None:
+        self.model = model
+        self.settings = settings
+        self.seed = seed
+        self.number = number
+        self.count = count
+        self.device = model.device
+        self.loss_module = _LossOf(loss, model, settings)
+        use_kernels(model, settings.kernels)
+        if settings.activation_checkpointing:
+            model.checkpoint_activations(True)
+
+    def loss(self, batch: Batch, *place: int) -> Tensor:
+        """Compute the summed loss of a batch; ``place`` decides what dropout does."""
+        seed_chance(self.seed, *place)
+        enabled = self.precision == "bf16"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=enabled):
+            return cast(Tensor, self.loss_module(batch.to(self.device)))
+
+    def learn(self, share: Batch, step: int, number: int, how: Manner) -> float:
+        """Go through a share of a batch and back; return its summed loss.
+
+        The batch is that of this ``number`` in update ``step``.
+        """
+        total = 0.0
+        for index, part in enumerate(parts_of(share, how.most_places)):
+            loss = self.loss(part, step, number, self.number + self.count * index)
+            (loss * how.scale).backward()  # type: ignore[no-untyped-call]
+            total += loss.item()
+        return total
+
+    def try_to_learn(
+        self, share: Batch, step: int, number: int, how: Manner
+    ) -> float | None:
+        """Do what :meth:`learn` does, or return None where memory does not suffice."""
+        try:
+            return self.learn(share, step, number, how)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+        gc.collect()  # the error held on to what had been computed
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        return None
+
+    @property
+    def precision(self) -> str:
+        """Return what products are computed in: float32, or bf16 where that gains."""
+        if self.settings.precision != "auto":
+            return self.settings.precision
+        gains = self.device.type != "cpu" or torch.cpu._is_amx_tile_supported()
+        return "bf16" if gains else "float32"
+
+
+class _LossOf(nn.Module):
+    """The loss as a module, so that all of a pass lies inside one ``forward``."""
+
+    def __init__(
+        self, loss: LossFunction, model: Transformer, settings: TrainingSettings
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self._loss = loss
+        self._smoothing = settings.label_smoothing
+
+    def forward(self, batch: Batch) -> Tensor:
+        return self._loss(self.model, batch, smoothing=self._smoothing)
+
+
+def parts_of(batch: Batch, most_places: int | None) -> list[Batch]:
+    """Cut a batch so that no part has more places, of tokens and padding."""
+    if most_places is None:
+        return [batch]
+    return batch.parts(min(len(batch), -(-batch.num_places // most_places)))
+
+
+def seed_chance(seed: int, *place: int) -> None:
+    """Make dropout a function of seed and place, whatever was drawn before."""
+    mixed = np.random.SeedSequence([seed, *place]).generate_state(1, np.uint64)
+    torch.manual_seed(int(mixed[0]))

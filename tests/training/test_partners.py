@@ -1,0 +1,274 @@
+"""Several processes that learn from shares of each batch come to the same sum."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.processes import is_gone
+from tests.training.conftest import QUICK, SMALL
+from tests.training.test_numerics import Listener
+
+from headwise.data.batches import Batch, make_batch
+from headwise.errors import ResourceError
+from headwise.training import partners
+from headwise.training.learner import Manner
+from headwise.training.partners import number_of_processes
+from headwise.training.ranks import LostRankError, Ranks
+from headwise.training.settings import TrainingSettings
+
+STILL = replace(SMALL, dropout=0.0)
+CPU = torch.device("cpu")
+
+
+def shared_by(count):
+    return replace(QUICK, processes=count)
+
+
+def gradients_of(trainer, batches):
+    loss = trainer.gradients.of(list(enumerate(batches)), step=1, divisor=7.0)
+    return loss, {n: p.grad.clone() for n, p in trainer.model.named_parameters()}
+
+
+def first_batches(trainer, count=1):
+    order = trainer.order.epoch(0)
+    return [make_batch(trainer.corpus.train, next(order)) for _ in range(count)]
+
+
+def children_of(trainer):
+    return [each._process.pid for each in trainer.gradients.partners._partners]
+
+
+@pytest.fixture
+def make(make_trainer):
+    """Make trainers whose processes are ended with the test."""
+    made = []
+
+    def remembered(*args, **options):
+        made.append(make_trainer(*args, **options))
+        return made[-1]
+
+    yield remembered
+    for trainer in made:
+        trainer.gradients.close()
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_shares_add_up_to_the_whole(make, count):
+    alone = make(config=STILL)
+    together = make(shared_by(count), config=STILL)
+    for batches in (first_batches(alone), first_batches(alone, 2)):
+        loss, expected = gradients_of(alone, batches)
+        shared_loss, found = gradients_of(together, batches)
+
+        assert shared_loss == pytest.approx(loss, rel=1e-6)
+        for name, gradient in expected.items():
+            torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-5)
+
+
+def test_a_single_pair_is_learned_from_once(make):
+    alone, together = make(config=STILL), make(shared_by(2), config=STILL)
+    pair = make_batch(alone.corpus.train, [3])
+    loss, expected = gradients_of(alone, [pair])
+    shared_loss, found = gradients_of(together, [pair])
+
+    assert shared_loss == loss
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient)
+
+
+def test_dropout_differs_between_shares_and_not_between_times(make):
+    trainer = make(shared_by(2))
+    batches = first_batches(trainer)
+    first, again = gradients_of(trainer, batches), gradients_of(trainer, batches)
+
+    assert first[0] == again[0]
+    assert all(torch.equal(each, again[1][name]) for name, each in first[1].items())
+
+    twice = replace(batches[0], source=batches[0].source[[0, 0]])
+    twice = replace(
+        twice,
+        target_in=batches[0].target_in[[0, 0]],
+        target_out=batches[0].target_out[[0, 0]],
+        indices=batches[0].indices[[0, 0]],
+    )
+    left, right = twice.dealt(2)
+    how = Manner(1.0)
+    with trainer.gradients.partners.learning([right], 1, 0, how) as others:
+        own = trainer.gradients._learner.learn(left, 1, 0, how)
+    assert others != [own]
+
+
+def test_partners_see_weights_that_have_changed(make):
+    alone, together = make(config=STILL), make(shared_by(2), config=STILL)
+    batches = first_batches(alone)
+    before, _ = gradients_of(together, batches)
+    for trainer in (alone, together):
+        with torch.no_grad():
+            for parameter in trainer.model.parameters():
+                parameter.mul_(0.5)
+
+    after, _ = gradients_of(together, batches)
+    assert after == pytest.approx(gradients_of(alone, batches)[0], rel=1e-6)
+    assert after != pytest.approx(before, rel=1e-3)
+
+
+def test_where_a_partner_lacks_memory_all_begin_again(make, monkeypatch):
+    alone = make(config=STILL)
+    together = make(shared_by(2), config=STILL, watcher=Listener())
+    batches = first_batches(alone)
+    hear = partners._Partner.hear
+    heard = []
+
+    def once_short(self):
+        heard.append(hear(self))
+        return None if len(heard) == 1 else heard[-1]
+
+    monkeypatch.setattr(partners._Partner, "hear", once_short)
+    loss, found = gradients_of(together, batches)
+
+    expected_loss, expected = gradients_of(alone, batches)
+    assert loss == pytest.approx(expected_loss, rel=1e-6)
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-5)
+    (said,) = together.watchers[0].said
+    assert "did not fit into memory" in said
+
+
+def test_what_its_own_share_lacks_leaves_nobody_behind(make, monkeypatch):
+    """The answers that were not waited for would be taken for the next ones."""
+    alone, together = make(config=STILL), make(shared_by(2), config=STILL)
+    batches = first_batches(alone)
+    gradients_of(together, batches)
+    learner = together.gradients._learner
+    learn = learner.learn
+    monkeypatch.setattr(learner, "learn", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        gradients_of(together, batches)
+
+    monkeypatch.setattr(learner, "learn", learn)
+    loss, _ = gradients_of(together, batches)
+    assert loss == pytest.approx(gradients_of(alone, batches)[0], rel=1e-6)
+
+
+def test_a_killed_partner_ends_the_run_and_loses_nothing(make):
+    class Murderer(Listener):
+        def updated(self, update, state):
+            if update.step == 2:
+                os.kill(children_of(trainer)[0], signal.SIGKILL)
+
+    trainer = make(shared_by(2), watcher=Murderer())
+    with pytest.raises(LostRankError, match=r"killed.*training\.processes = 1"):
+        trainer.run()
+
+    assert trainer.keeper.saved[-1][0].step == 2
+    assert not children_of(trainer)
+
+
+def test_partners_go_when_the_run_ends(make):
+    seen = []
+
+    class Look(Listener):
+        def updated(self, update, state):
+            seen.extend(children_of(trainer))
+
+    trainer = make(shared_by(2), watcher=Look())
+    trainer.run()
+
+    assert seen
+    assert all(is_gone(pid) for pid in set(seen))
+
+
+ORPHANED = """
+import os, signal
+from headwise.model import Transformer, TransformerConfig
+from headwise.training.partners import Partners
+from headwise.training.settings import TrainingSettings
+config = TransformerConfig(
+    encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, num_heads=2
+)
+partners = Partners(Transformer(config, 9), TrainingSettings(), seed=1, count=1)
+partners.forget()
+partners._partners[0].tell(b"s")
+partners._partners[0].hear()
+print(partners._partners[0]._process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells who is there")
+def test_partners_go_when_the_first_process_is_killed():
+    done = subprocess.run([sys.executable, "-c", ORPHANED], capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert is_gone(int(done.stdout))
+
+
+def test_without_a_python_to_start_it_is_said(make, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    trainer = make(shared_by(2))
+    with pytest.raises(ResourceError, match="/nowhere/python"):
+        gradients_of(trainer, first_batches(trainer))
+
+
+def test_without_room_to_share_it_is_said(make, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    trainer = make(shared_by(2))
+    with pytest.raises(ResourceError, match=r"No space left.*training\.processes = 1"):
+        gradients_of(trainer, first_batches(trainer))
+
+
+@pytest.mark.parametrize(
+    ("threads", "changes", "expected"),
+    [
+        (2, {"batch_tokens": 4096}, 2),
+        (2, {"batch_tokens": 2047}, 1),
+        (1, {"batch_tokens": 25_000}, 1),
+        (64, {"batch_tokens": 25_000}, 4),
+        (64, {"batch_tokens": 3000}, 2),
+        (2, {"batch_tokens": 4096, "processes": 1}, 1),
+        (2, {"batch_tokens": 100, "processes": 3}, 3),
+        (2, {"batch_pairs": 1}, 1),
+    ],
+)
+def test_how_many_learn_together(monkeypatch, threads, changes, expected):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    settings = TrainingSettings(**changes)
+    assert number_of_processes(settings, CPU, Ranks()) == expected
+
+
+def test_ranks_and_gpus_share_no_batches(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
+    settings = TrainingSettings()
+    assert number_of_processes(settings, CPU, Ranks(0, 2)) == 1
+    assert number_of_processes(settings, torch.device("cuda"), Ranks()) == 1
+
+
+@given(st.integers(1, 20), st.integers(1, 6))
+def test_dealing_out_loses_no_pair(pairs, count):
+    rows = torch.arange(2 * pairs).view(pairs, 2)
+    batch = Batch(rows, rows, rows, 2 * pairs, 2 * pairs, torch.arange(pairs))
+    shares = batch.dealt(count)
+    assert len(shares) == min(pairs, count)
+    assert sorted(int(i) for each in shares for i in each.indices) == [*range(pairs)]
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_a_message_says_all_of_a_share(make):
+    (batch,) = first_batches(make())
+    for how in (Manner(0.25), Manner(1 / 7, 300)):
+        found, step, number, manner = partners._unpacked(
+            partners._packed(batch, 12, 3, how)
+        )
+        assert (step, number, manner) == (12, 3, how)
+        assert found.num_source_tokens == batch.num_source_tokens
+        assert found.num_target_tokens == batch.num_target_tokens
+        for name in ("source", "target_in", "target_out", "indices"):
+            assert torch.equal(getattr(found, name), getattr(batch, name))
