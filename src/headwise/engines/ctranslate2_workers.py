@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from headwise.engines.ctranslate2_processor import wide_instructions
 from headwise.errors import ResourceError, UsageError
 
 GREEDY_ROWS = 64
@@ -73,29 +74,33 @@ class Workers:
             first += size
 
     def _open(self, workers: int, threads_each: int) -> Any:
-        try:
-            import ctranslate2
-        except (ImportError, OSError) as error:
-            raise UsageError(
-                f"the package ctranslate2 is installed and cannot be used here "
-                f"({error}); install it again, or --engine torch"
-            ) from None
-        with self.folder() as folder:
-            try:
-                opened = ctranslate2.Translator(
-                    str(folder),
-                    compute_type="int8" if self.precision == "int8" else "float32",
-                    inter_threads=workers,
-                    intra_threads=threads_each,
-                    max_queued_batches=-1,
-                )
-            except (RuntimeError, ValueError) as error:
-                raise ResourceError(
-                    f"ctranslate2 {ctranslate2.__version__} does not open "
-                    f"{folder}: {error}; --engine torch would do"
-                ) from None
+        with wide_instructions(), self.folder() as folder:
+            opened = _opened(folder, self.precision, workers, threads_each)
         os.register_at_fork(after_in_child=_never_deleted(opened))
         return opened
+
+
+def _opened(folder: Path, precision: str, workers: int, threads_each: int) -> Any:
+    try:
+        import ctranslate2
+    except (ImportError, OSError) as error:
+        raise UsageError(
+            f"the package ctranslate2 is installed and cannot be used here "
+            f"({error}); install it again, or --engine torch"
+        ) from None
+    try:
+        return ctranslate2.Translator(
+            str(folder),
+            compute_type="int8" if precision == "int8" else "float32",
+            inter_threads=workers,
+            intra_threads=threads_each,
+            max_queued_batches=-1,  # what is read ahead is bounded elsewhere
+        )
+    except (RuntimeError, ValueError) as error:
+        raise ResourceError(
+            f"ctranslate2 {ctranslate2.__version__} does not open "
+            f"{folder}: {error}; --engine torch would do"
+        ) from None
 
 
 def _never_deleted(translator: Any) -> Callable[[], None]:

@@ -1,0 +1,325 @@
+"""Compare headwise translate with a plain script around CTranslate2, file to file.
+
+python benchmarks/end_to_end.py --model FOLDER --source FILE
+
+Both read the same file, run the same weights with the same search in the same
+precision, and write a file; what is timed is the whole process, from its start to its
+end, and once more with a file of one line, which is what starting costs. They run in
+turn, one at a time. Before, the script's batches and threads are tried on a fifth of
+the lines, and the best of them are what is compared with: the best with the threads
+that CTranslate2 takes by itself, and the best with a worker for each core.
+
+A run beside which other programs took more than a tenth of a core is done again, a few
+times at most; what they took stands in the result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import fcntl
+import gzip
+import json
+import os
+import platform
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from training import machine
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "end_to_end.json"
+BEAMS = {"greedy": 1, "beam 4": 4}
+PRECISIONS = ("float32", "int8")
+BATCHES = ((32, "examples"), (64, "examples"), (1024, "tokens"), (4096, "tokens"))
+CORES = len(os.sched_getaffinity(0))
+THREADS = {"its own threads": (1, 0), "a worker for each core": (CORES, 1)}
+OURS = "headwise"
+TRIES = 4
+DISTURBED = 0.1
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where everything lies while it is measured."""
+
+    folder: Path
+    model: Path
+    plain_python: str
+    lock: Path | None
+
+    def export(self, precision: str) -> Path:
+        """Return where the plain script finds its model."""
+        return self.folder / f"export-{precision}"
+
+
+@dataclass(frozen=True)
+class Plain:
+    """How the plain script is called."""
+
+    batch: tuple[int, str]
+    threads: tuple[int, int]
+
+    def __str__(self) -> str:
+        workers, each = self.threads
+        return (
+            f"max_batch_size={self.batch[0]}, batch_type={self.batch[1]!r}, "
+            f"inter_threads={workers}, intra_threads={each}"
+        )
+
+
+def command(
+    place: Place, who: Plain | None, precision: str, beam: int, source: Path, out: Path
+) -> list[str]:
+    """Return what a user would type; headwise writes to standard output."""
+    if who is None:
+        headwise = str(Path(sys.executable).with_name("headwise"))
+        chosen = ["--precision", precision, "--beam", str(beam)]
+        return [headwise, "translate", str(place.model), str(source), *chosen]
+    return [
+        *(place.plain_python, str(HERE / "plain_translate.py")),
+        *(str(place.export(precision)), str(source), str(out)),
+        *("--beam", str(beam), "--compute-type", precision),
+        *("--max-batch-size", str(who.batch[0]), "--batch-type", who.batch[1]),
+        *("--inter-threads", str(who.threads[0])),
+        *("--intra-threads", str(who.threads[1])),
+    ]
+
+
+def measured(place: Place, typed: list[str], out: Path) -> dict[str, Any]:
+    """Run one process, undisturbed if that can be had."""
+    found: dict[str, Any] = {"others": 1.0, "attempts": 0}
+    while found["others"] > DISTURBED and found["attempts"] < TRIES:
+        attempts = found["attempts"] + 1
+        with alone(place.lock):
+            found = once(typed, out) | {"attempts": attempts}
+    return found
+
+
+def once(typed: list[str], out: Path) -> dict[str, Any]:
+    """Run one process; return seconds, memory, and what it said on standard error."""
+    said = out.with_suffix(".said")
+    with out.with_suffix(".out").open("wb") as stdout, said.open("wb") as stderr:
+        before, started = busy_seconds(), time.perf_counter()
+        process = subprocess.Popen(typed, stdout=stdout, stderr=stderr)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds, busy = time.perf_counter() - started, busy_seconds() - before
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{shlex.join(typed)}: {said.read_text('utf-8')}")
+    used = usage.ru_utime + usage.ru_stime
+    return {
+        "seconds": seconds,
+        "processor_seconds": used,
+        "megabytes": usage.ru_maxrss / 1024,
+        "others": max(0.0, busy - used) / seconds,
+    }
+
+
+def busy_seconds() -> float:
+    """Return what all cores have worked since the machine was started."""
+    user, nice, system, _, _, irq, soft, *_ = map(
+        int, Path("/proc/stat").read_text("utf-8").split("\n")[0].split()[1:]
+    )
+    return (user + nice + system + irq + soft) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def alone(lock: Path | None) -> Iterator[None]:
+    """Hold a lock that others who measure on this machine hold too."""
+    if lock is None:
+        yield
+        return
+    with lock.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def tried(place: Place, source: Path) -> tuple[dict[str, Plain], dict[str, Any]]:
+    """Find the batches that suit the plain script best, by search and precision."""
+    best: dict[str, Plain] = {}
+    seconds: dict[str, Any] = {}
+    out = place.folder / "tried"
+    for precision in PRECISIONS:
+        for name, beam in BEAMS.items():
+            for kind, threads in THREADS.items():
+                setting = f"{name}, {precision}, {kind}"
+                row: dict[Plain, float] = {}
+                for batch in BATCHES:
+                    who = Plain(batch, threads)
+                    typed = command(place, who, precision, beam, source, out)
+                    row[who] = measured(place, typed, out)["seconds"]
+                    print(f"tried: {name} {precision} {who} {row[who]:.2f} s")
+                best[setting] = min(row, key=lambda each: row[each])
+                seconds[setting] = {str(who): round(row[who], 2) for who in row}
+    return best, seconds
+
+
+def rounds_of(
+    place: Place, best: dict[str, Plain], source: Path, rounds: int
+) -> dict[str, Any]:
+    """Let all of them work in turn, round after round."""
+    line = place.folder / "one_line.txt"
+    line.write_text(source.read_text("utf-8").split("\n")[0] + "\n", "utf-8")
+    result: dict[str, Any] = {}
+    for number in range(rounds):
+        for precision in PRECISIONS:
+            for name, beam in BEAMS.items():
+                setting = f"{name}, {precision}"
+                sides: dict[str, Plain | None] = {
+                    kind: best[f"{setting}, {kind}"] for kind in THREADS
+                }
+                for side, who in (sides | {OURS: None}).items():
+                    out = place.folder / f"{setting} {side}".replace(" ", "-")
+                    start = command(place, who, precision, beam, line, out)
+                    whole = command(place, who, precision, beam, source, out)
+                    start_up = measured(place, start, out)
+                    found = measured(place, whole, out)
+                    found["start_up"] = start_up["seconds"]
+                    found["without_start_up"] = found["seconds"] - start_up["seconds"]
+                    row = result.setdefault(setting, {}).setdefault(side, [])
+                    row.append(found)
+                    print(
+                        f"round {number + 1}: {setting}, {side}: "
+                        f"{found['seconds']:.2f} s, of which {found['start_up']:.2f} "
+                        f"to start; others {found['others']:.2f}",
+                        flush=True,
+                    )
+    return result
+
+
+def summary(place: Place, found: dict[str, Any], num_lines: int) -> dict[str, Any]:
+    """Return medians, ratios of medians, and how many lines are the same."""
+    result: dict[str, Any] = {}
+    for setting, sides in found.items():
+        table: dict[str, Any] = {}
+        for side, rows in sides.items():
+            table[side] = {
+                key: round(statistics.median(row[key] for row in rows), 3)
+                for key in rows[0]
+            }
+            table[side]["lines_per_second"] = round(num_lines / table[side]["seconds"])
+            table[side]["all_seconds"] = [round(row["seconds"], 2) for row in rows]
+        ours = place.folder / f"{setting} {OURS}".replace(" ", "-")
+        mine = ours.with_suffix(".out").read_text("utf-8").split("\n")
+        noted = noted_lines(ours.with_suffix(".said").read_text("utf-8"))
+        ratios: dict[str, Any] = {}
+        for kind in THREADS:
+            theirs = place.folder / f"{setting} {kind}".replace(" ", "-")
+            lines = theirs.read_text("utf-8").split("\n")
+            pairs = list(zip(mine, lines, strict=True))[:-1]
+            same = [one == other for one, other in pairs]
+            calm = [each for n, each in enumerate(same, 1) if n not in noted]
+            ratios[kind] = {
+                key: round(table[kind][key] / table[OURS][key], 2)
+                for key in ("seconds", "without_start_up", "processor_seconds")
+            } | {
+                "ratios_of_rounds": [
+                    round(theirs["seconds"] / ours["seconds"], 2)
+                    for theirs, ours in zip(sides[kind], sides[OURS], strict=True)
+                ],
+                "equal_lines": round(sum(same) / len(same), 5),
+                "equal_lines_without_a_warning": round(sum(calm) / len(calm), 5),
+            }
+        result[setting] = {
+            "headwise_is_faster_by": ratios,
+            "lines_with_a_warning": len(noted),
+            **table,
+        }
+    return result
+
+
+def noted_lines(said: str) -> set[int]:
+    """Return the numbers of the lines that headwise warned of."""
+    numbers = (each.split(":")[0] for each in said.split("\n") if "line " in each[:5])
+    return {int(each.removeprefix("line ").replace(",", "")) for each in numbers}
+
+
+def prepare(place: Place, lines: Sequence[str]) -> tuple[Path, Path]:
+    """Write the exports and the text, whole and a fifth of it."""
+    headwise = str(Path(sys.executable).with_name("headwise"))
+    for precision in PRECISIONS:
+        subprocess.run(
+            [
+                *(headwise, "export", str(place.model), "--to", "ctranslate2"),
+                *("--out", str(place.export(precision)), "--quantization", precision),
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+    whole, some = place.folder / "whole.txt", place.folder / "some.txt"
+    whole.write_text("".join(f"{each}\n" for each in lines), "utf-8")
+    some.write_text("".join(f"{each}\n" for each in lines[::5]), "utf-8")
+    # Where headwise keeps its own exports: they are made once, not in each run.
+    for precision in PRECISIONS:
+        line = place.folder / "first.txt"
+        line.write_text(f"{lines[0]}\n", "utf-8")
+        typed = command(place, None, precision, 1, line, line)
+        subprocess.run(typed, check=True, stdout=subprocess.DEVNULL)
+    return whole, some
+
+
+def main() -> None:
+    """Measure, and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--source", type=Path, required=True, help="plain or .gz")
+    parser.add_argument("--about", default="", help="what model and text these are")
+    parser.add_argument("--lines", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--plain-python",
+        default=sys.executable,
+        help="the Python of an environment with ctranslate2 and sentencepiece alone",
+    )
+    parser.add_argument("--lock", type=Path, help="to be held by all who measure here")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    raw = arguments.source.read_bytes()
+    text = gzip.decompress(raw) if arguments.source.suffix == ".gz" else raw
+    lines = text.decode("utf-8").split("\n")[: arguments.lines]
+    facts = machine.facts()
+    with tempfile.TemporaryDirectory() as name:
+        place = Place(
+            Path(name), arguments.model, arguments.plain_python, arguments.lock
+        )
+        whole, some = prepare(place, lines)
+        best, seconds = tried(place, some)
+        found = rounds_of(place, best, whole, arguments.rounds)
+        searches = summary(place, found, len(lines))
+    report = {
+        "command": "python benchmarks/end_to_end.py --model FOLDER --source FILE "
+        f"--lines {arguments.lines} --rounds {arguments.rounds} --plain-python PYTHON",
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "about": arguments.about,
+        "lines": len(lines),
+        "different_lines": len(set(lines)),
+        "rounds": arguments.rounds,
+        "machine": facts,
+        "versions": {
+            "python": platform.python_version(),
+            **{
+                package: version(package)
+                for package in ("headwise", "torch", "ctranslate2", "sentencepiece")
+            },
+        },
+        "plain_script": {setting: str(who) for setting, who in best.items()},
+        "plain_script_tried_on_a_fifth_seconds": seconds,
+        "searches": searches,
+    }
+    arguments.out.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    print(json.dumps(searches, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Lines as a stream: ahead while others work, in order, bounded, nothing lost."""
+
+import pytest
+
+from headwise.errors import DataError
+from headwise.predictor import load
+from headwise.streaming import BLOCKS_AHEAD
+
+BLOCK = 16
+
+
+class Aside:
+    """An engine that searches aside: it tells when, and is ready when it is told."""
+
+    name = "aside"
+
+    def __init__(self, engine):
+        self.engine = engine
+        self.used = {}
+        self.done = False
+        self.told = []
+
+    def can_search(self, settings):
+        return True
+
+    def search(self, *asked):
+        return self.engine.search(*asked)
+
+    def begin(self, *asked):
+        self.told.append("begun")
+        return Begun(self, asked)
+
+
+class Begun:
+    def __init__(self, engine, asked):
+        self.engine, self.asked = engine, asked
+
+    def ready(self):
+        return self.engine.done
+
+    def outputs(self):
+        self.engine.told.append("ended")
+        return self.engine.search(*self.asked)
+
+
+@pytest.fixture(scope="module")
+def translator(tiny_run):
+    return load(tiny_run, engine="torch")
+
+
+@pytest.fixture
+def aside(translator, monkeypatch):
+    engine = Aside(translator.engine)
+    monkeypatch.setattr(translator, "engine", engine)
+    monkeypatch.setattr("headwise.streaming.LINES_AT_ONCE", BLOCK)
+    return engine
+
+
+TEXTS = [f"{each}." for each in ("one", "two", "", "six five", "four")] * BLOCK
+
+
+def test_what_comes_out_does_not_depend_on_who_works(translator, aside):
+    theirs = [each.text for each in translator.lines(TEXTS, beam=1)]
+    aside.done = True
+    ready = [each.text for each in translator.lines(TEXTS, beam=1)]
+    alone = [translator.translate(text, beam=1) for text in TEXTS[:5]]
+
+    assert theirs == ready == alone * BLOCK
+
+
+def test_blocks_are_begun_while_others_are_searched(translator, aside):
+    list(translator.lines(TEXTS, beam=1))
+
+    ahead = BLOCKS_AHEAD + 1
+    assert aside.told[: ahead + 1] == ["begun"] * ahead + ["ended"]
+    held = 0
+    for each in aside.told:
+        held += 1 if each == "begun" else -1
+        assert 0 <= held <= ahead
+    assert aside.told.count("begun") == len(TEXTS) / BLOCK
+
+
+def test_what_is_done_does_not_wait_for_a_slow_stream(translator, aside):
+    """Of a stream that has no further block yet, what was asked comes out."""
+    read = []
+
+    def slow():
+        for number in range(10 * BLOCK):
+            read.append(number)
+            aside.done = number > BLOCK
+            yield "one."
+
+    next(translator.lines(slow(), beam=1))
+
+    assert len(read) <= 2 * BLOCK
+
+
+def test_what_was_read_before_an_error_is_not_lost(translator, aside):
+    def broken():
+        yield from ["one."] * (2 * BLOCK)
+        raise DataError("the rest cannot be read")
+
+    found = []
+    with pytest.raises(DataError, match="the rest"):
+        found.extend(translator.lines(broken(), beam=1))
+    # extend keeps what came before the error
+
+    assert [each.source for each in found] == ["one."] * (2 * BLOCK)
+
+
+def test_a_block_of_long_lines_has_fewer(translator, aside, monkeypatch):
+    monkeypatch.setattr("headwise.streaming.CHARACTERS_AT_ONCE", 20)
+
+    list(translator.lines(["one two three four."] * 8, beam=1))
+
+    assert aside.told.count("begun") == 4
+
+
+def test_nothing_is_begun_for_nothing(translator, aside):
+    assert list(translator.lines([])) == []
+    assert aside.told == []
