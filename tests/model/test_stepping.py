@@ -92,16 +92,32 @@ def test_changed_weights_are_noticed():
     assert not fast.still_of(model)
 
 
+@pytest.mark.parametrize("changed", VARIANTS.values(), ids=VARIANTS)
 @torch.inference_mode()
-def test_bfloat16_is_near_and_scores_stay_float32(source, monkeypatch):
-    monkeypatch.setattr("headwise.model.stepping_boxes.LARGE", 1)
-    model = made()
+def test_bfloat16_is_near_and_scores_stay_float32(changed, source):
+    model = made(**changed)
     exact, near = SteppingDecoder(model), SteppingDecoder(model, "bf16")
     tokens = torch.tensor([1, 1, 1])
 
-    scores, _ = near.step(tokens, near.start(*source))
+    states = [exact.start(*source), near.start(*source)]
+    for _ in range(3):
+        expected, states[0] = exact.step(tokens, states[0])
+        scores, states[1] = near.step(tokens, states[1])
 
-    expected, _ = exact.step(tokens, exact.start(*source))
-    assert scores.dtype == torch.float32
-    assert not torch.equal(scores, expected)
-    torch.testing.assert_close(scores, expected, rtol=0.05, atol=0.05)
+        assert scores.dtype == torch.float32
+        assert not torch.equal(scores, expected)
+        torch.testing.assert_close(scores, expected, rtol=0.05, atol=0.05)
+
+
+@torch.inference_mode()
+def test_a_row_in_bfloat16_does_not_depend_on_how_many_there_are():
+    """Rows are filled up to a few numbers of them; what is filled in is cut off."""
+    fast = SteppingDecoder(made(), "bf16")
+    tokens = torch.randint(4, 50, (37, 6), generator=torch.Generator().manual_seed(1))
+    after = torch.arange(37) + 4
+
+    def scores(rows: slice) -> torch.Tensor:
+        state = fast.start(tokens[rows], tokens[rows] != 0)
+        return fast.step(after[rows], state)[0]
+
+    torch.testing.assert_close(scores(slice(11, 14)), scores(slice(37))[11:14])

@@ -359,3 +359,22 @@ def test_a_blank_line_stays_blank_and_says_so(translator):
 
     assert found.text.strip() == ""
     assert "a blank line stays blank" in found.warnings[0]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_searching_side_by_side_changes_nothing(opened, task, way):
+    """As many batches as there are threads, in each way to search."""
+    sources = task.encode(TEXTS)
+    before = torch.get_num_threads()
+    found = {}
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            found[threads] = task.search(opened.model, sources, WAYS[way])
+    finally:
+        torch.set_num_threads(before)
+
+    for alone, beside in zip(found[1], found[3], strict=True):
+        assert [each.tokens for each in alone] == [each.tokens for each in beside]
+        scores = [[each.score for each in some] for some in (alone, beside)]
+        assert scores[0] == pytest.approx(scores[1], abs=1e-4)

@@ -15,6 +15,7 @@ Letters used for sizes in this file:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -29,9 +30,10 @@ from headwise.model.masks import to_real_tokens
 from headwise.model.stepping_boxes import (
     LEAST_ROOM,
     Precision,
+    Product,
     SteppingDecoderBlock,
     SteppingEncoderBlock,
-    product,
+    held,
 )
 from headwise.model.transformer import Transformer
 
@@ -43,7 +45,8 @@ class SteppingState:
     position: int
     own: tuple[Float[Tensor, "B H L C"], ...]
     source: tuple[Float[Tensor, "N H S C"], ...]
-    may_attend: Bool[Tensor, "N 1 1 S"] | None
+    padding: Float[Tensor, "N 1 1 S"] | None
+    """Added to what queries score: -inf where a source is over, else 0."""
     source_of: Int[Tensor, " B"]
     """The source of each row; each has as many rows, one behind the other."""
 
@@ -53,19 +56,19 @@ class SteppingState:
         sources = self.source_of[index]
         if torch.equal(sources, self.source_of):
             return SteppingState(
-                self.position, own, self.source, self.may_attend, self.source_of
+                self.position, own, self.source, self.padding, self.source_of
             )
         kept, counts = torch.unique_consecutive(sources, return_counts=True)
         if bool((counts != counts[0]).any()):
             kept = sources  # not as many rows for each, so nothing is shared
-        source, may_attend = self.source, self.may_attend
+        source, padding = self.source, self.padding
         if len(kept) != len(source[0]) or bool((kept[1:] <= kept[:-1]).any()):
             source = tuple(each.index_select(0, kept) for each in source)
-            may_attend = None if may_attend is None else may_attend[kept]
+            padding = None if padding is None else padding[kept]
         numbers = torch.arange(len(kept), device=index.device)
         width = len(index) // max(1, len(kept))
         source_of = numbers.repeat_interleave(width)
-        return SteppingState(self.position, own, source, may_attend, source_of)
+        return SteppingState(self.position, own, source, padding, source_of)
 
 
 class SteppingDecoder:
@@ -84,7 +87,9 @@ class SteppingDecoder:
                 SteppingDecoderBlock(cast(DecoderBlock, block), precision)
                 for block in model.decoder.blocks
             ]
-            self.project = product(model.output_vectors, model.output.bias, precision)
+            self.numbers = held(model.output_vectors, precision).dtype
+            self.whole = model.output_vectors.dtype
+            self.project = Product(model.output_vectors, model.output.bias, precision)
 
     def still_of(self, model: Transformer) -> bool:
         """Tell whether these are the weights of ``model`` as it is now."""
@@ -95,18 +100,23 @@ class SteppingDecoder:
         self, source: Int[Tensor, "N S"], source_is_real: Bool[Tensor, "N S"]
     ) -> SteppingState:
         """Read the sources."""
-        may_attend = None if bool(source_is_real.all()) else source_is_real
-        mask = None if may_attend is None else to_real_tokens(may_attend)
+        padding = None
+        if not bool(source_is_real.all()):
+            may_attend = to_real_tokens(source_is_real)
+            padding = torch.zeros(may_attend.shape, device=source.device)
+            padding = padding.masked_fill_(~may_attend, -math.inf).to(self.numbers)
+        rows = len(source)
         x = self.model.enter_encoder(self.model.source_embedding(source), 0)
+        x = x.flatten(0, 1).to(self.numbers)
         for block in self.encoder:
-            x = block(x, mask)
-        x = self.model.encoder.last_norm(x)
+            x = block(x, rows, padding)
+        x = self.model.encoder.last_norm(x.to(self.whole)).to(self.numbers)
         return SteppingState(
             0,
-            tuple(block.no_memory(len(source), x) for block in self.decoder),
-            tuple(block.read(x) for block in self.decoder),
-            mask,
-            torch.arange(len(source), device=source.device),
+            tuple(block.no_memory(rows, x) for block in self.decoder),
+            tuple(block.read(x, rows) for block in self.decoder),
+            padding,
+            torch.arange(rows, device=source.device),
         )
 
     def step(
@@ -118,12 +128,13 @@ class SteppingDecoder:
         if here == own[0].shape[2]:
             own = tuple(_with_room(each) for each in own)
         embedded = self.model.target_embedding(tokens[:, None])
-        x = self.model.enter_decoder(embedded, here)[:, 0]
+        x = self.model.enter_decoder(embedded, here)[:, 0].to(self.numbers)
         for block, memory, source in zip(self.decoder, own, state.source, strict=True):
-            x = block(x, memory, here, source, state.may_attend)
-        logits = self.project(self.model.decoder.last_norm(x))
+            x = block(x, memory, here, source, state.padding)
+        x = self.model.decoder.last_norm(x.to(self.whole)).to(self.numbers)
+        logits = self.project(x).to(self.whole)
         return logits, SteppingState(
-            here + 1, own, state.source, state.may_attend, state.source_of
+            here + 1, own, state.source, state.padding, state.source_of
         )
 
 

@@ -6,7 +6,6 @@ C channels of a key and a value together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal, cast
 
 import torch
@@ -24,15 +23,42 @@ Precision = Literal["float32", "bf16"]
 LEAST_ROOM = 8
 """Positions by which room grows; more when a quarter of what is written is more."""
 
-LARGE = 1 << 18
-"""Entries from which a matrix is kept in bfloat16 where that is asked for: products of
-smaller ones take longer to set up than they save."""
+SHARE_FILLED = 8
+"""Rows of a product in bfloat16 are filled up to multiples of an eighth of the power of
+two below: such a product is compiled for each number of rows."""
 
-FEW_ROWS = 8
-"""Rows go in multiples of this, or of eight times as many where there are more: a
-product in bfloat16 is compiled for each number of rows."""
 
-Map = Callable[[Tensor], Tensor]
+def held(each: Tensor, precision: Precision) -> Tensor:
+    """Return a tensor in the numbers of a precision; float32 leaves what there is."""
+    each = each.detach()
+    return each.bfloat16() if precision == "bf16" else each
+
+
+class Product:
+    """The map x -> x Wᵀ + b for rows of x."""
+
+    def __init__(
+        self, weight: Tensor, bias: Tensor | None, precision: Precision
+    ) -> None:
+        self.filled = precision == "bf16"
+        self.bias = None if bias is None else held(bias, precision)
+        self.weight = held(weight, precision)
+        if not self.filled:  # few rows are multiplied faster with it lying this way
+            self.weight = self.weight.t().contiguous()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Map rows [R D] to rows [R E]."""
+        if not self.filled:
+            if self.bias is None:
+                return torch.mm(x, self.weight)
+            return torch.addmm(self.bias, x, self.weight)
+        return F.linear(_filled(x), self.weight, self.bias)[: len(x)]
+
+
+def _filled(x: Tensor) -> Tensor:
+    rows = len(x)
+    missing = -rows % max(1, (1 << rows.bit_length() - 1) // SHARE_FILLED)
+    return F.pad(x, (0, 0, 0, missing)) if missing else x
 
 
 class _Attention:
@@ -49,10 +75,10 @@ class _Attention:
         self.width = len(weight) // self.heads  # of a key and a value
         query = box.to_queries
         all_bias = None if bias is None else torch.cat([query.bias, bias])
-        self.queries = product(query.weight, query.bias, precision)
-        self.remember = product(weight, bias, precision)
-        self.together = product(torch.cat([query.weight, weight]), all_bias, precision)
-        self.join = product(box.to_output.weight, box.to_output.bias, precision)
+        self.queries = Product(query.weight, query.bias, precision)
+        self.remember = Product(weight, bias, precision)
+        self.together = Product(torch.cat([query.weight, weight]), all_bias, precision)
+        self.join = Product(box.to_output.weight, box.to_output.bias, precision)
 
     def split(self, both: Tensor, rows: int) -> Tensor:
         """Lay out keys and values by head: B·L H·C -> B H L C."""
@@ -69,27 +95,29 @@ class _Attention:
 class _Around:
     """The "Add & Norm" around a box."""
 
-    def __init__(self, box: AddAndNorm) -> None:
+    def __init__(self, box: AddAndNorm, precision: Precision) -> None:
         norm = box.norm
+        weights = held(norm.weight, precision), held(norm.bias, precision)
         self.pre = box.pre
-        self.norm = (norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+        self.norm = (norm.normalized_shape, *weights, norm.eps)
 
     def enter(self, x: Tensor) -> Tensor:
         return torch.layer_norm(x, *self.norm) if self.pre else x
 
-    def leave(self, x: Tensor, out: Tensor) -> Tensor:
-        total = out.add_(x)
+    def leave(self, x: Tensor, box: Product, out: Tensor) -> Tensor:
+        total = box(out).add_(x)
         return total if self.pre else torch.layer_norm(total, *self.norm)
 
 
 class _FeedForward:
     def __init__(self, box: FeedForward, precision: Precision) -> None:
-        self.widen = product(box.widen.weight, box.widen.bias, precision)
-        self.narrow = product(box.narrow.weight, box.narrow.bias, precision)
+        self.widen = Product(box.widen.weight, box.widen.bias, precision)
+        self.narrow = Product(box.narrow.weight, box.narrow.bias, precision)
         self.bend = torch.relu_ if box.bend is F.relu else box.bend
 
-    def __call__(self, x: Tensor) -> Tensor:
-        return self.narrow(self.bend(self.widen(x)))
+    def __call__(self, x: Tensor, around: _Around) -> Tensor:
+        inner = self.bend(self.widen(around.enter(x)))
+        return around.leave(x, self.narrow, inner)
 
 
 class SteppingEncoderBlock:
@@ -98,22 +126,20 @@ class SteppingEncoderBlock:
     def __init__(self, block: EncoderBlock, precision: Precision) -> None:
         self.attention = _Attention(block.self_attention, precision)
         self.feed_forward = _FeedForward(block.feed_forward, precision)
-        self.around_attention = _Around(block.around_attention)
-        self.around_feed_forward = _Around(block.around_feed_forward)
+        self.around_attention = _Around(block.around_attention, precision)
+        self.around_feed_forward = _Around(block.around_feed_forward, precision)
 
-    def __call__(self, x: Tensor, may_attend: Tensor | None) -> Tensor:
-        """Pass sources [N S D] through the block."""
-        box, rows = self.attention, len(x)
+    def __call__(self, x: Tensor, rows: int, may_attend: Tensor | None) -> Tensor:
+        """Pass ``rows`` sources [N·S D] through the block."""
+        box = self.attention
         split = box.heads * box.channels
         asked = box.together(self.around_attention.enter(x))
-        queries = asked[..., :split].view(rows, -1, box.heads, box.channels)
-        queries = queries.transpose(1, 2)
-        memory = box.split(asked[..., split:], rows)
-        heads = box.attend(queries, memory, may_attend)
-        out = box.join(heads.transpose(1, 2).reshape(rows, x.shape[1], -1))
-        x = self.around_attention.leave(x, out)
-        out = self.feed_forward(self.around_feed_forward.enter(x))
-        return self.around_feed_forward.leave(x, out)
+        queries = asked[:, :split].view(rows, -1, box.heads, box.channels)
+        memory = box.split(asked[:, split:], rows)
+        heads = box.attend(queries.transpose(1, 2), memory, may_attend)
+        heads = heads.transpose(1, 2).reshape(len(x), -1)
+        x = self.around_attention.leave(x, box.join, heads)
+        return self.feed_forward(x, self.around_feed_forward)
 
 
 class SteppingDecoderBlock:
@@ -123,18 +149,17 @@ class SteppingDecoderBlock:
         self.own = _Attention(block.self_attention, precision)
         self.cross = _Attention(block.cross_attention, precision)
         self.feed_forward = _FeedForward(block.feed_forward, precision)
-        self.around_own = _Around(block.around_self)
-        self.around_cross = _Around(block.around_cross)
-        self.around_feed_forward = _Around(block.around_feed_forward)
+        self.around_own = _Around(block.around_self, precision)
+        self.around_cross = _Around(block.around_cross, precision)
+        self.around_feed_forward = _Around(block.around_feed_forward, precision)
 
     def no_memory(self, rows: int, like: Tensor) -> Tensor:
         """Return room in which nothing is written yet."""
         return like.new_empty(rows, self.own.heads, LEAST_ROOM, self.own.width)
 
-    def read(self, encoded: Tensor) -> Tensor:
-        """Return the keys and values of sources [N S D]."""
-        kept = self.cross.remember(encoded)
-        return self.cross.split(kept, len(encoded)).contiguous()
+    def read(self, encoded: Tensor, rows: int) -> Tensor:
+        """Return the keys and values of ``rows`` sources [N·S D]."""
+        return self.cross.split(self.cross.remember(encoded), rows).contiguous()
 
     def __call__(
         self,
@@ -151,35 +176,15 @@ class SteppingDecoderBlock:
         memory[:, :, here] = asked[:, split:].view(rows, box.heads, box.width)
         queries = asked[:, :split].view(rows, box.heads, 1, box.channels)
         heads = box.attend(queries, memory[:, :, : here + 1], None)
-        x = self.around_own.leave(x, box.join(heads.view(rows, -1)))
+        x = self.around_own.leave(x, box.join, heads.view(rows, -1))
 
         box, sources = self.cross, len(source)
         queries = box.queries(self.around_cross.enter(x))
         queries = queries.view(sources, -1, box.heads, box.channels).transpose(1, 2)
         heads = box.attend(queries, source, may_attend)  # N H W channels
-        out = box.join(heads.transpose(1, 2).reshape(rows, -1))
-        x = self.around_cross.leave(x, out)
-        out = self.feed_forward(self.around_feed_forward.enter(x))
-        return self.around_feed_forward.leave(x, out)
-
-
-def product(weight: Tensor, bias: Tensor | None, precision: Precision) -> Map:
-    """Return the map x -> x Wᵀ + b, whose result is float32 in either precision."""
-    weight = weight.detach()
-    bias = None if bias is None else bias.detach()
-    if precision == "float32" or weight.numel() < LARGE:
-        return lambda x: F.linear(x, weight, bias)
-    half, half_bias = weight.bfloat16(), None if bias is None else bias.bfloat16()
-
-    def in_half(x: Tensor) -> Tensor:
-        flat = x.flatten(0, -2)
-        rows = len(flat)
-        missing = -rows % (FEW_ROWS if rows <= 8 * FEW_ROWS else 8 * FEW_ROWS)
-        flat = F.pad(flat.bfloat16(), (0, 0, 0, missing if rows > 1 else 0))
-        out = F.linear(flat, half, half_bias)[:rows].float()
-        return out.view(*x.shape[:-1], -1)
-
-    return in_half
+        heads = heads.transpose(1, 2).reshape(rows, -1)
+        x = self.around_cross.leave(x, box.join, heads)
+        return self.feed_forward(x, self.around_feed_forward)
 
 
 def _by_head(linear: nn.Linear, heads: int) -> tuple[Tensor, Tensor | None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from headwise.decoding.ensemble import AVERAGES, Ensemble
 from headwise.decoding.forced import forced
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.minimum_bayes_risk import by_expected_utility
-from headwise.decoding.prefix import NO_PREFIX, Prefix, spells
+from headwise.decoding.prefix import NO_PREFIX, Prefix
 from headwise.decoding.search import Asked, search
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
@@ -31,8 +32,10 @@ from headwise.model.stepping_boxes import Precision
 from headwise.model.transformer import Transformer
 from headwise.tasks.alignment import informed, links, weights_of_head
 from headwise.tasks.attending import AttendingModel, cross_weights
-from headwise.text.tokenizer import Tokenizer, TokenizerPair
-from headwise.text.vocabulary import END, PAD, SPECIALS, START, UNKNOWN, WORD_START
+from headwise.tasks.beginnings import fits, with_token, written_pieces
+from headwise.tasks.workers import Abandonable, all_done, shared_out
+from headwise.text.tokenizer import TokenizerPair
+from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
 NEVER_WRITTEN = (PAD, START)
 
@@ -85,17 +88,41 @@ class Searcher:
         found: list[list[Hypothesis]] = [[] for _ in sources]
         for each, numbers in groups.items():
             width = max(each.num_candidates, 1)
-            lengths = [len(sources[number]) + 1 for number in numbers]
-            for places in self._batches([size * width for size in lengths]):
+            sizes = [(len(sources[number]) + 1) * width for number in numbers]
+            workers = self._workers(each)
+            cut = self._cut(sizes, shared_out(sum(sizes), workers, most=SEARCH_TOKENS))
+
+            def searched(
+                places: Sequence[int],
+                ended: Event | None,
+                settings: DecodingSettings = each,
+                numbers: Sequence[int] = numbers,
+            ) -> list[tuple[int, list[Hypothesis]]]:
                 chosen = [numbers[place] for place in places]
                 outputs = self._search_batch(
                     [sources[number] for number in chosen],
-                    each,
+                    settings,
                     [prefixes[number] for number in chosen],
+                    ended,
                 )
-                for number, output in zip(chosen, outputs, strict=True):
-                    found[number] = output
+                return list(zip(chosen, outputs, strict=True))
+
+            done = all_done(searched, cut, workers=workers, stop=self.stop)
+            for number, outputs in (pair for batch in done for pair in batch):
+                found[number] = outputs
         return found
+
+    def _workers(self, settings: DecodingSettings) -> int:
+        """Return how many batches may be searched at a time.
+
+        Only what is laid out is: to see what a model looks at changes the model.
+        """
+        looking = settings.coverage or settings.alignments or settings.replace_unknown
+        if looking or not self.cached or self.models[0].device.type != "cpu":
+            return 1
+        for model in self.models:
+            self._laid_out(model)  # before several ask for it at once
+        return torch.get_num_threads()
 
     def score(
         self,
@@ -130,9 +157,9 @@ class Searcher:
         allowed = [
             token
             for token in log_p.argsort(descending=True, stable=True).tolist()
-            if token not in NEVER_WRITTEN and _fits(token, pieces, prefix)
+            if token not in NEVER_WRITTEN and fits(token, pieces, prefix)
         ][:count]
-        begun = [_with_token(prefix, token, pieces) for token in allowed]
+        begun = [with_token(prefix, token, pieces) for token in allowed]
         going_on = [each for each in begun if each.tokens[-1] != END]
         best = replace(settings, num_best=1)
         outputs = iter(self.search([source] * len(going_on), best, going_on))
@@ -141,22 +168,25 @@ class Searcher:
             ended[0] if each.tokens[-1] == END else next(outputs)[0] for each in begun
         ]
 
-    def _batches(
-        self, sizes: Sequence[int], *, most: int | None = None
-    ) -> Iterator[list[int]]:
-        """Cut numbers of sentences into batches of similar sizes."""
+    def _batches(self, sizes: Sequence[int], *, most: int) -> Iterator[list[int]]:
+        """Cut numbers of sentences into batches; ask before each whether to stop."""
+        for batch in self._cut(sizes, most):
+            self.stop()
+            yield batch
+
+    def _cut(self, sizes: Sequence[int], most: int) -> list[list[int]]:
+        """Cut numbers of sentences into batches of similar sizes, in rising order."""
         order = sorted(range(len(sizes)), key=lambda number: sizes[number])
         longest: Any = np.array([sizes[number] for number in order], dtype=np.int64)
-        limit = most or SEARCH_TOKENS
-        for first, last in pairwise([*cut_by_tokens(longest, limit), len(order)]):
-            self.stop()
-            yield order[first:last]
+        starts = [*cut_by_tokens(longest, most), len(order)]
+        return [order[first:last] for first, last in pairwise(starts)]
 
     def _search_batch(
         self,
         sources: Sequence[Sequence[int]],
         settings: DecodingSettings,
         prefixes: Sequence[Prefix],
+        ended: Event | None = None,
     ) -> list[list[Hypothesis]]:
         asked = Asked(
             source_lengths=[len(source) for source in sources],
@@ -175,6 +205,8 @@ class Searcher:
         if settings.choose != "score":
             chosen = replace(chosen, num_best=settings.num_candidates)
         decoder = self._decoder(settings, asked)
+        if ended is not None:
+            decoder = Abandonable(decoder, ended)
         with torch.inference_mode():
             state = decoder.start(*self._padded(sources))
             found = search(decoder, state, chosen, asked)
@@ -338,46 +370,6 @@ class Searcher:
         return shifted.to(self.models[0].device)
 
 
-def written_pieces(tokenizer: Tokenizer) -> list[str]:
-    """Return what each token spells; nothing where it is a symbol or a single byte."""
-    pieces = tokenizer.pieces(range(tokenizer.size))
-    return [
-        "" if number < len(SPECIALS) or _is_byte(piece) else piece
-        for number, piece in enumerate(pieces)
-    ]
-
-
-def prefix_of(tokenizer: Tokenizer, text: str) -> Prefix:
-    """Return the prefix that outputs have which begin with ``text``."""
-    tokens = tokenizer.encode(text)
-    pieces = [
-        "" if token < len(SPECIALS) or _is_byte(piece) else piece
-        for token, piece in zip(tokens, tokenizer.pieces(tokens), strict=True)
-    ]
-    closed = bool(tokens) and text[-1:].isspace()
-    last = len(tokens)
-    while last and not pieces[last - 1].startswith(WORD_START):
-        last -= 1
-    begun = pieces[max(last - 1, 0) :]
-    if not all(begun):  # letters that no piece spells: only these very tokens will do
-        return Prefix(tuple(tokens), closed=closed)
-    return Prefix(tuple(tokens[: max(last - 1, 0)]), "".join(begun), closed)
-
-
-def _fits(token: int, pieces: Sequence[str], prefix: Prefix) -> bool:
-    """Say whether a token may follow the tokens of a prefix."""
-    piece = pieces[token]
-    if not prefix.text:
-        return not (prefix.closed and piece[:1].isalnum())
-    return spells(piece, prefix.text, prefix.closed)
-
-
-def _with_token(prefix: Prefix, token: int, pieces: Sequence[str]) -> Prefix:
-    rest = prefix.text[len(pieces[token]) :]
-    closed = prefix.closed and pieces[token] in prefix.text
-    return Prefix((*prefix.tokens, token), rest, closed)
-
-
 def _interleaved(source: tuple[Tensor, Tensor], target: Tensor) -> tuple[Tensor, ...]:
     return source[0], target, source[1]
 
@@ -387,7 +379,3 @@ def _filled(rows: Sequence[Sequence[int]]) -> Tensor:
     for row, ids in zip(padded, rows, strict=True):
         row[: len(ids)] = torch.tensor(ids)
     return padded
-
-
-def _is_byte(piece: str) -> bool:
-    return len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")

@@ -23,13 +23,8 @@ from headwise.model.training_path import decode_real
 from headwise.model.transformer import Transformer
 from headwise.tasks.alignment import Links, with_unknown_replaced, word_links
 from headwise.tasks.attending import cross_weights
-from headwise.tasks.searching import (
-    NEVER_WRITTEN,
-    Models,
-    Searcher,
-    models_of,
-    prefix_of,
-)
+from headwise.tasks.beginnings import prefix_of
+from headwise.tasks.searching import NEVER_WRITTEN, Models, Searcher, models_of
 from headwise.text.tokenizer import TokenizerPair
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
