@@ -45,7 +45,7 @@ BATCHES = ((32, "examples"), (64, "examples"), (1024, "tokens"), (4096, "tokens"
 CORES = len(os.sched_getaffinity(0))
 THREADS = {"its own threads": (1, 0), "a worker for each core": (CORES, 1)}
 OURS = "headwise"
-TRIES = 4
+TRIES = 3
 DISTURBED = 0.1
 
 

@@ -58,19 +58,19 @@ class LineTranslator:
         self.engine = engine
 
     def translated(self, asked: Iterator[Asked]) -> Iterator[Translated]:
-        """Read and cut block after block while others are being translated."""
+        """Read and cut line after line while others are being translated."""
         ahead: deque[_Block] = deque()
-        block: list[Asked] = []
+        block: list[_Cut] = []
         size = 0
         while True:
             try:
                 one = next(asked, None)
             except Exception:  # what was read before it shall not be lost
-                for begun in ahead:
-                    yield from begun.lines()
+                while ahead:
+                    yield from _first_of(ahead)
                 raise
             if one is not None:
-                block.append(one)
+                block.append(self._cut(*one))
                 size += len(one[0])
             full = len(block) >= LINES_AT_ONCE or size >= CHARACTERS_AT_ONCE
             if block and (full or one is None):
@@ -80,38 +80,41 @@ class LineTranslator:
                 while ahead and (
                     one is None or len(ahead) > BLOCKS_AHEAD or ahead[0].ready()
                 ):
-                    yield from ahead.popleft().lines()
+                    yield from _first_of(ahead)
             if one is None:
                 return
 
-    def _begun(self, asked: Sequence[Asked]) -> _Block:
-        """Cut these lines into tokens and begin their search."""
+    def _cut(self, line: str, settings: DecodingSettings, prefix: str) -> _Cut:
+        """Cut a line into pieces that are short enough, and these into tokens."""
         task = self.opened.task
         longest = self.opened.facts.longest_source
-        pieces, parts = [], []
-        for line, settings, prefix in asked:
-            cut: dict[str, list[int]] = {}  # so that nothing is cut twice
+        known: dict[str, list[int]] = {}  # so that nothing is cut twice
 
-            def fits(text: str, cut: dict[str, list[int]] = cut) -> bool:
-                (cut[text],) = task.encode([text])
-                return len(cut[text]) <= longest
+        def fits(text: str) -> bool:
+            (known[text],) = task.encode([text])
+            return len(known[text]) <= longest
 
-            mine = split_long(line, fits)
-            begun = task.prefix(prefix) if prefix else NO_PREFIX
-            for piece in mine:
-                tokens: list[int] = []
-                if piece.text.strip():  # blank lines ask for nothing
-                    known = cut.get(piece.text)
-                    tokens = task.encode([piece.text])[0] if known is None else known
-                parts.append(Part(piece.text, tuple(tokens), settings, begun))
-                if tokens:  # only what is said first begins the output
-                    begun = NO_PREFIX
-            pieces.append(mine)
-        spoken = [part for part in parts if part.tokens]
+        pieces = split_long(line, fits)
+        begun = task.prefix(prefix) if prefix else NO_PREFIX
+        parts = []
+        for piece in pieces:
+            tokens: list[int] = []
+            if piece.text.strip():  # blank lines ask for nothing
+                if piece.text not in known:
+                    fits(piece.text)
+                tokens = known[piece.text]
+            parts.append(Part(piece.text, tuple(tokens), settings, begun))
+            if tokens:  # only what is said first begins the output
+                begun = NO_PREFIX
+        return _Cut(line, pieces, parts)
+
+    def _begun(self, lines: Sequence[_Cut]) -> _Block:
+        """Begin the search for these lines."""
+        spoken = [part for line in lines for part in line.parts if part.tokens]
         searches = [
             self._begun_search(spoken, settings) for settings in _distinct(spoken)
         ]
-        return _Block(self, asked, pieces, parts, searches)
+        return _Block(self, lines, searches)
 
     def _begun_search(
         self, parts: Sequence[Part], settings: DecodingSettings
@@ -243,13 +246,20 @@ class _BegunSearch:
 
 
 @dataclass(frozen=True, slots=True)
+class _Cut:
+    """A line, its pieces, and what is to be searched for each."""
+
+    text: str
+    pieces: Sequence[Piece]
+    parts: Sequence[Part]
+
+
+@dataclass(frozen=True, slots=True)
 class _Block:
     """Lines whose translation was begun."""
 
     translator: LineTranslator
-    asked: Sequence[Asked]
-    pieces: Sequence[Sequence[Piece]]
-    parts: Sequence[Part]
+    cut: Sequence[_Cut]
     searches: Sequence[_BegunSearch]
 
     def ready(self) -> bool:
@@ -264,15 +274,21 @@ class _Block:
             for number, each in self.translator.ended(search).items()
         }
         results = iter([found[number] for number in range(len(found))])
-        waiting = iter(self.parts)
-        for (line, _, _), pieces in zip(self.asked, self.pieces, strict=True):
-            mine = [next(waiting) for _ in pieces]
-            made = [next(results) if part.tokens else ([], ()) for part in mine]
-            joined = self.translator.joined(line, pieces, mine, made)
-            if mine[-1].prefix and not any(part.tokens for part in mine):
+        for line in self.cut:
+            made = [next(results) if part.tokens else ([], ()) for part in line.parts]
+            joined = self.translator.joined(line.text, line.pieces, line.parts, made)
+            if line.parts[-1].prefix and not any(part.tokens for part in line.parts):
                 note = "a blank line stays blank, whatever it was to begin with"
                 joined = replace(joined, warnings=(*joined.warnings, note))
             yield joined
+
+
+def _first_of(ahead: deque[_Block]) -> Iterator[Translated]:
+    """Yield the lines of the first block; the others go on meanwhile."""
+    for number, line in enumerate(ahead.popleft().lines()):
+        if ahead and number % LOOK_EVERY == 0:
+            ahead[0].ready()
+        yield line
 
 
 def _distinct(parts: Sequence[Part]) -> list[DecodingSettings]:

@@ -3,6 +3,7 @@
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
+from weakref import ref
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from headwise.engines.ctranslate2_workers import (
     BATCH_TOKENS,
     BEAM_ROWS,
     GREEDY_ROWS,
+    QUEUED,
     Workers,
 )
 from headwise.interop.exports import export
@@ -117,3 +119,21 @@ def test_a_search_that_was_begun_gives_what_a_search_gives(opened):
     assert [each[0].tokens for each in other.outputs()] == [
         each[0].tokens for each in slow.search(sources[:2], DecodingSettings(beam=1))
     ]
+
+
+def test_what_nobody_wants_any_more_is_not_searched(opened):
+    """Ctrl-C once came through when all that was read had been translated."""
+    engine = CTranslate2Engine(opened)
+    workers = engine.workers
+    sources = opened.task.encode(LINES * 2000)
+    search = engine.begin(sources, DecodingSettings())
+
+    given = sum(batch.results is not None for batch in search.batches)
+    assert given <= QUEUED * workers.threads < len(search.batches)
+
+    gone = [ref(batch) for batch in search.batches]
+    del search
+    assert not any(batch() for batch in gone)
+    assert engine.search(sources[:1], DecodingSettings()) == engine.search(
+        sources[:1], DecodingSettings()
+    )

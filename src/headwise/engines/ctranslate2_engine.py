@@ -20,7 +20,7 @@ import torch
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
-from headwise.engines.ctranslate2_workers import Workers
+from headwise.engines.ctranslate2_workers import Batch, Workers
 from headwise.engines.reasons import (
     reasons_against_lengths,
     reasons_against_model,
@@ -105,14 +105,16 @@ class CTranslate2Engine:
             raise SettingsError([str(each) for each in reasons])
         lengths = [len(source) for source in sources]
         batches = [
-            self.begin_batch(
+            self.batch(
                 numbers, sources, settings, settings.max_length(lengths[numbers[0]])
             )
             for numbers in self.workers.batches(lengths, settings.beam)
         ]
+        for batch in batches:
+            self.workers.add(batch)
         return CTranslate2Search(self, sources, settings, batches)
 
-    def begin_batch(
+    def batch(
         self,
         numbers: Sequence[int],
         sources: Sequence[Sequence[int]],
@@ -121,7 +123,7 @@ class CTranslate2Engine:
         *,
         suppress: bool = False,
     ) -> Batch:
-        """Begin the search for the sources of these numbers, the longest first."""
+        """Return the search for the sources of these numbers, the longest first."""
         arguments = {
             **self.fixed,
             "beam_size": settings.beam,
@@ -134,14 +136,20 @@ class CTranslate2Engine:
                 [SPECIALS[each]] for each in NEVER_WRITTEN
             ]
         pieces = self.source_pieces
-        results = self.workers.translator(len(sources)).translate_batch(
-            [[pieces[token] for token in sources[number]] for number in numbers],
-            asynchronous=True,
-            return_scores=True,
-            return_end_token=True,
-            **arguments,
-        )
-        return Batch(numbers, limit, results)
+
+        def give() -> Sequence[Any]:
+            results: Sequence[Any] = self.workers.translator(
+                len(sources)
+            ).translate_batch(
+                [[pieces[token] for token in sources[number]] for number in numbers],
+                asynchronous=True,
+                return_scores=True,
+                return_end_token=True,
+                **arguments,
+            )
+            return results
+
+        return Batch(numbers, limit, give)
 
     @contextmanager
     def _export(self) -> Iterator[Path]:
@@ -180,19 +188,6 @@ class CTranslate2Engine:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """Sources that are searched together, by number, with the limit for all of them."""
-
-    numbers: Sequence[int]
-    limit: int
-    results: Sequence[Any]
-
-    def ready(self) -> bool:
-        """Tell whether the search has ended."""
-        return all(each.done() for each in self.results)
-
-
-@dataclass(frozen=True, slots=True)
 class CTranslate2Search:
     """A search that was begun: batches that CTranslate2's threads work at."""
 
@@ -202,7 +197,8 @@ class CTranslate2Search:
     batches: Sequence[Batch]
 
     def ready(self) -> bool:
-        """Tell whether every batch has ended."""
+        """Tell whether every batch has ended; see that nobody is idle."""
+        self.engine.workers.go_on()
         return all(each.ready() for each in self.batches)
 
     def outputs(self) -> list[list[Hypothesis]]:
@@ -224,13 +220,15 @@ class CTranslate2Search:
                 )
                 if late or wrong:
                     again[limit, wrong].append(number)
-        begun = [
-            self.engine.begin_batch(
+        once_more = [
+            self.engine.batch(
                 numbers, self.sources, self.settings, limit, suppress=wrong
             )
             for (limit, wrong), numbers in again.items()
         ]
-        for batch in begun:
+        for batch in once_more:
+            self.engine.workers.give(batch)
+        for batch in once_more:
             for number, outputs in self._waited_for(batch):
                 found[number] = [each for each, _ in outputs]
         return [outputs[: self.settings.num_best] for outputs in found]
@@ -238,8 +236,8 @@ class CTranslate2Search:
     def _waited_for(
         self, batch: Batch
     ) -> Iterator[tuple[int, list[tuple[Hypothesis, int]]]]:
-        for number, each in zip(batch.numbers, batch.results, strict=True):
-            yield number, list(self.engine.hypotheses(each.result(), self.settings))
+        for number, each in self.engine.workers.results(batch):
+            yield number, list(self.engine.hypotheses(each, self.settings))
 
 
 def length_penalty(settings: DecodingSettings) -> float:

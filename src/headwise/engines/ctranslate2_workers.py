@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import ctypes
 import os
-import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
+from weakref import ref
 
 from headwise.engines.ctranslate2_processor import wide_instructions
 from headwise.errors import ResourceError, UsageError
@@ -26,7 +29,30 @@ BEAM_ROWS = 96
 BATCH_TOKENS = 4096
 """Source positions of a batch at most, padding counted, for each of its hypotheses."""
 
+QUEUED = 3
+"""Batches that each worker has been given: one to work at and the next ones.
+
+CTranslate2 ends only when all of them are done, also where nobody wants them any more.
+"""
+
 OpenedFolder = Callable[[], AbstractContextManager[Path]]
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Batch:
+    """Sources that are searched together, by number, with the limit for all of them."""
+
+    numbers: Sequence[int]
+    limit: int
+    give: Callable[[], Sequence[Any]]
+    """Hands it to CTranslate2, which returns at once with results to wait for."""
+
+    results: Sequence[Any] | None = None
+    process: int = 0
+
+    def ready(self) -> bool:
+        """Tell whether the search has ended."""
+        return self.results is not None and all(each.done() for each in self.results)
 
 
 class Workers:
@@ -38,6 +64,8 @@ class Workers:
         self.threads = threads
         self._process = os.getpid()
         self._asked = False
+        self._waiting: deque[ref[Batch]] = deque()
+        self._one_at_a_time = Lock()
         self._opened = {self.threads: self._open(self.threads, 1)}
 
     def translator(self, num_sentences: int) -> Any:
@@ -47,8 +75,7 @@ class Workers:
         threads that were not copied. A second thread of OpenMP would wait for those of
         its parent, so there is one.
         """
-        if self._process != os.getpid():
-            self._process, self._opened, self.threads = os.getpid(), {}, 1
+        self._after_fork()
         workers = self.threads if num_sentences >= self.threads else 1
         if workers not in self._opened:
             if not self._asked:
@@ -73,6 +100,46 @@ class Workers:
             yield order[first : first + size]
             first += size
 
+    def add(self, batch: Batch) -> None:
+        """Let a batch be searched when its turn comes; who lets it go wants it not."""
+        self._after_fork()
+        self._waiting.append(ref(batch))
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Give the workers what they can soon begin; to be called now and then."""
+        while self._waiting and self._num_given() < QUEUED * self.threads:
+            try:
+                batch = self._waiting.popleft()()
+            except IndexError:  # another thread was quicker
+                return
+            if batch is not None:
+                self.give(batch)
+
+    def results(self, batch: Batch) -> Iterator[tuple[int, Any]]:
+        """Wait for a batch, whether or not its turn came; yield result by number."""
+        self._after_fork()
+        self.give(batch)
+        self.go_on()
+        assert batch.results is not None
+        for number, each in zip(batch.numbers, batch.results, strict=True):
+            yield number, each.result()
+
+    def give(self, batch: Batch) -> None:
+        """Hand it to the workers now, whether or not its turn came."""
+        with self._one_at_a_time:
+            if batch.results is None or batch.process != os.getpid():
+                batch.results, batch.process = batch.give(), os.getpid()
+
+    def _num_given(self) -> int:
+        return sum(each.num_active_batches for each in [*self._opened.values()])
+
+    def _after_fork(self) -> None:
+        """Forget what is the parent's, whose threads were not copied."""
+        if self._process != os.getpid():
+            self._process, self._opened, self.threads = os.getpid(), {}, 1
+            self._waiting, self._one_at_a_time = deque(), Lock()
+
     def _open(self, workers: int, threads_each: int) -> Any:
         with wide_instructions(), self.folder() as folder:
             opened = _opened(folder, self.precision, workers, threads_each)
@@ -94,7 +161,7 @@ def _opened(folder: Path, precision: str, workers: int, threads_each: int) -> An
             compute_type="int8" if precision == "int8" else "float32",
             inter_threads=workers,
             intra_threads=threads_each,
-            max_queued_batches=-1,  # what is read ahead is bounded elsewhere
+            max_queued_batches=-1,  # how many there are is our own affair
         )
     except (RuntimeError, ValueError) as error:
         raise ResourceError(
@@ -108,7 +175,7 @@ def _never_deleted(translator: Any) -> Callable[[], None]:
 
     It waits for its threads, and these were not copied.
     """
-    there = weakref.ref(translator)
+    there = ref(translator)
 
     def keep() -> None:
         if (kept := there()) is not None:
