@@ -51,15 +51,17 @@ ENGINES: dict[str, tuple[str, str, int]] = {
         ("headwise torch", "float32", 2),
         ("headwise torch", "bf16", 1),
         ("headwise torch", "bf16", 2),
-        ("headwise ctranslate2", "float32", 2),
         ("ctranslate2", "float32", 1),
         ("ctranslate2", "float32", 2),
         ("ctranslate2", "int8", 1),
         ("ctranslate2", "int8", 2),
         ("transformers", "float32", 2),
     )
+} | {
+    f"ctranslate2 {precision}, 2 workers": ("ctranslate2 workers", precision, 1)
+    for precision in ("float32", "int8")
 }
-"""Label to tool, precision and threads."""
+"""Label to tool, precision and threads; workers are ours where there are 2 threads."""
 
 
 def headwise_search(folder: Path, engine: str, precision: str) -> Search:
@@ -78,7 +80,9 @@ def headwise_search(folder: Path, engine: str, precision: str) -> Search:
     return search
 
 
-def ctranslate2_search(folder: Path, precision: str, threads: int) -> Search:
+def ctranslate2_search(
+    folder: Path, precision: str, threads: int, workers: int = 1
+) -> Search:
     """Search with CTranslate2 itself; what it sorts and batches is its own."""
     import ctranslate2
 
@@ -87,7 +91,7 @@ def ctranslate2_search(folder: Path, precision: str, threads: int) -> Search:
     translator = ctranslate2.Translator(
         str(folder / "ctranslate2"),
         compute_type=precision,
-        inter_threads=1,
+        inter_threads=workers,
         intra_threads=threads,
     )
 
@@ -140,6 +144,8 @@ def transformers_search(folder: Path) -> Search:
 
 def make_search(name: str, precision: str, threads: int, folder: Path) -> Search:
     """Open the model in the engine that is asked for."""
+    if name == "ctranslate2 workers":
+        return ctranslate2_search(folder, precision, threads, workers=2)
     if name == "ctranslate2":
         return ctranslate2_search(folder, precision, threads)
     import torch
@@ -316,6 +322,19 @@ def ratios(searches: dict[str, Any]) -> dict[str, Any]:
     return compared
 
 
+def _command() -> str:
+    """Return the command of this run, without the places of files."""
+    words = ["python", "benchmarks/decoding.py", *sys.argv[1:]]
+    places = {"--source": "FILE", "--reference": "FILE", "--out": "FILE"}
+    for number, word in enumerate(words[:-1]):
+        if word in places:
+            words[number + 1] = places[word]
+    folder = 2 if words[2:] and not words[2].startswith("-") else None
+    if folder:
+        words[folder] = "FOLDER"
+    return shlex.join(words)
+
+
 def main() -> None:
     """Measure, and write the result."""
     if sys.argv[1:2] == ["--serve"]:
@@ -351,7 +370,7 @@ def main() -> None:
 
     searches = summary(found, score)
     report = {
-        "command": shlex.join(["python", "benchmarks/decoding.py", *sys.argv[1:]]),
+        "command": _command(),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "model": arguments.about,
         "sentences": len(lines),

@@ -28,6 +28,11 @@ SHARE_FILLED = 8
 two below: such a product is compiled for each number of rows."""
 
 
+SMALL = 1 << 20
+"""Multiplications up to which a product of bfloat16 numbers is done in float32, where
+they are exact: it takes less to set up."""
+
+
 def held(each: Tensor, precision: Precision) -> Tensor:
     """Return a tensor in the numbers of a precision; float32 leaves what there is."""
     each = each.detach()
@@ -40,19 +45,24 @@ class Product:
     def __init__(
         self, weight: Tensor, bias: Tensor | None, precision: Precision
     ) -> None:
-        self.filled = precision == "bf16"
-        self.bias = None if bias is None else held(bias, precision)
         self.weight = held(weight, precision)
-        if not self.filled:  # few rows are multiplied faster with it lying this way
-            self.weight = self.weight.t().contiguous()
+        self.bias = None if bias is None else held(bias, precision)
+        self.half = precision == "bf16"
+        # Few rows are multiplied faster with the matrix lying the other way round.
+        self.across: Tensor | None = None
+        if not self.half or self.weight.numel() <= SMALL:
+            self.across = self.weight.to(weight.dtype).t().contiguous()
 
     def __call__(self, x: Tensor) -> Tensor:
         """Map rows [R D] to rows [R E]."""
-        if not self.filled:
-            if self.bias is None:
-                return torch.mm(x, self.weight)
-            return torch.addmm(self.bias, x, self.weight)
-        return F.linear(_filled(x), self.weight, self.bias)[: len(x)]
+        rows = len(x)
+        many = self.half and rows * self.weight.numel() > SMALL
+        if many or self.across is None:
+            return F.linear(_filled(x), self.weight, self.bias)[:rows]
+        out = torch.mm(x.to(self.across.dtype), self.across)
+        if self.bias is not None:
+            out += self.bias
+        return out.to(self.weight.dtype)
 
 
 def _filled(x: Tensor) -> Tensor:
