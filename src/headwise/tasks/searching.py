@@ -39,7 +39,7 @@ from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
 NEVER_WRITTEN = (PAD, START)
 
-SEARCH_TOKENS = 4096
+SEARCH_TOKENS = 8192
 """Source positions searched at a time, padding and beams counted."""
 
 SCORE_TOKENS = 2048
