@@ -63,7 +63,10 @@ def draw(curves: dict[str, Any], picture: Path) -> None:
     for axes, (name, ways) in zip(figure.subplots(1, 2), curves.items(), strict=True):
         for way, points in ways.items():
             axes.plot([int(x) for x in points], list(points.values()), "o-", label=way)
-        axes.set(xscale="log", yscale="log", xlabel=name, ylabel="target tokens/s")
+        axes.set(yscale="log", xlabel=name, ylabel="target tokens/s")
+        axes.set_xscale("log", base=2)
+        axes.set_xticks([int(x) for x in ways["with memory"]])
+        axes.xaxis.set_major_formatter("{x:.0f}")
         axes.legend()
     figure.savefig(picture, dpi=100)
 

@@ -39,8 +39,9 @@ from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
 NEVER_WRITTEN = (PAD, START)
 
-SEARCH_TOKENS = 8192
-"""Source positions searched at a time, padding and beams counted."""
+SEARCH_TOKENS = 4096
+"""Source positions of a batch, padding and beams counted; twice as many in bfloat16,
+where each takes half as much memory."""
 
 SCORE_TOKENS = 2048
 """Positions scored at a time, each of which needs a score for the whole vocabulary."""
@@ -90,7 +91,8 @@ class Searcher:
             width = max(each.num_candidates, 1)
             sizes = [(len(sources[number]) + 1) * width for number in numbers]
             workers = self._workers(each)
-            cut = self._cut(sizes, shared_out(sum(sizes), workers, most=SEARCH_TOKENS))
+            most = SEARCH_TOKENS * (2 if self.precision == "bf16" else 1)
+            cut = self._cut(sizes, shared_out(sum(sizes), workers, most=most))
 
             def searched(
                 places: Sequence[int],

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -96,9 +96,10 @@ def side_by_side(
             pending: set[Future[R]] = set(begun)
             while pending:
                 stop()
-                done, pending = wait(pending, LOOK_UP, FIRST_EXCEPTION)
+                done, pending = wait(pending, LOOK_UP, FIRST_COMPLETED)
                 for each in done:
                     each.result()
+                    stop()
         except BaseException:
             ended.set()
             pool.shutdown(wait=False, cancel_futures=True)
