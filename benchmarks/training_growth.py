@@ -92,7 +92,7 @@ def measure(point: Point, precision: str, seconds: float) -> dict[str, float]:
         dropout=size.dropout,
     )
     model = Transformer(config, point.vocabulary)
-    settings = TrainingSettings(precision=precision)
+    settings = TrainingSettings(precision=precision, batch_tokens=point.batch_tokens)
     optimizer = make_optimizer(model, settings)
     no_text: Any = None  # random tokens are never turned into words
     gradients = Gradients(
@@ -121,6 +121,7 @@ def measure(point: Point, precision: str, seconds: float) -> dict[str, float]:
         torch.nn.utils.get_total_norm([p.grad for p in model.parameters()])
         optimizer.step()
         times.append(time.perf_counter() - started)
+    gradients.close()
     work = products(size, point.vocabulary, [(point.length, point.length)] * pairs)
     return {
         "tokens_per_second": 2 * count / statistics.median(times[2:]),

@@ -168,8 +168,11 @@ class Rehearsal:
         try:
             for batch in demanding_batches(self.corpus.facts.dev, VALIDATION_TOKENS):
                 self.task.loss(self.model, batch.to(self.model.device), smoothing=0.0)
-            # Most rows take the most memory: outputs may be longer by a constant.
-            texts = searches(self.corpus, self.settings)[0]
+            # Most rows take the most memory: outputs may be longer by a constant. On a
+            # CPU each thread searches a batch of its own.
+            at_once = torch.get_num_threads() if self._on_cpu else 1
+            batches = searches(self.corpus, self.settings)[:at_once]
+            texts = [text for batch in batches for text in batch]
             outputs = self.task.translate(self.model, texts)
             self.task.measure("bleu", outputs, texts)  # for what it brings in
         finally:
