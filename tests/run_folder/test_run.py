@@ -186,9 +186,11 @@ def test_other_settings_make_another_run_and_are_all_named(run_folder, corpus):
         {"max_minutes": 1.0},
         {"patience": 3},
         {"validation_pairs": 2},
+        {"processes": 1},
+        {"data_workers": 2},
     ],
 )
-def test_how_long_to_train_may_change(run_folder, corpus, change):
+def test_how_long_and_with_how_many_to_train_may_change(run_folder, corpus, change):
     before = resolve(file=run_folder / "recipe.toml")
     now = replace(before, training=replace(before.training, **change))
 

@@ -60,6 +60,7 @@ MAY_CHANGE = (
     "training.not_finite",
     "training.activation_checkpointing",
     "training.devices",
+    "training.processes",
     "training.data_workers",
     "must_export_to",
     "languages",
