@@ -5,12 +5,13 @@ python benchmarks/end_to_end.py --model FOLDER --source FILE
 Both read the same file, run the same weights with the same search in the same
 precision, and write a file; what is timed is the whole process, from its start to its
 end, and once more with a file of one line, which is what starting costs. They run in
-turn, one at a time. Before, the script's batches and threads are tried on a fifth of
-the lines, and the best of them are what is compared with: the best with the threads
-that CTranslate2 takes by itself, and the best with a worker for each core.
+turn, one at a time. The script is called in two ways: with a worker for each core, and,
+on a fifth of the lines, with the threads that CTranslate2 takes by itself. Before,
+several batches are tried on that fifth, and the best are what is compared with.
 
-A run beside which other programs took more than a tenth of a core is done again, a few
-times at most; what they took stands in the result.
+Each run waits until nothing else works on this machine. One beside which other programs
+took more than a tenth of a core is done again, once; what they took stands in the
+result. That is written after each round, so that it can be ended early.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "end_to_end.json"
 BEAMS = {"greedy": 1, "beam 4": 4}
 PRECISIONS = ("float32", "int8")
-BATCHES = ((32, "examples"), (64, "examples"), (1024, "tokens"), (4096, "tokens"))
+BATCHES = ((32, "examples"), (64, "examples"), (1024, "tokens"))
 CORES = len(os.sched_getaffinity(0))
-THREADS = {"its own threads": (1, 0), "a worker for each core": (CORES, 1)}
-OURS = "headwise"
-TRIES = 3
+THREADS = {"a worker for each core": (CORES, 1), "its own threads": (1, 0)}
+OURS, PLAIN = "headwise", "plain script"
+TRIES = 2
 DISTURBED = 0.1
 
 
@@ -101,6 +102,7 @@ def measured(place: Place, typed: list[str], out: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"others": 1.0, "attempts": 0}
     while found["others"] > DISTURBED and found["attempts"] < TRIES:
         attempts = found["attempts"] + 1
+        wait_for_quiet()
         with alone(place.lock):
             found = once(typed, out) | {"attempts": attempts}
     return found
@@ -126,6 +128,16 @@ def once(typed: list[str], out: Path) -> dict[str, Any]:
     }
 
 
+def wait_for_quiet(seconds: float = 2.0, most: float = 1800.0) -> None:
+    """Return once the machine was idle for some seconds."""
+    end = time.monotonic() + most
+    while time.monotonic() < end:
+        before = busy_seconds()
+        time.sleep(seconds)
+        if busy_seconds() - before <= DISTURBED * seconds:
+            return
+
+
 def busy_seconds() -> float:
     """Return what all cores have worked since the machine was started."""
     user, nice, system, _, _, irq, soft, *_ = map(
@@ -145,30 +157,32 @@ def alone(lock: Path | None) -> Iterator[None]:
         yield
 
 
-def tried(place: Place, source: Path) -> tuple[dict[str, Plain], dict[str, Any]]:
+def tried(
+    place: Place, source: Path, kind: str
+) -> tuple[dict[str, Plain], dict[str, Any]]:
     """Find the batches that suit the plain script best, by search and precision."""
     best: dict[str, Plain] = {}
     seconds: dict[str, Any] = {}
     out = place.folder / "tried"
     for precision in PRECISIONS:
         for name, beam in BEAMS.items():
-            for kind, threads in THREADS.items():
-                setting = f"{name}, {precision}, {kind}"
-                row: dict[Plain, float] = {}
-                for batch in BATCHES:
-                    who = Plain(batch, threads)
-                    typed = command(place, who, precision, beam, source, out)
-                    row[who] = measured(place, typed, out)["seconds"]
-                    print(f"tried: {name} {precision} {who} {row[who]:.2f} s")
-                best[setting] = min(row, key=lambda each: row[each])
-                seconds[setting] = {str(who): round(row[who], 2) for who in row}
+            setting = f"{name}, {precision}"
+            row: dict[Plain, float] = {}
+            for batch in BATCHES:
+                who = Plain(batch, THREADS[kind])
+                typed = command(place, who, precision, beam, source, out)
+                # Processor time: other programs disturb it least.
+                row[who] = measured(place, typed, out)["processor_seconds"]
+                print(f"tried: {setting}: {who}: {row[who]:.2f} s", flush=True)
+            best[setting] = min(row, key=lambda each: row[each])
+            seconds[setting] = {str(who): round(row[who], 2) for who in row}
     return best, seconds
 
 
 def rounds_of(
     place: Place, best: dict[str, Plain], source: Path, rounds: int
-) -> dict[str, Any]:
-    """Let all of them work in turn, round after round."""
+) -> Iterator[dict[str, Any]]:
+    """Let both work in turn; yield all there is after each round."""
     line = place.folder / "one_line.txt"
     line.write_text(source.read_text("utf-8").split("\n")[0] + "\n", "utf-8")
     result: dict[str, Any] = {}
@@ -176,10 +190,7 @@ def rounds_of(
         for precision in PRECISIONS:
             for name, beam in BEAMS.items():
                 setting = f"{name}, {precision}"
-                sides: dict[str, Plain | None] = {
-                    kind: best[f"{setting}, {kind}"] for kind in THREADS
-                }
-                for side, who in (sides | {OURS: None}).items():
+                for side, who in ((PLAIN, best[setting]), (OURS, None)):
                     out = place.folder / f"{setting} {side}".replace(" ", "-")
                     start = command(place, who, precision, beam, line, out)
                     whole = command(place, who, precision, beam, source, out)
@@ -195,7 +206,7 @@ def rounds_of(
                         f"to start; others {found['others']:.2f}",
                         flush=True,
                     )
-    return result
+        yield result
 
 
 def summary(place: Place, found: dict[str, Any], num_lines: int) -> dict[str, Any]:
@@ -210,29 +221,27 @@ def summary(place: Place, found: dict[str, Any], num_lines: int) -> dict[str, An
             }
             table[side]["lines_per_second"] = round(num_lines / table[side]["seconds"])
             table[side]["all_seconds"] = [round(row["seconds"], 2) for row in rows]
-        ours = place.folder / f"{setting} {OURS}".replace(" ", "-")
+        ours, theirs = (
+            place.folder / f"{setting} {side}".replace(" ", "-")
+            for side in (OURS, PLAIN)
+        )
         mine = ours.with_suffix(".out").read_text("utf-8").split("\n")
+        lines = theirs.read_text("utf-8").split("\n")
         noted = noted_lines(ours.with_suffix(".said").read_text("utf-8"))
-        ratios: dict[str, Any] = {}
-        for kind in THREADS:
-            theirs = place.folder / f"{setting} {kind}".replace(" ", "-")
-            lines = theirs.read_text("utf-8").split("\n")
-            pairs = list(zip(mine, lines, strict=True))[:-1]
-            same = [one == other for one, other in pairs]
-            calm = [each for n, each in enumerate(same, 1) if n not in noted]
-            ratios[kind] = {
-                key: round(table[kind][key] / table[OURS][key], 2)
-                for key in ("seconds", "without_start_up", "processor_seconds")
-            } | {
-                "ratios_of_rounds": [
-                    round(theirs["seconds"] / ours["seconds"], 2)
-                    for theirs, ours in zip(sides[kind], sides[OURS], strict=True)
-                ],
-                "equal_lines": round(sum(same) / len(same), 5),
-                "equal_lines_without_a_warning": round(sum(calm) / len(calm), 5),
-            }
+        pairs = list(zip(mine, lines, strict=True))[:-1]
+        same = [one == other for one, other in pairs]
+        calm = [each for number, each in enumerate(same, 1) if number not in noted]
         result[setting] = {
-            "headwise_is_faster_by": ratios,
+            "plain_over_headwise": {
+                key: round(table[PLAIN][key] / table[OURS][key], 2)
+                for key in ("seconds", "without_start_up", "processor_seconds")
+            },
+            "plain_over_headwise_of_rounds": [
+                round(plain["seconds"] / own["seconds"], 2)
+                for plain, own in zip(sides[PLAIN], sides[OURS], strict=True)
+            ],
+            "equal_lines": round(sum(same) / len(same), 5),
+            "equal_lines_without_a_warning": round(sum(calm) / len(calm), 5),
             "lines_with_a_warning": len(noted),
             **table,
         }
@@ -288,24 +297,14 @@ def main() -> None:
     raw = arguments.source.read_bytes()
     text = gzip.decompress(raw) if arguments.source.suffix == ".gz" else raw
     lines = text.decode("utf-8").split("\n")[: arguments.lines]
-    facts = machine.facts()
-    with tempfile.TemporaryDirectory() as name:
-        place = Place(
-            Path(name), arguments.model, arguments.plain_python, arguments.lock
-        )
-        whole, some = prepare(place, lines)
-        best, seconds = tried(place, some)
-        found = rounds_of(place, best, whole, arguments.rounds)
-        searches = summary(place, found, len(lines))
-    report = {
+    report: dict[str, Any] = {
         "command": "python benchmarks/end_to_end.py --model FOLDER --source FILE "
         f"--lines {arguments.lines} --rounds {arguments.rounds} --plain-python PYTHON",
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "about": arguments.about,
         "lines": len(lines),
         "different_lines": len(set(lines)),
-        "rounds": arguments.rounds,
-        "machine": facts,
+        "machine": machine.facts(),
         "versions": {
             "python": platform.python_version(),
             **{
@@ -313,12 +312,27 @@ def main() -> None:
                 for package in ("headwise", "torch", "ctranslate2", "sentencepiece")
             },
         },
-        "plain_script": {setting: str(who) for setting, who in best.items()},
-        "plain_script_tried_on_a_fifth_seconds": seconds,
-        "searches": searches,
+        "parts": {},
     }
-    arguments.out.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    print(json.dumps(searches, indent=2))
+    with tempfile.TemporaryDirectory() as name:
+        place = Place(
+            Path(name), arguments.model, arguments.plain_python, arguments.lock
+        )
+        whole, some = prepare(place, lines)
+        parts = report["parts"]
+        for kind, file in zip(THREADS, (whole, some), strict=True):
+            best, seconds = tried(place, some, kind)
+            num_lines = file.read_bytes().count(b"\n")
+            for found in rounds_of(place, best, file, arguments.rounds):
+                parts[kind] = {
+                    "lines": num_lines,
+                    "plain_script": {each: str(who) for each, who in best.items()},
+                    "tried_on_a_fifth_processor_seconds": seconds,
+                    "searches": summary(place, found, num_lines),
+                }
+                content = json.dumps(report, indent=2) + "\n"
+                arguments.out.write_text(content, encoding="utf-8")
+    print(json.dumps(parts, indent=2))
 
 
 if __name__ == "__main__":
