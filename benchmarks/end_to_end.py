@@ -292,6 +292,7 @@ def main() -> None:
         help="the Python of an environment with ctranslate2 and sentencepiece alone",
     )
     parser.add_argument("--lock", type=Path, help="to be held by all who measure here")
+    parser.add_argument("--only", choices=THREADS, help="measure one part anew")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     raw = arguments.source.read_bytes()
@@ -320,7 +321,11 @@ def main() -> None:
         )
         whole, some = prepare(place, lines)
         parts = report["parts"]
+        if arguments.only and arguments.out.exists():
+            parts |= json.loads(arguments.out.read_text("utf-8"))["parts"]
         for kind, file in zip(THREADS, (whole, some), strict=True):
+            if arguments.only not in (None, kind):
+                continue
             best, seconds = tried(place, some, kind)
             num_lines = file.read_bytes().count(b"\n")
             for found in rounds_of(place, best, file, arguments.rounds):
