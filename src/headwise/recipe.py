@@ -134,6 +134,7 @@ TRAINING_OF_PRESETS: dict[str, Table] = {
     "micro": FEW_DATA,
     "tiny": SMALL_DATA,
     "small": MIDDLE_DATA,
+    "student": MIDDLE_DATA,
 }
 """What goes with a preset's architecture; all others train as the paper did."""
 

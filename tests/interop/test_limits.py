@@ -16,7 +16,7 @@ PLAIN = TextSettings()
 
 
 @pytest.mark.parametrize("target", LIMITS)
-@pytest.mark.parametrize("preset", ["micro", "tiny", "small", "base", "big"])
+@pytest.mark.parametrize("preset", ["micro", "tiny", "small", "student", "base", "big"])
 def test_the_presets_for_use_can_go_everywhere(target, preset):
     assert reasons_against([target], PRESETS[preset].config, PLAIN) == []
 

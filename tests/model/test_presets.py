@@ -124,3 +124,40 @@ def test_the_tiny_preset_has_the_size_that_is_promised():
 
     sizes = (c.encoder_layers, c.decoder_layers, c.d_model, c.d_ff, c.num_heads)
     assert sizes == (4, 4, 128, 256, 4)
+
+
+def test_the_student_has_15_255_808_weights():
+    """By hand, with d = 256 and f = 1,024, by the sums of the base model above.
+
+    an attention      262,144    an encoder block  262,144 + 525,568 + 1,024
+    a feed-forward    525,568    a decoder block   524,288 + 525,568 + 1,536
+    a norm                512    embedding         37,000 d
+    """
+    assert count("student") == 6 * 788_736 + 1_051_392 + 9_472_000 == 15_255_808
+
+
+@pytest.mark.parametrize(
+    ("source", "written", "times"), [(100, 1, 4), (14, 16, 6), (1, 100, 8)]
+)
+def test_a_student_multiplies_a_fraction_as_often_as_the_base_model(
+    source, written, times
+):
+    """Counted in weights, each of which multiplies every position once, by hand:
+
+    to read one      6 * 786,432 + 131,072 against 6 * 3,145,728 + 3,145,728, a 4.5th
+    to write one     917,504 + 2,048,000 against 22,020,096 + 4,096,000, an 8.8th
+
+    Captions have 14 and 16; a beam of 4 writes 64 positions for the same 14.
+    """
+
+    def products(name):
+        model, config = on_paper(PRESETS[name].config), PRESETS[name].config
+        read, wrote = (
+            sum(weight.numel() for weight in stack.parameters() if weight.dim() == 2)
+            for stack in (model.encoder, model.decoder)
+        )
+        remembered = config.decoder_layers * 2 * config.d_model**2
+        scores = 8_000 * config.d_model
+        return source * (read + remembered) + written * (wrote - remembered + scores)
+
+    assert products("base") > times * products("student")

@@ -1,4 +1,4 @@
-"""Architectures by name: three small ones, and every row of the paper's Table 3."""
+"""Architectures by name: four small ones, and every row of the paper's Table 3."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ MICRO = replace(TINY, encoder_layers=2, decoder_layers=2)
 SMALL = TransformerConfig(
     encoder_layers=6, decoder_layers=6, d_model=256, d_ff=1024, num_heads=4, dropout=0.2
 )
+STUDENT = TransformerConfig(
+    encoder_layers=6, decoder_layers=1, d_model=256, d_ff=1024, num_heads=4, dropout=0.1
+)
 BIG = TransformerConfig(d_model=1024, d_ff=4096, num_heads=16, dropout=0.3)
 
 
@@ -43,6 +46,7 @@ PRESETS: dict[str, Preset] = {
     "micro": Preset(MICRO, "for some thousand pairs"),
     "tiny": Preset(TINY, "for some ten thousand pairs, on a laptop"),
     "small": Preset(SMALL, "for some hundred thousand pairs"),
+    "student": Preset(STUDENT, "for speed, taught by a larger model (docs/student.md)"),
     "base": Preset(BASE, "Table 3, base", published_millions=65),
     "big": Preset(BIG, "Table 3, big", published_millions=213),
     "table3-A1": Preset(_heads(1, 512), "Table 3 (A), one head"),
