@@ -123,3 +123,17 @@ def test_tokens_are_counted_without_reading_them(make_trainer):
         batch = make_batch(store, indices)
         expected = (batch.num_source_tokens, batch.num_target_tokens)
         assert store.count_tokens(indices) == expected
+
+
+@pytest.mark.parametrize("limit", [None, 1e6])
+def test_a_gradient_within_the_limit_is_not_walked_through(make_trainer, limit):
+    trainer = make_trainer(replace(QUICK, clip_norm=limit))
+    batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
+    trainer.gradients.of([(0, batch)], step=1, divisor=batch.num_target_tokens)
+    gradients = [parameter.grad for parameter in trainer.model.parameters()]
+    changes = [gradient._version for gradient in gradients]
+
+    length = trainer.gradients.clipped()
+
+    assert length == pytest.approx(torch.cat([g.flatten() for g in gradients]).norm())
+    assert [gradient._version for gradient in gradients] == changes

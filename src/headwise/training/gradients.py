@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from headwise.data.batches import Batch
 from headwise.errors import ResourceError
@@ -13,7 +13,7 @@ from headwise.tasks import Transformer, Translation
 from headwise.training.learner import Learner, Manner, parts_of
 from headwise.training.numerics import first_not_finite
 from headwise.training.partners import Partners, number_of_processes
-from headwise.training.ranks import Ranks, sharded
+from headwise.training.ranks import Ranks, gathered, sharded
 from headwise.training.settings import TrainingSettings
 
 
@@ -37,6 +37,7 @@ class Gradients:
         stop: Callable[[], None],
     ) -> None:
         self.model = model
+        self.settings = settings
         self.ranks = ranks
         self.say = say
         self.stop = stop
@@ -86,6 +87,16 @@ class Gradients:
             else:
                 self.partners.add_gradients()
                 return total
+
+    def clipped(self) -> float:
+        """Return the length of the gradient, after cutting it down where asked to."""
+        found = [p.grad for p in self.model.parameters() if p.grad is not None]
+        norm = nn.utils.get_total_norm(found)
+        length = gathered({"": norm})[""].item()
+        limit = self.settings.clip_norm
+        if limit is not None and not length < limit:
+            nn.utils.clip_grads_with_norm_(self.model.parameters(), limit, norm)
+        return length
 
     def loss(self, batch: Batch, *, step: int, number: int, part: int = 0) -> Tensor:
         """Compute the summed loss of a batch, or a share of it, as :meth:`of` does."""

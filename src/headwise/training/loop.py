@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from headwise.data.batches import Batch, TrainingOrder, largest_batch
 from headwise.data.prepared import PreparedCorpus
@@ -194,7 +194,7 @@ class Trainer:
         loss = self._total(own_loss)
         if not self.gradients.is_sharded:
             self.ranks.add_gradients(self.model.parameters())
-        norm = self._clip()
+        norm = self.gradients.clipped()
         is_finite = math.isfinite(loss) and math.isfinite(norm)
         if not is_finite:
             self._tell_not_finite(step, loss, norm, mine)
@@ -245,13 +245,6 @@ class Trainer:
             self.signals.check()
             raise Stopped("stopped with another process of the run; all is saved")
         return total
-
-    def _clip(self) -> float:
-        """Return the length of the gradient, after cutting it down where asked to."""
-        limit = self.settings.clip_norm
-        most = math.inf if limit is None else limit
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), most)
-        return gathered({"": norm})[""].item()
 
     def _report(self, update: Update) -> None:
         for watcher in self.watchers:
