@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from headwise.decoding.compiled_candidates import can_choose, chosen
 from headwise.decoding.rules import ruled
 from headwise.decoding.written import Rule, Written
 from headwise.errors import NumericsError
@@ -29,6 +30,9 @@ def best_token(
 ) -> tuple[Tensor, Tensor]:
     """Return what ``best_tokens`` does for one token [R], in less time."""
     logits = logits.float()
+    if can_choose(logits, 1):
+        found, several = _chosen(logits, 1, forbidden)
+        return found[:, 0], several[:, 0]
     best, tokens = _largest_one(logits)
     refused = bool(forbidden) and int(tokens.min()) <= max(forbidden)
     if refused:
@@ -74,10 +78,21 @@ def best_tokens(
     keep the probability that the model gives them. K is less where V is.
     """
     logits = logits.float()
+    if can_choose(logits, count):
+        return _chosen(logits, count, forbidden)
     largest = _largest(logits, _looked_at(logits, count, forbidden))
     normalizer = _normalizer(logits, largest[0][:, 0])  # less than a log_softmax
     values, tokens = _best_of(logits, largest, count, forbidden)
     return values - normalizer[:, None], tokens
+
+
+def _chosen(
+    logits: Tensor, count: int, forbidden: tuple[int, ...]
+) -> tuple[Tensor, Tensor]:
+    found = chosen(logits, count, forbidden)
+    if found is None:
+        raise _no_numbers()
+    return found
 
 
 def best_tokens_by_rules(
@@ -168,8 +183,12 @@ def _require_finite(normalizer: Tensor) -> None:
     if math.isfinite(float(normalizer.sum())):
         return
     if not torch.isfinite(normalizer).all():
-        raise NumericsError(
-            "the model gave scores for the next token that are not numbers (NaN, "
-            "infinite, or -inf for every token); weights in float32 and a checkpoint "
-            "from before training diverged may help"
-        )
+        raise _no_numbers()
+
+
+def _no_numbers() -> NumericsError:
+    return NumericsError(
+        "the model gave scores for the next token that are not numbers (NaN, "
+        "infinite, or -inf for every token); weights in float32 and a checkpoint "
+        "from before training diverged may help"
+    )

@@ -9,6 +9,7 @@ from headwise.engines.torch_engine import TorchEngine
 
 ENGINES: dict[str, MakeEngine] = {
     "torch": TorchEngine,
+    "torch-eager": partial(TorchEngine, compiled=False),
     "torch-readable": partial(TorchEngine, cached=False),
     "ctranslate2": CTranslate2Engine,
     "auto": AutoEngine,

@@ -8,7 +8,7 @@ from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
-from headwise.model.stepping import SteppingDecoder
+from headwise.model.writing import WritingDecoder
 from headwise.model.transformer import Transformer
 from headwise.run_folder.model_folder import ModelFolder
 
@@ -33,7 +33,7 @@ class EnsembleEngine:
         self.models = [each.model for each in opened]
         self.task = opened[0].task
         self.cached = cached
-        self.laid_out: dict[Transformer, SteppingDecoder] = {}
+        self.laid_out: dict[Transformer, WritingDecoder] = {}
         self.used = {self.name: f"an ensemble of {len(opened)} models"}
 
     def search(

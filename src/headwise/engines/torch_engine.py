@@ -9,23 +9,29 @@ from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
-from headwise.model.stepping import SteppingDecoder
 from headwise.model.stepping_boxes import Precision
 from headwise.model.transformer import Transformer
+from headwise.model.writing import WritingDecoder
 from headwise.run_folder.model_folder import ModelFolder
 
 
 class TorchEngine:
     """Searches with the model of an opened folder, on the device it is on.
 
-    Without ``cached`` every step runs the whole stack again: the same words by the
+    On a CPU it writes by compiled kernels, where they can be had; without ``compiled``
+    by PyTorch (:mod:`headwise.model.writing`). Without ``cached`` every step runs the whole stack again: the same words by the
     readable way, slowly (:mod:`headwise.model.refill`).
     """
 
     name = "torch"
 
     def __init__(
-        self, opened: ModelFolder, *, precision: str = "float32", cached: bool = True
+        self,
+        opened: ModelFolder,
+        *,
+        precision: str = "float32",
+        cached: bool = True,
+        compiled: bool = True,
     ) -> None:
         if precision not in get_args(Precision):
             raise UsageError(
@@ -38,10 +44,11 @@ class TorchEngine:
                 "--engine torch has bf16"
             )
         self.precision = cast(Precision, precision)
-        self.laid_out: dict[Transformer, SteppingDecoder] = {}
+        self.laid_out: dict[Transformer, WritingDecoder] = {}
         self.model = opened.model
         self.task = opened.task
         self.cached = cached
+        self.compiled = compiled
         self.used = {self.name: ""}
 
     def search(
@@ -59,6 +66,7 @@ class TorchEngine:
             cached=self.cached,
             laid_out=self.laid_out,
             precision=self.precision,
+            compiled=self.compiled,
         )
 
     def can_search(self, settings: DecodingSettings) -> bool:

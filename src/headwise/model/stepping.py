@@ -77,7 +77,7 @@ class SteppingDecoder:
     def __init__(self, model: Transformer, precision: Precision = "float32") -> None:
         with torch.no_grad():
             self._parameters = list(model.parameters())
-            self._of = _versions(self._parameters)
+            self._of = versions(self._parameters)
             self.model = model
             self.encoder = [
                 SteppingEncoderBlock(cast(EncoderBlock, block), precision)
@@ -94,7 +94,7 @@ class SteppingDecoder:
     def still_of(self, model: Transformer) -> bool:
         """Tell whether these are the weights of ``model`` as it is now."""
         same = next(model.parameters()) is self._parameters[0]
-        return same and self._of == _versions(self._parameters)
+        return same and self._of == versions(self._parameters)
 
     def start(
         self, source: Int[Tensor, "N S"], source_is_real: Bool[Tensor, "N S"]
@@ -145,7 +145,8 @@ def _with_room(full: Float[Tensor, "B H L C"]) -> Float[Tensor, "B H M C"]:
     return wider
 
 
-def _versions(parameters: Sequence[nn.Parameter]) -> list[tuple[int, int]]:
+def versions(parameters: Sequence[nn.Parameter]) -> list[tuple[int, int]]:
+    """Return what changes when these weights do."""
     return [
         (each.data_ptr(), 0 if each.is_inference() else each._version)
         for each in parameters

@@ -27,9 +27,9 @@ from headwise.errors import UsageError
 from headwise.metrics.utilities import UTILITIES
 from headwise.model.looking import attention_seen
 from headwise.model.refill import RefillingDecoder
-from headwise.model.stepping import SteppingDecoder
 from headwise.model.stepping_boxes import Precision
 from headwise.model.transformer import Transformer
+from headwise.model.writing import WritingDecoder, laid_out
 from headwise.tasks.alignment import informed, links, weights_of_head
 from headwise.tasks.attending import AttendingModel, cross_weights
 from headwise.tasks.beginnings import fits, with_token, written_pieces
@@ -63,9 +63,11 @@ class Searcher:
     models: tuple[Transformer, ...]
     cached: bool
     stop: Callable[[], None]
-    laid_out: dict[Transformer, SteppingDecoder] = field(default_factory=dict)
+    laid_out: dict[Transformer, WritingDecoder] = field(default_factory=dict)
     """What was laid out for writing before; what is out of date is made anew."""
     precision: Precision = "float32"
+    compiled: bool = True
+    """Whether to write by compiled kernels where they can; see ``model.writing``."""
 
     def search(
         self,
@@ -243,10 +245,11 @@ class Searcher:
             return decoders[0]
         return Ensemble(decoders, average=settings.ensemble)
 
-    def _laid_out(self, model: Transformer) -> SteppingDecoder:
+    def _laid_out(self, model: Transformer) -> WritingDecoder:
         kept = self.laid_out.get(model)
         if kept is None or not kept.still_of(model):
-            kept = self.laid_out[model] = SteppingDecoder(model, self.precision)
+            kept = laid_out(model, self.precision, compiled=self.compiled)
+            self.laid_out[model] = kept
         return kept
 
     def _pieces_for(

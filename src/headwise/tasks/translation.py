@@ -17,10 +17,10 @@ from headwise.metrics.registry import measure
 from headwise.metrics.score import Score
 from headwise.model.config import TransformerConfig
 from headwise.model.looking import attention_seen
-from headwise.model.stepping import SteppingDecoder
 from headwise.model.stepping_boxes import Precision
 from headwise.model.training_path import decode_real
 from headwise.model.transformer import Transformer
+from headwise.model.writing import WritingDecoder
 from headwise.tasks.alignment import Links, with_unknown_replaced, word_links
 from headwise.tasks.attending import cross_weights
 from headwise.tasks.beginnings import prefix_of
@@ -120,15 +120,17 @@ class Translation:
         *,
         prefixes: Sequence[Prefix] | None = None,
         cached: bool = True,
-        laid_out: dict[Transformer, SteppingDecoder] | None = None,
+        laid_out: dict[Transformer, WritingDecoder] | None = None,
         precision: Precision = "float32",
+        compiled: bool = True,
     ) -> list[list[Hypothesis]]:
         """Find the outputs of each source, best first; similar lengths go together.
 
         Several models search together. Each source may have settings of its own, and a
         prefix that its outputs begin with. Without ``cached`` each step runs the whole
         stack again on a refilled row: the same words by the readable way
-        (:mod:`headwise.model.refill`). ``laid_out`` is kept by who searches often.
+        (:mod:`headwise.model.refill`). ``laid_out`` is kept by who searches often; without
+        ``compiled`` all is done in PyTorch.
         """
         return Searcher(
             self.tokenizers,
@@ -137,6 +139,7 @@ class Translation:
             self.stop,
             {} if laid_out is None else laid_out,
             precision,
+            compiled,
         ).search(sources, settings, prefixes)
 
     def score(

@@ -1,0 +1,108 @@
+"""Weights as compiled kernels read them."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from headwise.model.add_and_norm import AddAndNorm
+from headwise.model.attention import MultiHeadAttention
+from headwise.model.decoder import DecoderBlock
+from headwise.model.encoder import EncoderBlock
+from headwise.model.feed_forward import FeedForward
+from headwise.model.stepping_boxes import Precision
+from headwise.native.structures import (
+    ALIGNED,
+    Attention,
+    Layer,
+    Norm,
+    Product,
+    kernels,
+)
+
+
+class Layout:
+    """Lays out boxes of a model, and keeps what it laid out."""
+
+    def __init__(self, precision: Precision) -> None:
+        self.half = precision == "bf16"
+        self._kept: list[Tensor] = []
+
+    def kept(self, each: Tensor) -> int:
+        """Return the address of these numbers, which stay there."""
+        self._kept.append(each.detach().contiguous())
+        return self._kept[-1].data_ptr()
+
+    def product(self, weight: Tensor, bias: Tensor | None) -> Product:
+        """Lay out the map x -> x Wᵀ + b."""
+        outputs, inputs = weight.shape
+        size = kernels().product_size(inputs, outputs, self.half)
+        room = torch.empty(size + ALIGNED, dtype=torch.uint8)
+        self._kept.append(room)
+        address = -(-room.data_ptr() // ALIGNED) * ALIGNED
+        whole = weight.detach().contiguous()
+        kernels().product_pack(whole.data_ptr(), inputs, outputs, self.half, address)
+        return Product(
+            inputs=inputs,
+            outputs=outputs,
+            half=self.half,
+            weight=address,
+            bias=None if bias is None else self.kept(bias),
+        )
+
+    def norm(self, norm: nn.Module) -> Norm:
+        """Lay out a layer norm, or that there is none."""
+        if not isinstance(norm, nn.LayerNorm):
+            return Norm()
+        return Norm(
+            weight=self.kept(norm.weight), bias=self.kept(norm.bias), eps=norm.eps
+        )
+
+    def encoder_layer(self, block: EncoderBlock) -> Layer:
+        """Lay out the left column of the figure."""
+        own = self._attention(block.self_attention, block.around_attention)
+        return self._layer(own, None, block.feed_forward, block.around_feed_forward)
+
+    def decoder_layer(self, block: DecoderBlock) -> Layer:
+        """Lay out the right column."""
+        own = self._attention(block.self_attention, block.around_self)
+        source = self._attention(
+            block.cross_attention, block.around_cross, asks_others=True
+        )
+        return self._layer(own, source, block.feed_forward, block.around_feed_forward)
+
+    def _layer(
+        self,
+        own: Attention,
+        source: Attention | None,
+        box: FeedForward,
+        around: AddAndNorm,
+    ) -> Layer:
+        return Layer(
+            own=own,
+            source=source or Attention(),
+            widen=self.product(box.widen.weight, box.widen.bias),
+            narrow=self.product(box.narrow.weight, box.narrow.bias),
+            around=self.norm(around.norm),
+        )
+
+    def _attention(
+        self, box: MultiHeadAttention, around: AddAndNorm, *, asks_others: bool = False
+    ) -> Attention:
+        queries, both = [box.to_queries], [box.to_keys, box.to_values]
+        found = Attention(
+            asked=self._joined(queries if asks_others else [*queries, *both]),
+            join=self._joined([box.to_output]),
+            around=self.norm(around.norm),
+        )
+        if asks_others:
+            found.remember = self._joined(both)
+        return found
+
+    def _joined(self, boxes: list[nn.Linear]) -> Product:
+        weight = torch.cat([box.weight for box in boxes])
+        if boxes[0].bias is None:
+            return self.product(weight, None)
+        return self.product(weight, torch.cat([cast(Tensor, b.bias) for b in boxes]))

@@ -1,0 +1,1 @@
+"""Kernels in C, compiled on the machine where they run; see ``compiler``."""

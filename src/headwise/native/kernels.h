@@ -1,0 +1,83 @@
+/* What the compiled kernels share: vectors, and the shapes that Python fills in.
+ *
+ * Plain C with the vector extensions of GCC and Clang, so that it compiles for any
+ * processor; what one has in hardware beyond that stands behind #ifdef. Every row of a
+ * result is computed by the same operations in the same order however many rows there
+ * are: a batch does not change a sentence, not even in its last bit.
+ */
+#ifndef HEADWISE_KERNELS_H
+#define HEADWISE_KERNELS_H
+
+#include <stdint.h>
+#include <string.h>
+
+#define LANES 16 /* floats of a vector */
+
+typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t ivec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE vec load(const float *from) { return *(const vec *)from; }
+INLINE void store(float *to, vec x) { *(vec *)to = x; }
+INLINE vec all(float x) { return x - (vec){0}; }
+
+INLINE float sum_of(vec x) {
+    float sum = 0;
+    for (int i = 0; i < LANES; i++) sum += x[i];
+    return sum;
+}
+
+INLINE vec larger(vec a, vec b) {
+    ivec first = a > b;
+    return (vec)((first & (ivec)a) | (~first & (ivec)b));
+}
+
+INLINE float largest_of(vec x) {
+    float best = x[0];
+    for (int i = 1; i < LANES; i++) best = x[i] > best ? x[i] : best;
+    return best;
+}
+
+INLINE int64_t filled(int64_t size) { return (size + LANES - 1) / LANES * LANES; }
+
+/* e to the power of x for x <= 88, to about 2 units in the last place; a NaN stays one. */
+INLINE vec exp_of(vec x) {
+    ivec low = x < all(-87.0f);
+    x = (vec)((low & (ivec)all(-87.0f)) | (~low & (ivec)x));
+    vec magic = all(12582912.0f); /* 1.5 * 2^23: its last bit is worth 1 */
+    vec shifted = x * 1.44269504f + magic;
+    vec n = shifted - magic;
+    vec r = x - n * 0.693359375f;
+    r = r + n * 2.12194440e-4f;
+    vec p = all(1.9875691500e-4f);
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    ivec power = ((ivec)shifted - (ivec)magic + 127) << 23;
+    return p * (vec)power;
+}
+
+typedef struct {
+    int64_t in, out;
+    int64_t half;        /* 1: bfloat16 numbers, summed in float32 */
+    const void *weight;  /* as product_pack laid it out */
+    const float *bias;   /* [out] or NULL */
+} product;
+
+typedef struct {
+    const float *weight, *bias; /* [D]; NULL: leaves everything as it is */
+    float eps;
+} norm;
+
+enum { NO_BEND, RELU, GELU, SWISH };
+
+/* y [rows, ldy] = bend(x [rows, ldx] W + b); spare: product_spare(in, rows) bytes. */
+void product_apply(const product *, const float *x, int64_t ldx, int64_t rows, float *y,
+                   int64_t ldy, int64_t bend, void *spare);
+int64_t product_spare(int64_t in, int64_t rows);
+
+#endif

@@ -1,0 +1,150 @@
+"""What the kernels are handed: the structures of ``kernels.h`` and ``decoder.c``.
+
+Addresses are those of numbers that the caller keeps alive.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, Structure, c_float, c_int64, c_void_p
+from functools import cache
+
+from headwise.native.compiler import library
+
+ALIGNED = 64
+"""Bytes at whose multiples a matrix that was laid out begins."""
+
+BENDS = {"none": 0, "relu": 1, "gelu": 2, "swish": 3}
+"""Activations as the kernels number them."""
+
+
+class Product(Structure):
+    """A matrix as ``product_pack`` lays it out, and a bias."""
+
+    _fields_ = (
+        ("inputs", c_int64),
+        ("outputs", c_int64),
+        ("half", c_int64),
+        ("weight", c_void_p),
+        ("bias", c_void_p),
+    )
+
+
+class Norm(Structure):
+    """A layer norm; without weights it leaves everything as it is."""
+
+    _fields_ = (("weight", c_void_p), ("bias", c_void_p), ("eps", c_float))
+
+
+class Attention(Structure):
+    """The products of an attention box, and the norm around it."""
+
+    _fields_ = (
+        ("asked", Product),
+        ("remember", Product),
+        ("join", Product),
+        ("around", Norm),
+    )
+
+
+class Layer(Structure):
+    """A block of either stack; the encoder's has one attention box only."""
+
+    _fields_ = (
+        ("own", Attention),
+        ("source", Attention),
+        ("widen", Product),
+        ("narrow", Product),
+        ("around", Norm),
+    )
+
+
+class Entry(Structure):
+    """The foot of a stack: embeddings and positions."""
+
+    _fields_ = (
+        ("table", c_void_p),
+        ("places", c_void_p),
+        ("positions", c_int64),
+        ("width", c_int64),
+        ("scale", c_float),
+        ("around", Norm),
+    )
+
+
+class Stacks(Structure):
+    """A whole model."""
+
+    _fields_ = (
+        ("encoder_layers", c_int64),
+        ("decoder_layers", c_int64),
+        ("model", c_int64),
+        ("heads", c_int64),
+        ("key", c_int64),
+        ("value", c_int64),
+        ("inner", c_int64),
+        ("pre", c_int64),
+        ("bend", c_int64),
+        ("reading", Entry),
+        ("writing", Entry),
+        ("encoder_last", Norm),
+        ("decoder_last", Norm),
+        ("scores", Product),
+        ("encoder", POINTER(Layer)),
+        ("decoder", POINTER(Layer)),
+    )
+
+
+class SourceMemory(Structure):
+    """What the decoder asks of the sources."""
+
+    _fields_ = (
+        ("starts", c_void_p),
+        ("keys_at", c_void_p),
+        ("keys", c_void_p),
+        ("values", c_void_p),
+    )
+
+
+_SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
+    "product_size": (c_int64, (c_int64,) * 3),
+    "product_pack": (None, (c_void_p, c_int64, c_int64, c_int64, c_void_p)),
+    "product_spare": (c_int64, (c_int64,) * 2),
+    "product_apply": (
+        None,
+        (c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_int64, c_int64, c_void_p),
+    ),
+    "spare_floats": (c_int64, (c_void_p, c_int64, c_int64)),
+    "encode": (
+        None,
+        (c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p),
+    ),
+    "step": (
+        None,
+        (
+            *(c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p),
+            *(c_void_p, c_void_p, c_int64, c_void_p, c_void_p),
+        ),
+    ),
+    "best_of_rows": (
+        c_int64,
+        (
+            *(c_void_p, c_int64, c_int64, c_int64, c_void_p, c_int64),
+            *(c_void_p, c_void_p, c_void_p),
+        ),
+    ),
+}
+
+
+@cache
+def kernels() -> ctypes.CDLL:
+    """Return the library with the types of its functions.
+
+    Raises ``NoKernelsError`` where there is none.
+    """
+    found = library()
+    for name, (returned, arguments) in _SIGNATURES.items():
+        function = getattr(found, name)
+        function.restype = returned
+        function.argtypes = arguments
+    return found
