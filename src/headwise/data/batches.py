@@ -11,17 +11,17 @@ Letters used for sizes in this file:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headwise.data.prepared import PairStore, SplitFacts
+from headwise.data.prepared import PairStore, Side, SplitFacts
+from headwise.data.rows import cut_to_rows
 from headwise.errors import SettingsError
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
@@ -102,9 +102,7 @@ class Batch:
 
 def make_batch(store: PairStore, indices: Indices) -> Batch:
     """Read the pairs ``indices`` of ``store`` and pad them."""
-    sources = [store.source(index) for index in indices]
-    targets = [store.target(index) for index in indices]
-    return _batch(sources, targets, indices)
+    return _batch(*store.sides(indices), indices)
 
 
 class TrainingOrder:
@@ -119,6 +117,9 @@ class TrainingOrder:
     A batch holds as many pairs as keep B x T and B x S within ``batch_tokens``; a pair
     that alone is longer is a batch of one. With ``batch_pairs`` it holds that many
     pairs, however long: 1 makes each sentence a batch, as in the plain objective.
+
+    With ``in_rows`` a shard is not sorted: a batch holds pairs of all lengths, as many
+    as go into rows (:mod:`headwise.data.rows`) of ``batch_tokens`` places.
     """
 
     def __init__(
@@ -129,12 +130,14 @@ class TrainingOrder:
         batch_tokens: int,
         batch_pairs: int | None = None,
         shard_pairs: int = 131_072,
+        in_rows: bool = False,
     ) -> None:
         _check(seed, batch_tokens, batch_pairs, shard_pairs)
         self.store = store
         self.seed = seed
         self.batch_tokens = batch_tokens
         self.batch_pairs = batch_pairs
+        self.in_rows = in_rows
         self._blocks = _blocks(store)
         self._num_shards = max(1, math.ceil(self._blocks.expected.sum() / shard_pairs))
         self._num_batches: dict[tuple[int, int], int] = {}
@@ -178,18 +181,29 @@ class TrainingOrder:
         """Return the batches of one shard, in the order they are taken."""
         random = _random(self.seed, epoch, shard + 1)
         indices, source, target = self._pairs(blocks, random)
+        chance = random.random_raw(len(indices))
+        batches = [indices[each] for each in self._cut(chance, source, target)]
+        self._num_batches[epoch, shard] = len(batches)
+        shuffled = np.argsort(random.random_raw(len(batches)), kind="stable")
+        return [batches[index] for index in shuffled]
+
+    def _cut(
+        self, chance: NDArray[np.uint64], source: Indices, target: Indices
+    ) -> list[Indices]:
+        """Return which of the pairs of these lengths go into each batch."""
+        if self.in_rows:
+            order = np.argsort(chance, kind="stable")
+            found = cut_to_rows(source[order], target[order], self.batch_tokens)
+            return [order[batch] for batch in found]
         # Among equally long pairs the source counts, or it would be padded more. The
         # target does not: of small corpora, chance would have nothing left to mix.
-        chance, longest = random.random_raw(len(indices)), np.maximum(source, target)
+        longest = np.maximum(source, target)
         order = np.lexsort((chance, source, longest))
         if self.batch_pairs is None:
             starts = cut_by_tokens(longest[order], self.batch_tokens)
         else:
             starts = list(range(0, len(order), self.batch_pairs))
-        batches = np.split(indices[order], starts[1:]) if starts else []
-        self._num_batches[epoch, shard] = len(batches)
-        shuffled = np.argsort(random.random_raw(len(batches)), kind="stable")
-        return [batches[index] for index in shuffled]
+        return np.split(order, starts[1:]) if starts else []
 
     def _pairs(
         self, blocks: Indices, random: np.random.PCG64
@@ -231,8 +245,10 @@ def largest_batch(longest_source: int, longest_target: int, batch_tokens: int) -
     The lengths are those of the longest sides kept, in tokens without END.
     """
     rows = max(1, batch_tokens // (max(longest_source, longest_target) + 1))
-    source = [np.full(longest_source, UNKNOWN)] * rows
-    target = [np.full(longest_target, UNKNOWN)] * rows
+    source, target = (
+        Side(np.full(rows * longest, UNKNOWN), np.full(rows, longest))
+        for longest in (longest_source, longest_target)
+    )
     return _batch(source, target, np.arange(rows))
 
 
@@ -272,9 +288,7 @@ def cut_by_tokens(longest: Indices, budget: int) -> list[int]:
     return starts
 
 
-def _batch(
-    sources: Sequence[NDArray[Any]], targets: Sequence[NDArray[Any]], indices: Indices
-) -> Batch:
+def _batch(sources: Side, targets: Side, indices: Indices) -> Batch:
     target = _padded(targets)
     target_in = np.roll(target, 1, axis=1)
     target_in[:, 0] = START
@@ -283,19 +297,19 @@ def _batch(
         source=torch.from_numpy(_padded(sources)),
         target_in=torch.from_numpy(target_in),
         target_out=torch.from_numpy(target),
-        num_source_tokens=sum(map(len, sources)) + len(sources),
-        num_target_tokens=sum(map(len, targets)) + len(targets),
+        num_source_tokens=len(sources.tokens) + len(sources.lengths),
+        num_target_tokens=len(targets.tokens) + len(targets.lengths),
         indices=torch.from_numpy(np.array(indices, dtype=np.int64)),
     )
 
 
-def _padded(rows: Sequence[NDArray[Any]]) -> Indices:
-    """Return ``rows`` below each other, each with END after it, then PAD."""
-    lengths = np.array([len(row) for row in rows])
+def _padded(side: Side) -> Indices:
+    """Return the rows of a side below each other, each with END after it, then PAD."""
+    lengths = side.lengths
     place = np.arange(lengths.max() + 1)
-    padded = np.full((len(rows), len(place)), PAD, dtype=np.int64)
-    padded[place < lengths[:, None]] = np.concatenate(rows)
-    padded[np.arange(len(rows)), lengths] = END
+    padded = np.full((len(lengths), len(place)), PAD, dtype=np.int64)
+    padded[place < lengths[:, None]] = side.tokens
+    padded[np.arange(len(lengths)), lengths] = END
     return padded
 
 

@@ -94,6 +94,14 @@ class Stretch:
     weight: float
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Rows of tokens, one after the other."""
+
+    tokens: NDArray[Any]
+    lengths: NDArray[np.int64]
+
+
 class PairStore:
     """Pairs of token rows without START and END, memory-mapped."""
 
@@ -123,6 +131,11 @@ class PairStore:
         """Return the target tokens of pair ``index``."""
         return self._side(2 * index + 1)
 
+    def sides(self, indices: NDArray[np.int64]) -> tuple[Side, Side]:
+        """Return the sources and the targets of some pairs."""
+        source, target = (self._sides(2 * indices + side) for side in (0, 1))
+        return source, target
+
     def lengths(
         self, start: int = 0, stop: int | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -143,6 +156,13 @@ class PairStore:
         """Give back the memory of the pages that were looked at."""
         self._tokens.forget()
         self._offsets.forget()
+
+    def _sides(self, sides: NDArray[np.int64]) -> Side:
+        starts, stops = (self._offsets.values[sides + i] for i in (0, 1))
+        lengths = (stops - starts).astype(np.int64)
+        before = np.cumsum(lengths) - lengths
+        places = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
+        return Side(self._tokens.values[places], lengths)
 
     def _side(self, side: int) -> NDArray[Any]:
         start, stop = self._offsets.values[side : side + 2]

@@ -21,7 +21,7 @@ from headwise.model.encoder import (
 )
 from headwise.model.memory import DecoderState, GrowingMemory
 from headwise.model.packing import MayAttend
-from headwise.model.recompute import run_block
+from headwise.model.recompute import BlockCall, plainly, run_block
 
 
 class DecoderBlock(nn.Module):
@@ -85,12 +85,14 @@ class Decoder(nn.Module):
         x: Float[Tensor, "B L D"],
         state: DecoderState,
         may_attend: MayAttend | None,
+        *,
+        call: BlockCall = plainly,
     ) -> Float[Tensor, "B L D"]:
         """Decode ``x``, whose first position follows everything in ``state``."""
         own = state.own or (None,) * len(self.blocks)
         recompute = self.recompute and not state.own  # a memory is written only once
         for block, source, memory in zip(self.blocks, state.source, own, strict=True):
             inputs = (x, source, may_attend, state.source_may_attend, memory)
-            x = run_block(block, *inputs, recompute=recompute)
+            x = run_block(block, *inputs, recompute=recompute, call=call)
         out: Tensor = self.last_norm(x)
         return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -21,7 +22,7 @@ class Dropout(nn.Module):
         """Return ``x`` thinned while training, and as it is otherwise."""
         if not self.training or self.share == 0.0:
             return x
-        if self.fast and x.device.type == "cpu":
+        if self.fast and x.device.type == "cpu" and not torch.compiler.is_compiling():
             return silenced(x, self.share)
         return F.dropout(x, self.share)
 

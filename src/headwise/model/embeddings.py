@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from headwise.model.config import TransformerConfig
 from headwise.model.dropout import Dropout
-from headwise.model.positions import AddPositions
+from headwise.model.positions import AddPositions, Places
 
 
 class TokenEmbedding(nn.Module):
@@ -37,7 +37,9 @@ class EnterStack(nn.Module):
         self.norm = nn.LayerNorm(config.d_model) if normed else nn.Identity()
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, x: Float[Tensor, "B L E"], start: int) -> Float[Tensor, "B L D"]:
+    def forward(
+        self, x: Float[Tensor, "B L E"], start: int | Places
+    ) -> Float[Tensor, "B L D"]:
         """Prepare embeddings that begin at position ``start`` for the first block."""
         x = self.norm(self.add_positions(x, start))
         if x.device.type == "cpu" and torch.is_autocast_enabled("cpu"):

@@ -13,7 +13,7 @@ from headwise.model.attention import MultiHeadAttention
 from headwise.model.config import TransformerConfig
 from headwise.model.feed_forward import FeedForward
 from headwise.model.packing import MayAttend
-from headwise.model.recompute import run_block
+from headwise.model.recompute import BlockCall, plainly, run_block
 
 
 def attention_box(config: TransformerConfig) -> MultiHeadAttention:
@@ -80,10 +80,14 @@ class Encoder(nn.Module):
         self.recompute = False  # see Transformer.checkpoint_activations
 
     def forward(
-        self, x: Float[Tensor, "B L D"], may_attend: MayAttend
+        self,
+        x: Float[Tensor, "B L D"],
+        may_attend: MayAttend,
+        *,
+        call: BlockCall = plainly,
     ) -> Float[Tensor, "B L D"]:
-        """Encode."""
+        """Encode; ``call`` goes through a block."""
         for block in self.blocks:
-            x = run_block(block, x, may_attend, recompute=self.recompute)
+            x = run_block(block, x, may_attend, recompute=self.recompute, call=call)
         out: Tensor = self.last_norm(x)
         return out

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int16
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-Kernels = Literal["fast", "readable"]
+Kernels = Literal["fast", "readable", "compiled"]
 
 LEVELS = 1 << 16
 
@@ -28,7 +28,12 @@ WHOLE_NUMBERS = {torch.float32: torch.int32, torch.bfloat16: torch.int16}
 
 
 def trains_on_cpu(x: Tensor) -> bool:
-    """Say whether what follows from ``x`` will be asked for gradients, on a CPU."""
+    """Say whether gradients by hand pay for what follows from ``x``.
+
+    They do on a CPU, unless torch's compiler makes something of its own.
+    """
+    if torch.compiler.is_compiling():
+        return False
     return x.device.type == "cpu" and torch.is_grad_enabled()
 
 

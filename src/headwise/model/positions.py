@@ -7,10 +7,12 @@ P channels of a position, D model width.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from headwise.errors import ModelError
 from headwise.model.config import PositionName, TransformerConfig
@@ -84,6 +86,16 @@ POSITIONS: dict[PositionName, Callable[[TransformerConfig], nn.Module] | None] =
 }
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where each token of rows stands in a sentence of its own."""
+
+    positions: Int[Tensor, "B L"]
+
+    longest: int
+    """More than every position."""
+
+
 class AddPositions(nn.Module):
     """Tell each embedding where it stands: added to it, or set beside it."""
 
@@ -93,11 +105,18 @@ class AddPositions(nn.Module):
         self.scheme = make(config) if make else None
         self.concatenate = config.position_join == "concatenate"
 
-    def forward(self, x: Float[Tensor, "B L E"], start: int) -> Float[Tensor, "B L D"]:
-        """Place ``x`` at positions ``start``, ``start + 1``, ..."""
+    def forward(
+        self, x: Float[Tensor, "B L E"], start: int | Places
+    ) -> Float[Tensor, "B L D"]:
+        """Place ``x`` at positions ``start``, ``start + 1``, ..., or where told."""
         if self.scheme is None:
             return x
-        place: Tensor = self.scheme(x, start)
+        place: Tensor
+        if isinstance(start, Places):
+            table = self.scheme(x.new_empty(1, start.longest, 0), 0)
+            place = F.embedding(start.positions, table)
+        else:
+            place = self.scheme(x, start)
         if self.concatenate:
             return torch.cat([x, place.expand(x.shape[0], -1, -1)], dim=-1)
         return x + place

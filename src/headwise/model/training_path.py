@@ -22,10 +22,11 @@ from headwise.model.transformer import Transformer
 def use_kernels(model: Transformer, kernels: Kernels) -> None:
     """Let ``model`` go through its boxes the fast way or the readable one.
 
-    Both mean the same: see :mod:`headwise.model.kernels`.
+    Both mean the same: see :mod:`headwise.model.kernels`. What is to be compiled is
+    called the fast way wherever it is not (:mod:`headwise.model.rows`).
     """
     model.kernels = kernels
-    fast = kernels == "fast"
+    fast = kernels != "readable"
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
             module.attend = fused_attention if fast else readable_attention
