@@ -8,7 +8,7 @@ Letters used for sizes: N target tokens, D model width, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -53,6 +53,93 @@ def projected_cross_entropy(
         hidden, vectors, bias, targets, smoothing, torch.is_grad_enabled()
     )
     return loss
+
+
+def cross_entropy_in_pieces(
+    hidden: Tensor,
+    vectors: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    counted: Tensor,
+    smoothing: float,
+    *,
+    pieces: int,
+    piece: Callable[..., tuple[Tensor, ...]],
+) -> Tensor:
+    """Compute what :func:`projected_cross_entropy` does, by shapes that never change.
+
+    Rows count for nothing where ``counted`` [N] is False, and so many equal ``pieces``
+    are gone through by ``piece``: :func:`piece_with_gradients`, or what a compiler made
+    of it. Nothing on the way asks for a number, which a GPU would have to be waited for.
+    """
+    loss: Tensor = _InPieces.apply(  # type: ignore[no-untyped-call]
+        hidden, vectors, bias, targets, counted, smoothing, pieces, piece
+    )
+    return loss
+
+
+def piece_with_gradients(
+    hidden: Tensor,
+    vectors: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    counted: Tensor,
+    smoothing: float,
+) -> tuple[Tensor, ...]:
+    """Return the loss of some rows, and its gradients for hidden, vectors and bias."""
+    scores = F.linear(hidden, vectors, bias)
+    exact = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    words = exact.shape[1]
+    is_right = torch.arange(words, device=targets.device) == targets[:, None]
+    wanted = (1 - smoothing) * is_right.to(exact.dtype) + smoothing / words
+    logarithm = exact.logsumexp(dim=1, keepdim=True)
+    weights = counted.to(exact.dtype)
+    loss = ((logarithm[:, 0] - (wanted * exact).sum(dim=1)) * weights).sum()
+    back = ((exact - logarithm).exp() - wanted) * weights[:, None]
+    to_scores = back.to(scores.dtype)
+    return loss, to_scores @ vectors, to_scores.T @ hidden, back.sum(dim=0)
+
+
+class _InPieces(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        vectors: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        counted: Tensor,
+        smoothing: float,
+        pieces: int,
+        piece: Callable[..., tuple[Tensor, ...]],
+    ) -> Tensor:
+        dtype = _dtype_of_products(hidden)
+        exact = torch.promote_types(dtype, torch.float32)
+        with torch.autocast(hidden.device.type, enabled=False):
+            seen, table = hidden.to(dtype), vectors.to(dtype)
+            given = None if bias is None else bias.to(dtype)
+            to_hidden = torch.empty_like(seen)
+            to_vectors = torch.zeros_like(vectors, dtype=exact)
+            to_bias = None if bias is None else torch.zeros_like(bias, dtype=exact)
+            loss = hidden.new_zeros((), dtype=exact)
+            whole = (seen, targets, counted, to_hidden)
+            parts = (each.tensor_split(pieces) for each in whole)
+            for rows, right, real, back in zip(*parts, strict=True):
+                found = piece(rows, table, given, right, real, smoothing)
+                loss += found[0]
+                back.copy_(found[1])
+                to_vectors += found[2]
+                if to_bias is not None:
+                    to_bias += found[3]
+        ctx.save_for_backward(to_hidden, to_vectors, to_bias)
+        return loss
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *scales: Tensor) -> Any:
+        (scale,) = scales
+        scaled = (None if g is None else g * scale for g in ctx.saved_tensors)
+        return *scaled, None, None, None, None, None
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):

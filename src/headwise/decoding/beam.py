@@ -19,12 +19,13 @@ import torch
 from torch import Tensor
 
 from headwise.decoding.beam_candidates import Candidates, alive_of, extended
+from headwise.decoding.candidates import likely_next
 from headwise.decoding.checks import check_beam, check_ids, check_lengths, dead_end
 from headwise.decoding.coverage import Coverage
 from headwise.decoding.diversity import HammingDiversity
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.length import LengthPenalty, best_to_come
-from headwise.decoding.next_token import Attending, NextToken, S
+from headwise.decoding.next_token import Attending, Likely, NextToken, S
 from headwise.decoding.stopping import StoppingRule
 from headwise.decoding.written import Rule
 
@@ -82,23 +83,29 @@ def beam_search(
     tokens = torch.full((groups * num_sentences,), start, device=device)
 
     while len(tokens):
-        if coverage is None:
-            logits, state = model.step(tokens, state)
-        else:
-            logits, looks, state = cast(Attending[S], model).step_attending(
-                tokens, state
+        rows: list[Tensor] = []
+        if coverage is None and not plan.rules:  # so there is one group
+            likely, state = likely_next(
+                model, tokens, state, plan.looked_at, forbidden=forbidden
             )
-            coverage.add(looks)
-        if hamming:
-            hamming.new_step()
-
-        rows, first = [], 0
-        for group in searched:
-            last = first + group.num_rows
-            rows.append(first + group.advance(logits[first:last]))
-            if hamming and len(rows[-1]):
-                hamming.note(group.row_sentences, group.tokens, logits.shape[1])
-            first = last
+            rows.append(searched[0].advance(likely))
+        else:
+            if coverage is None:
+                logits, state = model.step(tokens, state)
+            else:
+                logits, looks, state = cast(Attending[S], model).step_attending(
+                    tokens, state
+                )
+                coverage.add(looks)
+            if hamming:
+                hamming.new_step()
+            first = 0
+            for group in searched:
+                last = first + group.num_rows
+                rows.append(first + group.advance(logits[first:last]))
+                if hamming and len(rows[-1]):
+                    hamming.note(group.row_sentences, group.tokens, logits.shape[1])
+                first = last
         kept = rows[0] if groups == 1 else torch.cat(rows)
         if len(kept) and not _is_identity(kept, len(tokens)):
             state = state.rows(kept)
@@ -130,6 +137,11 @@ class _Plan:
     coverage: Coverage | None
     trace: bool
 
+    @property
+    def looked_at(self) -> int:
+        """Continuations of each sentence: enough, should half of them end."""
+        return 2 * self.beam
+
 
 class _Group:
     """One group: what it has found, and what is alive, of all sentences."""
@@ -155,16 +167,19 @@ class _Group:
         numbers = torch.tensor(self.sentences, device=self.totals.device)
         return numbers.repeat_interleave(self.totals.shape[1])
 
-    def advance(self, logits: Tensor) -> Tensor:
-        """Take one step; return the rows that go on, in the order of ``tokens``."""
+    def advance(self, scored: Tensor | Likely) -> Tensor:
+        """Take one step; return the rows that go on, in the order of ``tokens``.
+
+        ``scored`` holds all logits of each row, or what is most likely.
+        """
         if not self.sentences:
             return torch.empty(0, dtype=torch.long, device=self.totals.device)
         plan, width = self.plan, self.totals.shape[1]
         self.length += 1
         candidates = extended(
             self.totals,
-            logits,
-            2 * plan.beam,
+            scored,
+            plan.looked_at,
             forbidden=plan.forbidden,
             rules=plan.rules,
             written=self.written,

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from headwise.decoding.candidates import best_tokens, best_tokens_by_rules
+from headwise.decoding.next_token import Likely
 from headwise.decoding.written import Rule
 
 
@@ -62,7 +63,7 @@ class Candidates:
 
 def extended(
     totals: Tensor,
-    logits: Tensor,
+    scored: Tensor | Likely,
     count: int,
     *,
     forbidden: tuple[int, ...],
@@ -73,14 +74,18 @@ def extended(
 ) -> Candidates:
     """Return the ``count`` best continuations of each sentence's hypotheses.
 
+    ``scored`` holds all logits [S·W V], or the ``count`` most likely tokens of each row.
     Equals stand in the order of what they continue, then of token ids. ``rules`` look
     at what is ``written`` [S, W, L] and at the numbers of the ``sentences`` [S·W].
     """
     num_sentences, width = totals.shape
     own = None
-    if rules and sentences is not None:
+    if isinstance(scored, Likely):
+        scores, tokens = scored
+        own = scores if trace else None
+    elif rules and sentences is not None:
         scores, tokens, own = best_tokens_by_rules(
-            logits,
+            scored,
             count,
             rules=rules,
             written=written.flatten(0, 1),
@@ -88,7 +93,7 @@ def extended(
             forbidden=forbidden,
         )
     else:
-        scores, tokens = best_tokens(logits, count, forbidden=forbidden)
+        scores, tokens = best_tokens(scored, count, forbidden=forbidden)
         own = scores if trace else None
     kept = tokens.shape[1]
     sums = totals[:, :, None] + scores.reshape(num_sentences, width, kept)

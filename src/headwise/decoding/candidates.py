@@ -13,10 +13,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from headwise.decoding.checks import no_numbers
 from headwise.decoding.compiled_candidates import can_choose, chosen
+from headwise.decoding.next_token import Choosing, Likely, NextToken, S
 from headwise.decoding.rules import ruled
 from headwise.decoding.written import Rule, Written
-from headwise.errors import NumericsError
 
 GROUP = 32
 """Tokens whose largest score is looked at first."""
@@ -25,13 +26,32 @@ SAFE = 80.0
 """Scores up to this much above or below 0 can go through exp as they are."""
 
 
+def likely_next(
+    model: NextToken[S],
+    tokens: Tensor,
+    state: S,
+    count: int,
+    *,
+    forbidden: tuple[int, ...] = (),
+) -> tuple[Likely, S]:
+    """Write one token in every row; return the ``count`` best to follow in each."""
+    if isinstance(model, Choosing):
+        log_p, ids, state = model.step_to_likely(tokens, state, count, forbidden)
+        return Likely(log_p, ids), state
+    logits, state = model.step(tokens, state)
+    if count == 1:
+        best, ids = best_token(logits, forbidden=forbidden)
+        return Likely(best[:, None], ids[:, None]), state
+    return Likely(*best_tokens(logits, count, forbidden=forbidden)), state
+
+
 def best_token(
     logits: Tensor, *, forbidden: tuple[int, ...] = ()
 ) -> tuple[Tensor, Tensor]:
     """Return what ``best_tokens`` does for one token [R], in less time."""
     logits = logits.float()
     if can_choose(logits, 1):
-        found, several = _chosen(logits, 1, forbidden)
+        found, several = chosen(logits, 1, forbidden)
         return found[:, 0], several[:, 0]
     best, tokens = _largest_one(logits)
     refused = bool(forbidden) and int(tokens.min()) <= max(forbidden)
@@ -79,20 +99,11 @@ def best_tokens(
     """
     logits = logits.float()
     if can_choose(logits, count):
-        return _chosen(logits, count, forbidden)
+        return chosen(logits, count, forbidden)
     largest = _largest(logits, _looked_at(logits, count, forbidden))
     normalizer = _normalizer(logits, largest[0][:, 0])  # less than a log_softmax
     values, tokens = _best_of(logits, largest, count, forbidden)
     return values - normalizer[:, None], tokens
-
-
-def _chosen(
-    logits: Tensor, count: int, forbidden: tuple[int, ...]
-) -> tuple[Tensor, Tensor]:
-    found = chosen(logits, count, forbidden)
-    if found is None:
-        raise _no_numbers()
-    return found
 
 
 def best_tokens_by_rules(
@@ -183,12 +194,4 @@ def _require_finite(normalizer: Tensor) -> None:
     if math.isfinite(float(normalizer.sum())):
         return
     if not torch.isfinite(normalizer).all():
-        raise _no_numbers()
-
-
-def _no_numbers() -> NumericsError:
-    return NumericsError(
-        "the model gave scores for the next token that are not numbers (NaN, "
-        "infinite, or -inf for every token); weights in float32 and a checkpoint "
-        "from before training diverged may help"
-    )
+        raise no_numbers()

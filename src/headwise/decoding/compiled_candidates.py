@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headwise.decoding.checks import no_numbers
 from headwise.native.compiler import NoKernelsError
-from headwise.native.structures import kernels
+from headwise.native.structures import TALLY_BYTES, kernels
 
 MOST = 64
 """Tokens of a row up to which they are kept in order while they are found."""
@@ -44,14 +45,14 @@ def can_choose(logits: Tensor, count: int) -> bool:
 
 def chosen(
     logits: Tensor, count: int, forbidden: tuple[int, ...]
-) -> tuple[Tensor, Tensor] | None:
-    """Return ln p and tokens [R K]; None where a row's scores are not numbers."""
+) -> tuple[Tensor, Tensor]:
+    """Return ln p and tokens [R K] as ``best_tokens`` does."""
     rows, size = logits.shape
     count = min(count, size)
     refused = np.array([each for each in forbidden if each < size], dtype=np.int64)
     values = torch.empty(rows, count)
     tokens = torch.empty(rows, count, dtype=torch.int64)
-    spare = np.empty(size, dtype=np.float32)
+    spare = np.empty(rows * TALLY_BYTES, dtype=np.uint8)
     done = kernels().best_of_rows(
         logits.data_ptr(),
         rows,
@@ -63,4 +64,6 @@ def chosen(
         tokens.data_ptr(),
         spare.ctypes.data,
     )
-    return (values, tokens) if done else None
+    if not done:
+        raise no_numbers()
+    return values, tokens

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from headwise.decoding.candidates import best_token, best_tokens_by_rules
+from headwise.decoding.candidates import best_tokens_by_rules, likely_next
 from headwise.decoding.checks import check_ids, check_lengths, dead_end
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.length import LengthPenalty
@@ -52,8 +52,8 @@ def greedy_search(
     tokens = torch.full((num_rows,), start, device=device)
 
     while rows:
-        logits, state = model.step(tokens, state)
         if rules:
+            logits, state = model.step(tokens, state)
             scores, best, log_p = best_tokens_by_rules(
                 logits,
                 1,
@@ -66,7 +66,8 @@ def greedy_search(
             )
             scores, best, log_p = scores[:, 0], best[:, 0], log_p[:, 0]
         else:
-            scores, best = best_token(logits, forbidden=forbidden)
+            likely, state = likely_next(model, tokens, state, 1, forbidden=forbidden)
+            scores, best = likely.log_p[:, 0], likely.tokens[:, 0]
             log_p = scores
         totals, tokens = totals + scores, best
         if tracing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, Self, TypeVar
+from typing import NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 from torch import Tensor
 
@@ -26,6 +26,30 @@ class NextToken(Protocol[S]):
 
     def step(self, tokens: Tensor, state: S) -> tuple[Tensor, S]:
         """Map tokens [rows] to logits [rows, vocabulary], which stay unchanged."""
+        ...
+
+
+class Likely(NamedTuple):
+    """The most probable tokens of each row, best first; of equals the lower id first."""
+
+    log_p: Tensor
+    """ln p [rows, count]; -inf for tokens that were forbidden."""
+
+    tokens: Tensor
+    """[rows, count]."""
+
+
+@runtime_checkable
+class Choosing(Protocol):
+    """A model that can choose among its scores before they all stand in memory.
+
+    It gives what ``best_tokens`` would make of the scores of ``step``.
+    """
+
+    def step_to_likely(
+        self, tokens: Tensor, state: S, count: int, forbidden: tuple[int, ...]
+    ) -> tuple[Tensor, Tensor, S]:
+        """Do as ``step``, but return ln p and id of only ``count`` tokens of a row."""
         ...
 
 

@@ -26,7 +26,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headwise.errors import ModelError
+from headwise.errors import ModelError, NumericsError
 from headwise.model.decoder import DecoderBlock
 from headwise.model.embeddings import EnterStack, TokenEmbedding
 from headwise.model.encoder import EncoderBlock
@@ -41,6 +41,7 @@ from headwise.native.structures import (
     Layer,
     SourceMemory,
     Stacks,
+    Wanted,
     kernels,
 )
 
@@ -53,6 +54,19 @@ FIRST_PLACES = 256
 Numbers = NDArray[Any]
 
 
+class Room:
+    """Memory for what is computed on the way, kept from step to step."""
+
+    def __init__(self) -> None:
+        self._floats = torch.empty(0)
+
+    def of(self, size: int) -> int:
+        """Return the address of so many floats, which may have held others before."""
+        if len(self._floats) < size:
+            self._floats = torch.empty(size)
+        return self._floats.data_ptr()
+
+
 @dataclass(frozen=True)
 class Sources:
     """What N sources were read to, for every row that writes from them."""
@@ -61,6 +75,7 @@ class Sources:
     longest: int
     held: tuple[object, ...]
     """What ``memory`` points to."""
+    room: Room
 
 
 @dataclass(frozen=True)
@@ -78,9 +93,7 @@ class CompiledState:
     def rows(self, index: Int[Tensor, " rows"]) -> CompiledState:
         """Keep these rows, repeats allowed."""
         kept = index.numpy()
-        return replace(
-            self, source_of=self.source_of[kept], stems=self.stems[kept]
-        )
+        return replace(self, source_of=self.source_of[kept], stems=self.stems[kept])
 
 
 class CompiledDecoder:
@@ -150,7 +163,9 @@ class CompiledDecoder:
         lengths = real.sum(1)
         longest = max(1, int(lengths.max(initial=0)))
         self._require(tokens, self.model.source_vocab_size)
-        self._make_places(self.stacks.reading, self.model.enter_encoder, source.shape[1])
+        self._make_places(
+            self.stacks.reading, self.model.enter_encoder, source.shape[1]
+        )
         config, layers = self.config, self.config.decoder_layers
         starts = np.concatenate([[0], lengths.cumsum()])
         wide = -(-lengths // LANES) * LANES * config.num_heads * config.key_width
@@ -158,14 +173,16 @@ class CompiledDecoder:
         keys_at = ends - wide
         keys = torch.empty(layers, int(ends[-1]) if len(ends) else 0)
         values = torch.empty(layers, len(tokens), config.num_heads * config.value_width)
-        addresses = [np.array([each.data_ptr() for each in both]) for both in (keys, values)]
+        addresses = [
+            np.array([each.data_ptr() for each in both]) for both in (keys, values)
+        ]
         memory = SourceMemory(
             starts=starts.ctypes.data,
             keys_at=keys_at.ctypes.data,
             keys=addresses[0].ctypes.data,
             values=addresses[1].ctypes.data,
         )
-        spare = self._spare(len(tokens), longest)
+        room = Room()
         self.kernels.encode(
             byref(self.stacks),
             tokens.ctypes.data,
@@ -173,11 +190,11 @@ class CompiledDecoder:
             len(lengths),
             byref(memory),
             longest,
-            spare.data_ptr(),
+            room.of(self.kernels.encode_floats(byref(self.stacks), longest)),
         )
         held = (starts, keys_at, keys, values, addresses)
         return CompiledState(
-            Sources(memory, longest, held),
+            Sources(memory, longest, held, room),
             np.arange(len(lengths)),
             np.empty((len(lengths), 0), dtype=np.int32),
         )
@@ -186,6 +203,49 @@ class CompiledDecoder:
         self, tokens: Int[Tensor, " B"], state: CompiledState
     ) -> tuple[Float[Tensor, "B V"], CompiledState]:
         """Write one more token in every row; score what may follow."""
+        scores = torch.empty(len(tokens), self.vocab_size)
+        newer, _ = self._step(tokens, state, scores, None)
+        return scores, newer
+
+    def step_to_likely(
+        self,
+        tokens: Int[Tensor, " B"],
+        state: CompiledState,
+        count: int,
+        forbidden: tuple[int, ...],
+    ) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"], CompiledState]:
+        """Write one more token in every row; return ln p and tokens that may follow.
+
+        They are the ``count`` most probable, best first, of equals the lower first.
+
+        Not all scores stand in memory at once: they are looked at while they are
+        computed. Scores that are not numbers raise ``NumericsError``.
+        """
+        shape = len(tokens), min(count, self.vocab_size)
+        refused = np.array(forbidden, dtype=np.int64)
+        log_p, found = torch.empty(shape), torch.empty(shape, dtype=torch.int64)
+        wanted = Wanted(
+            count=shape[1],
+            num_refused=len(refused),
+            refused=refused.ctypes.data,
+            tokens=found.data_ptr(),
+        )
+        newer, numbers = self._step(tokens, state, log_p, wanted)
+        if not numbers:
+            raise NumericsError(
+                "the model gave scores for the next token that are not numbers (NaN, "
+                "infinite, or -inf for every token); a checkpoint from before training "
+                "diverged may help"
+            )
+        return log_p, found, newer
+
+    def _step(
+        self,
+        tokens: Int[Tensor, " B"],
+        state: CompiledState,
+        scores: Tensor,
+        wanted: Wanted | None,
+    ) -> tuple[CompiledState, bool]:
         here, rows = len(state.written), len(tokens)
         given = tokens.contiguous().numpy()
         self._require(given, self.vocab_size)
@@ -195,10 +255,8 @@ class CompiledDecoder:
         addresses = np.array([each.data_ptr() for each in written])
         rows_then = np.array([each.shape[1] for each in written])
         stems = np.ascontiguousarray(state.stems)
-        scores = torch.empty(rows, self.vocab_size)
         longest = max(state.sources.longest, here + 1)
-        spare = self._spare(rows, longest)
-        self.kernels.step(
+        done = self.kernels.step(
             byref(self.stacks),
             given.ctypes.data,
             rows,
@@ -210,17 +268,16 @@ class CompiledDecoder:
             state.source_of.ctypes.data,
             longest,
             scores.data_ptr(),
-            spare.data_ptr(),
+            None if wanted is None else byref(wanted),
+            state.sources.room.of(
+                self.kernels.spare_floats(byref(self.stacks), rows, longest)
+            ),
         )
         mine = np.arange(rows, dtype=np.int32)[:, None]
         newer = CompiledState(
             state.sources, state.source_of, np.hstack([stems, mine]), written
         )
-        return scores, newer
-
-    def _spare(self, rows: int, longest: int) -> Tensor:
-        size = self.kernels.spare_floats(byref(self.stacks), rows, longest)
-        return torch.empty(size)
+        return newer, bool(done)
 
     def _entry(self, embedding: TokenEmbedding, foot: EnterStack) -> Entry:
         entry = Entry(

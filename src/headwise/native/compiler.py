@@ -177,6 +177,4 @@ def _processor() -> str:
     except OSError:
         return f"{platform.machine()} {platform.processor()}"
     told = ("model name", "flags", "Features", "CPU part")
-    return "\n".join(
-        dict.fromkeys(line for line in lines if line.startswith(told))
-    )
+    return "\n".join(dict.fromkeys(line for line in lines if line.startswith(told)))

@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+#define READ_AT_A_TIME 384 /* source positions */
+
 typedef struct {
     product asked; /* queries, keys and values [H K, H K, H C]; of a source: queries */
     product remember; /* keys and values of what the encoder read */
@@ -91,13 +93,18 @@ static void enter(const transformer *m, const entry *e, const int64_t *tokens, i
     }
 }
 
-INLINE void exponents(float *x, int64_t size, float *sum) {
-    float most = x[0], total = 0;
-    for (int64_t i = 1; i < size; i++) most = x[i] > most ? x[i] : most;
+/* Scores [filled(size)] to e^(x - largest); returns the sum of the first `size`. */
+INLINE float exponents(float *x, int64_t size) {
+    vec most = all(-INFINITY), total = {0};
     for (int64_t i = size; i < filled(size); i++) x[i] = -INFINITY;
-    for (int64_t i = 0; i < size; i += LANES) store(x + i, exp_of(load(x + i) - most));
-    for (int64_t i = 0; i < size; i++) total += x[i];
-    *sum = total;
+    for (int64_t i = 0; i < size; i += LANES) most = larger(load(x + i), most);
+    float largest = largest_of(most);
+    for (int64_t i = 0; i < size; i += LANES) {
+        vec each = exp_of(load(x + i) - largest);
+        store(x + i, each);
+        total += each; /* beyond the size, e^-87 each: nothing beside the largest, 1 */
+    }
+    return sum_of(total);
 }
 
 /* One query of one head on keys [K, filled(S)] and values [S, ldv]: out [C]. */
@@ -119,9 +126,7 @@ INLINE void look(const float *query, float scale, const float *keys, const float
         if (k < key) even += load(keys + k * wide + s) * query[k];
         store(weights + s, (even + odd) * scale);
     }
-    float sum;
-    exponents(weights, size, &sum);
-    float share = 1 / sum;
+    float share = 1 / exponents(weights, size);
     int64_t c = 0;
     for (; c + 2 * LANES <= value; c += 2 * LANES) {
         vec first = {0}, second = {0};
@@ -139,6 +144,17 @@ INLINE void look(const float *query, float scale, const float *keys, const float
     }
 }
 
+static void look_by_size(const float *query, float scale, const float *keys,
+                         const float *values, int64_t ldv, int64_t size, int64_t key,
+                         int64_t value, float *weights, float *out) {
+    if (key == 32 && value == 32)
+        look(query, scale, keys, values, ldv, size, 32, 32, weights, out);
+    else if (key == 64 && value == 64)
+        look(query, scale, keys, values, ldv, size, 64, 64, weights, out);
+    else
+        look(query, scale, keys, values, ldv, size, key, value, weights, out);
+}
+
 /* Keys [S, ldk], a head's channels beginning at each row, to [K, filled(S)]. */
 static void turned(const float *from, int64_t ldk, int64_t size, int64_t key, float *to) {
     int64_t wide = filled(size);
@@ -154,14 +170,14 @@ int64_t spare_floats(const transformer *m, int64_t rows, int64_t longest) {
     int64_t heads = m->heads * m->value;
     int64_t asked = record(m) + m->heads * m->key;
     widest = widest > heads ? widest : heads;
-    return rows * (3 * m->model + asked + heads + m->inner) + filled(longest) * (m->key + 4) +
-           product_spare(widest, rows) / 4 + 1024;
+    int64_t each = 3 * m->model + asked + heads + m->inner + AT_A_TIME + 4;
+    return rows * each + filled(longest) * (m->key + 4) + product_spare(widest, rows) / 4 + 1024;
 }
 
 typedef struct {
-    float *x, *seen, *asked, *heads, *inner, *weights, *keys;
-    float **written;
-    void *product;
+    float *x, *seen, *asked, *heads, *inner, *weights, *keys, *scores;
+    const float **written;
+    void *product, *tallies;
 } room;
 
 static room lay_out(const transformer *m, int64_t rows, int64_t longest, float *spare) {
@@ -173,9 +189,12 @@ static room lay_out(const transformer *m, int64_t rows, int64_t longest, float *
     r.inner = r.heads + rows * m->heads * m->value;
     r.weights = r.inner + rows * m->inner;
     r.keys = r.weights + filled(longest) + LANES;
-    uintptr_t end = (uintptr_t)(r.keys + filled(longest) * m->key);
-    r.written = (float **)((end + 63) / 64 * 64);
+    r.scores = r.keys + filled(longest) * m->key;
+    uintptr_t end = (uintptr_t)(r.scores + rows * AT_A_TIME);
+    r.written = (const float **)((end + 63) / 64 * 64);
     end = (uintptr_t)(r.written + longest);
+    r.tallies = (void *)((end + 63) / 64 * 64);
+    end = (uintptr_t)r.tallies + rows * sizeof(tally);
     r.product = (void *)((end + 63) / 64 * 64);
     return r;
 }
@@ -201,27 +220,29 @@ static void feed_forward(const transformer *m, const layer *l, int64_t rows, roo
     leaving(m, &l->around, &l->narrow, r->inner, rows, r);
 }
 
-/* Read N sentences, one behind the other, without padding. */
-void encode(const transformer *m, const int64_t *tokens, const int64_t *where, int64_t count,
-            const source_memory *memory, int64_t longest, float *spare) {
-    int64_t rows = memory->starts[count], width = m->heads * m->key;
-    int64_t asked = 2 * width + m->heads * m->value;
+/* Sentences `from` to `to`, whose first position is `begin`, through the encoder's layers. */
+static void encode_some(const transformer *m, const int64_t *tokens, const int64_t *where,
+                        const source_memory *memory, int64_t from, int64_t to,
+                        int64_t longest, float *spare) {
+    int64_t begin = memory->starts[from], rows = memory->starts[to] - begin;
+    int64_t width = m->heads * m->key, heads = m->heads * m->value, asked = 2 * width + heads;
     float scale = 1 / sqrtf(m->key);
     room r = lay_out(m, rows, longest, spare);
-    enter(m, &m->reading, tokens, rows, where, 0, r.x);
+    enter(m, &m->reading, tokens + begin, rows, where + begin, 0, r.x);
     for (int64_t i = 0; i < m->encoder_layers; i++) {
         const layer *l = m->encoder + i;
         const float *seen = entering(m, &l->own.around, rows, &r);
         product_apply(&l->own.asked, seen, m->model, rows, r.asked, asked, NO_BEND, r.product);
-        for (int64_t n = 0; n < count; n++) {
-            int64_t first = memory->starts[n], size = memory->starts[n + 1] - first;
+        for (int64_t n = from; n < to; n++) {
+            int64_t first = memory->starts[n] - begin;
+            int64_t size = memory->starts[n + 1] - begin - first;
             for (int64_t h = 0; h < m->heads; h++) {
-                const float *from = r.asked + first * asked + h * m->key;
+                const float *queries = r.asked + first * asked + h * m->key;
                 const float *values = r.asked + first * asked + 2 * width + h * m->value;
-                turned(from + width, asked, size, m->key, r.keys);
+                turned(queries + width, asked, size, m->key, r.keys);
                 for (int64_t s = 0; s < size; s++)
-                    look(from + s * asked, scale, r.keys, values, asked, size, m->key, m->value,
-                         r.weights, r.heads + (first + s) * m->heads * m->value + h * m->value);
+                    look_by_size(queries + s * asked, scale, r.keys, values, asked, size, m->key,
+                                 m->value, r.weights, r.heads + (first + s) * heads + h * m->value);
             }
         }
         leaving(m, &l->own.around, &l->own.join, r.heads, rows, &r);
@@ -231,17 +252,35 @@ void encode(const transformer *m, const int64_t *tokens, const int64_t *where, i
     for (int64_t i = 0; i < m->decoder_layers; i++) {
         const product *remember = &m->decoder[i].source.remember;
         product_apply(remember, r.x, m->model, rows, r.asked, record(m), NO_BEND, r.product);
-        for (int64_t n = 0; n < count; n++) {
-            int64_t first = memory->starts[n], size = memory->starts[n + 1] - first;
+        for (int64_t n = from; n < to; n++) {
+            int64_t first = memory->starts[n] - begin;
+            int64_t size = memory->starts[n + 1] - begin - first;
             float *keys = memory->keys[i] + memory->keys_at[n];
             for (int64_t h = 0; h < m->heads; h++)
                 turned(r.asked + first * record(m) + h * m->key, record(m), size, m->key,
                        keys + h * m->key * filled(size));
         }
         for (int64_t s = 0; s < rows; s++)
-            memcpy(memory->values[i] + s * m->heads * m->value,
-                   r.asked + s * record(m) + width, m->heads * m->value * 4);
+            memcpy(memory->values[i] + (begin + s) * heads, r.asked + s * record(m) + width,
+                   heads * 4);
     }
+}
+
+/* Read N sentences, one behind the other and without padding; `where` says the position of
+ * each token. A few at a time go through all layers, so that they stay near the processor. */
+void encode(const transformer *m, const int64_t *tokens, const int64_t *where, int64_t count,
+            const source_memory *memory, int64_t longest, float *spare) {
+    for (int64_t from = 0, to; from < count; from = to) {
+        to = from + 1;
+        while (to < count && memory->starts[to + 1] - memory->starts[from] <= READ_AT_A_TIME)
+            to++;
+        encode_some(m, tokens, where, memory, from, to, longest, spare);
+    }
+}
+
+/* Floats of room that reading needs. */
+int64_t encode_floats(const transformer *m, int64_t longest) {
+    return spare_floats(m, longest > READ_AT_A_TIME ? longest : READ_AT_A_TIME, longest);
 }
 
 INLINE float dot(const float *a, const float *b, int64_t size) {
@@ -253,42 +292,57 @@ INLINE float dot(const float *a, const float *b, int64_t size) {
     return sum_of(total) + rest;
 }
 
-/* One row's queries on what it wrote: records of keys and values, one for each position,
- * of the row of that time that it stems from. */
-static void look_back(const transformer *m, const float *query, float *const *written,
-                      const int32_t *stems, int64_t row, int64_t here, float *weights,
-                      float *out) {
-    float scale = 1 / sqrtf(m->key);
-    int64_t keys = m->heads * m->key, wide = record(m), size = here + 1;
-    for (int64_t h = 0; h < m->heads; h++) {
-        for (int64_t p = 0; p < size; p++) {
-            const float *there = written[p] + wide * (p < here ? stems[p] : row) + h * m->key;
-            weights[p] = scale * (m->key == 32 ? dot(query + h * 32, there, 32)
-                                               : dot(query + h * m->key, there, m->key));
+/* One row's queries on what it wrote: records of keys and values, one for each position. */
+INLINE void look_back(const transformer *m, const float *query, const float *const *written,
+                      int64_t size, int64_t key, int64_t value, float *weights, float *out) {
+    float scale = 1 / sqrtf(key);
+    for (int64_t h = 0; h < m->heads; h++, query += key, out += value) {
+        for (int64_t p = 0; p < size; p++)
+            weights[p] = scale * dot(query, written[p] + h * key, key);
+        float share = 1 / exponents(weights, size);
+        int64_t c = 0, at = m->heads * key + h * value;
+        for (; c + LANES <= value; c += LANES) {
+            vec total = {0};
+            for (int64_t p = 0; p < size; p++) total += load(written[p] + at + c) * weights[p];
+            store(out + c, total * share);
         }
-        float sum;
-        exponents(weights, size, &sum);
-        float share = 1 / sum;
-        for (int64_t c = 0; c < m->value; c++) out[h * m->value + c] = 0;
-        for (int64_t p = 0; p < size; p++) {
-            const float *there = written[p] + wide * (p < here ? stems[p] : row);
-            there += keys + h * m->value;
-            float weight = weights[p] * share;
-            for (int64_t c = 0; c < m->value; c++) out[h * m->value + c] += there[c] * weight;
+        for (; c < value; c++) {
+            float total = 0;
+            for (int64_t p = 0; p < size; p++) total += weights[p] * written[p][at + c];
+            out[c] = total * share;
         }
     }
 }
 
-/* Write one more token in each of B rows at position `here`: scores [B, V].
+static void look_back_by_size(const transformer *m, const float *query,
+                              const float *const *written, int64_t size, float *weights,
+                              float *out) {
+    if (m->key == 32 && m->value == 32)
+        look_back(m, query, written, size, 32, 32, weights, out);
+    else if (m->key == 64 && m->value == 64)
+        look_back(m, query, written, size, 64, 64, weights, out);
+    else
+        look_back(m, query, written, size, m->key, m->value, weights, out);
+}
+
+/* What is wanted instead of all scores: those of the best tokens [B, count], as ln p. */
+typedef struct {
+    int64_t count, num_refused;
+    const int64_t *refused;
+    int64_t *tokens;
+} wanted;
+
+/* Write one more token in each of B rows at position `here`: scores [B, V], or the best of
+ * them, which then never stand in memory all at once. Returns 0 where those are no numbers.
  *
  * written [here + 1]: where each position's records begin, [layers, rows of then]; the
  * last is written now. rows_then [here + 1]. stems [B, here]: each row's row of then.
  * longest: of sources and what is written, here counted.
  */
-void step(const transformer *m, const int64_t *tokens, int64_t rows, int64_t here,
-          float *const *written, const int64_t *rows_then, const int32_t *stems,
-          const source_memory *memory, const int64_t *source_of, int64_t longest, float *scores,
-          float *spare) {
+int64_t step(const transformer *m, const int64_t *tokens, int64_t rows, int64_t here,
+             float *const *written, const int64_t *rows_then, const int32_t *stems,
+             const source_memory *memory, const int64_t *source_of, int64_t longest, float *scores,
+             const wanted *best, float *spare) {
     int64_t width = m->heads * m->key, heads = m->heads * m->value, wide = record(m);
     float scale = 1 / sqrtf(m->key);
     room r = lay_out(m, rows, longest, spare);
@@ -298,12 +352,14 @@ void step(const transformer *m, const int64_t *tokens, int64_t rows, int64_t her
         const float *seen = entering(m, &l->own.around, rows, &r);
         product_apply(&l->own.asked, seen, m->model, rows, r.asked, width + wide, NO_BEND,
                       r.product);
-        for (int64_t p = 0; p <= here; p++) r.written[p] = written[p] + i * rows_then[p] * wide;
         for (int64_t row = 0; row < rows; row++) {
             const float *asked = r.asked + row * (width + wide);
-            memcpy(r.written[here] + row * wide, asked + width, wide * 4);
-            look_back(m, asked, r.written, stems + row * here, row, here, r.weights,
-                      r.heads + row * heads);
+            float *now = written[here] + (i * rows + row) * wide;
+            memcpy(now, asked + width, wide * 4);
+            for (int64_t p = 0; p < here; p++)
+                r.written[p] = written[p] + (i * rows_then[p] + stems[row * here + p]) * wide;
+            r.written[here] = now;
+            look_back_by_size(m, asked, r.written, here + 1, r.weights, r.heads + row * heads);
         }
         leaving(m, &l->own.around, &l->own.join, r.heads, rows, &r);
 
@@ -313,14 +369,27 @@ void step(const transformer *m, const int64_t *tokens, int64_t rows, int64_t her
             int64_t n = source_of[row], first = memory->starts[n];
             int64_t size = memory->starts[n + 1] - first;
             for (int64_t h = 0; h < m->heads; h++)
-                look(r.asked + row * width + h * m->key, scale,
-                     memory->keys[i] + memory->keys_at[n] + h * m->key * filled(size),
-                     memory->values[i] + first * heads + h * m->value, heads, size, m->key,
-                     m->value, r.weights, r.heads + row * heads + h * m->value);
+                look_by_size(r.asked + row * width + h * m->key, scale,
+                             memory->keys[i] + memory->keys_at[n] + h * m->key * filled(size),
+                             memory->values[i] + first * heads + h * m->value, heads, size,
+                             m->key, m->value, r.weights,
+                             r.heads + row * heads + h * m->value);
         }
         leaving(m, &l->source.around, &l->source.join, r.heads, rows, &r);
         feed_forward(m, l, rows, &r);
     }
     normed_rows(&m->decoder_last, r.x, rows, m->model, r.x);
-    product_apply(&m->scores, r.x, m->model, rows, scores, m->scores.out, NO_BEND, r.product);
+    if (!best) {
+        product_apply(&m->scores, r.x, m->model, rows, scores, m->scores.out, NO_BEND, r.product);
+        return 1;
+    }
+    tally *tallies = (tally *)r.tallies;
+    for (int64_t row = 0; row < rows; row++) tallies[row] = (tally){-INFINITY, 0, 0};
+    for (int64_t first = 0; first < m->scores.out; first += AT_A_TIME) {
+        product part = product_part(&m->scores, first, AT_A_TIME);
+        product_apply(&part, r.x, m->model, rows, r.scores, AT_A_TIME, NO_BEND, r.product);
+        choose(r.scores, AT_A_TIME, rows, first, part.out, best->count, best->refused,
+               best->num_refused, scores, best->tokens, tallies);
+    }
+    return chosen(rows, best->count, best->refused, scores, best->tokens, tallies);
 }

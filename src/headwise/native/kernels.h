@@ -22,10 +22,15 @@ INLINE vec load(const float *from) { return *(const vec *)from; }
 INLINE void store(float *to, vec x) { *(vec *)to = x; }
 INLINE vec all(float x) { return x - (vec){0}; }
 
-INLINE float sum_of(vec x) {
-    float sum = 0;
-    for (int i = 0; i < LANES; i++) sum += x[i];
-    return sum;
+typedef float vec8 __attribute__((vector_size(32)));
+typedef int32_t ivec8 __attribute__((vector_size(32)));
+typedef float vec4 __attribute__((vector_size(16)));
+
+INLINE float sum_of(vec x) { /* by halves: sums in a row would wait for one another */
+    union { vec whole; vec8 half[2]; } a = {x};
+    union { vec8 whole; vec4 half[2]; } b = {a.half[0] + a.half[1]};
+    vec4 c = b.half[0] + b.half[1];
+    return (c[0] + c[2]) + (c[1] + c[3]);
 }
 
 INLINE vec larger(vec a, vec b) {
@@ -34,8 +39,11 @@ INLINE vec larger(vec a, vec b) {
 }
 
 INLINE float largest_of(vec x) {
-    float best = x[0];
-    for (int i = 1; i < LANES; i++) best = x[i] > best ? x[i] : best;
+    union { vec whole; vec8 half[2]; } a = {x};
+    ivec8 m = a.half[0] > a.half[1];
+    vec8 eight = (vec8)((m & (ivec8)a.half[0]) | (~m & (ivec8)a.half[1]));
+    float best = eight[0];
+    for (int i = 1; i < 8; i++) best = eight[i] > best ? eight[i] : best;
     return best;
 }
 
@@ -75,9 +83,31 @@ typedef struct {
 
 enum { NO_BEND, RELU, GELU, SWISH };
 
+#define AT_A_TIME 1024 /* scores of a row that are computed and looked at together */
+
+/* The best `count` of a row of scores so far, and what their sum of e^x is. */
+typedef struct {
+    float most, sum;
+    int64_t found;
+} tally;
+
+/* Look at `size` further scores of each row [rows, ld], the first of which is token `first`;
+ * best first and the lower token first among equals. Refused tokens are left out. */
+void choose(const float *scores, int64_t ld, int64_t rows, int64_t first, int64_t size,
+            int64_t count, const int64_t *refused, int64_t num_refused, float *values,
+            int64_t *tokens, tally *tallies);
+
+/* Make ln p of the values; refused tokens, with -inf, fill up what is missing.
+ * Returns 0 where scores were no numbers. */
+int64_t chosen(int64_t rows, int64_t count, const int64_t *refused, float *values,
+               int64_t *tokens, const tally *tallies);
+
 /* y [rows, ldy] = bend(x [rows, ldx] W + b); spare: product_spare(in, rows) bytes. */
-void product_apply(const product *, const float *x, int64_t ldx, int64_t rows, float *y,
+void product_apply(const product *p, const float *x, int64_t ldx, int64_t rows, float *y,
                    int64_t ldy, int64_t bend, void *spare);
 int64_t product_spare(int64_t in, int64_t rows);
+
+/* The part of a product that has the columns from `first` on, a multiple of 32. */
+product product_part(const product *p, int64_t first, int64_t columns);
 
 #endif

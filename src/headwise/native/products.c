@@ -62,6 +62,16 @@ void product_pack(const float *from, int64_t in, int64_t out, int64_t half, void
         }
 }
 
+product product_part(const product *p, int64_t first, int64_t columns) {
+    int64_t left = p->out - first;
+    int64_t bytes = p->half && tiles ? pairs(p->in) * 2 : p->in * 4;
+    product part = *p;
+    part.out = left < columns ? left : columns;
+    part.weight = (const char *)p->weight + first * bytes;
+    part.bias = p->bias ? p->bias + first : 0;
+    return part;
+}
+
 INLINE float bent(float x, int64_t bend) {
     if (bend == GELU) return 0.5f * x * (1 + erff(x * 0.70710678f));
     if (bend == SWISH) return x / (1 + expf(-x));

@@ -106,6 +106,20 @@ class SourceMemory(Structure):
     )
 
 
+class Wanted(Structure):
+    """The best tokens of each row, instead of all scores."""
+
+    _fields_ = (
+        ("count", c_int64),
+        ("num_refused", c_int64),
+        ("refused", c_void_p),
+        ("tokens", c_void_p),
+    )
+
+
+TALLY_BYTES = 16
+"""What ``best_of_rows`` needs for each row besides."""
+
 _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "product_size": (c_int64, (c_int64,) * 3),
     "product_pack": (None, (c_void_p, c_int64, c_int64, c_int64, c_void_p)),
@@ -114,16 +128,17 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
         None,
         (c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_int64, c_int64, c_void_p),
     ),
+    "encode_floats": (c_int64, (c_void_p, c_int64)),
     "spare_floats": (c_int64, (c_void_p, c_int64, c_int64)),
     "encode": (
         None,
         (c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p),
     ),
     "step": (
-        None,
+        c_int64,
         (
             *(c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p),
-            *(c_void_p, c_void_p, c_int64, c_void_p, c_void_p),
+            *(c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p),
         ),
     ),
     "best_of_rows": (

@@ -33,7 +33,7 @@ from headwise.model.writing import WritingDecoder, laid_out
 from headwise.tasks.alignment import informed, links, weights_of_head
 from headwise.tasks.attending import AttendingModel, cross_weights
 from headwise.tasks.beginnings import fits, with_token, written_pieces
-from headwise.tasks.workers import Abandonable, all_done, shared_out
+from headwise.tasks.workers import abandonable, all_done, shared_out
 from headwise.text.tokenizer import TokenizerPair
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
@@ -210,7 +210,7 @@ class Searcher:
             chosen = replace(chosen, num_best=settings.num_candidates)
         decoder = self._decoder(settings, asked)
         if ended is not None:
-            decoder = Abandonable(decoder, ended)
+            decoder = abandonable(decoder, ended)
         with torch.inference_mode():
             state = decoder.start(*self._padded(sources))
             found = search(decoder, state, chosen, asked)

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from headwise.decoding.next_token import Choosing
 from headwise.errors import HeadwiseError
 
 B = TypeVar("B")
@@ -43,10 +44,33 @@ class Abandonable:
 
     def step(self, tokens: torch.Tensor, state: Any) -> tuple[torch.Tensor, Any]:
         """Write one token in every row, unless that is of no use any more."""
-        if self.ended.is_set():
-            raise Abandoned("this batch was given up, as another one ended the search")
+        self._go_on()
         found: tuple[torch.Tensor, Any] = self.decoder.step(tokens, state)
         return found
+
+    def _go_on(self) -> None:
+        if self.ended.is_set():
+            raise Abandoned("this batch was given up, as another one ended the search")
+
+
+class AbandonableChoosing(Abandonable):
+    """The same for a decoder that chooses among its scores itself."""
+
+    def step_to_likely(
+        self, tokens: torch.Tensor, state: Any, count: int, forbidden: tuple[int, ...]
+    ) -> tuple[torch.Tensor, torch.Tensor, Any]:
+        """Write one token in every row, unless that is of no use any more."""
+        self._go_on()
+        found: tuple[torch.Tensor, torch.Tensor, Any] = self.decoder.step_to_likely(
+            tokens, state, count, forbidden
+        )
+        return found
+
+
+def abandonable(decoder: Any, ended: threading.Event) -> Abandonable:
+    """Let a decoder write no further token once ``ended`` is set."""
+    choosing = isinstance(decoder, Choosing)
+    return (AbandonableChoosing if choosing else Abandonable)(decoder, ended)
 
 
 def shared_out(size: int, workers: int, *, most: int) -> int:
