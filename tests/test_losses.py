@@ -6,7 +6,12 @@ import pytest
 import torch
 
 from headwise import losses
-from headwise.losses import cross_entropy, projected_cross_entropy
+from headwise.losses import (
+    cross_entropy,
+    cross_entropy_in_pieces,
+    piece_with_gradients,
+    projected_cross_entropy,
+)
 
 SMOOTHING = pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.3, 1.0])
 BIAS = pytest.mark.parametrize("with_bias", [False, True])
@@ -198,3 +203,32 @@ def test_no_tokens_cost_nothing():
 
     assert loss.item() == 0
     assert (vectors.grad == 0).all()
+
+
+@SMOOTHING
+@BIAS
+@pytest.mark.parametrize("pieces", [1, 3, 12])
+def test_pieces_agree_with_all_logits_of_the_rows_that_count(
+    smoothing, with_bias, pieces
+):
+    """Rows that do not count are not looked at, whatever they hold."""
+    inputs, targets = numbers(with_bias=with_bias, rows=12)
+    counted = torch.arange(12) % 3 != 1
+    chosen = (inputs[0][counted], *inputs[1:])
+    expected = with_all_logits(*chosen, targets[counted], smoothing)
+    wanted = torch.autograd.grad(3 * expected, [x for x in inputs if x is not None])
+    with torch.no_grad():
+        inputs[0][~counted] = 1e3
+
+    found = cross_entropy_in_pieces(
+        *inputs,
+        targets,
+        counted,
+        smoothing,
+        pieces=pieces,
+        piece=piece_with_gradients,
+    )
+    got = torch.autograd.grad(3 * found, [x for x in inputs if x is not None])
+
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(got, wanted)

@@ -70,7 +70,7 @@ def cross_entropy_in_pieces(
 
     Rows count for nothing where ``counted`` [N] is False, and so many equal ``pieces``
     are gone through by ``piece``: :func:`piece_with_gradients`, or what a compiler made
-    of it. Nothing on the way asks for a number, which a GPU would have to be waited for.
+    of it. Nothing on the way asks for a number, which would hold a GPU up.
     """
     loss: Tensor = _InPieces.apply(  # type: ignore[no-untyped-call]
         hidden, vectors, bias, targets, counted, smoothing, pieces, piece

@@ -3,11 +3,14 @@
 from dataclasses import replace
 
 import pytest
+import torch
 from tests.tiny import write_text
 from tests.training.conftest import QUICK
 
 from headwise.data.batches import TrainingOrder
 from headwise.data.prepare import prepare
+from headwise.data.row_batch import in_rows
+from headwise.data.rows import RowShape
 from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.text.settings import TextSettings
 from headwise.training import outlook
@@ -113,7 +116,19 @@ def test_padding_is_the_share_of_places_without_a_token(corpus):
         places += batch.source.numel() + batch.target_out.numel()
         tokens += int((batch.source != 0).sum() + (batch.target_out != 0).sum())
 
-    assert share_of_padding(order.batches(0)) == pytest.approx(1 - tokens / places)
+    assert share_of_padding(order) == pytest.approx(1 - tokens / places)
+
+
+def test_filler_is_padding_too(corpus):
+    order = TrainingOrder(corpus.train, seed=1, batch_tokens=512, in_rows=True)
+    shape = RowShape.of(1, 512)
+    parts = [part for batch in order.batches(0) for part in in_rows(batch, shape)]
+    pairs = torch.stack(
+        [pair for p in parts for pair in (p.source_pair, p.target_pair)]
+    )
+
+    expected = (pairs == 0).float().mean().item()
+    assert share_of_padding(order) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("at_once", [7, 2**20])

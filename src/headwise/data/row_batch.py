@@ -34,6 +34,14 @@ class RowBatch:
     longest: int
     """More than every position."""
 
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @property
+    def num_places(self) -> int:
+        """Places of a side, filler counted."""
+        return self.source.numel()
+
     def to(self, device: torch.device | str) -> RowBatch:
         """Return this batch on ``device``; it travels in one piece."""
         names = [name for name in self.__slots__ if name != "longest"]

@@ -1,7 +1,7 @@
 """Figure 1, whole.
 
 Letters used for sizes: B batch rows, S source positions, L target positions,
-D model width, V vocabulary of the target.
+D model width, V vocabulary of the target, P positions in any shape.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Transformer(nn.Module):
         """Compute each block a second time for gradients, instead of remembering it."""
         self.encoder.recompute = self.decoder.recompute = on
 
-    def logits(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L V"]:
+    def logits(self, x: Float[Tensor, "*P D"]) -> Float[Tensor, "*P V"]:
         """Score every entry of the target vocabulary (the "Linear" box)."""
         return F.linear(x, self.output_vectors, self.output.bias)
 

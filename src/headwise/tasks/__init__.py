@@ -8,13 +8,16 @@ from headwise.metrics.score import Score
 from headwise.model.config import TransformerConfig
 from headwise.model.training_path import use_kernels
 from headwise.model.transformer import Transformer
+from headwise.tasks.compiled import CompiledLoss, compiling_explained
 from headwise.tasks.translation import Translation, summed_loss
 
 __all__ = [
+    "CompiledLoss",
     "Score",
     "Transformer",
     "TransformerConfig",
     "Translation",
+    "compiling_explained",
     "perplexity",
     "summed_loss",
     "use_kernels",

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from headwise.data.batches import Batch
 from headwise.errors import ResourceError
 from headwise.tasks import Transformer, Translation
-from headwise.training.learner import Learner, Manner, parts_of
+from headwise.training.learner import Learner, Manner, Part
 from headwise.training.numerics import first_not_finite
 from headwise.training.partners import Partners, number_of_processes
 from headwise.training.ranks import Ranks, gathered, sharded
@@ -98,9 +98,10 @@ class Gradients:
             nn.utils.clip_grads_with_norm_(self.model.parameters(), limit, norm)
         return length
 
-    def loss(self, batch: Batch, *, step: int, number: int, part: int = 0) -> Tensor:
-        """Compute the summed loss of a batch, or a share of it, as :meth:`of` does."""
-        return self._learner.loss(batch, step, number, part)
+    def loss(self, share: Part, *, step: int, number: int, part: int = 0) -> Tensor:
+        """Compute the summed loss of a share of a batch as :meth:`of` does."""
+        with self._learner.box_by_box():
+            return self._learner.loss(share, step, number, part)
 
     def where_not_finite(
         self, batches: Sequence[tuple[int, Batch]], *, step: int
@@ -113,7 +114,10 @@ class Gradients:
             )
             if self.is_sharded:  # a look alone would leave the other ranks waiting
                 return f"It may have been {place}"
-            for part, share in enumerate(batch.dealt(self._learner.count)):
+            shares: Sequence[Part] = batch.dealt(self._learner.count)
+            if self._learner.count == 1:
+                shares = self._learner.parts(batch, self._most_places)
+            for part, share in enumerate(shares):
                 loss = partial(self.loss, share, step=step, number=number, part=part)
                 tensor = first_not_finite(self.model, loss)
                 if tensor is not None:
@@ -136,10 +140,10 @@ class Gradients:
         found = [each for each in losses if each is not None]
         if len(found) == len(losses):
             return sum(found)
-        self._make_parts_smaller(parts_of(shares[0], self._most_places)[0])
+        self._make_parts_smaller(self._learner.parts(shares[0], self._most_places)[0])
         return None
 
-    def _make_parts_smaller(self, failed: Batch) -> None:
+    def _make_parts_smaller(self, failed: Part) -> None:
         rows, length = len(failed), failed.num_places // len(failed)
         if rows == 1:
             raise ResourceError(

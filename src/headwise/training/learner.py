@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
 
@@ -12,9 +13,18 @@ import torch
 from torch import Tensor, nn
 
 from headwise.data.batches import Batch
+from headwise.data.row_batch import RowBatch
 from headwise.errors import is_out_of_memory
-from headwise.tasks import Transformer, use_kernels
+from headwise.tasks import (
+    CompiledLoss,
+    Transformer,
+    compiling_explained,
+    use_kernels,
+)
 from headwise.training.settings import TrainingSettings
+
+Part = Batch | RowBatch
+"""What is gone through at a time: padded, or in rows."""
 
 LossFunction = Callable[..., Tensor]
 """Model, batch and ``smoothing``, to the summed loss."""
@@ -53,17 +63,42 @@ class Learner:
         self.number = number
         self.count = count
         self.device = model.device
-        self.loss_module = _LossOf(loss, model, settings)
+        self.loss_module: _LossOf | CompiledLoss
+        if settings.kernels == "compiled":
+            self.loss_module = CompiledLoss(
+                model,
+                smoothing=settings.label_smoothing,
+                batch_tokens=settings.batch_tokens,
+            )
+        else:
+            self.loss_module = _LossOf(loss, model, settings)
         use_kernels(model, settings.kernels)
         if settings.activation_checkpointing:
             model.checkpoint_activations(True)
 
-    def loss(self, batch: Batch, *place: int) -> Tensor:
+    def loss(self, part: Part, *place: int) -> Tensor:
         """Compute the summed loss of a batch; ``place`` decides what dropout does."""
         seed_chance(self.seed, *place)
         enabled = self.precision == "bf16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=enabled):
-            return cast(Tensor, self.loss_module(batch.to(self.device)))
+            return cast(Tensor, self.loss_module(part.to(self.device)))
+
+    def parts(self, share: Batch, most_places: int | None) -> list[Part]:
+        """Return what is gone through one after the other: no more places at a time."""
+        if isinstance(self.loss_module, CompiledLoss):
+            return [*self.loss_module.parts(share, most_places)]
+        return [*parts_of(share, most_places)]
+
+    @contextmanager
+    def box_by_box(self) -> Iterator[None]:
+        """Let hooks see each box, also of what is compiled."""
+        if isinstance(self.loss_module, CompiledLoss):
+            self.loss_module.is_compiled = False
+        try:
+            yield
+        finally:
+            if isinstance(self.loss_module, CompiledLoss):
+                self.loss_module.is_compiled = True
 
     def learn(self, share: Batch, step: int, number: int, how: Manner) -> float:
         """Go through a share of a batch and back; return its summed loss.
@@ -71,9 +106,10 @@ class Learner:
         The batch is that of this ``number`` in update ``step``.
         """
         total = 0.0
-        for index, part in enumerate(parts_of(share, how.most_places)):
-            loss = self.loss(part, step, number, self.number + self.count * index)
-            (loss * how.scale).backward()  # type: ignore[no-untyped-call]
+        for index, part in enumerate(self.parts(share, how.most_places)):
+            with compiling_explained():
+                loss = self.loss(part, step, number, self.number + self.count * index)
+                (loss * how.scale).backward()  # type: ignore[no-untyped-call]
             total += loss.item()
         return total
 

@@ -106,6 +106,7 @@ class Trainer:
             seed=seed,
             batch_tokens=settings.batch_tokens,
             batch_pairs=settings.batch_pairs,
+            in_rows=settings.kernels == "compiled",
         )
         self._started = time.monotonic() - self.state.seconds
         self._time_is_up = False

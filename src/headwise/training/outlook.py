@@ -8,15 +8,15 @@ from __future__ import annotations
 import heapq
 import statistics
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 import torch
 from torch import nn
 
-from headwise.data.batches import Batch, TrainingOrder, dev_batches
+from headwise.data.batches import TrainingOrder, dev_batches
 from headwise.data.prepared import CorpusFacts, PreparedCorpus
+from headwise.data.rows import RowShape
 from headwise.training.memory import Forecast, Rehearsal, searches
 from headwise.training.optimizer import make_optimizer
 from headwise.training.schedule import learning_rate
@@ -111,6 +111,7 @@ def look_ahead(
         seed=seed,
         batch_tokens=settings.batch_tokens,
         batch_pairs=settings.batch_pairs,
+        in_rows=settings.kernels == "compiled",
     )
     updates_an_epoch = max(1, order.num_batches(0) // settings.accumulate)
     forecast = rehearsal.forecast()
@@ -123,7 +124,7 @@ def look_ahead(
         updates_an_epoch=updates_an_epoch,
         updates_done=done,
         updates=last,
-        padding=share_of_padding(order.batches(0)),
+        padding=share_of_padding(order),
         longest=tuple(longest_pairs(corpus)),
         dropped=tuple(dropped_pairs(corpus)),
         seconds_an_update=_seconds_an_update(rehearsal, order),
@@ -151,12 +152,17 @@ def turning_points(settings: TrainingSettings) -> list[int]:
     return sorted({1, min(settings.warmup_steps, settings.steps), settings.steps})
 
 
-def share_of_padding(batches: Iterator[Batch]) -> float:
+def share_of_padding(order: TrainingOrder) -> float:
     """Return the share of places without a token, over the first batches."""
     tokens = places = 0
-    for batch in islice(batches, BATCHES_LOOKED_AT):
+    for batch in islice(order.batches(0), BATCHES_LOOKED_AT):
         tokens += batch.num_source_tokens + batch.num_target_tokens
-        places += batch.source.numel() + batch.target_out.numel()
+        if order.in_rows:
+            longest = max(batch.source.shape[1], batch.target_out.shape[1])
+            shape = RowShape.of(longest, order.batch_tokens)
+            places += 2 * shape.rows * shape.width
+        else:
+            places += batch.source.numel() + batch.target_out.numel()
     return 1 - tokens / places
 
 

@@ -57,7 +57,7 @@ def number_of_processes(
     settings: TrainingSettings, device: torch.device, ranks: Ranks
 ) -> int:
     """Return how many processes are to learn from each batch, this one included."""
-    if device.type != "cpu":
+    if device.type != "cpu" or settings.kernels == "compiled":
         return 1
     if settings.processes is not None:
         return settings.processes

@@ -11,7 +11,7 @@ from headwise.errors import SettingsError
 ScheduleName = Literal["paper", "linear", "constant"]
 Objective = Literal["mean", "sum"]
 Precision = Literal["auto", "float32", "bf16"]
-KernelsName = Literal["fast", "readable"]
+KernelsName = Literal["fast", "readable", "compiled"]
 NotFinite = Literal["stop", "skip"]
 Devices = Literal["replicate", "shard"]
 
@@ -75,8 +75,9 @@ class TrainingSettings:
     GPU and on a CPU that multiplies matrices of it (AMX), float32 elsewhere."""
 
     kernels: KernelsName = "fast"
-    """The way through the model: fast, or readable, which computes the same box by box
-    as the paper draws them and takes a multiple of the time."""
+    """The way through the model: fast; or readable, which computes the same box by box
+    as the paper draws them and takes a multiple of the time; or compiled, for a GPU, by
+    torch's compiler and batches whose shape stays the same, of pairs of all lengths."""
 
     processes: int | None = None
     """Processes that learn from a share of each batch on a CPU, the cores divided among
@@ -120,6 +121,7 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         problems = [*self._counts(), *self._numbers(), *self._choices()]
+        problems += self._not_compiled()
         if not problems and self.objective == "sum" and self.label_smoothing:
             problems.append(
                 "objective = 'sum' is the plain sum of -ln p; "
@@ -171,6 +173,22 @@ class TrainingSettings:
             if getattr(self, name) is not None and not 0 <= getattr(self, name) < 1
         ]
         return problems
+
+    def _not_compiled(self) -> list[str]:
+        """Say what a compiled model cannot be trained with."""
+        if self.kernels != "compiled":
+            return []
+        reasons = {
+            "batch_pairs": "fills rows by tokens; leave it unset",
+            "processes": "learns in one process; leave it unset",
+            "devices": "needs all weights on each device; 'replicate' has them",
+        }
+        allowed = {"processes": (None, 1), "devices": ("replicate",)}
+        return [
+            f"{name} = {getattr(self, name)!r}, but kernels = 'compiled' {reason}"
+            for name, reason in reasons.items()
+            if getattr(self, name) not in allowed.get(name, (None,))
+        ]
 
     def _choices(self) -> list[str]:
         choices = {

@@ -1,0 +1,108 @@
+"""Train by the compiled and by the readable way; print what both learned, as JSON.
+
+python tests/training/compiling.py CORPUS
+
+A process of its own: elsewhere in the tests shape annotations are checked at each call,
+and torch cannot compile what checks them. The backend only records, so that no compiler
+is needed.
+"""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._dynamo.utils import counters
+
+from headwise.data.prepared import PreparedCorpus
+from headwise.tasks import CompiledLoss, TransformerConfig, Translation
+from headwise.training.loop import Trainer
+from headwise.training.settings import TrainingSettings
+from headwise.training.signals import StopSignals
+
+CONFIG = TransformerConfig(
+    encoder_layers=2, decoder_layers=2, d_model=16, d_ff=32, num_heads=2, dropout=0.0
+)
+SETTINGS = TrainingSettings(
+    precision="float32",
+    kernels="compiled",
+    steps=12,
+    batch_tokens=256,
+    learning_rate=0.01,
+    warmup_steps=3,
+    validate_every=4,
+    validation_pairs=4,
+    clip_norm=1.0,
+)
+
+
+class Losses:
+    """Notes the loss of each update, and does nothing else for a run."""
+
+    def __init__(self) -> None:
+        self.found: list[float] = []
+        self.epochs = 0
+
+    def updated(self, update: Any, state: Any) -> None:
+        self.found.append(update.loss)
+        self.epochs = state.epoch
+
+    def says(self, text: str) -> None:
+        raise AssertionError(text)
+
+    def last_weights(self, count: int) -> list[Any]:
+        return []
+
+    def ignore(self, *facts: Any) -> None:
+        pass
+
+    starts = validated = ends = save = save_best = ignore
+
+
+def trainer_of(corpus: PreparedCorpus, kernels: Any) -> tuple[Trainer, Losses]:
+    task, losses = Translation(corpus.tokenizers), Losses()
+    trainer = Trainer(
+        task,
+        task.new_model(CONFIG, seed=1),
+        corpus,
+        replace(SETTINGS, kernels=kernels),
+        seed=1,
+        keeper=losses,
+        watchers=[losses],
+        signals=StopSignals(),
+    )
+    return trainer, losses
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    corpus = PreparedCorpus.open(Path(sys.argv[1]))
+    compiled, found = trainer_of(corpus, "compiled")
+    compiled.gradients._learner.loss_module = CompiledLoss(
+        compiled.model,
+        smoothing=SETTINGS.label_smoothing,
+        batch_tokens=SETTINGS.batch_tokens,
+        backend="aot_eager",
+    )
+    torch._dynamo.config.error_on_recompile = True
+    compiled.run()
+
+    readable, expected = trainer_of(corpus, "readable")
+    readable.order = compiled.order
+    readable.run()
+    print(
+        json.dumps(
+            {
+                "compiled": found.found,
+                "readable": expected.found,
+                "graphs": counters["stats"]["unique_graphs"],
+                "epochs": found.epochs,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""A run by compiled blocks is the run by the readable way, and compiles only once."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tests.training.conftest import QUICK, SMALL
+from tests.training.test_numerics import Listener
+
+from headwise.data.batches import make_batch
+from headwise.errors import SettingsError
+from headwise.training.settings import TrainingSettings
+
+CHILD = Path(__file__).with_name("compiling.py")
+COMPILED = replace(QUICK, kernels="compiled")
+
+
+@pytest.fixture(scope="module")
+def both(corpus):
+    """Return what ``compiling.py`` prints: twelve updates, three validations."""
+    done = subprocess.run(
+        [sys.executable, str(CHILD), str(corpus.folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_an_epoch_is_compiled_at_its_beginning_and_never_again(both):
+    """A block of the encoder, one of the decoder, a piece of the loss.
+
+    The child ends with an error if anything is compiled for a second time.
+    """
+    assert both["epochs"] >= 1
+    assert both["graphs"] == 3
+
+
+def test_the_losses_are_those_of_the_readable_way(both):
+    assert both["compiled"] == pytest.approx(both["readable"], rel=1e-5)
+    assert both["compiled"][-1] < 0.7 * both["compiled"][0]
+
+
+@pytest.fixture
+def make_uncompiled(make_trainer):
+    """Return a function that makes a trainer and calls what it would compile."""
+
+    def make(settings=COMPILED, **others):
+        trainer = make_trainer(settings, **others)
+        trainer.gradients._learner.loss_module.is_compiled = False
+        return trainer
+
+    return make
+
+
+def test_a_batch_that_does_not_fit_is_learned_from_in_smaller_rows(
+    make_uncompiled, monkeypatch
+):
+    still = replace(SMALL, dropout=0.0)
+    settings = replace(COMPILED, batch_tokens=1024)
+    trainer = make_uncompiled(settings, config=still, watcher=Listener())
+    batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
+    loss = trainer.gradients.of([(0, batch)], step=1, divisor=7.0)
+    expected = [each.grad.clone() for each in trainer.model.parameters()]
+    learner = trainer.gradients._learner
+    whole = learner.loss_module.forward
+
+    def failing(rows):
+        if rows.num_places > 300:
+            raise MemoryError
+        return whole(rows)
+
+    monkeypatch.setattr(learner.loss_module, "forward", failing)
+    again = trainer.gradients.of([(0, batch)], step=1, divisor=7.0)
+
+    assert again == pytest.approx(loss, rel=1e-6)
+    for parameter, gradient in zip(trainer.model.parameters(), expected, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-5, atol=1e-6)
+    assert len(trainer.watchers[0].said) == 2  # 512 places, then 256
+
+
+def test_where_a_number_is_not_finite_is_found_in_compiled_blocks_too(make_uncompiled):
+    trainer = make_uncompiled()
+    learner = trainer.gradients._learner
+    learner.loss_module.is_compiled = True
+    batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
+    with torch.no_grad():
+        trainer.model.encoder.blocks[0].feed_forward.widen.bias.fill_(3e38)
+        trainer.model.encoder.blocks[0].feed_forward.narrow.weight.fill_(3e38)
+
+    found = trainer.gradients.where_not_finite([(0, batch)], step=1)
+
+    assert "the output of encoder.blocks.0.feed_forward" in found
+    assert learner.loss_module.is_compiled
+
+
+def test_settings_that_cannot_be_compiled_are_refused_together():
+    with pytest.raises(SettingsError) as caught:
+        TrainingSettings(
+            kernels="compiled", batch_pairs=3, processes=2, devices="shard"
+        )
+
+    assert len(caught.value.problems) == 3
+    assert all("kernels = 'compiled'" in each for each in caught.value.problems)
+    TrainingSettings(kernels="compiled", processes=1)
