@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#define PLAIN ((manner){0})
 #define READ_AT_A_TIME 384 /* source positions */
 
 typedef struct {
@@ -209,14 +210,15 @@ static const float *entering(const transformer *m, const norm *n, int64_t rows, 
 static void leaving(const transformer *m, const norm *n, const product *box, const float *out,
                     int64_t rows, room *r) {
     float *result = r->seen + rows * m->model;
-    product_apply(box, out, box->in, rows, result, m->model, NO_BEND, r->product);
+    product_apply(box, out, box->in, rows, result, m->model, PLAIN, r->product);
     add_rows(r->x, result, rows * m->model);
     if (!m->pre) normed_rows(n, r->x, rows, m->model, r->x);
 }
 
 static void feed_forward(const transformer *m, const layer *l, int64_t rows, room *r) {
     const float *seen = entering(m, &l->around, rows, r);
-    product_apply(&l->widen, seen, m->model, rows, r->inner, m->inner, m->bend, r->product);
+    product_apply(&l->widen, seen, m->model, rows, r->inner, m->inner, (manner){.bend = m->bend},
+                  r->product);
     leaving(m, &l->around, &l->narrow, r->inner, rows, r);
 }
 
@@ -232,7 +234,7 @@ static void encode_some(const transformer *m, const int64_t *tokens, const int64
     for (int64_t i = 0; i < m->encoder_layers; i++) {
         const layer *l = m->encoder + i;
         const float *seen = entering(m, &l->own.around, rows, &r);
-        product_apply(&l->own.asked, seen, m->model, rows, r.asked, asked, NO_BEND, r.product);
+        product_apply(&l->own.asked, seen, m->model, rows, r.asked, asked, PLAIN, r.product);
         for (int64_t n = from; n < to; n++) {
             int64_t first = memory->starts[n] - begin;
             int64_t size = memory->starts[n + 1] - begin - first;
@@ -251,7 +253,7 @@ static void encode_some(const transformer *m, const int64_t *tokens, const int64
     normed_rows(&m->encoder_last, r.x, rows, m->model, r.x);
     for (int64_t i = 0; i < m->decoder_layers; i++) {
         const product *remember = &m->decoder[i].source.remember;
-        product_apply(remember, r.x, m->model, rows, r.asked, record(m), NO_BEND, r.product);
+        product_apply(remember, r.x, m->model, rows, r.asked, record(m), PLAIN, r.product);
         for (int64_t n = from; n < to; n++) {
             int64_t first = memory->starts[n] - begin;
             int64_t size = memory->starts[n + 1] - begin - first;
@@ -350,7 +352,7 @@ int64_t step(const transformer *m, const int64_t *tokens, int64_t rows, int64_t 
     for (int64_t i = 0; i < m->decoder_layers; i++) {
         const layer *l = m->decoder + i;
         const float *seen = entering(m, &l->own.around, rows, &r);
-        product_apply(&l->own.asked, seen, m->model, rows, r.asked, width + wide, NO_BEND,
+        product_apply(&l->own.asked, seen, m->model, rows, r.asked, width + wide, PLAIN,
                       r.product);
         for (int64_t row = 0; row < rows; row++) {
             const float *asked = r.asked + row * (width + wide);
@@ -364,7 +366,7 @@ int64_t step(const transformer *m, const int64_t *tokens, int64_t rows, int64_t 
         leaving(m, &l->own.around, &l->own.join, r.heads, rows, &r);
 
         seen = entering(m, &l->source.around, rows, &r);
-        product_apply(&l->source.asked, seen, m->model, rows, r.asked, width, NO_BEND, r.product);
+        product_apply(&l->source.asked, seen, m->model, rows, r.asked, width, PLAIN, r.product);
         for (int64_t row = 0; row < rows; row++) {
             int64_t n = source_of[row], first = memory->starts[n];
             int64_t size = memory->starts[n + 1] - first;
@@ -380,14 +382,14 @@ int64_t step(const transformer *m, const int64_t *tokens, int64_t rows, int64_t 
     }
     normed_rows(&m->decoder_last, r.x, rows, m->model, r.x);
     if (!best) {
-        product_apply(&m->scores, r.x, m->model, rows, scores, m->scores.out, NO_BEND, r.product);
+        product_apply(&m->scores, r.x, m->model, rows, scores, m->scores.out, PLAIN, r.product);
         return 1;
     }
     tally *tallies = (tally *)r.tallies;
     for (int64_t row = 0; row < rows; row++) tallies[row] = (tally){-INFINITY, 0, 0};
     for (int64_t first = 0; first < m->scores.out; first += AT_A_TIME) {
         product part = product_part(&m->scores, first, AT_A_TIME);
-        product_apply(&part, r.x, m->model, rows, r.scores, AT_A_TIME, NO_BEND, r.product);
+        product_apply(&part, r.x, m->model, rows, r.scores, AT_A_TIME, PLAIN, r.product);
         choose(r.scores, AT_A_TIME, rows, first, part.out, best->count, best->refused,
                best->num_refused, scores, best->tokens, tallies);
     }

@@ -102,9 +102,15 @@ void choose(const float *scores, int64_t ld, int64_t rows, int64_t first, int64_
 int64_t chosen(int64_t rows, int64_t count, const int64_t *refused, float *values,
                int64_t *tokens, const tally *tallies);
 
-/* y [rows, ldy] = bend(x [rows, ldx] W + b); spare: product_spare(in, rows) bytes. */
-void product_apply(const product *p, const float *x, int64_t ldx, int64_t rows, float *y,
-                   int64_t ldy, int64_t bend, void *spare);
+typedef struct {
+    int64_t bend;
+    int64_t turned; /* 1: the left side is given as [in, ld], its rows being columns there */
+    int64_t add;    /* 1: add to y what else would replace it; nothing is bent then */
+} manner;
+
+/* y [rows, ldy] = bend(x [rows, ld] W + b); spare: product_spare(in, rows) bytes. */
+void product_apply(const product *p, const float *x, int64_t ld, int64_t rows, float *y,
+                   int64_t ldy, manner how, void *spare);
 int64_t product_spare(int64_t in, int64_t rows);
 
 /* The part of a product that has the columns from `first` on, a multiple of 32. */

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #define PANEL 32 /* columns that are computed at a time: two vectors */
+#define SLICE 64 /* rows of the right side that are turned at a time */
 #define MOST_ROWS 12 /* 24 sums, two vectors of the matrix: what registers hold */
 
 #if defined(__AMX_BF16__) && defined(__AVX512BF16__) && defined(__linux__)
@@ -42,24 +43,84 @@ int64_t product_spare(int64_t in, int64_t rows) {
     return (rows + 31) / 32 * 32 * pairs(in) * 4 + 8192;
 }
 
-/* Lay out a matrix [out, in]: panels of 32 columns; for tiles, pairs of rows in them. */
-void product_pack(const float *from, int64_t in, int64_t out, int64_t half, void *to) {
-    memset(to, 0, product_size(in, out, half));
-    for (int64_t column = 0; column < out; column++)
+INLINE uint16_t upper_half(float x) {
+    uint32_t bits;
+    x = rounded(x);
+    memcpy(&bits, &x, 4);
+    return bits >> 16;
+}
+
+/* Rows x and x + ld, side by side in pairs of bfloat16; what is not there is 0. */
+INLINE void lay_out_pair(const float *x, int64_t ld, int64_t rows, int64_t columns,
+                         uint16_t *to) {
+#if TILES
+    if (rows >= 2 && columns == LANES) {
+        __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9,
+                                         24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1,
+                                         16, 0);
+        __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + ld), _mm512_loadu_ps(x));
+        _mm512_storeu_si512(to, _mm512_permutexvar_epi16(order, (__m512i)both));
+        return;
+    }
+#endif
+    for (int64_t i = 0; i < LANES; i++) {
+        to[2 * i] = rows > 0 && i < columns ? upper_half(x[i]) : 0;
+        to[2 * i + 1] = rows > 1 && i < columns ? upper_half(x[ld + i]) : 0;
+    }
+}
+
+/* Lay out a matrix [in, out], as it stands in rows of `ld`, for the right side of products:
+ * panels of 32 columns; for tiles, pairs of rows in blocks of 16 columns. */
+void product_lay_out(const float *from, int64_t ld, int64_t in, int64_t out, int64_t half,
+                     void *to) {
+    for (int64_t column = 0; column < panels(out) * PANEL; column += LANES) {
+        int64_t there = out - column < 0 ? 0 : out - column < LANES ? out - column : LANES;
+        if (half && tiles) {
+            uint16_t *block = (uint16_t *)to + column * pairs(in);
+            for (int64_t k = 0; k < pairs(in); k += 2, block += 2 * LANES)
+                lay_out_pair(from + k * ld + column, ld, in - k, there, block);
+            continue;
+        }
+        float *panel = (float *)to + column / PANEL * PANEL * in + column % PANEL;
         for (int64_t k = 0; k < in; k++) {
-            float x = from[column * in + k];
-            if (half) x = rounded(x);
-            if (half && tiles) {
-                int64_t tile = (column / 16) * (pairs(in) / 32) + k / 32;
-                int64_t place = tile * 512 + k % 32 / 2 * 32 + column % 16 * 2 + k % 2;
-                uint32_t bits;
-                memcpy(&bits, &x, 4);
-                ((uint16_t *)to)[place] = bits >> 16;
-            } else {
-                int64_t panel = column / PANEL;
-                ((float *)to)[(panel * in + k) * PANEL + column % PANEL] = x;
+            const float *row = from + k * ld + column;
+            if (there == LANES && !half) {
+                store(panel + k * PANEL, load(row));
+                continue;
+            }
+            for (int64_t i = 0; i < LANES; i++) {
+                float x = i < there ? row[i] : 0;
+                panel[k * PANEL + i] = half ? rounded(x) : x;
             }
         }
+    }
+}
+
+/* The same for a matrix that is given turned, [out, in]. */
+void product_pack(const float *from, int64_t in, int64_t out, int64_t half, void *to) {
+    float turned[SLICE * LANES];
+    for (int64_t column = 0; column < panels(out) * PANEL; column += LANES) {
+        int64_t there = out - column < 0 ? 0 : out - column < LANES ? out - column : LANES;
+        for (int64_t k = 0; k < in; k += SLICE) {
+            int64_t deep = in - k < SLICE ? in - k : SLICE;
+            memset(turned, 0, sizeof turned);
+            for (int64_t i = 0; i < there; i++)
+                for (int64_t j = 0; j < deep; j++)
+                    turned[j * LANES + i] = from[(column + i) * in + k + j];
+            if (half && tiles) {
+                uint16_t *block = (uint16_t *)to + column * pairs(in) + k * LANES;
+                for (int64_t j = 0; j < pairs(deep); j += 2, block += 2 * LANES)
+                    lay_out_pair(turned + j * LANES, LANES, deep - j, LANES, block);
+                continue;
+            }
+            float *panel = (float *)to + column / PANEL * PANEL * in + column % PANEL;
+            for (int64_t j = 0; j < deep; j++)
+                for (int64_t i = 0; i < LANES; i++) {
+                    float x = turned[j * LANES + i];
+                    panel[(k + j) * PANEL + i] = half ? rounded(x) : x;
+                }
+        }
+    }
 }
 
 product product_part(const product *p, int64_t first, int64_t columns) {
@@ -78,10 +139,15 @@ INLINE float bent(float x, int64_t bend) {
     return x;
 }
 
-/* Add the bias, bend, and write as many of 32 sums as there are columns. */
-INLINE void finish(vec a, vec b, const product *p, int64_t column, int64_t bend, float *y) {
+/* Add the bias, bend, and write as many of 32 sums as there are columns, or add them. */
+INLINE void finish(vec a, vec b, const product *p, int64_t column, manner how, float *y) {
     float sums[PANEL];
-    int64_t left = p->out - column;
+    int64_t left = p->out - column, bend = how.bend;
+    if (how.add && left >= PANEL) {
+        store(y, load(y) + a);
+        store(y + LANES, load(y + LANES) + b);
+        return;
+    }
     if (p->bias && left >= PANEL) {
         a += load(p->bias + column);
         b += load(p->bias + column + LANES);
@@ -101,12 +167,13 @@ INLINE void finish(vec a, vec b, const product *p, int64_t column, int64_t bend,
         float x = sums[i];
         if (p->bias && left < PANEL) x += p->bias[column + i];
         if (bend == RELU) x = x > 0 || x != x ? x : 0;
-        y[i] = bent(x, bend);
+        y[i] = how.add ? y[i] + x : bent(x, bend);
     }
 }
 
-INLINE void block(const product *p, const float *x, int64_t ldx, int64_t column, float *y,
-                  int64_t ldy, int64_t bend, const int rows) {
+/* `rows` rows of the left side, whose numbers are `by` and `ld` apart. */
+INLINE void block(const product *p, const float *x, int64_t ld, int64_t by, int64_t column,
+                  float *y, int64_t ldy, manner how, const int rows) {
     const float *w = (const float *)p->weight + column * p->in;
     vec sums[MOST_ROWS][2];
 #pragma GCC unroll 12
@@ -115,27 +182,35 @@ INLINE void block(const product *p, const float *x, int64_t ldx, int64_t column,
         vec first = load(w + k * PANEL), second = load(w + k * PANEL + LANES);
 #pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {
-            vec each = all(x[r * ldx + k]);
+            vec each = all(x[r * ld + k * by]);
             sums[r][0] += each * first;
             sums[r][1] += each * second;
         }
     }
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++)
-        finish(sums[r][0], sums[r][1], p, column, bend, y + r * ldy + column);
+        finish(sums[r][0], sums[r][1], p, column, how, y + r * ldy + column);
 }
 
-static void whole(const product *p, const float *x, int64_t ldx, int64_t rows, float *y,
-                  int64_t ldy, int64_t bend) {
+INLINE void whole_by(const product *p, const float *x, int64_t ld, int64_t by, int64_t rows,
+                     float *y, int64_t ldy, manner how) {
     for (int64_t column = 0; column < p->out; column += PANEL) {
         int64_t row = 0;
         for (; row + 12 <= rows; row += 12)
-            block(p, x + row * ldx, ldx, column, y + row * ldy, ldy, bend, 12);
+            block(p, x + row * ld, ld, by, column, y + row * ldy, ldy, how, 12);
         for (; row + 4 <= rows; row += 4)
-            block(p, x + row * ldx, ldx, column, y + row * ldy, ldy, bend, 4);
+            block(p, x + row * ld, ld, by, column, y + row * ldy, ldy, how, 4);
         for (; row < rows; row++)
-            block(p, x + row * ldx, ldx, column, y + row * ldy, ldy, bend, 1);
+            block(p, x + row * ld, ld, by, column, y + row * ldy, ldy, how, 1);
     }
+}
+
+static void whole(const product *p, const float *x, int64_t ld, int64_t rows, float *y,
+                  int64_t ldy, manner how) {
+    if (how.turned)
+        whole_by(p, x, 1, ld, rows, y, ldy, how);
+    else
+        whole_by(p, x, ld, 1, rows, y, ldy, how);
 }
 
 #if TILES
@@ -162,20 +237,36 @@ static void to_half(const float *x, int64_t in, uint16_t *to) {
         __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + k + 16), _mm512_loadu_ps(x + k));
         memcpy(to + k, &both, 64);
     }
-    for (; k < pairs(in); k++) {
-        float each = k < in ? rounded(x[k]) : 0;
-        uint32_t bits;
-        memcpy(&bits, &each, 4);
-        to[k] = bits >> 16;
-    }
+    for (; k < pairs(in); k++) to[k] = k < in ? upper_half(x[k]) : 0;
+}
+
+/* x [in, ld] to [rows, pairs(in)]: pairs of rows, turned in blocks of 16 times 16 pairs. */
+static void to_half_turned(const float *x, int64_t ld, int64_t in, int64_t rows, uint16_t *to) {
+    uint32_t block[LANES][LANES];
+    int64_t wide = pairs(in);
+    for (int64_t k = 0; k < wide; k += 2 * LANES)
+        for (int64_t row = 0; row < rows; row += LANES) {
+            int64_t there = rows - row < LANES ? rows - row : LANES;
+            for (int64_t j = 0; j < LANES; j++)
+                lay_out_pair(x + (k + 2 * j) * ld + row, ld, in - k - 2 * j, there,
+                             (uint16_t *)block[j]);
+            __m512i column = _mm512_set_epi32(240, 224, 208, 192, 176, 160, 144, 128, 112, 96,
+                                              80, 64, 48, 32, 16, 0);
+            for (int64_t r = 0; r < there; r++)
+                _mm512_storeu_si512(to + (row + r) * wide + k,
+                                    _mm512_i32gather_epi32(column, &block[0][r], 4));
+        }
 }
 
 static void in_tiles(const product *p, const float *x, int64_t ldx, int64_t rows, float *y,
-                     int64_t ldy, int64_t bend, void *spare) {
+                     int64_t ldy, manner how, void *spare) {
     int64_t wide = pairs(p->in), steps = wide / 32, full = (rows + 15) / 16 * 16;
     float *sums = spare; /* [32, 32] */
     uint16_t *half = (uint16_t *)((char *)spare + 4096);
-    for (int64_t row = 0; row < rows; row++) to_half(x + row * ldx, p->in, half + row * wide);
+    if (how.turned)
+        to_half_turned(x, ldx, p->in, rows, half);
+    else
+        for (int64_t row = 0; row < rows; row++) to_half(x + row * ldx, p->in, half + row * wide);
     memset(half + rows * wide, 0, (full - rows) * wide * 2);
     shape_tiles();
     for (int64_t column = 0; column < p->out; column += PANEL) {
@@ -208,7 +299,7 @@ static void in_tiles(const product *p, const float *x, int64_t ldx, int64_t rows
             }
             int64_t there = rows - row < 32 ? rows - row : 32;
             for (int64_t r = 0; r < there; r++)
-                finish(load(sums + r * PANEL), load(sums + r * PANEL + LANES), p, column, bend,
+                finish(load(sums + r * PANEL), load(sums + r * PANEL + LANES), p, column, how,
                        y + (row + r) * ldy + column);
         }
     }
@@ -219,23 +310,24 @@ int64_t product_prepare(void) { return tiles; }
 #endif
 
 /* The same numbers where there are no tiles, but for the order of the sums. */
-static void in_float(const product *p, const float *x, int64_t ldx, int64_t rows, float *y,
-                     int64_t ldy, int64_t bend, float *half) {
-    for (int64_t row = 0; row < rows; row++)
-        for (int64_t k = 0; k < p->in; k++) half[row * p->in + k] = rounded(x[row * ldx + k]);
-    whole(p, half, p->in, rows, y, ldy, bend);
+static void in_float(const product *p, const float *x, int64_t ld, int64_t rows, float *y,
+                     int64_t ldy, manner how, float *half) {
+    int64_t high = how.turned ? p->in : rows, wide = how.turned ? rows : p->in;
+    for (int64_t row = 0; row < high; row++)
+        for (int64_t k = 0; k < wide; k++) half[row * wide + k] = rounded(x[row * ld + k]);
+    whole(p, half, wide, rows, y, ldy, how);
 }
 
-void product_apply(const product *p, const float *x, int64_t ldx, int64_t rows, float *y,
-                   int64_t ldy, int64_t bend, void *spare) {
+void product_apply(const product *p, const float *x, int64_t ld, int64_t rows, float *y,
+                   int64_t ldy, manner how, void *spare) {
 #if TILES
     if (p->half && tiles) {
-        in_tiles(p, x, ldx, rows, y, ldy, bend, spare);
+        in_tiles(p, x, ld, rows, y, ldy, how, spare);
         return;
     }
 #endif
     if (p->half)
-        in_float(p, x, ldx, rows, y, ldy, bend, spare);
+        in_float(p, x, ld, rows, y, ldy, how, spare);
     else
-        whole(p, x, ldx, rows, y, ldy, bend);
+        whole(p, x, ld, rows, y, ldy, how);
 }

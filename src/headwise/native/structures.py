@@ -30,6 +30,12 @@ class Product(Structure):
     )
 
 
+class Manner(Structure):
+    """What is done with a product."""
+
+    _fields_ = (("bend", c_int64), ("turned", c_int64), ("add", c_int64))
+
+
 class Norm(Structure):
     """A layer norm; without weights it leaves everything as it is."""
 
@@ -126,7 +132,7 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "product_spare": (c_int64, (c_int64,) * 2),
     "product_apply": (
         None,
-        (c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_int64, c_int64, c_void_p),
+        (c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_int64, Manner, c_void_p),
     ),
     "encode_floats": (c_int64, (c_void_p, c_int64)),
     "spare_floats": (c_int64, (c_void_p, c_int64, c_int64)),
