@@ -89,7 +89,8 @@ EngineName = Annotated[
     typer.Option(
         "--engine",
         help="auto: ctranslate2, faster on a CPU, where it gives the same words, "
-        "else torch; torch-readable: the whole stack again at every step.",
+        "else torch, which compiles kernels of its own on a CPU; torch-eager: without "
+        "them; torch-readable: the whole stack again at every step.",
     ),
 ]
 Precision = Annotated[

@@ -74,7 +74,7 @@ def extended(
 ) -> Candidates:
     """Return the ``count`` best continuations of each sentence's hypotheses.
 
-    ``scored`` holds all logits [S·W V], or the ``count`` most likely tokens of each row.
+    ``scored`` holds all logits [S·W V], or the ``count`` likeliest tokens of each row.
     Equals stand in the order of what they continue, then of token ids. ``rules`` look
     at what is ``written`` [S, W, L] and at the numbers of the ``sentences`` [S·W].
     """

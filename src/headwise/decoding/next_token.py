@@ -30,7 +30,7 @@ class NextToken(Protocol[S]):
 
 
 class Likely(NamedTuple):
-    """The most probable tokens of each row, best first; of equals the lower id first."""
+    """The most probable tokens of each row, best first; of equals the lower first."""
 
     log_p: Tensor
     """ln p [rows, count]; -inf for tokens that were forbidden."""

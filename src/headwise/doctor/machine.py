@@ -17,6 +17,7 @@ import torch
 from headwise import __version__
 from headwise.doctor.cores import allowed_cores
 from headwise.doctor.finding import FAILED, NOTE, OK, SKIPPED, Finding
+from headwise.doctor.kernels import look_at_kernels
 from headwise.doctor.packages import look_at_packages
 from headwise.training.gauge import ProcessGauge
 
@@ -38,6 +39,7 @@ def look_at_machine() -> Iterator[Finding]:
     yield _gpus()
     yield _threads()
     yield look_at_processor(Path("/proc/cpuinfo"))
+    yield look_at_kernels()
     yield look_at_allocator(sys.platform, os.environ)
     yield _memory()
     yield _disk("disk here", Path.cwd())

@@ -8,8 +8,8 @@ from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
-from headwise.model.writing import WritingDecoder
 from headwise.model.transformer import Transformer
+from headwise.model.writing import WritingDecoder
 from headwise.run_folder.model_folder import ModelFolder
 
 

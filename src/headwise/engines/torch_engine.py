@@ -19,8 +19,9 @@ class TorchEngine:
     """Searches with the model of an opened folder, on the device it is on.
 
     On a CPU it writes by compiled kernels, where they can be had; without ``compiled``
-    by PyTorch (:mod:`headwise.model.writing`). Without ``cached`` every step runs the whole stack again: the same words by the
-    readable way, slowly (:mod:`headwise.model.refill`).
+    by PyTorch (:mod:`headwise.model.writing`). Without ``cached`` every step runs the
+    whole stack again: the same words by the readable way, slowly
+    (:mod:`headwise.model.refill`).
     """
 
     name = "torch"

@@ -2,8 +2,8 @@
 
 A wheel cannot hold them: what a processor has beyond the common ones (tiles that
 multiply bfloat16 numbers, vectors of 16 floats) makes half of their speed. They are one
-small library of plain C without headers of anybody else, kept in the user's cache. There
-is always another way without them.
+small library of plain C without headers of anybody else, kept in the user's cache.
+There is always another way without them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import ctypes
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,7 +25,7 @@ from pathlib import Path
 from headwise.errors import ResourceError
 
 SOURCES = ("kernels.h", "products.c", "decoder.c", "choice.c")
-"""The files of the library; the first is included by the others."""
+"""The files of the library, and what they include."""
 
 SWITCH = "HEADWISE_KERNELS"
 """Environment variable: ``off`` forgoes compiled kernels."""
@@ -47,6 +49,18 @@ def why_not() -> str | None:
     except NoKernelsError as error:
         return str(error)
     return None
+
+
+def description() -> str:
+    """Say what compiled the kernels, and what they make use of.
+
+    Raises ``NoKernelsError``.
+    """
+    if library().product_prepare():
+        bf16 = "bf16 is multiplied by the processor's tiles"
+    else:
+        bf16 = "bf16 is multiplied as float32, in no less time than that"
+    return f"compiled by {shlex.join(_compiler())}; {bf16}"
 
 
 @cache
@@ -75,23 +89,22 @@ def _loaded() -> ctypes.CDLL:
     home = Path(__file__).parent
     written = b"".join((home / name).read_bytes() for name in SOURCES)
     facts = "\n".join([*compiler, *_FLAGS, _age(compiler[0]), _processor()])
-    name = hashlib.sha256(written + facts.encode()).hexdigest()[:32]
-    file = _cache() / f"kernels-{name}.so"
-    if not file.exists():
-        _compile(compiler, home, file)
+    folder = _cache()
+    note = folder / hashlib.sha256(written + facts.encode()).hexdigest()[:32]
+    file = _kept(note) or _compiled(compiler, home, note)
     try:
         found = ctypes.CDLL(str(file))
     except OSError as error:
         raise NoKernelsError(
-            f"the compiled kernels {file} cannot be loaded ({error}); without that "
-            "file they are compiled anew"
+            f"the compiled kernels {file} cannot be loaded ({error}); where programs "
+            "in that folder may not be run, XDG_CACHE_HOME may name another place"
         ) from error
     found.product_prepare()
     return found
 
 
 def _compiler() -> list[str]:
-    asked = os.environ.get("CC", "").split()
+    asked = shlex.split(os.environ.get("CC", ""))
     if asked and shutil.which(asked[0]):
         return asked
     for name in ("cc", "gcc", "clang"):
@@ -102,24 +115,26 @@ def _compiler() -> list[str]:
         return [sys.executable, "-m", "ziglang", "cc"]
     raise NoKernelsError(
         "no C compiler was found (cc, gcc, clang, or what CC names); installing one, "
-        "or the Python package ziglang, which is one, makes translation several times "
-        "as fast"
+        "or the Python package ziglang, which is one, makes translation on a CPU two "
+        "to three times as fast"
     )
 
 
 def _cache() -> Path:
     """Return a folder that only this user can write to: what is in it is run."""
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = root / "headwise" / "kernels"
+    folder = Path("headwise", "kernels")
     try:
+        root = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+        folder = root / folder
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        status = folder.stat()
-    except OSError as error:
+        ours = _is_ours(folder)
+    except (OSError, RuntimeError) as error:  # the latter where there is no home
+        reason = getattr(error, "strerror", None) or error
         raise NoKernelsError(
             f"compiled kernels are kept in {folder}, which cannot be made "
-            f"({error.strerror or error}); XDG_CACHE_HOME may name another place"
+            f"({reason}); XDG_CACHE_HOME may name another place"
         ) from error
-    if status.st_uid != os.getuid() or status.st_mode & 0o022:
+    if not ours:
         raise NoKernelsError(
             f"others may write to {folder}, so that what is compiled there is not "
             f"run; `chmod 700 {folder}` as its owner would help, or another place in "
@@ -128,37 +143,86 @@ def _cache() -> Path:
     return folder
 
 
-def _compile(compiler: list[str], home: Path, file: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="headwise-") as scratch:
-        made = Path(scratch) / file.name
-        said = ""
-        for native in _NATIVE:
-            flags = [*_FLAGS, *([native] if native else [])]
-            sources = [str(home / name) for name in SOURCES[1:]]
-            command = [*compiler, *flags, *sources, "-o", str(made), "-lm"]
-            try:
-                done = subprocess.run(
-                    command, capture_output=True, timeout=_PATIENCE, check=False
-                )
-            except (OSError, subprocess.TimeoutExpired) as error:
-                raise NoKernelsError(f"{compiler[0]} does not run: {error}") from error
-            if done.returncode == 0:
-                break
-            said = done.stderr.decode(errors="replace").strip()
-        else:
-            lines = said.splitlines()[:3]
-            raise NoKernelsError(
-                f"{' '.join(compiler)} cannot compile the kernels: {' / '.join(lines)}"
-            )
+def _is_ours(path: Path) -> bool:
+    """Tell whether nobody else could have written this; the system's owner may."""
+    status = path.stat()
+    return status.st_uid == os.getuid() and not status.st_mode & 0o022
+
+
+def _library(note: Path, digest: str) -> Path:
+    return note.with_name(f"kernels-{digest[:32]}.so")
+
+
+def _kept(note: Path) -> Path | None:
+    """Return the library that was compiled before, if it is whole.
+
+    To run one that is not ends the process, without a word.
+    """
+    try:
+        digest = note.read_text(encoding="ascii").strip()
+        file = _library(note, digest)
+        whole = hashlib.sha256(file.read_bytes()).hexdigest() == digest
+        return file if whole and _is_ours(note) and _is_ours(file) else None
+    except (OSError, ValueError):
+        return None
+
+
+def _compiled(compiler: list[str], home: Path, note: Path) -> Path:
+    """Compile the library, and keep it under a name that says what it holds.
+
+    So two processes may do this at once, whichever of them is the last.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="headwise-") as scratch:
+            made = Path(scratch) / "kernels.so"
+            _compile(compiler, home, made)
+            library = made.read_bytes()
+        digest = hashlib.sha256(library).hexdigest()
+        file = _library(note, digest)
+        _write(file, library)
+        _write(note, digest.encode())
+    except OSError as error:
+        raise NoKernelsError(
+            f"compiled kernels cannot be kept in {note.parent}: "
+            f"{error.strerror or error}; XDG_CACHE_HOME may name another place"
+        ) from error
+    return file
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Write a file whole or not at all, that only we may change."""
+    beside = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}")
+    try:
+        beside.write_bytes(content)
+        beside.chmod(0o600)
+        beside.replace(file)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _compile(compiler: list[str], home: Path, made: Path) -> None:
+    said = ""
+    for native in _NATIVE:
+        flags = [*_FLAGS, *([native] if native else [])]
+        sources = [str(home / name) for name in SOURCES if name.endswith(".c")]
+        command = [*compiler, *flags, *sources, "-o", str(made), "-lm"]
         try:
-            beside = file.with_suffix(f".{os.getpid()}")
-            shutil.copyfile(made, beside)
-            beside.replace(file)  # whole or not at all, whoever else does the same
-        except OSError as error:
-            raise NoKernelsError(
-                f"compiled kernels cannot be kept in {file.parent}: "
-                f"{error.strerror or error}"
-            ) from error
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_PATIENCE,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise NoKernelsError(f"{compiler[0]} does not run: {error}") from error
+        if done.returncode == 0 and made.exists():
+            return
+        said = done.stderr.decode(errors="replace").strip() or "it wrote no library"
+    lines = said.splitlines()[:3]
+    raise NoKernelsError(
+        f"{shlex.join(compiler)} cannot compile the kernels: {' / '.join(lines)}"
+    )
 
 
 def _age(program: str) -> str:

@@ -338,11 +338,11 @@ typedef struct {
  * them, which then never stand in memory all at once. Returns 0 where those are no numbers.
  *
  * written [here + 1]: where each position's records begin, [layers, rows of then]; the
- * last is written now. rows_then [here + 1]. stems [B, here]: each row's row of then.
+ * last is written now. rows_then [here + 1]. stems [B, ld]: each row's row of then.
  * longest: of sources and what is written, here counted.
  */
 int64_t step(const transformer *m, const int64_t *tokens, int64_t rows, int64_t here,
-             float *const *written, const int64_t *rows_then, const int32_t *stems,
+             float *const *written, const int64_t *rows_then, const int32_t *stems, int64_t ld,
              const source_memory *memory, const int64_t *source_of, int64_t longest, float *scores,
              const wanted *best, float *spare) {
     int64_t width = m->heads * m->key, heads = m->heads * m->value, wide = record(m);
@@ -359,7 +359,7 @@ int64_t step(const transformer *m, const int64_t *tokens, int64_t rows, int64_t 
             float *now = written[here] + (i * rows + row) * wide;
             memcpy(now, asked + width, wide * 4);
             for (int64_t p = 0; p < here; p++)
-                r.written[p] = written[p] + (i * rows_then[p] + stems[row * here + p]) * wide;
+                r.written[p] = written[p] + (i * rows_then[p] + stems[row * ld + p]) * wide;
             r.written[here] = now;
             look_back_by_size(m, asked, r.written, here + 1, r.weights, r.heads + row * heads);
         }

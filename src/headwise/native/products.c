@@ -5,6 +5,7 @@
 
 #define PANEL 32 /* columns that are computed at a time: two vectors */
 #define SLICE 64 /* rows of the right side that are turned at a time */
+#define DEEP 256 /* rows of both sides, when the left is turned, that are near at a time */
 #define MOST_ROWS 12 /* 24 sums, two vectors of the matrix: what registers hold */
 
 #if defined(__AMX_BF16__) && defined(__AVX512BF16__) && defined(__linux__)
@@ -153,8 +154,8 @@ INLINE void finish(vec a, vec b, const product *p, int64_t column, manner how, f
         b += load(p->bias + column + LANES);
     }
     if (bend == RELU && (left >= PANEL || !p->bias)) {
-        a = larger(a, all(0));
-        b = larger(b, all(0));
+        a = larger(all(0), a); /* a NaN stays one: what is not larger is the second */
+        b = larger(all(0), b);
     }
     if (left >= PANEL && bend <= RELU) {
         store(y, a);
@@ -171,14 +172,15 @@ INLINE void finish(vec a, vec b, const product *p, int64_t column, manner how, f
     }
 }
 
-/* `rows` rows of the left side, whose numbers are `by` and `ld` apart. */
-INLINE void block(const product *p, const float *x, int64_t ld, int64_t by, int64_t column,
-                  float *y, int64_t ldy, manner how, const int rows) {
+/* `rows` rows of the left side, `ld` apart, the numbers of each `by` apart. */
+INLINE void block(const product *p, const float *x, int64_t ld, int64_t by, int64_t from,
+                  int64_t to, int64_t column, float *y, int64_t ldy, manner how,
+                  const int rows) {
     const float *w = (const float *)p->weight + column * p->in;
     vec sums[MOST_ROWS][2];
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) sums[r][0] = sums[r][1] = (vec){0};
-    for (int64_t k = 0; k < p->in; k++) {
+    for (int64_t k = from; k < to; k++) {
         vec first = load(w + k * PANEL), second = load(w + k * PANEL + LANES);
 #pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {
@@ -192,25 +194,30 @@ INLINE void block(const product *p, const float *x, int64_t ld, int64_t by, int6
         finish(sums[r][0], sums[r][1], p, column, how, y + r * ldy + column);
 }
 
-INLINE void whole_by(const product *p, const float *x, int64_t ld, int64_t by, int64_t rows,
-                     float *y, int64_t ldy, manner how) {
+INLINE void whole_by(const product *p, const float *x, int64_t ld, int64_t by, int64_t from,
+                     int64_t to, int64_t rows, float *y, int64_t ldy, manner how) {
     for (int64_t column = 0; column < p->out; column += PANEL) {
         int64_t row = 0;
         for (; row + 12 <= rows; row += 12)
-            block(p, x + row * ld, ld, by, column, y + row * ldy, ldy, how, 12);
+            block(p, x + row * ld, ld, by, from, to, column, y + row * ldy, ldy, how, 12);
         for (; row + 4 <= rows; row += 4)
-            block(p, x + row * ld, ld, by, column, y + row * ldy, ldy, how, 4);
+            block(p, x + row * ld, ld, by, from, to, column, y + row * ldy, ldy, how, 4);
         for (; row < rows; row++)
-            block(p, x + row * ld, ld, by, column, y + row * ldy, ldy, how, 1);
+            block(p, x + row * ld, ld, by, from, to, column, y + row * ldy, ldy, how, 1);
     }
 }
 
 static void whole(const product *p, const float *x, int64_t ld, int64_t rows, float *y,
                   int64_t ldy, manner how) {
-    if (how.turned)
-        whole_by(p, x, 1, ld, rows, y, ldy, how);
-    else
-        whole_by(p, x, ld, 1, rows, y, ldy, how);
+    if (!how.turned) {
+        whole_by(p, x, ld, 1, 0, p->in, rows, y, ldy, how);
+        return;
+    }
+    for (int64_t from = 0; from < p->in; from += DEEP) {
+        int64_t to = from + DEEP < p->in ? from + DEEP : p->in;
+        whole_by(p, x, 1, ld, from, to, rows, y, ldy, how);
+        how.add = 1;
+    }
 }
 
 #if TILES

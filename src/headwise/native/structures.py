@@ -11,6 +11,9 @@ from functools import cache
 
 from headwise.native.compiler import library
 
+LANES = 16
+"""Positions to multiples of which keys are filled up; as in ``kernels.h``."""
+
 ALIGNED = 64
 """Bytes at whose multiples a matrix that was laid out begins."""
 
@@ -144,7 +147,7 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
         c_int64,
         (
             *(c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p),
-            *(c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p),
+            *(c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p),
         ),
     ),
     "best_of_rows": (

@@ -129,8 +129,8 @@ class Translation:
         Several models search together. Each source may have settings of its own, and a
         prefix that its outputs begin with. Without ``cached`` each step runs the whole
         stack again on a refilled row: the same words by the readable way
-        (:mod:`headwise.model.refill`). ``laid_out`` is kept by who searches often; without
-        ``compiled`` all is done in PyTorch.
+        (:mod:`headwise.model.refill`). ``laid_out`` is kept by who searches often;
+        without ``compiled`` the model runs in PyTorch.
         """
         return Searcher(
             self.tokenizers,
