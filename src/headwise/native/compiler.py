@@ -24,7 +24,11 @@ from pathlib import Path
 
 from headwise.errors import ResourceError
 
-SOURCES = ("kernels.h", "products.c", "decoder.c", "choice.c")
+SOURCES = (
+    *("kernels.h", "train.h"),
+    *("products.c", "decoder.c", "choice.c"),
+    *("train.c", "train_boxes.c", "train_loss.c"),
+)
 """The files of the library, and what they include."""
 
 SWITCH = "HEADWISE_KERNELS"

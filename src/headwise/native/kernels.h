@@ -113,6 +113,13 @@ void product_apply(const product *p, const float *x, int64_t ld, int64_t rows, f
                    int64_t ldy, manner how, void *spare);
 int64_t product_spare(int64_t in, int64_t rows);
 
+/* Lay out a matrix [in, out] for the right side of products: given in rows of `ld`, or turned
+ * ([out, in]); product_size bytes, aligned to 64. */
+void product_lay_out(const float *from, int64_t ld, int64_t in, int64_t out, int64_t half,
+                     void *to);
+void product_pack(const float *from, int64_t in, int64_t out, int64_t half, void *to);
+int64_t product_size(int64_t in, int64_t out, int64_t half);
+
 /* The part of a product that has the columns from `first` on, a multiple of 32. */
 product product_part(const product *p, int64_t first, int64_t columns);
 

@@ -132,6 +132,7 @@ TALLY_BYTES = 16
 _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "product_size": (c_int64, (c_int64,) * 3),
     "product_pack": (None, (c_void_p, c_int64, c_int64, c_int64, c_void_p)),
+    "product_lay_out": (None, (c_void_p, *(c_int64,) * 4, c_void_p)),
     "product_spare": (c_int64, (c_int64,) * 2),
     "product_apply": (
         None,
@@ -166,7 +167,11 @@ def kernels() -> ctypes.CDLL:
 
     Raises ``NoKernelsError`` where there is none.
     """
-    found = library()
+    return typed(library())
+
+
+def typed(found: ctypes.CDLL) -> ctypes.CDLL:
+    """Say of a library which types its functions take and return."""
     for name, (returned, arguments) in _SIGNATURES.items():
         function = getattr(found, name)
         function.restype = returned
