@@ -24,6 +24,30 @@ torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
+def kernels_here() -> None:
+    """Skip what needs compiled kernels where there are none."""
+    from headwise.native.compiler import why_not
+
+    if why_not():
+        pytest.skip(str(why_not()))
+
+
+@pytest.fixture(scope="session")
+def kernels_of_any(kernels_here, tmp_path_factory):
+    """Return the kernels as a processor has them that can do nothing special."""
+    import ctypes
+
+    from headwise.native import compiler
+    from headwise.native.structures import typed
+
+    made = tmp_path_factory.mktemp("kernels") / "any.so"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiler, "_NATIVE", ("",))
+        compiler._compile(compiler._compiler(), Path(compiler.__file__).parent, made)
+    return typed(ctypes.CDLL(str(made)))
+
+
+@pytest.fixture(scope="session")
 def corpora() -> Path:
     """Return the folder of real corpora; tests that need it are skipped without it."""
     default = Path(__file__).parents[2] / "shared" / "data"

@@ -6,7 +6,13 @@
 #define PANEL 32 /* columns that are computed at a time: two vectors */
 #define SLICE 64 /* rows of the right side that are turned at a time */
 #define DEEP 256 /* rows of both sides, when the left is turned, that are near at a time */
-#define MOST_ROWS 12 /* 24 sums, two vectors of the matrix: what registers hold */
+
+/* Rows that are computed at a time: their sums and two vectors of the matrix fill registers. */
+#ifdef __AVX512F__
+#define MOST_ROWS 12
+#else
+#define MOST_ROWS 3
+#endif
 
 #if defined(__AMX_BF16__) && defined(__AVX512BF16__) && defined(__linux__)
 #define TILES 1
@@ -140,36 +146,40 @@ INLINE float bent(float x, int64_t bend) {
     return x;
 }
 
-/* Add the bias, bend, and write as many of 32 sums as there are columns, or add them. */
+/* Do with 32 sums one by one what `finish` does; not all of them may have columns. */
+static __attribute__((noinline)) void finish_each(const float *sums, const product *p,
+                                                  int64_t column, manner how, float *y) {
+    for (int64_t i = 0; i < PANEL && column + i < p->out; i++) {
+        float x = sums[i];
+        if (p->bias) x += p->bias[column + i];
+        if (how.bend == RELU) x = x > 0 || x != x ? x : 0;
+        y[i] = how.add ? y[i] + x : bent(x, how.bend);
+    }
+}
+
+/* Add the bias, bend, and write the sums, or add them to what is there. */
 INLINE void finish(vec a, vec b, const product *p, int64_t column, manner how, float *y) {
-    float sums[PANEL];
-    int64_t left = p->out - column, bend = how.bend;
-    if (how.add && left >= PANEL) {
-        store(y, load(y) + a);
-        store(y + LANES, load(y + LANES) + b);
+    if (p->out - column < PANEL || how.bend > RELU) {
+        float sums[PANEL];
+        store(sums, a);
+        store(sums + LANES, b);
+        finish_each(sums, p, column, how, y);
         return;
     }
-    if (p->bias && left >= PANEL) {
+    if (p->bias) {
         a += load(p->bias + column);
         b += load(p->bias + column + LANES);
     }
-    if (bend == RELU && (left >= PANEL || !p->bias)) {
+    if (how.bend == RELU) {
         a = larger(all(0), a); /* a NaN stays one: what is not larger is the second */
         b = larger(all(0), b);
     }
-    if (left >= PANEL && bend <= RELU) {
-        store(y, a);
-        store(y + LANES, b);
-        return;
+    if (how.add) {
+        a += load(y);
+        b += load(y + LANES);
     }
-    store(sums, a);
-    store(sums + LANES, b);
-    for (int64_t i = 0; i < PANEL && i < left; i++) {
-        float x = sums[i];
-        if (p->bias && left < PANEL) x += p->bias[column + i];
-        if (bend == RELU) x = x > 0 || x != x ? x : 0;
-        y[i] = how.add ? y[i] + x : bent(x, bend);
-    }
+    store(y, a);
+    store(y + LANES, b);
 }
 
 /* `rows` rows of the left side, `ld` apart, the numbers of each `by` apart. */
