@@ -1,6 +1,7 @@
 """A run by compiled blocks is the run by the readable way, and compiles only once."""
 
 import json
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -8,11 +9,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.training.conftest import QUICK, SMALL
+from tests.training.conftest import (
+    QUICK,
+    SMALL,
+    Witness,
+    assert_same_weights,
+    weights_of,
+)
 from tests.training.test_numerics import Listener
 
 from headwise.data.batches import make_batch
-from headwise.errors import SettingsError
+from headwise.errors import NumericsError, SettingsError
 from headwise.training.settings import TrainingSettings
 
 CHILD = Path(__file__).with_name("compiling.py")
@@ -108,3 +115,69 @@ def test_settings_that_cannot_be_compiled_are_refused_together():
     assert len(caught.value.problems) == 3
     assert all("kernels = 'compiled'" in each for each in caught.value.problems)
     TrainingSettings(kernels="compiled", processes=1)
+
+
+def hurrying(trainer):
+    """Let numbers be asked for only when the next update is under way."""
+    trainer.gradients._learner.hurries = True
+    return trainer
+
+
+@pytest.mark.parametrize("ema_decay", [None, 0.9])
+def test_a_run_in_a_hurry_is_the_same_run(make_uncompiled, ema_decay):
+    settings = replace(COMPILED, steps=7, clip_norm=1.0, ema_decay=ema_decay)
+    calm, hurried = Witness(), Witness()
+    expected = make_uncompiled(settings, watcher=calm)
+    expected.run()
+    found = hurrying(make_uncompiled(settings, watcher=hurried))
+    found.run()
+
+    assert_same_weights(weights_of(found), weights_of(expected))
+    assert [update.step for update in hurried.updates] == list(range(1, 8))
+    for one, other in zip(hurried.updates, calm.updates, strict=True):
+        assert one.loss == pytest.approx(other.loss, rel=1e-6)
+        assert one.gradient_norm == pytest.approx(other.gradient_norm, rel=1e-6)
+        assert (one.tokens, one.learning_rate) == (other.tokens, other.learning_rate)
+        assert one.seconds > 0
+    assert hurried.validations == calm.validations
+    assert [state.step for state, *_ in found.keeper.saved] == [3, 6, 7, 7]
+
+
+def test_in_a_hurry_the_next_update_begins_before_the_last_is_told(make_uncompiled):
+    witness = Witness()
+    trainer = hurrying(make_uncompiled(watcher=witness))
+    learn, told = trainer.gradients.of, []
+
+    def noting(*batches, **how):
+        told.append(len(witness.updates))
+        return learn(*batches, **how)
+
+    trainer.gradients.of = noting
+    trainer.run()
+
+    # The trial of the largest batch, then updates 1 to 6; each third is looked at.
+    assert told == [0, 0, 0, 1, 3, 3, 4]
+
+
+def test_in_a_hurry_no_weight_follows_a_number_that_is_not_finite(make_uncompiled):
+    """The second update is under way when that of the first is found out."""
+    trainer = hurrying(make_uncompiled())
+    poisoned = trainer.gradients.clipped
+
+    def poisoning():
+        trainer.model.decoder.blocks[0].feed_forward.widen.bias.grad[3] = math.nan
+        return poisoned()
+
+    trainer.gradients.clipped = poisoning
+    before = weights_of(trainer)
+
+    with pytest.raises(
+        NumericsError, match=r"update 1 has loss .*no weight was changed"
+    ):
+        trainer.run()
+
+    assert_same_weights(weights_of(trainer), before)
+    assert trainer.keeper.saved == []
+    assert trainer.watchers[0].updates == []
+    steps = [state["step"].item() for state in trainer.optimizer.state.values()]
+    assert set(steps) == {0.0}

@@ -14,8 +14,12 @@ from tests.training.conftest import (
 from torch import nn
 
 from headwise.errors import NumericsError
-from headwise.training.loop import MOST_SKIPPED
-from headwise.training.numerics import Divergence, check_finite, first_not_finite
+from headwise.training.numerics import (
+    MOST_SKIPPED,
+    Divergence,
+    check_finite,
+    first_not_finite,
+)
 from headwise.training.watch import Update
 
 SKIPPING = replace(QUICK, not_finite="skip")

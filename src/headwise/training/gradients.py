@@ -15,6 +15,7 @@ from headwise.training.numerics import first_not_finite
 from headwise.training.partners import Partners, number_of_processes
 from headwise.training.ranks import Ranks, gathered, sharded
 from headwise.training.settings import TrainingSettings
+from headwise.training.underway import Amount
 
 
 class Gradients:
@@ -44,6 +45,7 @@ class Gradients:
         self.is_sharded = ranks.size > 1 and settings.devices == "shard"
         count = number_of_processes(settings, model.device, ranks)
         self._learner = Learner(task.loss, model, settings, seed=seed, count=count)
+        self._learner.hurries &= ranks.size == 1
         self.partners = Partners(model, settings, seed=seed, count=count - 1)
         if self.is_sharded:
             # What a decoder block reads of the source is computed outside its forward,
@@ -57,6 +59,11 @@ class Gradients:
         self._most_places: int | None = None
 
     @property
+    def hurries(self) -> bool:
+        """Whether numbers stay on the device; see :mod:`headwise.training.underway`."""
+        return self._learner.hurries
+
+    @property
     def described(self) -> str:
         """Return on what is computed, as far as the last digits depend on it."""
         learner = self._learner
@@ -68,7 +75,7 @@ class Gradients:
 
     def of(
         self, batches: Sequence[tuple[int, Batch]], *, step: int, divisor: float
-    ) -> float:
+    ) -> Amount:
         """Return the summed loss of ``batches``; gradients are of its quotient.
 
         Each batch comes with its number in the update, which, with ``step``, decides
@@ -77,7 +84,7 @@ class Gradients:
         while True:
             self._learner.loss_module.zero_grad()
             self.partners.forget()
-            total = 0.0
+            total: Amount = 0.0
             for number, batch in batches:
                 self.stop()  # no weight is changed before the last of them
                 found = self._learn_from(batch, number, step, divisor)
@@ -88,13 +95,14 @@ class Gradients:
                 self.partners.add_gradients()
                 return total
 
-    def clipped(self) -> float:
+    def clipped(self) -> Amount:
         """Return the length of the gradient, after cutting it down where asked to."""
         found = [p.grad for p in self.model.parameters() if p.grad is not None]
         norm = nn.utils.get_total_norm(found)
-        length = gathered({"": norm})[""].item()
         limit = self.settings.clip_norm
-        if limit is not None and not length < limit:
+        length: Amount = norm if self.hurries else gathered({"": norm})[""].item()
+        # Whether there is something to cut off, a GPU in a hurry is not asked.
+        if limit is not None and (self.hurries or not length < limit):
             nn.utils.clip_grads_with_norm_(self.model.parameters(), limit, norm)
         return length
 
@@ -126,7 +134,7 @@ class Gradients:
 
     def _learn_from(
         self, batch: Batch, number: int, step: int, divisor: float
-    ) -> float | None:
+    ) -> Amount | None:
         """Go through one batch and back; None where memory did not suffice."""
         # FSDP2 takes the mean over the ranks; what is wanted is the sum.
         scale = (self.ranks.size if self.is_sharded else 1) / divisor

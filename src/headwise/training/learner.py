@@ -22,6 +22,7 @@ from headwise.tasks import (
     use_kernels,
 )
 from headwise.training.settings import TrainingSettings
+from headwise.training.underway import Amount
 
 Part = Batch | RowBatch
 """What is gone through at a time: padded, or in rows."""
@@ -72,6 +73,13 @@ class Learner:
             )
         else:
             self.loss_module = _LossOf(loss, model, settings)
+        self.hurries = (
+            settings.kernels == "compiled"
+            and self.device.type == "cuda"
+            and settings.not_finite == "stop"
+        )
+        """Whether losses are left on the device, to be asked for later."""
+
         use_kernels(model, settings.kernels)
         if settings.activation_checkpointing:
             model.checkpoint_activations(True)
@@ -100,22 +108,22 @@ class Learner:
             if isinstance(self.loss_module, CompiledLoss):
                 self.loss_module.is_compiled = True
 
-    def learn(self, share: Batch, step: int, number: int, how: Manner) -> float:
+    def learn(self, share: Batch, step: int, number: int, how: Manner) -> Amount:
         """Go through a share of a batch and back; return its summed loss.
 
         The batch is that of this ``number`` in update ``step``.
         """
-        total = 0.0
+        total: Amount = 0.0
         for index, part in enumerate(self.parts(share, how.most_places)):
             with compiling_explained():
                 loss = self.loss(part, step, number, self.number + self.count * index)
                 (loss * how.scale).backward()  # type: ignore[no-untyped-call]
-            total += loss.item()
+            total += loss.detach() if self.hurries else loss.item()
         return total
 
     def try_to_learn(
         self, share: Batch, step: int, number: int, how: Manner
-    ) -> float | None:
+    ) -> Amount | None:
         """Do what :meth:`learn` does, or return None where memory does not suffice."""
         try:
             return self.learn(share, step, number, how)

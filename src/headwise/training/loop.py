@@ -7,7 +7,6 @@ on as if it had not been, and several processes do together what one would do al
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -15,16 +14,17 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from headwise.data.batches import Batch, TrainingOrder, largest_batch
+from headwise.data.batches import TrainingOrder, largest_batch
 from headwise.data.prepared import PreparedCorpus
-from headwise.errors import NumericsError, Stopped
+from headwise.errors import Stopped
 from headwise.tasks import Transformer, Translation
 from headwise.training.averaging import RunningMean, average
 from headwise.training.feed import Feed, feed
 from headwise.training.gradients import Gradients
 from headwise.training.keeper import Keeper
-from headwise.training.numerics import Divergence, check_finite
+from headwise.training.numerics import Divergence, check_finite, passed_over
 from headwise.training.optimizer import (
+    follow,
     make_optimizer,
     optimizer_tensors,
     restore_optimizer,
@@ -41,11 +41,9 @@ from headwise.training.settings import TrainingSettings
 from headwise.training.signals import Interrupted, StopSignals
 from headwise.training.state import TrainingState
 from headwise.training.twin import Twin
+from headwise.training.underway import Amount, Underway
 from headwise.training.validation import Validation, validate
 from headwise.training.watch import Update, Watcher
-
-MOST_SKIPPED = 20
-"""Updates skipped one after the other, after which the weights must be at fault."""
 
 
 class Trainer:
@@ -109,6 +107,8 @@ class Trainer:
             in_rows=settings.kernels == "compiled",
         )
         self._started = time.monotonic() - self.state.seconds
+        self._underway: Underway | None = None
+        self._settled = 0.0
         self._time_is_up = False
         self._of_one_piece = threading.RLock()
         """Held while state, weights and moments change, or are saved, together."""
@@ -195,21 +195,28 @@ class Trainer:
         loss = self._total(own_loss)
         if not self.gradients.is_sharded:
             self.ranks.add_gradients(self.model.parameters())
-        norm = self.gradients.clipped()
-        is_finite = math.isfinite(loss) and math.isfinite(norm)
+        update = Underway(
+            step=step,
+            loss=loss,
+            gradient_norm=self.gradients.clipped(),
+            batches=mine,
+            num_targets=num_targets,
+            tokens=sum(map(sum, counts)),
+            learning_rate=learning_rate(step, settings, self.model.config.d_model),
+            started=started,
+        )
+        self._settle()  # the update before, if this one can go on without its numbers
+        is_finite = self.gradients.hurries or update.is_finite
         if not is_finite:
-            self._tell_not_finite(step, loss, norm, mine)
-        rate = learning_rate(step, settings, self.model.config.d_model)
+            self._tell_not_finite(update)
 
         with self._of_one_piece:
             if is_finite:
-                for group in self.optimizer.param_groups:
-                    group["lr"] = rate
-                self.optimizer.step()
+                follow(self.optimizer, update)
                 if self.ema is not None:
                     self.ema.follow(self.model, step)
+                self._underway = update
             last, _ = chosen[-1]
-            tokens = sum(map(sum, counts))
             self.state = replace(
                 self.state,
                 step=step,
@@ -217,35 +224,38 @@ class Trainer:
                 skipped_in_a_row=0 if is_finite else self.state.skipped_in_a_row + 1,
                 epoch=last.epoch,
                 batch=last.number,
-                tokens=self.state.tokens + tokens,
+                tokens=self.state.tokens + update.tokens,
                 seconds=time.monotonic() - self._started,
             )
-            if is_finite:
-                self._report(
-                    Update(
-                        step=step,
-                        loss=loss / num_targets,
-                        learning_rate=rate,
-                        gradient_norm=norm,
-                        tokens=tokens,
-                        seconds=time.monotonic() - started,
-                    )
-                )
+            if not self.gradients.hurries:
+                self._settle()
+
+    def _settle(self) -> None:
+        """Tell of the last update, unless that was done."""
+        with self._of_one_piece:
+            update, self._underway = self._underway, None
+            if update is None:
+                return
+            if self.gradients.hurries and not update.is_finite:
+                self._tell_not_finite(update)
+            self._report(update.told(since=self._settled))
+            self._settled = time.monotonic()
 
     def _heed(self) -> None:
         """End here if a stop signal came; several ranks only end together."""
         if self.ranks.size == 1:
             self.signals.check()
 
-    def _total(self, loss: float) -> float:
+    def _total(self, loss: Amount) -> Amount:
         """Sum the loss over all ranks, and learn whether any of them is to stop."""
+        known = 0.0 if isinstance(loss, Tensor) else loss
         wants_to_stop = self.signals.received is not None
-        total, stops, late = self.ranks.total(loss, wants_to_stop, self._is_late())
+        total, stops, late = self.ranks.total(known, wants_to_stop, self._is_late())
         self._time_is_up = late > 0
         if stops:
             self.signals.check()
             raise Stopped("stopped with another process of the run; all is saved")
-        return total
+        return loss if isinstance(loss, Tensor) else total
 
     def _report(self, update: Update) -> None:
         for watcher in self.watchers:
@@ -253,25 +263,12 @@ class Trainer:
         if warning := self.divergence.says(update):
             self._say(warning)
 
-    def _tell_not_finite(
-        self, step: int, loss: float, norm: float, batches: Sequence[tuple[int, Batch]]
-    ) -> None:
+    def _tell_not_finite(self, update: Underway) -> None:
         """Say where a number first was none; raise if that is to end the run."""
-        found = self.ranks.every(self.gradients.where_not_finite(batches, step=step))
-        text = (
-            f"update {step} has loss {loss} and a gradient of length {norm}; no weight "
-            f"was changed. {'; '.join(found) or 'Each batch alone is finite'}"
-        )
+        place = self.gradients.where_not_finite(update.batches, step=update.step)
         in_a_row = self.state.skipped_in_a_row + 1
-        if self.settings.not_finite == "skip" and in_a_row < MOST_SKIPPED:
-            self._say(f"{text}. The update is skipped")
-            return
-        so_often = f", for the {in_a_row}th time in a row" if in_a_row > 1 else ""
-        raise NumericsError(
-            f"{text}{so_often}. A lower training.learning_rate, a longer "
-            "training.warmup_steps or training.clip_norm = 1.0 would help; "
-            "training.not_finite = 'skip' passes over it; the last checkpoint is whole"
-        )
+        skips = self.settings.not_finite == "skip"
+        self._say(passed_over(update, self.ranks.every(place), skips, in_a_row))
 
     def _is_time_to_look(self) -> bool:
         step = self.state.step
@@ -282,6 +279,7 @@ class Trainer:
 
     def _look(self) -> None:
         """Validate, keep the model if it is the best, and save a checkpoint."""
+        self._settle()
         model = self._looked_at()
         validation = self.ranks.shared(lambda: self._validate(model))
         best = self._judge(validation, model, "now")
@@ -369,6 +367,7 @@ class Trainer:
     def _save(self) -> None:
         """Save a checkpoint of state, weights and moments as they are together."""
         with self._of_one_piece:
+            self._settle()
             if self._saved == self.state:
                 return
             weights = gathered(self.model.state_dict())

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor, nn
 
 from headwise.errors import NumericsError
+from headwise.training.underway import Underway
 from headwise.training.watch import Update
+
+MOST_SKIPPED = 20
+"""Updates skipped one after the other, after which the weights must be at fault."""
 
 
 def first_not_finite(model: nn.Module, loss: Callable[[], Tensor]) -> str | None:
@@ -50,6 +54,25 @@ def first_not_finite(model: nn.Module, loss: Callable[[], Tensor]) -> str | None
         if parameter.grad is not None and not _is_finite(parameter.grad):
             return f"the gradient of {name}"
     return None
+
+
+def passed_over(
+    update: Underway, found: Sequence[str], skips: bool, in_a_row: int
+) -> str:
+    """Say where a number first was none; raise if that is to end the run."""
+    loss, norm = update.numbers
+    text = (
+        f"update {update.step} has loss {loss} and a gradient of length {norm}; no "
+        f"weight was changed. {'; '.join(found) or 'Each batch alone is finite'}"
+    )
+    if skips and in_a_row < MOST_SKIPPED:
+        return f"{text}. The update is skipped"
+    so_often = f", for the {in_a_row}th time in a row" if in_a_row > 1 else ""
+    raise NumericsError(
+        f"{text}{so_often}. A lower training.learning_rate, a longer "
+        "training.warmup_steps or training.clip_norm = 1.0 would help; "
+        "training.not_finite = 'skip' passes over it; the last checkpoint is whole"
+    )
 
 
 def check_finite(weights: Mapping[str, Tensor], step: int) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from headwise.errors import ModelError
 from headwise.training.ranks import shared_like
 from headwise.training.settings import TrainingSettings
+from headwise.training.underway import Underway
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 UPDATES = "updates"
@@ -23,6 +24,15 @@ def make_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.
         eps=settings.adam_epsilon,
         fused=True,
     )
+
+
+def follow(optimizer: torch.optim.Adam, update: Underway) -> None:
+    """Let the weights follow the gradient, unless a number in it is not finite."""
+    for group in optimizer.param_groups:
+        group["lr"] = update.learning_rate
+    # What torch calls so is 1 where a step is to be left out, as its loss scaler asks.
+    optimizer.found_inf = update.is_not_finite()  # type: ignore[attr-defined]
+    optimizer.step()
 
 
 def optimizer_tensors(

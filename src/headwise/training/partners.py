@@ -332,7 +332,8 @@ def _answer(
                 seen.copy_(parameter.grad)
         answer = ProcessGauge().held_alone()
     else:
-        answer = learner.try_to_learn(*_unpacked(message))
+        loss = learner.try_to_learn(*_unpacked(message))
+        answer = None if loss is None else float(loss)
     connection.send_bytes(json.dumps(answer).encode())
 
 
