@@ -102,7 +102,7 @@ class Batch:
 
 def make_batch(store: PairStore, indices: Indices) -> Batch:
     """Read the pairs ``indices`` of ``store`` and pad them."""
-    return _batch(*store.sides(indices), indices)
+    return _batch(*store.sides(np.asarray(indices)), indices)
 
 
 class TrainingOrder:
