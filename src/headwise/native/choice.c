@@ -78,10 +78,10 @@ void choose(const float *scores, int64_t ld, int64_t rows, int64_t first, int64_
 int64_t chosen(int64_t rows, int64_t count, const int64_t *refused, float *values,
                int64_t *tokens, const tally *tallies) {
     for (int64_t row = 0; row < rows; row++, values += count, tokens += count, tallies++) {
-        float less = tallies->most + logf(tallies->sum);
+        float most = tallies->most, rest = logf(tallies->sum);
         int64_t found = tallies->found;
-        if (!isfinite(less)) return 0;
-        for (int64_t i = 0; i < found; i++) values[i] -= less;
+        if (!isfinite(most + rest)) return 0;
+        for (int64_t i = 0; i < found; i++) values[i] = (values[i] - most) - rest;
         for (int64_t i = 0; found < count; i++, found++) {
             values[found] = -INFINITY;
             tokens[found] = refused[i];
