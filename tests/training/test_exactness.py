@@ -93,13 +93,13 @@ def test_seeking_reads_no_tokens(make_trainer, monkeypatch):
     first.run()
     trainer = continued(make_trainer, first)
     read = []
-    source = trainer.corpus.train.source
+    sides = trainer.corpus.train.sides
 
-    def counted(index):
-        read.append(int(index))
-        return source(index)
+    def counted(indices):
+        read.extend(indices.tolist())
+        return sides(indices)
 
-    monkeypatch.setattr(trainer.corpus.train, "source", counted)
+    monkeypatch.setattr(trainer.corpus.train, "sides", counted)
     trainer.run()
 
     batches = list(trainer.order.epoch(first.state.epoch, start=first.state.batch))
