@@ -11,11 +11,12 @@ opennmt_py        OpenNMT-py's model, loss, optimizer and training step
 joey_nmt          JoeyNMT's
 eole_nmt          Eole's
 headwise_itself   headwise's own Trainer
+on_gpu            headwise, or the plain loop, in a process of its own on a GPU
 plan              which processes a run is made of, and what is made of their results
 machine           what this machine is, and what its matrix products reach
 
 A trainer is a module with one function, ``train(setup, batches, done)``: it makes an
 update of each batch, and calls ``done(mean loss of a target token)`` after each.
-Only ``batches``, ``headwise_itself`` and ``marian_quality`` know headwise: the others
-run without it.
+Only ``batches``, ``headwise_itself``, ``on_gpu`` and ``marian_quality`` know headwise:
+the others run without it.
 """

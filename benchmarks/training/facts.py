@@ -31,6 +31,9 @@ SIZES = {
     "base": Size(6, 512, 2048, 8, 0.1),
 }
 
+BIG = Size(6, 1024, 4096, 16, 0.3)
+"""Too large to be timed on two cores; see training_gpu.py."""
+
 PRECISIONS = ("float32", "bf16")
 
 PLACES = ("usual", "equal")
@@ -53,6 +56,9 @@ class Setup:
     """Where the batches, and the corpus that they were made from, are."""
 
     seed: int = 1
+    device: str = "cpu"
+    compiled: bool = False
+    """For the plain loop only: whether torch compiles its model."""
 
     @property
     def is_bf16(self) -> bool:

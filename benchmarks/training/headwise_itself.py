@@ -105,6 +105,11 @@ def train(
         watchers=[watch],
         signals=StopSignals(),
     )
+    stopping_after_the_last(trainer)
+
+
+def stopping_after_the_last(trainer: Trainer) -> None:
+    """Train until a :class:`Watch` has seen enough."""
     try:
         trainer.run()
     except _AllDoneError:

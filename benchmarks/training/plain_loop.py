@@ -1,7 +1,8 @@
 """The loop that one would write around ``torch.nn.Transformer``.
 
 The paper's model (post-norm, shared embedding and output, sinusoids), label smoothing,
-Adam and the warm-up schedule; eager, with torch as it comes. bf16 is autocast.
+Adam and the warm-up schedule; eager, or compiled as its users do it, with torch as it
+comes. bf16 is autocast.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class PlainTransformer(nn.Module):
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Score every next token of ``target``."""
         length = target.shape[1]
-        causal = torch.ones(length, length, dtype=torch.bool).triu(1)
+        causal = target.new_ones(length, length, dtype=torch.bool).triu(1)
         source_is_pad = source == PAD
         hidden = self.transformer(
             self.embed(source),
@@ -98,21 +99,23 @@ def train(
 ) -> None:
     """Learn from each batch, one update after the other."""
     torch.manual_seed(setup.seed)
-    model = PlainTransformer(setup.size, setup.vocabulary)
+    model = PlainTransformer(setup.size, setup.vocabulary).to(setup.device)
     if setup.places == "equal":
         only_in_the_papers_places(model)
     criterion = nn.CrossEntropyLoss(ignore_index=PAD, label_smoothing=LABEL_SMOOTHING)
     optimizer = torch.optim.Adam(model.parameters(), betas=ADAM_BETAS, eps=ADAM_EPSILON)
     model.train()
+    forward = torch.compile(model) if setup.compiled else model
     for step, batch in enumerate(batches, start=1):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, setup.size.d_model)
-        source = torch.from_numpy(batch.source)
-        target_in = torch.from_numpy(batch.target_in)
-        target_out = torch.from_numpy(batch.target)
+        source, target_in, target_out = (
+            torch.from_numpy(side).to(setup.device)
+            for side in (batch.source, batch.target_in, batch.target)
+        )
         optimizer.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16, enabled=setup.is_bf16):
-            logits = model(source, target_in)
+        with torch.autocast(setup.device, torch.bfloat16, enabled=setup.is_bf16):
+            logits = forward(source, target_in)
             loss = criterion(logits.flatten(0, 1), target_out.flatten())
         loss.backward()
         optimizer.step()

@@ -9,10 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwise.data.batches import Batch, largest_batch
+from headwise.data.row_batch import RowBatch
 from headwise.errors import ResourceError
 from headwise.model.training_path import use_kernels
 from headwise.tasks import CompiledLoss, Transformer, TransformerConfig, summed_loss
-from headwise.tasks.compiled import compiling_explained
+from headwise.tasks.compiled import _pieces, compiling_explained
 from headwise.text.vocabulary import END, PAD, START
 
 SMALL = TransformerConfig(
@@ -133,3 +134,12 @@ def test_a_compiler_that_is_missing_is_said_with_what_would_help():
 def test_other_errors_stay_as_they_are():
     with pytest.raises(RuntimeError, match="out of memory"), compiling_explained():
         raise RuntimeError("CUDA out of memory")
+
+
+@pytest.mark.parametrize(
+    ("rows", "pieces"), [(1, 1), (12, 1), (64, 1), (72, 2), (192, 4), (1024, 8)]
+)
+def test_the_loss_comes_in_few_equal_pieces(rows, pieces):
+    places = torch.zeros(rows, 128, dtype=torch.int64)
+    assert _pieces(RowBatch(*[places] * 7, longest=1)) == pieces
+    assert rows % pieces == 0

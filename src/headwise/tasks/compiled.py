@@ -27,6 +27,10 @@ from headwise.model.recompute import BlockCall, plainly
 from headwise.model.rows import Rows, decode_rows
 from headwise.model.transformer import Transformer
 
+PIECE = 8192
+"""Target places that are scored against the vocabulary at a time, at most; an eighth of
+a batch where that is more."""
+
 
 class CompiledLoss(nn.Module):
     """The summed loss of a batch in rows; its readable twin is ``Translation.loss``.
@@ -79,12 +83,19 @@ class CompiledLoss(nn.Module):
             rows.target_out.flatten(),
             rows.target_pair.flatten() > 0,
             self._smoothing,
-            pieces=1 if len(rows) % MANY_ROWS else MANY_ROWS,
+            pieces=_pieces(rows),
             piece=self._piece if self.is_compiled else piece_with_gradients,
         )
 
     def _call(self, block: nn.Module, *inputs: Any) -> Any:
         return self._blocks[type(block)](block, *inputs)
+
+
+def _pieces(rows: RowBatch) -> int:
+    """Return into how many equal pieces the rows are cut for the loss."""
+    if len(rows) % MANY_ROWS:
+        return 1
+    return min(MANY_ROWS, 1 << max(0, (rows.num_places - 1) // PIECE).bit_length())
 
 
 @contextmanager
