@@ -7,41 +7,64 @@ different: each half of the way is one call into compiled code
 chance silences is drawn again on the way back instead of being kept. It runs on one
 core: several share a batch in processes of their own.
 
-Letters used for sizes: R positions of all sentences together, N sentences, D model width.
+Letters used for sizes: N sentences, S and L positions of the longest, padding counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from ctypes import byref
+from functools import cache
 from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.attention import MultiHeadAttention
-from headwise.model.decoder import DecoderBlock
-from headwise.model.embeddings import EnterStack, TokenEmbedding
-from headwise.model.encoder import EncoderBlock
-from headwise.model.feed_forward import FeedForward
+from headwise.model.fused_attention import fused_attention
+from headwise.model.gradients import Gradients
 from headwise.model.transformer import Transformer
-from headwise.native.train_structures import (
-    AttentionBox,
-    Block,
-    Foot,
-    LearnedNorm,
-    Lesson,
-    Linear,
-    Pupil,
-    learning_kernels,
-)
+from headwise.native.compiler import NoKernelsError
+from headwise.native.train_structures import Lesson, learning_kernels
 
 LONGEST = 512
 """Positions of a sentence up to which the weights of attention are kept whole; their
 number grows with the square of the length."""
+
+
+def learns_compiled(model: Transformer, longest: int) -> bool:
+    """Tell whether a model learns from sentences of this length by compiled kernels."""
+    return (
+        model.kernels == "fast"
+        and torch.is_grad_enabled()
+        and longest <= LONGEST
+        and not _is_looked_at(model)
+        and why_not_compiled(model) is None
+        and _there_are_kernels()
+    )
+
+
+def _is_looked_at(model: Transformer) -> bool:
+    """Tell whether somebody waits for a box to be called, which kernels do not do."""
+    return any(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or (
+            isinstance(module, MultiHeadAttention)
+            and module.attend is not fused_attention
+        )
+        for module in model.modules()
+    )
+
+
+@cache
+def _there_are_kernels() -> bool:
+    try:
+        learning_kernels()
+    except NoKernelsError:
+        return False
+    return True
 
 
 def why_not_compiled(model: Transformer) -> str | None:
@@ -55,12 +78,15 @@ def why_not_compiled(model: Transformer) -> str | None:
         "positions that are not learned": config.positions != "learned",
         "position_join = 'add'": config.position_join == "add",
         "embedding_norm = false": not config.embedding_norm,
+        "activation_checkpointing = false": not model.encoder.recompute,
     }
     missing = [name for name, there in needed.items() if not there]
     if missing:
         return f"compiled kernels learn only models with {' and '.join(missing)}"
     if any(
-        each.dtype != torch.float32 or each.device.type != "cpu"
+        type(each.data) is not Tensor  # a share of a weight, and no whole one
+        or each.dtype != torch.float32
+        or each.device.type != "cpu"
         for each in model.parameters()
     ):
         return "compiled kernels learn only float32 weights on a CPU"
@@ -123,6 +149,8 @@ class _Learned(torch.autograd.Function):
     """The weights' gradients go straight to where they are added up.
 
     ``anchor`` is any of the weights: through it torch knows that there is a way back.
+    What a batch gives is summed up by itself, as torch does it, so that batches give
+    the same sum in one process and in several.
     """
 
     @staticmethod
@@ -130,128 +158,25 @@ class _Learned(torch.autograd.Function):
         ctx: Any, anchor: Tensor, model: Transformer, batch: _Batch, smoothing: float
     ) -> Tensor:
         kernels = learning_kernels()
-        ctx.pupil = _Pupil(model, batch.longest, smoothing)
+        ctx.gradients = Gradients(model, batch.longest, smoothing)
         ctx.batch = batch
-        size = kernels.lesson_bytes(byref(ctx.pupil.there), byref(batch.lesson))
+        size = kernels.lesson_bytes(byref(ctx.gradients.pupil), byref(batch.lesson))
         ctx.memory = torch.empty(size + 64, dtype=torch.uint8)
         ctx.address = -(-ctx.memory.data_ptr() // 64) * 64
         return anchor.new_tensor(
-            kernels.learn_forth(byref(ctx.pupil.there), byref(batch.lesson), ctx.address)
+            kernels.learn_forth(
+                byref(ctx.gradients.pupil), byref(batch.lesson), ctx.address
+            )
         )
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *scales: Tensor) -> Any:
         learning_kernels().learn_back(
-            byref(ctx.pupil.there), byref(ctx.batch.lesson), ctx.address, scales[0].item()
+            byref(ctx.gradients.pupil),
+            byref(ctx.batch.lesson),
+            ctx.address,
+            scales[0].item(),
         )
+        ctx.gradients.hand_over()
         return None, None, None, None
-
-
-class _Pupil:
-    """Where the weights and gradients of a model are."""
-
-    def __init__(self, model: Transformer, longest: int, smoothing: float) -> None:
-        for each in model.parameters():
-            if each.grad is None:
-                each.grad = torch.zeros_like(each)
-        config = model.config
-        encoder = [_encoder_block(cast(EncoderBlock, b)) for b in model.encoder.blocks]
-        decoder = [_decoder_block(cast(DecoderBlock, b)) for b in model.decoder.blocks]
-        vectors, bias = model.output_vectors, model.output.bias
-        self.places: list[Tensor] = []
-        self.there = Pupil(
-            encoder_layers=len(encoder),
-            decoder_layers=len(decoder),
-            model=config.d_model,
-            heads=config.num_heads,
-            key=config.key_width,
-            value=config.value_width,
-            inner=config.d_ff,
-            half=torch.is_autocast_enabled("cpu"),
-            dropout=config.dropout if model.training else 0.0,
-            smoothing=smoothing,
-            reading=self._foot(model.source_embedding, model.enter_encoder, longest),
-            writing=self._foot(model.target_embedding, model.enter_decoder, longest),
-            scores=Linear(
-                weight=vectors.data_ptr(),
-                bias=None if bias is None else bias.data_ptr(),
-                to_weight=_gradient(vectors),
-                to_bias=None if bias is None else _gradient(bias),
-                inputs=vectors.shape[1],
-                outputs=vectors.shape[0],
-            ),
-            encoder=(Block * len(encoder))(*encoder),
-            decoder=(Block * len(decoder))(*decoder),
-        )
-
-    def _foot(
-        self, embedding: TokenEmbedding, entry: EnterStack, longest: int
-    ) -> Foot:
-        nothing = torch.zeros(1, longest, embedding.vectors.shape[1])
-        self.places.append(entry.add_positions(nothing, 0)[0].contiguous())
-        return Foot(
-            table=embedding.vectors.data_ptr(),
-            to_table=_gradient(embedding.vectors),
-            places=self.places[-1].data_ptr(),
-            scale=embedding.scale,
-        )
-
-
-def _gradient(weight: Tensor) -> int:
-    return cast(Tensor, weight.grad).data_ptr()
-
-
-def _linear(box: nn.Linear) -> Linear:
-    bias = cast("Tensor | None", box.bias)
-    return Linear(
-        weight=box.weight.data_ptr(),
-        bias=None if bias is None else bias.data_ptr(),
-        to_weight=_gradient(box.weight),
-        to_bias=None if bias is None else _gradient(bias),
-        inputs=box.in_features,
-        outputs=box.out_features,
-    )
-
-
-def _norm(around: AddAndNorm) -> LearnedNorm:
-    return LearnedNorm(
-        weight=around.norm.weight.data_ptr(),
-        bias=around.norm.bias.data_ptr(),
-        to_weight=_gradient(around.norm.weight),
-        to_bias=_gradient(around.norm.bias),
-        eps=around.norm.eps,
-    )
-
-
-def _attention(box: MultiHeadAttention, around: AddAndNorm) -> AttentionBox:
-    return AttentionBox(
-        queries=_linear(box.to_queries),
-        keys=_linear(box.to_keys),
-        values=_linear(box.to_values),
-        join=_linear(box.to_output),
-        around=_norm(around),
-    )
-
-
-def _block(
-    own: AttentionBox, source: AttentionBox, box: FeedForward, around: AddAndNorm
-) -> Block:
-    return Block(
-        own=own,
-        source=source,
-        widen=_linear(box.widen),
-        narrow=_linear(box.narrow),
-        around=_norm(around),
-    )
-
-
-def _encoder_block(block: EncoderBlock) -> Block:
-    own = _attention(block.self_attention, block.around_attention)
-    return _block(own, AttentionBox(), block.feed_forward, block.around_feed_forward)
-
-
-def _decoder_block(block: DecoderBlock) -> Block:
-    own = _attention(block.self_attention, block.around_self)
-    source = _attention(block.cross_attention, block.around_cross)
-    return _block(own, source, block.feed_forward, block.around_feed_forward)

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int16
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-Kernels = Literal["fast", "readable", "compiled"]
+Kernels = Literal["fast", "eager", "readable", "compiled"]
 
 LEVELS = 1 << 16
 

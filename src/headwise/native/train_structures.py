@@ -1,4 +1,4 @@
-"""What the kernels that learn are handed: the structures of ``train.h`` and ``train.c``."""
+"""What kernels that learn are handed: the structures of ``train.h`` and ``train.c``."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.losses import cross_entropy, projected_cross_entropy
 from headwise.metrics.registry import measure
 from headwise.metrics.score import Score
+from headwise.model.compiled_learning import compiled_loss, learns_compiled
 from headwise.model.config import TransformerConfig
 from headwise.model.looking import attention_seen
 from headwise.model.stepping_boxes import Precision
@@ -227,10 +228,13 @@ class Translation:
 
 def summed_loss(model: Transformer, batch: Batch, *, smoothing: float) -> Tensor:
     """Compute :meth:`Translation.loss`, which needs nothing of a tokenizer."""
-    real = batch.target_out != PAD
-    hidden = decode_real(
-        model, batch.source, batch.target_in, batch.source != PAD, real
-    )
+    asked, real = batch.source != PAD, batch.target_out != PAD
+    if learns_compiled(model, max(batch.source.shape[1], batch.target_in.shape[1])):
+        return compiled_loss(
+            *(model, batch.source, batch.target_in, batch.target_out),
+            *(asked, real, smoothing),
+        )
+    hidden = decode_real(model, batch.source, batch.target_in, asked, real)
     targets = batch.target_out[real]
     if model.kernels == "readable":
         return cross_entropy(model.logits(hidden), targets, smoothing)

@@ -11,7 +11,7 @@ from headwise.errors import SettingsError
 ScheduleName = Literal["paper", "linear", "constant"]
 Objective = Literal["mean", "sum"]
 Precision = Literal["auto", "float32", "bf16"]
-KernelsName = Literal["fast", "readable", "compiled"]
+KernelsName = Literal["fast", "eager", "readable", "compiled"]
 NotFinite = Literal["stop", "skip"]
 Devices = Literal["replicate", "shard"]
 
@@ -75,9 +75,11 @@ class TrainingSettings:
     GPU and on a CPU that multiplies matrices of it (AMX), float32 elsewhere."""
 
     kernels: KernelsName = "fast"
-    """The way through the model: fast; or readable, which computes the same box by box
-    as the paper draws them and takes a multiple of the time; or compiled, for a GPU, by
-    torch's compiler and batches whose shape stays the same, of pairs of all lengths."""
+    """The way through the model: fast, on a CPU by kernels of our own where there is a
+    C compiler; or eager, by PyTorch alone; or readable, which computes the same box by
+    box as the paper draws them and takes a multiple of the time; or compiled, for a
+    GPU, by torch's compiler and batches whose shape stays the same, of pairs of all
+    lengths."""
 
     processes: int | None = None
     """Processes that learn from a share of each batch on a CPU, the cores divided among
