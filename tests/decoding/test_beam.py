@@ -209,7 +209,8 @@ def test_the_batched_search_agrees_with_the_readable_one(history, beam, form, st
             (each.tokens, each.finished) for each in plain
         ]
         assert [each.score for each in found] == pytest.approx(
-            [each.score for each in plain]
+            [each.score for each in plain],
+            abs=3e-7,  # half of the last place of float32 beside 1, twice a token
         )
 
 
