@@ -158,6 +158,11 @@ def test_a_run_of_everything_fits_its_batches_too(
             3,
             "no meaning with training.batch_pairs = 8",
         ),
+        (
+            ["--batch-tokens", "auto", "--set", "training.kernels=compiled"],
+            2,
+            "compiles the model for each",
+        ),
         (["--json"], 2, "only with --dry-run"),
         (["--until", "0"], 2, "--until"),
     ],

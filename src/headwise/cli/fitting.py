@@ -69,6 +69,12 @@ def fitted(recipe: Recipe, corpus: PreparedCorpus, device: str) -> Recipe:
                 f"{recipe.training.batch_pairs}; leave one of them out"
             ]
         )
+    if recipe.training.kernels == "compiled":
+        raise UsageError(
+            "--batch-tokens auto tries many sizes, and training.kernels = 'compiled' "
+            "compiles the model for each; give a number, such as 25000: a batch that "
+            "does not fit is learned from in parts, and said"
+        )
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UsageError(
             "--batch-tokens auto tries out one process, and torchrun started several; "

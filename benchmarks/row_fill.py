@@ -1,0 +1,124 @@
+"""Measure how full rows are where several sentences share one, and what it takes.
+
+python benchmarks/row_fill.py --corpora FOLDER
+
+Multi30k, English to German, joint BPE of 8,000: the share of places that hold a token,
+for batches padded as they usually are, and for rows of several widths.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from training import batches, machine
+
+from headwise.data import rows
+from headwise.data.batches import Batch, TrainingOrder, make_batch
+from headwise.data.prepared import PreparedCorpus
+from headwise.data.row_batch import in_rows
+from headwise.data.rows import RowShape
+
+RESULTS = Path(__file__).parent / "results" / "row_fill.json"
+WIDTHS, TOKENS = (64, 128, 256), (4_096, 25_000)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    default = Path(__file__).parents[2] / "shared" / "data"
+    corpora = Path(os.environ.get("HEADWISE_CORPORA", default))
+    parser.add_argument("--corpora", type=Path, default=corpora)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as work:
+        batches.make(arguments.corpora, Path(work))
+        corpus = PreparedCorpus.open(Path(work) / batches.CORPUS)
+        found = [fill(corpus, tokens) for tokens in TOKENS]
+    result = {
+        "command": shlex.join(["python", "benchmarks/row_fill.py"]),
+        "date": datetime.date.today().isoformat(),
+        "machine": machine.facts(),
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("headwise", "torch", "numpy")},
+        },
+        "epoch": found,
+    }
+    arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    json.dump(found, sys.stdout, indent=2)
+
+
+def fill(corpus: PreparedCorpus, tokens: int) -> dict[str, Any]:
+    """Go through an epoch padded, and in rows of each width."""
+    padded, _ = epoch(corpus, tokens, in_rows=False)
+    places = sum(batch.source.numel() + batch.target_out.numel() for batch in padded)
+    return {
+        "batch_tokens": tokens,
+        "padded": {
+            "batches": len(padded),
+            "share_of_tokens": round(tokens_of(padded) / places, 3),
+        },
+        "in_rows": [of_width(corpus, tokens, width) for width in WIDTHS],
+    }
+
+
+def of_width(corpus: PreparedCorpus, tokens: int, width: int) -> dict[str, Any]:
+    """Go through an epoch in rows of a width; the last batch is not full."""
+    usual, rows.LEAST_WIDTH = rows.LEAST_WIDTH, width
+    try:
+        made, planning = epoch(corpus, tokens, in_rows=True)
+        facts = corpus.facts.train
+        longest = max(facts.longest_source, facts.longest_target) + 1
+        shape = RowShape.of(longest, tokens)
+        laid, laying = timed(lambda: [in_rows(batch, shape) for batch in made])
+    finally:
+        rows.LEAST_WIDTH = usual
+    assert {len(parts) for parts in laid} == {1}
+    most = 2 * shape.rows * shape.width
+    shares = sorted(tokens_of([batch]) / most for batch in made)
+    return {
+        "width": width,
+        "rows": shape.rows,
+        "batches": len(made),
+        "share_of_tokens": round(tokens_of(made) / (most * len(made)), 3),
+        "median_of_batches": round(shares[len(shares) // 2], 3),
+        "planning_microseconds_a_pair": round(1e6 * planning / facts.pairs, 2),
+        "laying_out_milliseconds_a_batch": round(1e3 * laying / len(made), 2),
+    }
+
+
+def epoch(
+    corpus: PreparedCorpus, tokens: int, *, in_rows: bool
+) -> tuple[list[Batch], float]:
+    """Return the batches of an epoch, and the processor time that planning took."""
+    order = TrainingOrder(
+        corpus.train, seed=batches.SEED, batch_tokens=tokens, in_rows=in_rows
+    )
+    plan, seconds = timed(lambda: list(order.epoch(0)))
+    return [make_batch(corpus.train, indices) for indices in plan], seconds
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    """Return what ``work`` does, and its processor time in seconds."""
+    started = time.process_time()
+    return work(), time.process_time() - started
+
+
+def tokens_of(made: Iterable[Batch]) -> int:
+    """Count the tokens of both sides, ENDs counted."""
+    return sum(batch.num_source_tokens + batch.num_target_tokens for batch in made)
+
+
+if __name__ == "__main__":
+    main()
