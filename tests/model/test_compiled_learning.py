@@ -1,0 +1,307 @@
+"""Compiled kernels find the loss and the gradients that PyTorch finds, box by box."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwise.losses import cross_entropy
+from headwise.model import TransformerConfig, compiled_learning
+from headwise.model.compiled_learning import (
+    compiled_loss,
+    learns_compiled,
+    why_not_compiled,
+)
+from headwise.model.looking import attention_seen
+from headwise.model.training_path import decode_real, use_kernels
+from headwise.model.transformer import Transformer
+
+pytestmark = pytest.mark.usefixtures("kernels_here")
+
+LENGTHS = [7, 1, 4, 16, 17], [3, 9, 1, 18, 33]
+
+
+def batch_of(vocabulary, lengths=LENGTHS, *, seed=0, width=0):
+    """Make random sentences, ``width`` long at least: source, in, out, two masks."""
+    chance = torch.Generator().manual_seed(seed)
+
+    def side(chosen):
+        size = max(*chosen, width) if len(chosen) > 1 else max(chosen[0], width)
+        real = torch.arange(size) < torch.tensor(chosen)[:, None]
+        drawn = torch.randint(4, vocabulary, real.shape, generator=chance)
+        return drawn * real, real
+
+    source, source_is_real = side(lengths[0])
+    target_in, target_is_real = side(lengths[1])
+    target_out, _ = side(lengths[1])
+    return source, target_in, target_out, source_is_real, target_is_real
+
+
+def trained(vocabulary=101, **changes):
+    """Make a model in which no weight is 0 or 1, as after some training."""
+    sizes = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 24, "d_ff": 40}
+    config = TransformerConfig(**{**sizes, "num_heads": 3, "dropout": 0.0, **changes})
+    model = Transformer(config, vocabulary, seed=1).train()
+    chance = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for each in model.parameters():
+            each += 0.1 * torch.randn(each.shape, generator=chance)
+    return model
+
+
+def readable(model, batch, smoothing=0.1, dtype=torch.float64):
+    """Return the loss and gradients that the boxes of the paper give."""
+    source, target_in, target_out, source_is_real, real = batch
+    copy = Transformer(model.config, model.source_vocab_size, model.target_vocab_size)
+    copy.load_state_dict(model.state_dict())
+    copy.to(dtype).train(model.training)
+    use_kernels(copy, "readable")
+    logits = copy(source, target_in, source_is_real)[real]
+    loss = cross_entropy(logits, target_out[real], smoothing)
+    loss.backward()
+    return loss.item(), [each.grad for each in copy.parameters()]
+
+
+def by_kernels(model, batch, smoothing=0.1, *, scale=1.0, half=False):
+    model.zero_grad()
+    with torch.autocast("cpu", torch.bfloat16, enabled=half):
+        loss = compiled_loss(model, *batch, smoothing)
+    (loss * scale).backward()
+    return loss.item(), [each.grad.clone() for each in model.parameters()]
+
+
+def assert_close(found, expected, model, share=2e-5):
+    """Compare each gradient to its largest number, or the whole's, if all are small."""
+    names = [name for name, _ in model.named_parameters()]
+    whole = max(each.abs().max().item() for each in expected)
+    for name, ours, theirs in zip(names, found, expected, strict=True):
+        least = max(theirs.abs().max().item(), 1e-3 * whole)
+        worst = (ours.double() - theirs).abs().max().item() / least
+        assert worst < share, (name, worst)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"attention_bias": True, "output_bias": True, "tie_embeddings": "none"},
+        {"d_k": 7, "d_v": 5, "tie_embeddings": "output", "positions": "none"},
+        {"d_model": 32, "num_heads": 1, "positions": "sinusoidal_halves"},
+        {"d_model": 128, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1},
+        {"d_model": 30, "num_heads": 5, "d_ff": 9, "encoder_layers": 1},
+    ],
+)
+@pytest.mark.parametrize("vocabulary", [37, 2100])
+def test_loss_and_gradients_are_those_of_the_boxes(changes, vocabulary):
+    """2,100 words are looked at in three parts, the last of no round size."""
+    model = trained(vocabulary, **changes)
+    batch = batch_of(vocabulary)
+
+    loss, gradients = by_kernels(model, batch)
+    expected, theirs = readable(model, batch)
+
+    assert math.isclose(loss, expected, rel_tol=1e-5)
+    assert_close(gradients, theirs, model)
+
+
+lengths = st.lists(st.integers(1, 40), min_size=1, max_size=6)
+
+
+@given(st.data(), st.sampled_from([0.0, 0.1, 0.5]), st.integers(0, 2**31))
+def test_sentences_of_any_length_are_learned_from(data, smoothing, seed):
+    sources = data.draw(lengths)
+    targets = data.draw(
+        st.lists(st.integers(1, 40), min_size=len(sources), max_size=len(sources))
+    )
+    model = trained(encoder_layers=1, decoder_layers=1)
+    batch = batch_of(101, (sources, targets), seed=seed)
+
+    loss, gradients = by_kernels(model, batch, smoothing)
+    expected, theirs = readable(model, batch, smoothing)
+
+    assert math.isclose(loss, expected, rel_tol=1e-5)
+    assert_close(gradients, theirs, model, 1e-4)
+
+
+def test_many_rows_are_gone_through_in_parts():
+    """More than the 256 rows and the 384 positions that are looked at together."""
+    model = trained(1500, encoder_layers=1, decoder_layers=1)
+    batch = batch_of(1500, ([19] * 31, [23] * 31))
+
+    loss, gradients = by_kernels(model, batch)
+    expected, theirs = readable(model, batch)
+
+    assert math.isclose(loss, expected, rel_tol=1e-5)
+    assert_close(gradients, theirs, model)
+
+
+def test_bfloat16_is_as_near_as_pytorchs():
+    model = trained(300, d_model=64, num_heads=2)
+    batch = batch_of(300, ([12] * 40, [13] * 40))
+    _, exact = readable(model, batch)
+    source, target_in, target_out, source_is_real, real = batch
+    with torch.autocast("cpu", torch.bfloat16):
+        use_kernels(model, "readable")
+        logits = model(source, target_in, source_is_real)[real]
+        loss = cross_entropy(logits, target_out[real], 0.1)
+    loss.backward()
+    theirs = [each.grad.clone() for each in model.parameters()]
+
+    _, ours = by_kernels(model, batch, half=True)
+
+    def distance(found):
+        apart = sum((a - b).square().sum() for a, b in zip(found, exact, strict=True))
+        return (apart / sum(each.square().sum() for each in exact)).sqrt().item()
+
+    assert 1e-4 < distance(ours) < 1.1 * distance(theirs)
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_padding_changes_not_one_bit(half):
+    model = trained()
+    slim, wide = batch_of(101), batch_of(101, width=40)
+    slim = [each[:, : part.shape[1]] for each, part in zip(wide, slim, strict=True)]
+
+    found = [by_kernels(model, batch, half=half) for batch in (slim, wide)]
+
+    assert found[0][0] == found[1][0]
+    for one, other in zip(found[0][1], found[1][1], strict=True):
+        assert torch.equal(one, other)
+
+
+def test_what_batches_give_is_added_up_as_torch_adds_it():
+    model = trained()
+    batches = [batch_of(101, seed=seed) for seed in range(3)]
+    apart = [by_kernels(model, batch, scale=0.25)[1] for batch in batches]
+
+    model.zero_grad()
+    for batch in batches:
+        (compiled_loss(model, *batch, 0.1) * 0.25).backward()
+
+    for found, *parts in zip(model.parameters(), *apart, strict=True):
+        assert torch.equal(found.grad, parts[0] + parts[1] + parts[2])
+
+
+def test_the_scale_of_a_loss_is_that_of_its_gradients():
+    model, batch = trained(), batch_of(101)
+    _, whole = by_kernels(model, batch)
+    _, part = by_kernels(model, batch, scale=0.125)
+
+    for one, other in zip(whole, part, strict=True):
+        torch.testing.assert_close(one * 0.125, other, rtol=1e-4, atol=1e-7)
+
+
+def loss_by_chance(model, batch, seed):
+    torch.manual_seed(seed)
+    return compiled_loss(model, *batch, 0.0)
+
+
+def test_chance_depends_on_the_seed_alone():
+    model, batch = trained(dropout=0.3), batch_of(101)
+    losses = [loss_by_chance(model, batch, seed).item() for seed in (1, 2, 1)]
+
+    assert losses[0] == losses[2] != losses[1]
+    assert loss_by_chance(model.eval(), batch, 1).item() == pytest.approx(
+        readable(model, batch, 0.0)[0], rel=1e-5
+    )
+
+
+def test_what_is_silenced_is_silenced_on_the_way_back_as_well():
+    """Gradients are what the loss of the same chance changes by, weight by weight."""
+    model, batch = trained(dropout=0.4), batch_of(101)
+    model.zero_grad()
+    loss_by_chance(model, batch, 5).backward()
+    chance = torch.Generator().manual_seed(3)
+    for name, weight in model.named_parameters():
+        if name.endswith("to_keys.bias"):
+            continue
+        way = torch.randn(weight.shape, generator=chance)
+        way *= 2e-3 / way.norm()
+        losses = []
+        for sign in (1, -1):
+            with torch.no_grad():
+                weight += sign * way
+            losses.append(loss_by_chance(model, batch, 5).item())
+            with torch.no_grad():
+                weight -= sign * way
+        steep = (weight.grad * way).sum().item()
+        assert (losses[0] - losses[1]) / 2 == pytest.approx(steep, abs=4e-3), name
+
+
+def test_the_share_that_is_silenced_is_the_one_asked_for():
+    """By how much a loss is worse for it, and varies, as with PyTorch's dropout."""
+    model = trained(dropout=0.3, encoder_layers=1, decoder_layers=1)
+    batch = batch_of(101, ([9] * 60, [11] * 60))
+    use_kernels(model, "eager")
+
+    def eager(seed):
+        torch.manual_seed(seed)
+        source, target_in, target_out, source_is_real, real = batch
+        with torch.no_grad():
+            hidden = decode_real(model, source, target_in, source_is_real, real)
+            return cross_entropy(model.logits(hidden), target_out[real], 0.0).item()
+
+    ours = torch.tensor(
+        [loss_by_chance(model, batch, seed).item() for seed in range(60)]
+    )
+    theirs = torch.tensor([eager(seed) for seed in range(60)])
+
+    spread = (ours.var() / 60 + theirs.var() / 60).sqrt()
+    assert abs(ours.mean() - theirs.mean()) < 4 * spread
+    assert 0.5 < ours.std() / theirs.std() < 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"norm": "pre"},
+        {"activation": "gelu"},
+        {"positions": "learned"},
+        {"attention_dropout": 0.1},
+        {"feed_forward_dropout": 0.1},
+        {"embedding_norm": True},
+        {"position_join": "concatenate", "tie_embeddings": "none"},
+    ],
+)
+def test_what_no_kernel_learns_is_named(changes):
+    (name,) = [each for each in changes if each != "tie_embeddings"]
+
+    assert name in why_not_compiled(trained(**changes))
+    assert not learns_compiled(trained(**changes), 10)
+    assert why_not_compiled(trained()) is None
+
+
+def test_pytorch_learns_where_somebody_looks_or_no_kernel_can():
+    model = trained()
+    assert learns_compiled(model, 10)
+    assert learns_compiled(model, compiled_learning.LONGEST)
+    assert not learns_compiled(model, compiled_learning.LONGEST + 1)
+    with torch.no_grad():
+        assert not learns_compiled(model, 10)
+    with attention_seen(model):
+        assert not learns_compiled(model, 10)
+    model.checkpoint_activations(True)
+    assert not learns_compiled(model, 10)
+    model.checkpoint_activations(False)
+    for kernels in ("eager", "readable"):
+        use_kernels(model, kernels)
+        assert not learns_compiled(model, 10)
+    use_kernels(model, "fast")
+    hook = model.encoder.blocks[0].register_forward_hook(lambda *_: None)
+    assert not learns_compiled(model, 10)
+    hook.remove()
+    assert learns_compiled(model, 10)
+    assert not learns_compiled(model.double(), 10)
+
+
+def test_numbers_that_are_none_reach_the_loss_and_the_gradients():
+    model, batch = trained(), batch_of(101)
+    with torch.no_grad():
+        model.decoder.blocks[1].feed_forward.widen.bias[3] = math.nan
+
+    loss, gradients = by_kernels(model, batch)
+
+    assert math.isnan(loss)
+    assert any(each.isnan().any() for each in gradients)
