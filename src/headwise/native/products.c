@@ -208,10 +208,11 @@ INLINE void whole_by(const product *p, const float *x, int64_t ld, int64_t by, i
                      int64_t to, int64_t rows, float *y, int64_t ldy, manner how) {
     for (int64_t column = 0; column < p->out; column += PANEL) {
         int64_t row = 0;
-        for (; row + 12 <= rows; row += 12)
-            block(p, x + row * ld, ld, by, from, to, column, y + row * ldy, ldy, how, 12);
-        for (; row + 4 <= rows; row += 4)
-            block(p, x + row * ld, ld, by, from, to, column, y + row * ldy, ldy, how, 4);
+        for (; row + MOST_ROWS <= rows; row += MOST_ROWS)
+            block(p, x + row * ld, ld, by, from, to, column, y + row * ldy, ldy, how, MOST_ROWS);
+        if (MOST_ROWS > 4)
+            for (; row + 4 <= rows; row += 4)
+                block(p, x + row * ld, ld, by, from, to, column, y + row * ldy, ldy, how, 4);
         for (; row < rows; row++)
             block(p, x + row * ld, ld, by, from, to, column, y + row * ldy, ldy, how, 1);
     }
