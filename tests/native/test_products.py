@@ -116,7 +116,7 @@ def assert_near(found, wanted, inputs):
     )
 
 
-SIZES = st.sampled_from([1, 2, 3, 5, 15, 16, 17, 31, 32, 33, 63, 64, 65, 96, 100])
+SIZES = st.sampled_from([1, 2, 3, 5, 15, 16, 17, 31, 32, 33, 63, 64, 65, 96, 100, 530])
 ROWS = st.sampled_from([0, 1, 2, 3, 4, 5, 11, 12, 13, 16, 17, 24, 25, 31, 32, 33, 50])
 
 

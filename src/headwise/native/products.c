@@ -224,9 +224,12 @@ static void whole(const product *p, const float *x, int64_t ld, int64_t rows, fl
         whole_by(p, x, ld, 1, 0, p->in, rows, y, ldy, how);
         return;
     }
-    for (int64_t from = 0; from < p->in; from += DEEP) {
-        int64_t to = from + DEEP < p->in ? from + DEEP : p->in;
-        whole_by(p, x, 1, ld, from, to, rows, y, ldy, how);
+    product part = *p;
+    int64_t deep = how.bend ? p->in : DEEP; /* a part of a sum cannot be bent */
+    for (int64_t from = 0; from < p->in; from += deep) {
+        int64_t to = from + deep < p->in ? from + deep : p->in;
+        whole_by(&part, x, 1, ld, from, to, rows, y, ldy, how);
+        part.bias = 0;
         how.add = 1;
     }
 }
