@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -34,6 +35,7 @@ class Gradients:
     """
 
     def __init__(self, model: Transformer, longest: int, smoothing: float) -> None:
+        self.model = model
         self._weights = list(model.parameters())
         self._found = _zeros_like(self._weights)
         self._of: dict[Tensor, Tensor] = dict(
@@ -151,7 +153,9 @@ class Gradients:
 def _zeros_like(weights: list[nn.Parameter]) -> list[Tensor]:
     """Return a tensor of zeros for each weight, all in one piece of memory."""
     sizes = [-(-each.numel() // ALIGNED) * ALIGNED for each in weights]
-    pieces = torch.split(torch.zeros(sum(sizes)), sizes)
+    # Numpy asks the system for zeros, and torch would write them once more.
+    zeros = torch.from_numpy(np.zeros(sum(sizes), dtype=np.float32))
+    pieces = torch.split(zeros, sizes)
     return [
         piece[: each.numel()].view(each.shape)
         for piece, each in zip(pieces, weights, strict=True)
