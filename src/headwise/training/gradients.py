@@ -56,6 +56,7 @@ class Gradients:
                     model.get_submodule(f"decoder.blocks.{number}.feed_forward")
                 )
             sharded(self._learner.loss_module, parts, model.device.type)
+        self._weights = list(model.parameters())  # to look for them takes a while
         self._most_places: int | None = None
 
     @property
@@ -82,7 +83,8 @@ class Gradients:
         what dropout silences.
         """
         while True:
-            self._learner.loss_module.zero_grad()
+            for weight in self._weights:
+                weight.grad = None
             self.partners.forget()
             total: Amount = 0.0
             for number, batch in batches:
@@ -97,13 +99,13 @@ class Gradients:
 
     def clipped(self) -> Amount:
         """Return the length of the gradient, after cutting it down where asked to."""
-        found = [p.grad for p in self.model.parameters() if p.grad is not None]
+        found = [each.grad for each in self._weights if each.grad is not None]
         norm = nn.utils.get_total_norm(found)
         limit = self.settings.clip_norm
         length: Amount = norm if self.hurries else gathered({"": norm})[""].item()
         # Whether there is something to cut off, a GPU in a hurry is not asked.
         if limit is not None and (self.hurries or not length < limit):
-            nn.utils.clip_grads_with_norm_(self.model.parameters(), limit, norm)
+            nn.utils.clip_grads_with_norm_(self._weights, limit, norm)
         return length
 
     def loss(self, share: Part, *, step: int, number: int, part: int = 0) -> Tensor:

@@ -190,7 +190,8 @@ class Trainer:
         divisor = num_targets if settings.objective == "mean" else 1
         mine = [(at.in_update, batch) for at, batch in chosen if batch is not None]
 
-        self.model.train()
+        if not self.model.training:
+            self.model.train()
         own_loss = self.gradients.of(mine, step=step, divisor=divisor)
         loss = self._total(own_loss)
         if not self.gradients.is_sharded:
