@@ -50,6 +50,7 @@ class CompiledDecoder:
         self.model = model
         self.config = config = model.config
         self.vocab_size = model.target_vocab_size
+        self.kept = torch.bfloat16 if precision == "bf16" else torch.float32
         self.record = config.num_heads * (config.key_width + config.value_width)
 
     def still_of(self, model: Transformer) -> bool:
@@ -72,8 +73,10 @@ class CompiledDecoder:
         wide = -(-lengths // LANES) * LANES * config.num_heads * config.key_width
         ends = wide.cumsum()
         keys_at = ends - wide
-        keys = torch.empty(layers, int(ends[-1]) if len(ends) else 0)
-        values = torch.empty(layers, len(tokens), config.num_heads * config.value_width)
+        total = int(ends[-1]) if len(ends) else 0
+        keys = torch.empty(layers, total, dtype=self.kept)
+        width = config.num_heads * config.value_width
+        values = torch.empty(layers, len(tokens), width, dtype=self.kept)
         begin = [
             np.array([each.data_ptr() for each in both]) for both in (keys, values)
         ]
@@ -156,7 +159,8 @@ class CompiledDecoder:
         self.weights.let_write(here + 1)
         state = state.with_room()
         records, sources = state.records.of(here), state.sources
-        records.add(torch.empty(self.config.decoder_layers, rows, self.record))
+        shape = self.config.decoder_layers, rows, self.record
+        records.add(torch.empty(shape, dtype=self.kept))
         longest = max(sources.longest, here + 1)
         stacks = byref(self.weights.stacks)
         done = self.kernels.step(

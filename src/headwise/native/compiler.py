@@ -25,8 +25,8 @@ from pathlib import Path
 from headwise.errors import ResourceError
 
 SOURCES = (
-    *("kernels.h", "train.h"),
-    *("products.c", "decoder.c", "choice.c"),
+    *("kernels.h", "looking.h", "train.h"),
+    *("products.c", "looking.c", "decoder.c", "choice.c"),
     *("train.c", "train_boxes.c", "train_loss.c"),
 )
 """The files of the library, and what they include."""

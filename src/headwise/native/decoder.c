@@ -3,7 +3,7 @@
  * Sizes: D model width, H heads, K and C channels of a head's key and value,
  * T source positions of all sentences together, S those of one, B rows.
  */
-#include "kernels.h"
+#include "looking.h"
 
 #include <math.h>
 
@@ -40,16 +40,21 @@ typedef struct {
     const layer *encoder, *decoder;
 } transformer;
 
-/* What the decoder reads of T source positions, for each layer: keys by head and channel,
- * [H, K, filled(S)] for each sentence, and values [T, H C]. */
+/* What the decoder reads of T source positions, for each layer and sentence: keys by head
+ * and channel, [H, K, filled(S)], and values [H, S, C]. */
 typedef struct {
     const int64_t *starts;   /* [N + 1] in positions */
-    const int64_t *keys_at;  /* [N] where the keys of a sentence begin, in floats */
-    float *const *keys;      /* [layers] */
-    float *const *values;    /* [layers] */
+    const int64_t *keys_at;  /* [N] where the keys of a sentence begin, in numbers */
+    char *const *keys;       /* [layers] */
+    char *const *values;     /* [layers] */
 } source_memory;
 
 static int64_t record(const transformer *m) { return m->heads * (m->key + m->value); }
+
+/* What passes from box to box is float32; what is remembered is as long as the weights. */
+static manner_of_looking looking(const transformer *m, int64_t half) {
+    return (manner_of_looking){m->heads, m->key, m->value, half};
+}
 
 static void normed(const norm *n, const float *x, int64_t size, float *y) {
     vec total = {0};
@@ -94,77 +99,6 @@ static void enter(const transformer *m, const entry *e, const int64_t *tokens, i
     }
 }
 
-/* Scores [filled(size)] to e^(x - largest); returns the sum of the first `size`. */
-INLINE float exponents(float *x, int64_t size) {
-    vec most = all(-INFINITY), total = {0};
-    for (int64_t i = size; i < filled(size); i++) x[i] = -INFINITY;
-    for (int64_t i = 0; i < size; i += LANES) most = larger(load(x + i), most);
-    float largest = largest_of(most);
-    for (int64_t i = 0; i < size; i += LANES) {
-        vec each = exp_of(load(x + i) - largest);
-        store(x + i, each);
-        total += each; /* beyond the size, e^-87 each: nothing beside the largest, 1 */
-    }
-    return sum_of(total);
-}
-
-/* One query of one head on keys [K, filled(S)] and values [S, ldv]: out [C]. */
-INLINE void look(const float *query, float scale, const float *keys, const float *values,
-                 int64_t ldv, int64_t size, int64_t key, int64_t value, float *weights,
-                 float *out) {
-    int64_t wide = filled(size);
-    if (!size) { /* what may look at nothing gets zeros */
-        memset(out, 0, value * 4);
-        return;
-    }
-    for (int64_t s = 0; s < wide; s += LANES) {
-        vec even = {0}, odd = {0};
-        int64_t k = 0;
-        for (; k + 2 <= key; k += 2) {
-            even += load(keys + k * wide + s) * query[k];
-            odd += load(keys + (k + 1) * wide + s) * query[k + 1];
-        }
-        if (k < key) even += load(keys + k * wide + s) * query[k];
-        store(weights + s, (even + odd) * scale);
-    }
-    float share = 1 / exponents(weights, size);
-    int64_t c = 0;
-    for (; c + 2 * LANES <= value; c += 2 * LANES) {
-        vec first = {0}, second = {0};
-        for (int64_t s = 0; s < size; s++) {
-            first += load(values + s * ldv + c) * weights[s];
-            second += load(values + s * ldv + c + LANES) * weights[s];
-        }
-        store(out + c, first * share);
-        store(out + c + LANES, second * share);
-    }
-    for (; c < value; c++) {
-        float total = 0;
-        for (int64_t s = 0; s < size; s++) total += weights[s] * values[s * ldv + c];
-        out[c] = total * share;
-    }
-}
-
-static void look_by_size(const float *query, float scale, const float *keys,
-                         const float *values, int64_t ldv, int64_t size, int64_t key,
-                         int64_t value, float *weights, float *out) {
-    if (key == 32 && value == 32)
-        look(query, scale, keys, values, ldv, size, 32, 32, weights, out);
-    else if (key == 64 && value == 64)
-        look(query, scale, keys, values, ldv, size, 64, 64, weights, out);
-    else
-        look(query, scale, keys, values, ldv, size, key, value, weights, out);
-}
-
-/* Keys [S, ldk], a head's channels beginning at each row, to [K, filled(S)]. */
-static void turned(const float *from, int64_t ldk, int64_t size, int64_t key, float *to) {
-    int64_t wide = filled(size);
-    for (int64_t k = 0; k < key; k++) {
-        for (int64_t s = 0; s < size; s++) to[k * wide + s] = from[s * ldk + k];
-        for (int64_t s = size; s < wide; s++) to[k * wide + s] = 0;
-    }
-}
-
 /* Floats that may be needed on the way; longest: positions of a sentence or output. */
 int64_t spare_floats(const transformer *m, int64_t rows, int64_t longest) {
     int64_t widest = m->inner > m->model ? m->inner : m->model;
@@ -177,7 +111,7 @@ int64_t spare_floats(const transformer *m, int64_t rows, int64_t longest) {
 
 typedef struct {
     float *x, *seen, *asked, *heads, *inner, *weights, *keys, *scores;
-    const float **written;
+    const void **written;
     void *product, *tallies;
 } room;
 
@@ -192,7 +126,7 @@ static room lay_out(const transformer *m, int64_t rows, int64_t longest, float *
     r.keys = r.weights + filled(longest) + LANES;
     r.scores = r.keys + filled(longest) * m->key;
     uintptr_t end = (uintptr_t)(r.scores + rows * AT_A_TIME);
-    r.written = (const float **)((end + 63) / 64 * 64);
+    r.written = (const void **)((end + 63) / 64 * 64);
     end = (uintptr_t)(r.written + longest);
     r.tallies = (void *)((end + 63) / 64 * 64);
     end = (uintptr_t)r.tallies + rows * sizeof(tally);
@@ -228,7 +162,7 @@ static void encode_some(const transformer *m, const int64_t *tokens, const int64
                         int64_t longest, float *spare) {
     int64_t begin = memory->starts[from], rows = memory->starts[to] - begin;
     int64_t width = m->heads * m->key, heads = m->heads * m->value, asked = 2 * width + heads;
-    float scale = 1 / sqrtf(m->key);
+    manner_of_looking own = looking(m, 0), kept = looking(m, m->scores.half);
     room r = lay_out(m, rows, longest, spare);
     enter(m, &m->reading, tokens + begin, rows, where + begin, 0, r.x);
     for (int64_t i = 0; i < m->encoder_layers; i++) {
@@ -241,10 +175,10 @@ static void encode_some(const transformer *m, const int64_t *tokens, const int64
             for (int64_t h = 0; h < m->heads; h++) {
                 const float *queries = r.asked + first * asked + h * m->key;
                 const float *values = r.asked + first * asked + 2 * width + h * m->value;
-                turned(queries + width, asked, size, m->key, r.keys);
+                turn(queries + width, asked, size, m->key, r.keys);
                 for (int64_t s = 0; s < size; s++)
-                    look_by_size(queries + s * asked, scale, r.keys, values, asked, size, m->key,
-                                 m->value, r.weights, r.heads + (first + s) * heads + h * m->value);
+                    look(&own, queries + s * asked, r.keys, values, asked, size, r.weights,
+                         r.heads + (first + s) * heads + h * m->value);
             }
         }
         leaving(m, &l->own.around, &l->own.join, r.heads, rows, &r);
@@ -257,14 +191,19 @@ static void encode_some(const transformer *m, const int64_t *tokens, const int64
         for (int64_t n = from; n < to; n++) {
             int64_t first = memory->starts[n] - begin;
             int64_t size = memory->starts[n + 1] - begin - first;
-            float *keys = memory->keys[i] + memory->keys_at[n];
-            for (int64_t h = 0; h < m->heads; h++)
-                turned(r.asked + first * record(m) + h * m->key, record(m), size, m->key,
-                       keys + h * m->key * filled(size));
+            char *keys = memory->keys[i] + memory->keys_at[n] * bytes_of(&kept);
+            char *values = memory->values[i] + (begin + first) * heads * bytes_of(&kept);
+            for (int64_t h = 0; h < m->heads; h++) {
+                const float *from = r.asked + first * record(m) + h * m->key;
+                int64_t many = m->key * filled(size);
+                turn(from, record(m), size, m->key, r.keys);
+                write_down(&kept, r.keys, many, keys + h * many * bytes_of(&kept));
+                from = r.asked + first * record(m) + width + h * m->value;
+                for (int64_t s = 0; s < size; s++)
+                    write_down(&kept, from + s * record(m), m->value,
+                             values + (h * size + s) * m->value * bytes_of(&kept));
+            }
         }
-        for (int64_t s = 0; s < rows; s++)
-            memcpy(memory->values[i] + (begin + s) * heads, r.asked + s * record(m) + width,
-                   heads * 4);
     }
 }
 
@@ -285,48 +224,6 @@ int64_t encode_floats(const transformer *m, int64_t longest) {
     return spare_floats(m, longest > READ_AT_A_TIME ? longest : READ_AT_A_TIME, longest);
 }
 
-INLINE float dot(const float *a, const float *b, int64_t size) {
-    vec total = {0};
-    int64_t i = 0;
-    float rest = 0;
-    for (; i + LANES <= size; i += LANES) total += load(a + i) * load(b + i);
-    for (; i < size; i++) rest += a[i] * b[i];
-    return sum_of(total) + rest;
-}
-
-/* One row's queries on what it wrote: records of keys and values, one for each position. */
-INLINE void look_back(const transformer *m, const float *query, const float *const *written,
-                      int64_t size, int64_t key, int64_t value, float *weights, float *out) {
-    float scale = 1 / sqrtf(key);
-    for (int64_t h = 0; h < m->heads; h++, query += key, out += value) {
-        for (int64_t p = 0; p < size; p++)
-            weights[p] = scale * dot(query, written[p] + h * key, key);
-        float share = 1 / exponents(weights, size);
-        int64_t c = 0, at = m->heads * key + h * value;
-        for (; c + LANES <= value; c += LANES) {
-            vec total = {0};
-            for (int64_t p = 0; p < size; p++) total += load(written[p] + at + c) * weights[p];
-            store(out + c, total * share);
-        }
-        for (; c < value; c++) {
-            float total = 0;
-            for (int64_t p = 0; p < size; p++) total += weights[p] * written[p][at + c];
-            out[c] = total * share;
-        }
-    }
-}
-
-static void look_back_by_size(const transformer *m, const float *query,
-                              const float *const *written, int64_t size, float *weights,
-                              float *out) {
-    if (m->key == 32 && m->value == 32)
-        look_back(m, query, written, size, 32, 32, weights, out);
-    else if (m->key == 64 && m->value == 64)
-        look_back(m, query, written, size, 64, 64, weights, out);
-    else
-        look_back(m, query, written, size, m->key, m->value, weights, out);
-}
-
 /* What is wanted instead of all scores: those of the best tokens [B, count], as ln p. */
 typedef struct {
     int64_t count, num_refused;
@@ -342,11 +239,12 @@ typedef struct {
  * longest: of sources and what is written, here counted.
  */
 int64_t step(const transformer *m, const int64_t *tokens, int64_t rows, int64_t here,
-             float *const *written, const int64_t *rows_then, const int32_t *stems, int64_t ld,
+             char *const *written, const int64_t *rows_then, const int32_t *stems, int64_t ld,
              const source_memory *memory, const int64_t *source_of, int64_t longest, float *scores,
              const wanted *best, float *spare) {
     int64_t width = m->heads * m->key, heads = m->heads * m->value, wide = record(m);
-    float scale = 1 / sqrtf(m->key);
+    manner_of_looking kept = looking(m, m->scores.half);
+    int64_t bytes = bytes_of(&kept);
     room r = lay_out(m, rows, longest, spare);
     enter(m, &m->writing, tokens, rows, 0, here, r.x);
     for (int64_t i = 0; i < m->decoder_layers; i++) {
@@ -356,12 +254,12 @@ int64_t step(const transformer *m, const int64_t *tokens, int64_t rows, int64_t 
                       r.product);
         for (int64_t row = 0; row < rows; row++) {
             const float *asked = r.asked + row * (width + wide);
-            float *now = written[here] + (i * rows + row) * wide;
-            memcpy(now, asked + width, wide * 4);
+            char *now = written[here] + (i * rows + row) * wide * bytes;
+            write_down(&kept, asked + width, wide, now);
             for (int64_t p = 0; p < here; p++)
-                r.written[p] = written[p] + (i * rows_then[p] + stems[row * ld + p]) * wide;
+                r.written[p] = written[p] + (i * rows_then[p] + stems[row * ld + p]) * wide * bytes;
             r.written[here] = now;
-            look_back_by_size(m, asked, r.written, here + 1, r.weights, r.heads + row * heads);
+            look_back(&kept, asked, r.written, here + 1, r.weights, r.heads + row * heads);
         }
         leaving(m, &l->own.around, &l->own.join, r.heads, rows, &r);
 
@@ -370,12 +268,13 @@ int64_t step(const transformer *m, const int64_t *tokens, int64_t rows, int64_t 
         for (int64_t row = 0; row < rows; row++) {
             int64_t n = source_of[row], first = memory->starts[n];
             int64_t size = memory->starts[n + 1] - first;
+            const char *keys = memory->keys[i] + memory->keys_at[n] * bytes;
+            const char *values = memory->values[i] + first * heads * bytes;
             for (int64_t h = 0; h < m->heads; h++)
-                look_by_size(r.asked + row * width + h * m->key, scale,
-                             memory->keys[i] + memory->keys_at[n] + h * m->key * filled(size),
-                             memory->values[i] + first * heads + h * m->value, heads, size,
-                             m->key, m->value, r.weights,
-                             r.heads + row * heads + h * m->value);
+                look(&kept, r.asked + row * width + h * m->key,
+                     keys + h * m->key * filled(size) * bytes,
+                     values + h * size * m->value * bytes, m->value, size, r.weights,
+                     r.heads + row * heads + h * m->value);
         }
         leaving(m, &l->source.around, &l->source.join, r.heads, rows, &r);
         feed_forward(m, l, rows, &r);
