@@ -94,21 +94,31 @@ def assert_same(one, other):
 
 @pytest.fixture(scope="module")
 def alone(corpus, tmp_path_factory):
-    """One process that accumulates two batches an update."""
-    run = tmp_path_factory.mktemp("ranks") / "alone"
-    trained(corpus, run, ema_decay=0.9)
-    return run
+    """One process that accumulates two batches an update, by either kernels."""
+    made = {}
+
+    def run_by(kernels):
+        if kernels not in made:
+            made[kernels] = tmp_path_factory.mktemp("ranks") / kernels
+            trained(corpus, made[kernels], ema_decay=0.9, kernels=kernels)
+        return made[kernels]
+
+    return run_by
 
 
-@pytest.mark.parametrize("devices", ["replicate", "shard"])
+@pytest.mark.parametrize(
+    ("devices", "kernels"),
+    [("replicate", "fast"), ("replicate", "eager"), ("shard", "eager")],
+)
 def test_two_ranks_are_one_process_with_two_batches_an_update(
-    corpus, alone, tmp_path, devices
+    corpus, alone, tmp_path, devices, kernels
 ):
     """Bit for bit: two numbers add up to the same in either order."""
-    options = {"ema_decay": 0.9, "devices": devices}
+    options = {"ema_decay": 0.9, "devices": devices, "kernels": kernels}
     together = tmp_path / "run"
     trained(corpus, together, ranks=2, **options)
 
+    alone = alone(kernels)
     assert_same(alone, together)
     best = [run / "best" / "model.safetensors" for run in (alone, together)]
     assert best[0].read_bytes() == best[1].read_bytes()
@@ -117,14 +127,15 @@ def test_two_ranks_are_one_process_with_two_batches_an_update(
 def test_a_run_goes_on_with_another_number_of_ranks_and_other_devices(
     corpus, alone, tmp_path
 ):
-    run = tmp_path / "run"
-    trained(corpus, run, ema_decay=0.9, until=4, ranks=2)
-    said = trained(corpus, run, ema_decay=0.9, until=8)
+    """By kernels that shares of weights can be learned by as well."""
+    run, options = tmp_path / "run", {"ema_decay": 0.9, "kernels": "eager"}
+    trained(corpus, run, **options, until=4, ranks=2)
+    said = trained(corpus, run, **options, until=8)
     assert "trained by 2 processes, cpu" in said
     assert "no longer bit for bit" in " ".join(said.split())
-    trained(corpus, run, ema_decay=0.9, ranks=2, devices="shard")
+    trained(corpus, run, **options, ranks=2, devices="shard")
 
-    assert_same(alone, run)
+    assert_same(alone("eager"), run)
 
 
 def test_when_a_rank_is_killed_torchrun_starts_again_and_training_goes_on(

@@ -13,7 +13,6 @@ Letters used for sizes: N sentences, S and L positions of the longest, padding c
 from __future__ import annotations
 
 from ctypes import byref
-from functools import cache
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -28,7 +27,7 @@ from headwise.model.attention import MultiHeadAttention
 from headwise.model.fused_attention import fused_attention
 from headwise.model.gradients import Gradients
 from headwise.model.transformer import Transformer
-from headwise.native.compiler import NoKernelsError
+from headwise.native.compiler import why_not
 from headwise.native.train_structures import Lesson, learning_kernels
 
 ALIGNED = 64
@@ -47,7 +46,6 @@ def learns_compiled(model: Transformer, longest: int) -> bool:
         and longest <= LONGEST
         and not _is_looked_at(model)
         and why_not_compiled(model) is None
-        and _there_are_kernels()
     )
 
 
@@ -64,17 +62,8 @@ def _is_looked_at(model: Transformer) -> bool:
     )
 
 
-@cache
-def _there_are_kernels() -> bool:
-    try:
-        learning_kernels()
-    except NoKernelsError:
-        return False
-    return True
-
-
 def why_not_compiled(model: Transformer) -> str | None:
-    """Return what of this model no compiled kernel learns, or None."""
+    """Return why compiled kernels cannot let this model learn, or None."""
     config = model.config
     needed = {
         "norm = 'post'": config.norm == "post",
@@ -96,7 +85,7 @@ def why_not_compiled(model: Transformer) -> str | None:
         for each in model.parameters()
     ):
         return "compiled kernels learn only float32 weights on a CPU"
-    return None
+    return why_not()
 
 
 def compiled_loss(

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from headwise.data.batches import Batch
 from headwise.errors import ResourceError
-from headwise.tasks import Transformer, Translation
+from headwise.tasks import Transformer, Translation, why_not_compiled
 from headwise.training.learner import Learner, Manner, Part
 from headwise.training.numerics import first_not_finite
 from headwise.training.partners import Partners, number_of_processes
@@ -57,6 +57,11 @@ class Gradients:
                 )
             sharded(self._learner.loss_module, parts, model.device.type)
         self._weights = list(model.parameters())  # to look for them takes a while
+        asked = settings.activation_checkpointing or self.is_sharded
+        if settings.kernels == "fast" and model.device.type == "cpu" and not asked:
+            reason = why_not_compiled(model)
+            if reason:
+                say(f"training goes by PyTorch, at about half the speed: {reason}")
         self._most_places: int | None = None
 
     @property
@@ -68,7 +73,12 @@ class Gradients:
     def described(self) -> str:
         """Return on what is computed, as far as the last digits depend on it."""
         learner = self._learner
-        return self.ranks.described(learner.device, learner.precision, learner.count)
+        way = f"{self.settings.kernels} kernels"
+        if way == "fast kernels" and learner.device.type == "cpu":
+            way += " in PyTorch" if why_not_compiled(self.model) else " in C"
+        return self.ranks.described(
+            learner.device, learner.precision, learner.count, way
+        )
 
     def close(self) -> None:
         """End the processes that learned with this one."""

@@ -49,10 +49,12 @@ class Ranks:
         """Whether this process is the one that looks and writes."""
         return self.rank == 0
 
-    def described(self, device: torch.device, precision: str, sharing: int) -> str:
+    def described(
+        self, device: torch.device, precision: str, sharing: int, way: str
+    ) -> str:
         """Say on what training computes, as far as the last digits depend on it.
 
-        ``sharing`` processes learn from each batch.
+        ``sharing`` processes learn from each batch, by ``way`` of which kernels.
         """
         kind = device.type
         if kind == "cuda":
@@ -64,7 +66,7 @@ class Ranks:
         threads = torch.get_num_threads()
         return (
             f"{processes}, {kind}, {threads} threads, torch {torch.__version__}, "
-            f"{precision}"
+            f"{precision}, {way}"
         )
 
     def takes(self, number: int) -> bool:
