@@ -118,8 +118,7 @@ class Partners:
         own = [cast(Tensor, each.grad) for each in self._model.parameters()]
         for partner in self._partners:
             partner.held = partner.hear()
-            for gradient, others in zip(own, partner.gradients, strict=True):
-                gradient.add_(others)
+            torch._foreach_add_(own, partner.gradients)
 
     @property
     def held(self) -> int:
@@ -157,7 +156,7 @@ class _Partner:
     """One of the other processes, seen from the first."""
 
     def __init__(
-        self, about: dict[str, Any], gradients: Sequence[Tensor], memory: IO[bytes]
+        self, about: dict[str, Any], gradients: list[Tensor], memory: IO[bytes]
     ) -> None:
         self.gradients = gradients
         self.held = 0
@@ -316,20 +315,19 @@ def main() -> None:
         return  # the first process is gone, or wants no more
 
 
-def _answer(
-    connection: Connection, learner: Learner, gradients: Sequence[Tensor]
-) -> None:
+def _answer(connection: Connection, learner: Learner, gradients: list[Tensor]) -> None:
     message = connection.recv_bytes()
     if message == FORGET:
         learner.model.zero_grad()
         return
     answer: float | None
     if message == SHOW:
-        for parameter, seen in zip(learner.model.parameters(), gradients, strict=True):
+        for parameter in learner.model.parameters():
             if parameter.grad is None:
-                seen.zero_()
-            else:
-                seen.copy_(parameter.grad)
+                parameter.grad = torch.zeros_like(parameter)
+        torch._foreach_copy_(
+            gradients, [cast(Tensor, each.grad) for each in learner.model.parameters()]
+        )
         answer = ProcessGauge().held_alone()
     else:
         loss = learner.try_to_learn(*_unpacked(message))
