@@ -1,10 +1,11 @@
 """Train by the compiled and by the readable way; print what both learned, as JSON.
 
-python tests/training/compiling.py CORPUS
+python tests/training/compiling.py CORPUS cpu aot_eager
+python tests/training/compiling.py CORPUS cuda inductor
 
 A process of its own: elsewhere in the tests shape annotations are checked at each call,
-and torch cannot compile what checks them. The backend only records, so that no compiler
-is needed.
+and torch cannot compile what checks them. The backend aot_eager only records, so that
+no compiler is needed.
 """
 
 import json
@@ -61,11 +62,13 @@ class Losses:
     starts = validated = ends = save = save_best = ignore
 
 
-def trainer_of(corpus: PreparedCorpus, kernels: Any) -> tuple[Trainer, Losses]:
+def trainer_of(
+    corpus: PreparedCorpus, kernels: Any, device: str
+) -> tuple[Trainer, Losses]:
     task, losses = Translation(corpus.tokenizers), Losses()
     trainer = Trainer(
         task,
-        task.new_model(CONFIG, seed=1),
+        task.new_model(CONFIG, seed=1).to(device),
         corpus,
         replace(SETTINGS, kernels=kernels),
         seed=1,
@@ -78,18 +81,19 @@ def trainer_of(corpus: PreparedCorpus, kernels: Any) -> tuple[Trainer, Losses]:
 
 def main() -> None:
     torch.set_num_threads(1)
-    corpus = PreparedCorpus.open(Path(sys.argv[1]))
-    compiled, found = trainer_of(corpus, "compiled")
+    folder, device, backend = sys.argv[1:]
+    corpus = PreparedCorpus.open(Path(folder))
+    compiled, found = trainer_of(corpus, "compiled", device)
     compiled.gradients._learner.loss_module = CompiledLoss(
         compiled.model,
         smoothing=SETTINGS.label_smoothing,
         batch_tokens=SETTINGS.batch_tokens,
-        backend="aot_eager",
+        backend=backend,
     )
     torch._dynamo.config.error_on_recompile = True
     compiled.run()
 
-    readable, expected = trainer_of(corpus, "readable")
+    readable, expected = trainer_of(corpus, "readable", device)
     readable.order = compiled.order
     readable.run()
     print(
@@ -99,6 +103,7 @@ def main() -> None:
                 "readable": expected.found,
                 "graphs": counters["stats"]["unique_graphs"],
                 "epochs": found.epochs,
+                "hurries": compiled.gradients.hurries,
             }
         )
     )

@@ -29,8 +29,12 @@ COMPILED = replace(QUICK, kernels="compiled")
 @pytest.fixture(scope="module")
 def both(corpus):
     """Return what ``compiling.py`` prints: twelve updates, three validations."""
+    return trained_both_ways(corpus, "cpu", "aot_eager")
+
+
+def trained_both_ways(corpus, device, backend):
     done = subprocess.run(
-        [sys.executable, str(CHILD), str(corpus.folder)],
+        [sys.executable, str(CHILD), str(corpus.folder), device, backend],
         capture_output=True,
         text=True,
         check=False,
@@ -51,6 +55,15 @@ def test_an_epoch_is_compiled_at_its_beginning_and_never_again(both):
 def test_the_losses_are_those_of_the_readable_way(both):
     assert both["compiled"] == pytest.approx(both["readable"], rel=1e-5)
     assert both["compiled"][-1] < 0.7 * both["compiled"][0]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_a_gpu_learns_the_same_compiled_once_and_in_a_hurry(corpus):
+    found = trained_both_ways(corpus, "cuda", "inductor")
+
+    assert found["hurries"]
+    assert found["graphs"] == 3
+    assert found["compiled"] == pytest.approx(found["readable"], rel=1e-3)
 
 
 @pytest.fixture
