@@ -5,6 +5,7 @@
 
 #define PANEL 32 /* columns that are computed at a time: two vectors */
 #define SLICE 64 /* rows of the right side that are turned at a time */
+#define NEAR 100000 /* numbers of the left side that all panels are multiplied with in turn */
 #define DEEP 256 /* rows of both sides, when the left is turned, that are near at a time */
 
 /* Rows that are computed at a time: their sums and two vectors of the matrix fill registers. */
@@ -237,7 +238,11 @@ static void whole_turned(const product *p, const float *x, int64_t ld, int64_t f
 static void whole(const product *p, const float *x, int64_t ld, int64_t rows, float *y,
                   int64_t ldy, manner how, void *spare) {
     if (!how.turned) {
-        whole_by(p, x, ld, 1, 0, p->in, rows, y, ldy, how);
+        int64_t high = p->in * 2 * MOST_ROWS < NEAR ? NEAR / p->in / MOST_ROWS : 2;
+        high *= MOST_ROWS;
+        for (int64_t row = 0; row < rows; row += high)
+            whole_by(p, x + row * ld, ld, 1, 0, p->in, rows - row < high ? rows - row : high,
+                     y + row * ldy, ldy, how);
         return;
     }
     product part = *p;
