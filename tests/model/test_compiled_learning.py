@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwise.errors import DataError
 from headwise.losses import cross_entropy
 from headwise.model import TransformerConfig, compiled_learning
 from headwise.model.compiled_learning import (
@@ -294,6 +295,35 @@ def test_pytorch_learns_where_somebody_looks_or_no_kernel_can():
     hook.remove()
     assert learns_compiled(model, 10)
     assert not learns_compiled(model.double(), 10)
+
+
+def test_tokens_of_another_vocabulary_are_refused():
+    model, batch = trained(50), batch_of(101)
+
+    with pytest.raises(DataError, match="vocabulary goes from 0 to 49"):
+        compiled_loss(model, *batch, 0.1)
+
+
+def test_gradients_are_computed_once():
+    model = trained()
+    loss = compiled_loss(model, *batch_of(101), 0.1)
+    loss.backward(retain_graph=True)
+
+    with pytest.raises(RuntimeError, match="computed before"):
+        loss.backward()
+
+
+def test_two_losses_may_wait_for_their_gradients():
+    model = trained()
+    batches = [batch_of(101, seed=seed) for seed in range(2)]
+    apart = [by_kernels(model, batch)[1] for batch in batches]
+    model.zero_grad()
+    losses = [compiled_loss(model, *batch, 0.1) for batch in batches]
+    for loss in losses:
+        loss.backward()
+
+    for found, *parts in zip(model.parameters(), *apart, strict=True):
+        assert torch.equal(found.grad, parts[0] + parts[1])
 
 
 def test_numbers_that_are_none_reach_the_loss_and_the_gradients():

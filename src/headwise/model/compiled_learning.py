@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from headwise.errors import DataError
 from headwise.model.attention import MultiHeadAttention
 from headwise.model.fused_attention import fused_attention
 from headwise.model.gradients import Gradients
@@ -82,9 +83,10 @@ def why_not_compiled(model: Transformer) -> str | None:
         type(each.data) is not Tensor  # a share of a weight, and no whole one
         or each.dtype != torch.float32
         or each.device.type != "cpu"
+        or not each.is_contiguous()
         for each in model.parameters()
     ):
-        return "compiled kernels learn only float32 weights on a CPU"
+        return "compiled kernels learn only whole float32 weights on a CPU"
     return why_not()
 
 
@@ -102,6 +104,15 @@ def compiled_loss(
     Real tokens come before padding in each row.
     """
     batch = _Batch(source, target_in, target_out, source_is_real, target_is_real)
+    sizes = model.source_vocab_size, model.target_vocab_size, model.target_vocab_size
+    for tokens, size in zip(batch.tokens, sizes, strict=True):
+        # What is compiled does not look.
+        if not 0 <= int(tokens.min()) <= int(tokens.max()) < size:
+            raise DataError(
+                f"a batch holds tokens from {int(tokens.min())} to {int(tokens.max())}, "
+                f"but the model's vocabulary goes from 0 to {size - 1}; was the corpus "
+                "prepared for another one?"
+            )
     loss = _Learned.apply(  # type: ignore[no-untyped-call]
         model.target_embedding.vectors, model, batch, smoothing
     )
@@ -179,6 +190,8 @@ class _Learned(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *scales: Tensor) -> Any:
+        if ctx.room is None:
+            raise RuntimeError("gradients of this loss were computed before")
         learning_kernels().learn_back(
             byref(ctx.gradients.pupil),
             byref(ctx.batch.lesson),
@@ -187,4 +200,5 @@ class _Learned(torch.autograd.Function):
         )
         ctx.gradients.hand_over()
         _rooms.setdefault(ctx.gradients.model, []).append(ctx.room)
+        ctx.room = None
         return None, None, None, None

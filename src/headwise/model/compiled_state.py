@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headwise.model.compiled_memory import Block, Pool
 from headwise.native.structures import SourceMemory
 
 FIRST_ROOM = 32
@@ -37,14 +37,17 @@ def address(numbers: Numbers) -> int:
 class Room:
     """Memory for what is computed on the way, kept from step to step."""
 
-    def __init__(self) -> None:
-        self._floats = torch.empty(0)
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._size = -1
+        self._address = 0
 
-    def of(self, size: int) -> int:
+    def of(self, floats: int) -> int:
         """Return the address of so many floats, which may have held others before."""
-        if len(self._floats) < size:
-            self._floats = torch.empty(size)
-        return self._floats.data_ptr()
+        if self._size < floats:
+            self._held = self._pool.take(4 * floats)
+            self._size, self._address = floats, self._held.data_ptr()
+        return self._address
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Records:
     """Keys and values of each position, of the rows of that time."""
 
     def __init__(self, room: int = FIRST_ROOM) -> None:
-        self.kept: list[Tensor] = []
+        self.kept: list[Block | Tensor] = []
         self.begin = np.empty(room, dtype=np.int64)
         """Where the numbers of each position begin."""
         self.rows = np.empty(room, dtype=np.int64)
@@ -85,11 +88,11 @@ class Records:
         other.rows[:position] = self.rows[:position]
         return other
 
-    def add(self, record: Tensor) -> None:
+    def add(self, record: Block | Tensor, rows: int) -> None:
         """Let ``record`` [layers, rows, channels] be that of the next position."""
         position = len(self.kept)
         self.begin[position] = record.data_ptr()
-        self.rows[position] = record.shape[1]
+        self.rows[position] = rows
         self.kept.append(record)
 
 

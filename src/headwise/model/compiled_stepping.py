@@ -22,6 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headwise.errors import NumericsError, UsageError
+from headwise.model.compiled_memory import Pool
 from headwise.model.compiled_state import (
     CompiledState,
     Numbers,
@@ -50,7 +51,8 @@ class CompiledDecoder:
         self.model = model
         self.config = config = model.config
         self.vocab_size = model.target_vocab_size
-        self.kept = torch.bfloat16 if precision == "bf16" else torch.float32
+        self.pool = Pool()
+        self.bytes = 2 if precision == "bf16" else 4  # of a number that is remembered
         self.record = config.num_heads * (config.key_width + config.value_width)
 
     def still_of(self, model: Transformer) -> bool:
@@ -73,20 +75,22 @@ class CompiledDecoder:
         wide = -(-lengths // LANES) * LANES * config.num_heads * config.key_width
         ends = wide.cumsum()
         keys_at = ends - wide
-        total = int(ends[-1]) if len(ends) else 0
-        keys = torch.empty(layers, total, dtype=self.kept)
-        width = config.num_heads * config.value_width
-        values = torch.empty(layers, len(tokens), width, dtype=self.kept)
-        begin = [
-            np.array([each.data_ptr() for each in both]) for both in (keys, values)
-        ]
+        wide_keys = int(ends[-1]) if len(ends) else 0
+        wide_values = len(tokens) * config.num_heads * config.value_width
+        held, begin = [], []
+        for width in (wide_keys, wide_values):
+            block = self.pool.take(layers * width * self.bytes)
+            held.append(block)
+            begin.append(
+                block.data_ptr() + np.arange(layers) * (width * self.bytes),
+            )
         memory = SourceMemory(
             starts=address(starts),
             keys_at=address(keys_at),
             keys=address(begin[0]),
             values=address(begin[1]),
         )
-        room, stacks = Room(), byref(self.weights.stacks)
+        room, stacks = Room(self.pool), byref(self.weights.stacks)
         self.kernels.encode(
             stacks,
             address(tokens),
@@ -96,8 +100,8 @@ class CompiledDecoder:
             longest,
             room.of(self.kernels.encode_floats(stacks, longest)),
         )
-        held = (starts, keys_at, keys, values, begin)
-        return nothing_written(Sources(memory, longest, held, room), len(lengths))
+        kept = (starts, keys_at, begin, held)
+        return nothing_written(Sources(memory, longest, kept, room), len(lengths))
 
     def step(
         self, tokens: Int[Tensor, " B"], state: CompiledState
@@ -159,8 +163,8 @@ class CompiledDecoder:
         self.weights.let_write(here + 1)
         state = state.with_room()
         records, sources = state.records.of(here), state.sources
-        shape = self.config.decoder_layers, rows, self.record
-        records.add(torch.empty(shape, dtype=self.kept))
+        size = self.config.decoder_layers * rows * self.record * self.bytes
+        records.add(self.pool.take(size), rows)
         longest = max(sources.longest, here + 1)
         stacks = byref(self.weights.stacks)
         done = self.kernels.step(
