@@ -107,11 +107,12 @@ def compiled_loss(
     sizes = model.source_vocab_size, model.target_vocab_size, model.target_vocab_size
     for tokens, size in zip(batch.tokens, sizes, strict=True):
         # What is compiled does not look.
-        if not 0 <= int(tokens.min()) <= int(tokens.max()) < size:
+        least, most = int(tokens.min()), int(tokens.max())
+        if not 0 <= least <= most < size:
             raise DataError(
-                f"a batch holds tokens from {int(tokens.min())} to {int(tokens.max())}, "
-                f"but the model's vocabulary goes from 0 to {size - 1}; was the corpus "
-                "prepared for another one?"
+                f"a batch holds tokens from {least} to {most}, but the model's "
+                f"vocabulary goes from 0 to {size - 1}; was the corpus prepared for "
+                "another one?"
             )
     loss = _Learned.apply(  # type: ignore[no-untyped-call]
         model.target_embedding.vectors, model, batch, smoothing
