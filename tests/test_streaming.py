@@ -42,6 +42,9 @@ class Begun:
         self.engine.told.append("ended")
         return self.engine.search(*self.asked)
 
+    def give_up(self):
+        self.engine.told.append("given up")
+
 
 @pytest.fixture(scope="module")
 def translator(tiny_run):

@@ -60,6 +60,15 @@ class LineTranslator:
     def translated(self, asked: Iterator[Asked]) -> Iterator[Translated]:
         """Read and cut line after line while others are being translated."""
         ahead: deque[_Block] = deque()
+        try:
+            yield from self._translated(asked, ahead)
+        finally:  # on the way out, whatever for, nobody is left to wait for the rest
+            for block in ahead:
+                block.give_up()
+
+    def _translated(
+        self, asked: Iterator[Asked], ahead: deque[_Block]
+    ) -> Iterator[Translated]:
         block: list[_Cut] = []
         size = 0
         while True:
@@ -266,6 +275,11 @@ class _Block:
         """Tell whether nothing is left to wait for."""
         return all(each.search.ready() for each in self.searches)
 
+    def give_up(self) -> None:
+        """Tell that nobody will wait."""
+        for each in self.searches:
+            each.search.give_up()
+
     def lines(self) -> Iterator[Translated]:
         """Wait for the searches, and yield what became of each line."""
         found = {
@@ -285,10 +299,11 @@ class _Block:
 
 def _first_of(ahead: deque[_Block]) -> Iterator[Translated]:
     """Yield the lines of the first block; the others go on meanwhile."""
-    for number, line in enumerate(ahead.popleft().lines()):
-        if ahead and number % LOOK_EVERY == 0:
-            ahead[0].ready()
+    for number, line in enumerate(ahead[0].lines()):
+        if len(ahead) > 1 and number % LOOK_EVERY == 0:
+            ahead[1].ready()
         yield line
+    ahead.popleft()
 
 
 def _distinct(parts: Sequence[Part]) -> list[DecodingSettings]:

@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "run_folder": BASE | PARTS | {"tasks", "training", "recipe"},
     "reports": BASE | {"metrics", "tasks", "training", "inspection", "recipe"},
     "interop": BASE | {"model", "text", "recipe", "run_folder"},
-    "engines": EXPERIMENT | {"interop"},
+    "engines": EXPERIMENT | {"native", "interop"},
     "streaming": BASE
     | {"text", "documents", "decoding", "tasks", "run_folder", "engines"},
     "predictor": BASE

@@ -233,6 +233,9 @@ class CTranslate2Search:
                 found[number] = [each for each, _ in outputs]
         return [outputs[: self.settings.num_best] for outputs in found]
 
+    def give_up(self) -> None:
+        """Let the few batches that were handed out end by themselves."""
+
     def _waited_for(
         self, batch: Batch
     ) -> Iterator[tuple[int, list[tuple[Hypothesis, int]]]]:

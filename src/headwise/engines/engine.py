@@ -47,6 +47,10 @@ class Search(Protocol):
         """Return what ``Engine.search`` returns; to be asked once."""
         ...
 
+    def give_up(self) -> None:
+        """Tell that nobody will ask for outputs."""
+        ...
+
 
 @runtime_checkable
 class WorksAside(Protocol):
@@ -78,6 +82,9 @@ class SearchWhenAsked:
     def outputs(self) -> list[list[Hypothesis]]:
         """Search."""
         return self.engine.search(self.sources, self.settings, self.prefixes)
+
+    def give_up(self) -> None:
+        """Do nothing, as nothing was begun."""
 
 
 def begun(

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import cast, get_args
 
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
+from headwise.engines.aside import SearchAside
+from headwise.engines.engine import Search, SearchWhenAsked
 from headwise.errors import UsageError
 from headwise.model.stepping_boxes import Precision
 from headwise.model.transformer import Transformer
 from headwise.model.writing import WritingDecoder
+from headwise.native.compiler import why_not
 from headwise.run_folder.model_folder import ModelFolder
+
+WORTH_A_THREAD = 64
+"""Sources of a search from which it is done aside."""
 
 
 class TorchEngine:
@@ -50,6 +57,7 @@ class TorchEngine:
         self.task = opened.task
         self.cached = cached
         self.compiled = compiled
+        self.turn = Lock()
         self.used = {self.name: ""}
 
     def search(
@@ -57,8 +65,10 @@ class TorchEngine:
         sources: Sequence[Sequence[int]],
         settings: DecodingSettings,
         prefixes: Sequence[Prefix] | None = None,
+        *,
+        stop: Callable[[], None] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Return the outputs of each source, best first."""
+        """Return the outputs of each source, best first; ``stop`` may end it."""
         return self.task.search(
             self.model,
             sources,
@@ -68,7 +78,27 @@ class TorchEngine:
             laid_out=self.laid_out,
             precision=self.precision,
             compiled=self.compiled,
+            stop=stop,
         )
+
+    def begin(
+        self,
+        sources: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+        prefixes: Sequence[Prefix] | None = None,
+    ) -> Search:
+        """Begin what ``search`` does: aside, where compiled kernels do the work.
+
+        PyTorch would hold the interpreter most of the time.
+        """
+        aside = self.compiled and self.cached and self.model.device.type == "cpu"
+        if not aside or len(sources) < WORTH_A_THREAD or why_not():
+            return SearchWhenAsked(self, sources, settings, prefixes)
+
+        def search(stop: Callable[[], None]) -> list[list[Hypothesis]]:
+            return self.search(sources, settings, prefixes, stop=stop)
+
+        return SearchAside(search, self.turn)
 
     def can_search(self, settings: DecodingSettings) -> bool:
         """Tell whether ``search`` would not refuse these settings."""

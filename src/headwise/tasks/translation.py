@@ -124,6 +124,7 @@ class Translation:
         laid_out: dict[Transformer, WritingDecoder] | None = None,
         precision: Precision = "float32",
         compiled: bool = True,
+        stop: Callable[[], None] | None = None,
     ) -> list[list[Hypothesis]]:
         """Find the outputs of each source, best first; similar lengths go together.
 
@@ -137,7 +138,7 @@ class Translation:
             self.tokenizers,
             models_of(model),
             cached,
-            self.stop,
+            stop or self.stop,
             {} if laid_out is None else laid_out,
             precision,
             compiled,
