@@ -51,6 +51,8 @@ ENGINES: dict[str, tuple[str, str, int]] = {
         ("headwise torch", "float32", 2),
         ("headwise torch", "bf16", 1),
         ("headwise torch", "bf16", 2),
+        ("headwise torch-eager", "float32", 2),
+        ("headwise torch-eager", "bf16", 2),
         ("ctranslate2", "float32", 1),
         ("ctranslate2", "float32", 2),
         ("ctranslate2", "int8", 1),
@@ -294,7 +296,9 @@ def ratios(searches: dict[str, Any]) -> dict[str, Any]:
 
     def best(rows: dict[str, Any], tool: str, key: str, pick: Any) -> tuple[str, float]:
         chosen = {
-            label: row[key] for label, row in rows.items() if label.startswith(tool)
+            label: row[key]
+            for label, row in rows.items()
+            if label.startswith(f"{tool} ")
         }
         label = pick(chosen, key=lambda each: chosen[each])
         return label, chosen[label]
@@ -310,11 +314,13 @@ def ratios(searches: dict[str, Any]) -> dict[str, Any]:
         mine = best(rows, "headwise torch", "p50_milliseconds", min)
         float32 = {k: v for k, v in rows.items() if "float32" in k}
         its = best(float32, "ctranslate2", "p50_milliseconds", min)
+        alike = best(float32, "headwise torch", "p50_milliseconds", min)
         compared[name] = {
             "best": {"headwise torch": ours[0], "ctranslate2": theirs[0]},
             "speed_over_ctranslate2": round(ours[1] / theirs[1], 2),
             "speed_over_transformers": round(ours[1] / plain[1], 2),
             "latency_over_ctranslate2_float32": round(mine[1] / its[1], 2),
+            "latency_in_float32_over_it": round(alike[1] / its[1], 2),
             "bleu_difference_to_ctranslate2": round(
                 rows[ours[0]]["bleu"] - rows[theirs[0]]["bleu"], 2
             ),

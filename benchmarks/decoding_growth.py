@@ -4,8 +4,9 @@ python benchmarks/decoding_growth.py
 python benchmarks/decoding_growth.py --quick
 
 The preset tiny with random weights writes as many tokens as it read; which they are is
-all the same. With memory a step looks at one new token, without it the whole stack runs
-again (headwise.model.refill). Draws docs/decoding-growth.png.
+all the same. With memory a step looks at one new token, by compiled kernels (in float32
+and bfloat16) and by PyTorch; without it the whole stack runs again
+(headwise.model.refill). Draws docs/decoding-growth.png.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import shlex
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,9 @@ from typing import Any
 import torch
 from training import machine
 
+from headwise.decoding.candidates import likely_next
 from headwise.model import PRESETS, Transformer
+from headwise.model.compiled_stepping import CompiledDecoder
 from headwise.model.refill import RefillingDecoder
 from headwise.model.stepping import SteppingDecoder
 
@@ -39,24 +43,31 @@ LONGEST_WITHOUT = 128
 """Beyond this, a writer without memory takes minutes."""
 
 
+WITHOUT = "without memory"
+WAYS: dict[str, Callable[[Transformer, int], Any]] = {
+    "compiled, bf16": lambda model, length: CompiledDecoder(model, "bf16"),
+    "compiled": lambda model, length: CompiledDecoder(model),
+    "PyTorch": lambda model, length: SteppingDecoder(model),
+    WITHOUT: lambda model, length: RefillingDecoder(model, length=length, empty=0),
+}
+
+
 @torch.inference_mode()
-def rate(model: Transformer, memory: bool, length: int, batch: int) -> float:
+def rate(model: Transformer, way: str, length: int, batch: int) -> float:
     """Return target tokens a second."""
-    writer: Any = SteppingDecoder(model)
-    if not memory:
-        writer = RefillingDecoder(model, length=length, empty=0)
+    writer = WAYS[way](model, length)
     source = torch.randint(4, WORDS, (batch, length))
     tokens = torch.ones(batch, dtype=torch.long)
     started = time.perf_counter()
     state = writer.start(source, source > 0)
     for _ in range(length):
-        logits, state = writer.step(tokens, state)
-        tokens = logits.argmax(-1)
+        likely, state = likely_next(writer, tokens, state, 1)
+        tokens = likely.tokens[:, 0]
     return batch * length / (time.perf_counter() - started)
 
 
 def draw(curves: dict[str, Any], picture: Path) -> None:
-    """Draw both curves."""
+    """Draw all curves."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 3.5), layout="constrained")
@@ -65,7 +76,7 @@ def draw(curves: dict[str, Any], picture: Path) -> None:
             axes.plot([int(x) for x in points], list(points.values()), "o-", label=way)
         axes.set(yscale="log", xlabel=name, ylabel="target tokens/s")
         axes.set_xscale("log", base=2)
-        axes.set_xticks([int(x) for x in ways["with memory"]])
+        axes.set_xticks([int(x) for x in ways["PyTorch"]])
         axes.xaxis.set_major_formatter("{x:.0f}")
         axes.legend()
     figure.savefig(picture, dpi=100)
@@ -84,20 +95,19 @@ def main() -> None:
     if arguments.quick:
         lengths, batches, rounds = LENGTHS[:2], BATCHES[:2], 1
     model = Transformer(PRESETS["tiny"].config, WORDS).eval()
-    rate(model, True, 16, 4)
+    for way in WAYS:
+        rate(model, way, 16, 4)
     curves: dict[str, Any] = {}
     for name, points in {
         "positions, 8 sentences": [(length, 8) for length in lengths],
         "sentences, 16 positions": [(16, batch) for batch in batches],
     }.items():
-        curves[name] = {"with memory": {}, "without": {}}
+        curves[name] = {way: {} for way in WAYS}
         for way, measured in curves[name].items():
             for length, batch in points:
-                if way == "without" and length > LONGEST_WITHOUT:
+                if way == WITHOUT and length > LONGEST_WITHOUT:
                     continue
-                times = [
-                    rate(model, way != "without", length, batch) for _ in range(rounds)
-                ]
+                times = [rate(model, way, length, batch) for _ in range(rounds)]
                 x = batch if name.startswith("sentences") else length
                 measured[x] = round(statistics.median(times), 1)
     report = {
