@@ -32,6 +32,14 @@ def kernels_here() -> None:
         pytest.skip(str(why_not()))
 
 
+@pytest.fixture
+def no_kernels_to_choose(monkeypatch):
+    """Let the engine ``auto`` choose as where there are no compiled kernels."""
+    from headwise.engines import auto_engine
+
+    monkeypatch.setattr(auto_engine, "is_written_compiled", lambda model: False)
+
+
 @pytest.fixture(scope="session")
 def kernels_of_any(kernels_here, tmp_path_factory):
     """Return the kernels as a processor has them that can do nothing special."""

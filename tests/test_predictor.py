@@ -234,6 +234,7 @@ def test_a_loop_is_no_error_of_an_engine_that_cannot_search_again(
     assert any(said in warning for warning in found.warnings)
 
 
+@pytest.mark.usefixtures("no_kernels_to_choose")
 def test_a_beginning_is_for_engines_that_keep_to_it(tiny_run, tmp_path):
     folder = shutil.copytree(tiny_run / "best", tmp_path / "model")
     auto = load(folder)

@@ -60,6 +60,7 @@ def test_scores_as_json_and_translations_in_a_file(headwise, tiny_run, text, tmp
         (["--precision", "int8"], "ctranslate2", "int8"),
     ],
 )
+@pytest.mark.usefixtures("no_kernels_to_choose")
 def test_it_is_said_what_the_outputs_were_made_with(
     headwise, tiny_run, text, how, engine, precision
 ):

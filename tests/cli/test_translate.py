@@ -200,6 +200,7 @@ def own_model(tiny_run, tmp_path):
     return shutil.copytree(tiny_run / "best", tmp_path / "model")
 
 
+@pytest.mark.usefixtures("no_kernels_to_choose")
 def test_it_is_said_once_which_engine_ran(headwise, own_model, expected):
     """And, where an export was made for it, where that is kept."""
     kept = own_model / "exports" / "ctranslate2-float32"
@@ -214,6 +215,16 @@ def test_it_is_said_once_which_engine_ran(headwise, own_model, expected):
     assert paper.error.count("\n") == 1
 
 
+@pytest.mark.usefixtures("kernels_here")
+def test_compiled_kernels_do_whatever_is_asked_for(headwise, own_model, expected):
+    for how in ((), ("--paper",)):
+        found = headwise("translate", own_model, *how, stdin=b"six.\n")
+
+        assert found.out == expected("six.")
+        assert found.error == "engine: torch\n"
+    assert not (own_model / "exports").exists()
+
+
 def test_where_nothing_was_searched_nothing_is_said(headwise, own_model):
     found = headwise("translate", own_model, stdin=b"\n \n")
 
@@ -221,6 +232,7 @@ def test_where_nothing_was_searched_nothing_is_said(headwise, own_model):
     assert not (own_model / "exports").exists()
 
 
+@pytest.mark.usefixtures("no_kernels_to_choose")
 def test_without_the_extra_torch_does_it_and_it_is_said(
     headwise, own_model, expected, monkeypatch
 ):

@@ -21,6 +21,13 @@ from headwise.run_folder.model_folder import open_model_folder
 DEMO = Path(__file__).parents[1] / "models" / "demo"
 
 
+@pytest.fixture(autouse=True)
+def no_kernels(request):
+    """Let there be no compiled kernels, but for tests that ask for them."""
+    if "kernels_here" not in request.fixturenames:
+        request.getfixturevalue("no_kernels_to_choose")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Return a copy of the trained model, beside which exports may be kept."""
@@ -54,6 +61,26 @@ def test_it_is_what_a_model_is_opened_with(folder):
 
     translator.translate("Is this school old?")
     assert translator.engine.name == "ctranslate2"
+
+
+@pytest.mark.usefixtures("kernels_here")
+def test_it_takes_torch_where_compiled_kernels_write(tmp_path, sources, wanted):
+    """Nothing is exported for it, and what int8 needs is left to CTranslate2."""
+    folder = shutil.copytree(DEMO, tmp_path / "model")
+    auto = AutoEngine(open_model_folder(folder))
+
+    assert words(auto.search(sources, greedy())) == wanted
+    assert auto.used == {"torch": ""}
+    assert not (folder / "exports").exists()
+
+    changed = open_model_folder(folder)
+    changed.model.double()
+    other = AutoEngine(changed)
+    other.search(sources, greedy())
+    assert other.used == {"torch": "the model was changed to torch.float64"}
+    smaller = AutoEngine(open_model_folder(folder), precision="int8")
+    smaller.search(sources[:1], greedy())
+    assert smaller.name == "ctranslate2"
 
 
 def test_it_takes_ctranslate2_where_the_search_can_be_expressed(

@@ -1,4 +1,8 @@
-"""The engine that chooses: CTranslate2 where it gives the same words, else torch."""
+"""The engine that chooses the fastest of those that give the same words.
+
+That is torch where compiled kernels write, which are faster than CTranslate2; else
+CTranslate2, for the searches that it has; else torch.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,7 @@ from headwise.engines.reasons import (
 )
 from headwise.engines.torch_engine import TorchEngine
 from headwise.errors import HeadwiseError
+from headwise.model.writing import is_written_compiled
 from headwise.run_folder.model_folder import ModelFolder
 
 
@@ -77,6 +82,8 @@ class AutoEngine:
         """Return the engine for this search, and why it is that one."""
         if self._only is not None:
             return self._only, self._only.used.get(self._only.name, "")
+        if is_written_compiled(self.opened.model):
+            return self._torch, ""
         against = [
             *reasons_against_model(self.opened),
             *reasons_against_search(settings),

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import torch
+
 from headwise.errors import ModelError
 from headwise.model.compiled_stepping import CompiledDecoder
 from headwise.model.stepping import SteppingDecoder
 from headwise.model.stepping_boxes import Precision
 from headwise.model.transformer import Transformer
-from headwise.native.compiler import NoKernelsError
+from headwise.native.compiler import NoKernelsError, why_not
 
 WritingDecoder = CompiledDecoder | SteppingDecoder
+
+
+def is_written_compiled(model: Transformer) -> bool:
+    """Tell whether compiled kernels would write with this model."""
+    return why_not() is None and all(
+        each.dtype == torch.float32 and each.device.type == "cpu"
+        for each in model.parameters()
+    )
 
 
 def laid_out(
