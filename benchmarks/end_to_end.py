@@ -1,6 +1,7 @@
 """Compare headwise translate with a plain script around CTranslate2, file to file.
 
 python benchmarks/end_to_end.py --model FOLDER --source FILE
+python benchmarks/end_to_end.py --model FOLDER --source FILE --engine torch --out FILE
 
 Both read the same file, run the same weights with the same search in the same
 precision, and write a file; what is timed is the whole process, from its start to its
@@ -58,6 +59,8 @@ class Place:
     model: Path
     plain_python: str
     lock: Path | None
+    engine: str
+    precisions: tuple[str, ...]
 
     def export(self, precision: str) -> Path:
         """Return where the plain script finds its model."""
@@ -85,7 +88,8 @@ def command(
     """Return what a user would type; headwise writes to standard output."""
     if who is None:
         headwise = str(Path(sys.executable).with_name("headwise"))
-        chosen = ["--precision", precision, "--beam", str(beam)]
+        engine = "ctranslate2" if precision == "int8" else place.engine
+        chosen = ["--engine", engine, "--precision", precision, "--beam", str(beam)]
         return [headwise, "translate", str(place.model), str(source), *chosen]
     return [
         *(place.plain_python, str(HERE / "plain_translate.py")),
@@ -164,7 +168,7 @@ def tried(
     best: dict[str, Plain] = {}
     seconds: dict[str, Any] = {}
     out = place.folder / "tried"
-    for precision in PRECISIONS:
+    for precision in place.precisions:
         for name, beam in BEAMS.items():
             setting = f"{name}, {precision}"
             row: dict[Plain, float] = {}
@@ -187,7 +191,7 @@ def rounds_of(
     line.write_text(source.read_text("utf-8").split("\n")[0] + "\n", "utf-8")
     result: dict[str, Any] = {}
     for number in range(rounds):
-        for precision in PRECISIONS:
+        for precision in place.precisions:
             for name, beam in BEAMS.items():
                 setting = f"{name}, {precision}"
                 for side, who in ((PLAIN, best[setting]), (OURS, None)):
@@ -257,7 +261,7 @@ def noted_lines(said: str) -> set[int]:
 def prepare(place: Place, lines: Sequence[str]) -> tuple[Path, Path]:
     """Write the exports and the text, whole and a fifth of it."""
     headwise = str(Path(sys.executable).with_name("headwise"))
-    for precision in PRECISIONS:
+    for precision in place.precisions:
         subprocess.run(
             [
                 *(headwise, "export", str(place.model), "--to", "ctranslate2"),
@@ -270,7 +274,7 @@ def prepare(place: Place, lines: Sequence[str]) -> tuple[Path, Path]:
     whole.write_text("".join(f"{each}\n" for each in lines), "utf-8")
     some.write_text("".join(f"{each}\n" for each in lines[::5]), "utf-8")
     # Where headwise keeps its own exports: they are made once, not in each run.
-    for precision in PRECISIONS:
+    for precision in place.precisions:
         line = place.folder / "first.txt"
         line.write_text(f"{lines[0]}\n", "utf-8")
         typed = command(place, None, precision, 1, line, line)
@@ -293,6 +297,12 @@ def main() -> None:
     )
     parser.add_argument("--lock", type=Path, help="to be held by all who measure here")
     parser.add_argument("--only", choices=THREADS, help="measure one part anew")
+    parser.add_argument(
+        "--engine",
+        default="ctranslate2",
+        choices=("ctranslate2", "torch"),
+        help="headwise's; torch has no int8, which is then left out",
+    )
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     raw = arguments.source.read_bytes()
@@ -300,7 +310,8 @@ def main() -> None:
     lines = text.decode("utf-8").split("\n")[: arguments.lines]
     report: dict[str, Any] = {
         "command": "python benchmarks/end_to_end.py --model FOLDER --source FILE "
-        f"--lines {arguments.lines} --rounds {arguments.rounds} --plain-python PYTHON",
+        f"--lines {arguments.lines} --rounds {arguments.rounds} --plain-python PYTHON "
+        f"--engine {arguments.engine}",
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "about": arguments.about,
         "lines": len(lines),
@@ -317,7 +328,12 @@ def main() -> None:
     }
     with tempfile.TemporaryDirectory() as name:
         place = Place(
-            Path(name), arguments.model, arguments.plain_python, arguments.lock
+            Path(name),
+            arguments.model,
+            arguments.plain_python,
+            arguments.lock,
+            arguments.engine,
+            PRECISIONS if arguments.engine == "ctranslate2" else PRECISIONS[:1],
         )
         whole, some = prepare(place, lines)
         parts = report["parts"]
