@@ -398,10 +398,9 @@ void learn_back(const pupil *p, const lesson *l, void *memory, float scale) {
     for (int64_t i = p->decoder_layers; i--;)
         layer_back(p, l, p->decoder + i, k->decoder + i, k, i + 1, 1);
     enter_back(p, l, &p->writing, l->target_in, l->target_starts, 1, k->to_x);
-    float *kept_for_targets = k->to_x;
-    k->to_x = k->to_encoded;
+    kept of_sources = *k;
+    of_sources.to_x = k->to_encoded;
     for (int64_t i = p->encoder_layers; i--;)
-        layer_back(p, l, p->encoder + i, k->encoder + i, k, i + 1, 0);
-    enter_back(p, l, &p->reading, l->source, l->source_starts, 0, k->to_x);
-    k->to_x = kept_for_targets;
+        layer_back(p, l, p->encoder + i, k->encoder + i, &of_sources, i + 1, 0);
+    enter_back(p, l, &p->reading, l->source, l->source_starts, 0, of_sources.to_x);
 }
