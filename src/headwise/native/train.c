@@ -5,39 +5,6 @@
  */
 #include "train.h"
 
-typedef struct {
-    linear queries, keys, values, join;
-    learned_norm around;
-} attention_box;
-
-typedef struct {
-    attention_box own, source;
-    linear widen, narrow;
-    learned_norm around;
-} block;
-
-typedef struct {
-    const float *table; /* [V, D] */
-    float *to_table;
-    const float *places; /* [positions, D] */
-    float scale;
-} foot;
-
-typedef struct {
-    int64_t encoder_layers, decoder_layers, model, heads, key, value, inner, half;
-    float dropout, smoothing;
-    foot reading, writing;
-    linear scores;
-    const block *encoder, *decoder;
-} pupil;
-
-typedef struct {
-    int64_t sentences;
-    const int64_t *source, *source_starts; /* [R of sources], [sentences + 1] */
-    const int64_t *target_in, *target_out, *target_starts;
-    uint64_t seed;
-} lesson;
-
 /* A matrix for both ways. */
 typedef struct {
     product forth, back;

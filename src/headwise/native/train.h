@@ -100,4 +100,43 @@ void loss_back(const linear *l, const product *scores, const float *hidden, int6
                float *to_hidden, float *spare);
 int64_t loss_spare(int64_t in, int64_t half);
 
+/* What Python hands over: a model, with its gradients ... */
+typedef struct {
+    linear queries, keys, values, join;
+    learned_norm around;
+} attention_box;
+
+typedef struct {
+    attention_box own, source;
+    linear widen, narrow;
+    learned_norm around;
+} block;
+
+typedef struct {
+    const float *table; /* [V, D] */
+    float *to_table;
+    const float *places; /* [positions, D] */
+    float scale;
+} foot;
+
+typedef struct {
+    int64_t encoder_layers, decoder_layers, model, heads, key, value, inner, half;
+    float dropout, smoothing;
+    foot reading, writing;
+    linear scores;
+    const block *encoder, *decoder;
+} pupil;
+
+/* ... and sentences, one behind the other. */
+typedef struct {
+    int64_t sentences;
+    const int64_t *source, *source_starts; /* [R of sources], [sentences + 1] */
+    const int64_t *target_in, *target_out, *target_starts;
+    uint64_t seed;
+} lesson;
+
+int64_t lesson_bytes(const pupil *p, const lesson *l);
+double learn_forth(const pupil *p, const lesson *l, void *memory);
+void learn_back(const pupil *p, const lesson *l, void *memory, float scale);
+
 #endif
