@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCES = sorted((ROOT / "src").rglob("*.py"))
+SOURCES = sorted(
+    file for kind in ("*.py", "*.c", "*.h") for file in (ROOT / "src").rglob(kind)
+)
 AT_MOST = 400
 
 
