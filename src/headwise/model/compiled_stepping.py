@@ -125,7 +125,7 @@ class CompiledDecoder:
         Not all scores stand in memory at once: they are looked at while they are
         computed. Scores that are not numbers raise ``NumericsError``.
         """
-        shape = len(tokens), min(count, self.vocab_size)
+        shape = tokens.shape[0], min(count, self.vocab_size)
         refused = np.array(
             [each for each in forbidden if 0 <= each < self.vocab_size], dtype=np.int64
         )
@@ -152,7 +152,7 @@ class CompiledDecoder:
         scores: Tensor,
         wanted: Wanted | None,
     ) -> tuple[CompiledState, bool]:
-        here, rows = state.position, len(tokens)
+        here, rows = state.position, tokens.shape[0]
         given = tokens.to(torch.int64).contiguous().numpy()
         _require_entries(given, self.vocab_size)
         if rows != len(state.source_of):
