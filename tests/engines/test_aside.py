@@ -10,6 +10,7 @@ from headwise.engines.aside import GivenUp, SearchAside
 from headwise.engines.engine import SearchWhenAsked
 from headwise.engines.torch_engine import WORTH_A_THREAD, TorchEngine
 from headwise.predictor import load
+from headwise.streaming import BLOCKS_AHEAD
 
 
 @pytest.fixture(scope="module")
@@ -91,9 +92,18 @@ def test_who_stops_reading_gives_up_what_was_begun(translator, monkeypatch):
 
     monkeypatch.setattr(translator.engine, "begin", noted)
     monkeypatch.setattr("headwise.streaming.LINES_AT_ONCE", WORTH_A_THREAD)
-    lines = translator.lines(["one."] * (5 * WORTH_A_THREAD), beam=1)
-    next(lines)
+    held = threading.Lock()
+    monkeypatch.setattr(translator.engine, "turn", held)
+    with held:  # so that none has ended before others were begun
+        lines = translator.lines(["one."] * (5 * WORTH_A_THREAD), beam=1)
+        reader = threading.Thread(target=next, args=(lines,), daemon=True)
+        reader.start()
+        for _ in range(1000):
+            if len(begun) > BLOCKS_AHEAD:
+                break
+            time.sleep(0.01)
+    reader.join()
     lines.close()
 
-    assert len(begun) > 1
+    assert len(begun) > BLOCKS_AHEAD
     assert all(ended(each) for each in begun)

@@ -102,7 +102,7 @@ void add_and_norm_back(const learned_norm *n, const float *to_y, int64_t rows, i
 }
 
 int64_t attend_spare(int64_t longest, int64_t key, int64_t value) {
-    return filled(longest) * ((key > value ? key : value) + 2);
+    return filled(longest) * ((key > value ? key : value) + longest + 2);
 }
 
 /* Rows [S, ld] of some channels to [channels, filled(S)]. */
@@ -129,6 +129,36 @@ INLINE void across(const float *row, const float *matrix, int64_t channels, int6
     }
 }
 
+/* to [channels] = the sum of rows `ld` apart, each times one of the weights `step` apart; in
+ * two sums at a time, as one would wait for itself. */
+INLINE void weighed_sum(const float *weights, int64_t step, const float *rows, int64_t ld,
+                        int64_t count, int64_t channels, float *to) {
+    int64_t c = 0;
+    for (; c + 2 * LANES <= channels; c += 2 * LANES) {
+        vec even[2] = {{0}}, odd[2] = {{0}};
+        const float *row = rows + c;
+        int64_t i = 0;
+        for (; i + 2 <= count; i += 2, row += 2 * ld) {
+            float first = weights[i * step], second = weights[(i + 1) * step];
+            even[0] += load(row) * first;
+            even[1] += load(row + LANES) * first;
+            odd[0] += load(row + ld) * second;
+            odd[1] += load(row + ld + LANES) * second;
+        }
+        if (i < count) {
+            even[0] += load(row) * weights[i * step];
+            even[1] += load(row + LANES) * weights[i * step];
+        }
+        store(to + c, even[0] + odd[0]);
+        store(to + c + LANES, even[1] + odd[1]);
+    }
+    for (; c < channels; c++) {
+        float sum = 0;
+        for (int64_t i = 0; i < count; i++) sum += weights[i * step] * rows[i * ld + c];
+        to[c] = sum;
+    }
+}
+
 INLINE void attend_by(const head *h, float *weights, float *out, int64_t ldo, float *spare,
                       int64_t key, int64_t value) {
     int64_t wide = filled(h->asked);
@@ -149,18 +179,7 @@ INLINE void attend_by(const head *h, float *weights, float *out, int64_t ldo, fl
         vec share = all(1 / sum_of(total));
         for (int64_t s = 0; s < size; s += LANES) store(weights + s, load(weights + s) * share);
         for (int64_t s = size; s < wide; s++) weights[s] = 0;
-        int64_t c = 0;
-        for (; c + LANES <= value; c += LANES) {
-            vec sum = {0};
-            for (int64_t s = 0; s < size; s++)
-                sum += load(h->values + s * h->ldv + c) * weights[s];
-            store(out + c, sum);
-        }
-        for (; c < value; c++) {
-            float sum = 0;
-            for (int64_t s = 0; s < size; s++) sum += weights[s] * h->values[s * h->ldv + c];
-            out[c] = sum;
-        }
+        weighed_sum(weights, 1, h->values, h->ldv, size, value, out);
     }
 }
 
@@ -173,40 +192,30 @@ void attend(const head *h, float *weights, float *out, int64_t ldo, float *spare
         attend_by(h, weights, out, ldo, spare, h->key, h->value);
 }
 
-/* to += by * from, some channels. */
-INLINE void add_scaled(float *to, float by, const float *from, int64_t channels) {
-    int64_t c = 0;
-    for (; c + LANES <= channels; c += LANES) store(to + c, load(to + c) + load(from + c) * by);
-    for (; c < channels; c++) to[c] += by * from[c];
-}
-
 INLINE void attend_back_by(const head *h, const float *weights, const float *to_out, int64_t ldo,
                            float *to_queries, float *to_keys, float *to_values, float *spare,
                            int64_t key, int64_t value) {
     int64_t wide = filled(h->asked);
     float scale = 1 / sqrtf(key), *to_scores = spare + wide * value;
     turned(h->values, h->ldv, h->asked, value, spare);
-    for (int64_t s = 0; s < h->asked; s++) {
-        memset(to_keys + s * h->ldk, 0, key * 4);
-        memset(to_values + s * h->ldv, 0, value * 4);
-    }
-    for (int64_t q = 0; q < h->asking; q++, weights += wide, to_out += ldo) {
+    for (int64_t q = 0; q < h->asking; q++) {
         int64_t size = h->causal ? q + 1 : h->asked;
-        const float *query = h->queries + q * h->ldq;
-        float *to_query = to_queries + q * h->ldq;
-        across(to_out, spare, value, wide, size, 1, to_scores);
+        const float *weighed = weights + q * wide;
+        float *to = to_scores + q * wide;
+        across(to_out + q * ldo, spare, value, wide, size, 1, to);
         vec total = {0};
-        for (int64_t s = 0; s < size; s += LANES)
-            total += load(to_scores + s) * load(weights + s);
+        for (int64_t s = 0; s < size; s += LANES) total += load(to + s) * load(weighed + s);
         float mean = sum_of(total);
         for (int64_t s = 0; s < size; s += LANES)
-            store(to_scores + s, load(weights + s) * (load(to_scores + s) - mean) * scale);
-        memset(to_query, 0, key * 4);
-        for (int64_t s = 0; s < size; s++) {
-            add_scaled(to_query, to_scores[s], h->keys + s * h->ldk, key);
-            add_scaled(to_keys + s * h->ldk, to_scores[s], query, key);
-            add_scaled(to_values + s * h->ldv, weights[s], to_out, value);
-        }
+            store(to + s, load(weighed + s) * (load(to + s) - mean) * scale);
+        weighed_sum(to, 1, h->keys, h->ldk, size, key, to_queries + q * h->ldq);
+    }
+    for (int64_t s = 0; s < h->asked; s++) {
+        int64_t from = h->causal ? s : 0, count = h->asking - from;
+        weighed_sum(to_scores + from * wide + s, wide, h->queries + from * h->ldq, h->ldq, count,
+                    key, to_keys + s * h->ldk);
+        weighed_sum(weights + from * wide + s, wide, to_out + from * ldo, ldo, count, value,
+                    to_values + s * h->ldv);
     }
 }
 

@@ -57,17 +57,22 @@ class Gradients:
                 )
             sharded(self._learner.loss_module, parts, model.device.type)
         self._weights = list(model.parameters())  # to look for them takes a while
-        asked = settings.activation_checkpointing or self.is_sharded
-        if settings.kernels == "fast" and model.device.type == "cpu" and not asked:
-            reason = why_not_compiled(model)
-            if reason:
-                say(f"training goes by PyTorch, at about half the speed: {reason}")
         self._most_places: int | None = None
 
     @property
     def hurries(self) -> bool:
         """Whether numbers stay on the device; see :mod:`headwise.training.underway`."""
         return self._learner.hurries
+
+    @property
+    def slower_because(self) -> str | None:
+        """Say why training cannot go by compiled kernels, where it was to go so."""
+        settings = self.settings
+        asked = settings.activation_checkpointing or self.is_sharded
+        on_cpu = self._learner.device.type == "cpu"
+        if settings.kernels != "fast" or asked or not on_cpu:
+            return None
+        return why_not_compiled(self.model)
 
     @property
     def described(self) -> str:
