@@ -50,7 +50,7 @@ def test_few_sources_or_pytorch_wait_until_they_are_asked_for(translator, tiny_r
         assert isinstance(each, TorchEngine)
         search = each.begin(few, DecodingSettings(beam=1))
         assert isinstance(search, SearchWhenAsked)
-        assert search.outputs() == engine.search(few, DecodingSettings(beam=1))
+        assert search.outputs() == each.search(few, DecodingSettings(beam=1))
 
 
 def test_errors_come_where_outputs_are_asked_for():
