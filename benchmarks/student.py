@@ -239,14 +239,15 @@ def compared(rounds: dict[str, list[dict[str, Any]]], num_lines: int) -> dict[st
             sum(len(each) for each in answers[0]["outputs"]) / num_lines, 2
         )
     both = [rows[model] for model in MODELS]
-    speed, latency = (
+    speed, latency, used = (
         [each[key] for each in both]
-        for key in ("sentences_per_second", "p50_milliseconds")
+        for key in ("sentences_per_second", "p50_milliseconds", "processor_seconds")
     )
     each_round = zip(*(row["all_sentences_per_second"] for row in both), strict=True)
     return {
         "student_over_teacher": round(speed[1] / speed[0], 2),
         "of_single_rounds": [round(fast / slow, 2) for slow, fast in each_round],
+        "processor_time_teacher_over_student": round(used[0] / used[1], 2),
         "latency_teacher_over_student": round(latency[0] / latency[1], 2),
         **rows,
     }
@@ -259,6 +260,25 @@ STEPS = {
     "score": score,
     "measure": measure,
 }
+
+
+def collected(places: Places) -> dict[str, Any]:
+    """Return what all steps so far have found, and where."""
+    facts = machine.facts()
+    facts.pop("load_before")
+    return {
+        "command": "python benchmarks/student.py --corpora FOLDER --work FOLDER",
+        "machine": facts,
+        "versions": {
+            "python": platform.python_version(),
+            **{package: version(package) for package in PACKAGES},
+        },
+        **{
+            step: json.loads(places.found(step).read_text("utf-8"))
+            for step in STEPS
+            if places.found(step).exists()
+        },
+    }
 
 
 def main() -> None:
@@ -287,22 +307,8 @@ def main() -> None:
         found = STEPS[step](places, *options)
         facts = {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}
         places.found(step).write_text(json.dumps(facts | found, indent=2), "utf-8")
-    facts = machine.facts()
-    facts.pop("load_before")
-    report = {
-        "command": "python benchmarks/student.py --corpora FOLDER --work FOLDER",
-        "machine": facts,
-        "versions": {
-            "python": platform.python_version(),
-            **{package: version(package) for package in PACKAGES},
-        },
-        **{
-            step: json.loads(places.found(step).read_text("utf-8"))
-            for step in STEPS
-            if places.found(step).exists()
-        },
-    }
-    arguments.out.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    report = json.dumps(collected(places), indent=2) + "\n"
+    arguments.out.write_text(report, encoding="utf-8")
     print(arguments.out, file=sys.stderr)
 
 
