@@ -250,7 +250,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
         axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         axis.minorticks_off()
-    axes[0, 0].legend(fontsize=8)
+    axes[0, 1].legend(fontsize=8, loc=(0.4, 0.6))
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
 
