@@ -59,6 +59,15 @@ class NumericsError(HeadwiseError):
 
     exit_code = 7
 
+    @classmethod
+    def of_scores(cls) -> NumericsError:
+        """Return the error for scores that no next token can be chosen by."""
+        return cls(
+            "the model gave scores for the next token that are not numbers (NaN, "
+            "infinite, or -inf for every token); weights in float32 and a checkpoint "
+            "from before training diverged may help"
+        )
+
 
 class Stopped(HeadwiseError):  # noqa: N818 - a state that was reached, not a fault
     """A stop signal came; everything was saved and the work can be resumed."""

@@ -58,6 +58,21 @@ def test_a_run_that_may_not_skip_stops_and_names_tensor_batch_and_pairs(make_tra
     assert trainer.keeper.saved == []
 
 
+@pytest.mark.usefixtures("kernels_here")
+def test_kernels_in_c_notice_a_weight_that_is_none(make_trainer):
+    """Nobody hooks into a box here, so that they do the work."""
+    trainer = make_trainer()
+    with torch.no_grad():
+        trainer.model.decoder.blocks[0].feed_forward.widen.weight[0, 0] = math.nan
+
+    with pytest.raises(NumericsError) as caught:
+        trainer.run()
+
+    assert "fast kernels in C" in trainer.gradients.described
+    assert "the weight decoder.blocks.0.feed_forward.widen.weight" in str(caught.value)
+    assert trainer.keeper.saved == []
+
+
 def test_an_update_that_is_skipped_changes_no_weight_and_is_said(make_trainer):
     listener = Listener()
     trainer = make_trainer(SKIPPING, watcher=listener)

@@ -14,11 +14,11 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from headwise.decoding.checks import no_numbers
 from headwise.decoding.compiled_candidates import can_choose, chosen
 from headwise.decoding.next_token import Choosing, Likely, NextToken, S
 from headwise.decoding.rules import ruled
 from headwise.decoding.written import Rule, Written
+from headwise.errors import NumericsError
 
 GROUP = 32
 """Tokens whose largest score is looked at first."""
@@ -196,4 +196,4 @@ def _require_finite(normalizer: Tensor) -> None:
     if math.isfinite(float(normalizer.sum())):
         return
     if not torch.isfinite(normalizer).all():
-        raise no_numbers()
+        raise NumericsError.of_scores()

@@ -51,12 +51,3 @@ def dead_end() -> NumericsError:
         "the model gives every token that may be written a probability of 0, so that "
         "no output can be found; its weights are broken, or too much is forbidden"
     )
-
-
-def no_numbers() -> NumericsError:
-    """Return the error for scores that nothing can be chosen by."""
-    return NumericsError(
-        "the model gave scores for the next token that are not numbers (NaN, "
-        "infinite, or -inf for every token); weights in float32 and a checkpoint "
-        "from before training diverged may help"
-    )

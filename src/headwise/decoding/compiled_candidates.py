@@ -5,27 +5,16 @@ Letters used for sizes: R rows of the batch, V vocabulary, K tokens kept for eac
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.decoding.checks import no_numbers
-from headwise.native.compiler import NoKernelsError
+from headwise.errors import NumericsError
+from headwise.native.compiler import why_not
 from headwise.native.structures import TALLY_BYTES, kernels
 
 MOST = 64
 """Tokens of a row up to which they are kept in order while they are found."""
-
-
-@cache
-def _there_are_kernels() -> bool:
-    try:
-        kernels()
-    except NoKernelsError:
-        return False
-    return True
 
 
 def can_choose(logits: Tensor, count: int) -> bool:
@@ -39,7 +28,7 @@ def can_choose(logits: Tensor, count: int) -> bool:
         and logits.is_contiguous()
         and 0 < count <= MOST
         and len(logits) > 0
-        and _there_are_kernels()
+        and why_not() is None
     )
 
 
@@ -65,5 +54,5 @@ def chosen(
         spare.ctypes.data,
     )
     if not done:
-        raise no_numbers()
+        raise NumericsError.of_scores()
     return values, tokens

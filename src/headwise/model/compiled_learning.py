@@ -78,7 +78,7 @@ def why_not_compiled(model: Transformer) -> str | None:
     }
     missing = [name for name, there in needed.items() if not there]
     if missing:
-        return f"compiled kernels learn only models with {' and '.join(missing)}"
+        return f"kernels in C learn only models with {' and '.join(missing)}"
     if any(
         type(each.data) is not Tensor  # a share of a weight, and no whole one
         or each.dtype != torch.float32
@@ -86,7 +86,7 @@ def why_not_compiled(model: Transformer) -> str | None:
         or not each.is_contiguous()
         for each in model.parameters()
     ):
-        return "compiled kernels learn only whole float32 weights on a CPU"
+        return "kernels in C learn only whole float32 weights on a CPU"
     return why_not()
 
 

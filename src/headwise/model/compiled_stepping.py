@@ -138,11 +138,7 @@ class CompiledDecoder:
         )
         newer, are_numbers = self._step(tokens, state, log_p, wanted)
         if not are_numbers:
-            raise NumericsError(
-                "the model gave scores for the next token that are not numbers (NaN, "
-                "infinite, or -inf for every token); a checkpoint from before training "
-                "diverged may help"
-            )
+            raise NumericsError.of_scores()
         return log_p, found, newer
 
     def _step(

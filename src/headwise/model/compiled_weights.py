@@ -11,7 +11,7 @@ from headwise.errors import ModelError
 from headwise.model.decoder import DecoderBlock
 from headwise.model.embeddings import EnterStack, TokenEmbedding
 from headwise.model.encoder import EncoderBlock
-from headwise.model.layout import Layout
+from headwise.model.layout import Layout, sizes_of
 from headwise.model.positions import LearnedPositions
 from headwise.model.stepping import versions
 from headwise.model.stepping_boxes import Precision
@@ -73,13 +73,7 @@ class CompiledWeights:
             for block in model.decoder.blocks
         ]
         return Stacks(
-            encoder_layers=len(encoder),
-            decoder_layers=len(decoder),
-            model=config.d_model,
-            heads=config.num_heads,
-            key=config.key_width,
-            value=config.value_width,
-            inner=config.d_ff,
+            **sizes_of(config),
             pre=config.norm == "pre",
             bend=BENDS[config.activation],
             reading=self._entry(model.source_embedding, model.enter_encoder),

@@ -14,6 +14,7 @@ from headwise.model.decoder import DecoderBlock
 from headwise.model.embeddings import EnterStack, TokenEmbedding
 from headwise.model.encoder import EncoderBlock
 from headwise.model.feed_forward import FeedForward
+from headwise.model.layout import sizes_of
 from headwise.model.transformer import Transformer
 from headwise.native.train_structures import (
     AttentionBox,
@@ -52,13 +53,7 @@ class Gradients:
             for block in model.decoder.blocks
         ]
         self.pupil = Pupil(
-            encoder_layers=len(encoder),
-            decoder_layers=len(decoder),
-            model=config.d_model,
-            heads=config.num_heads,
-            key=config.key_width,
-            value=config.value_width,
-            inner=config.d_ff,
+            **sizes_of(config),
             half=torch.is_autocast_enabled("cpu"),
             dropout=config.dropout if model.training else 0.0,
             smoothing=smoothing,

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.attention import MultiHeadAttention
+from headwise.model.config import TransformerConfig
 from headwise.model.decoder import DecoderBlock
 from headwise.model.encoder import EncoderBlock
 from headwise.model.feed_forward import FeedForward
@@ -21,6 +22,19 @@ from headwise.native.structures import (
     Product,
     kernels,
 )
+
+
+def sizes_of(config: TransformerConfig) -> dict[str, int]:
+    """Return the sizes of a model under the names that kernels have for them."""
+    return {
+        "encoder_layers": config.encoder_layers,
+        "decoder_layers": config.decoder_layers,
+        "model": config.d_model,
+        "heads": config.num_heads,
+        "key": config.key_width,
+        "value": config.value_width,
+        "inner": config.d_ff,
+    }
 
 
 class Layout:
