@@ -15,7 +15,13 @@ import torch
 from torch import Tensor
 
 from headwise.decoding.compiled_candidates import can_choose, chosen
-from headwise.decoding.next_token import Choosing, Likely, NextToken, S
+from headwise.decoding.next_token import (
+    Choosing,
+    Likely,
+    NextToken,
+    S,
+    WritingAhead,
+)
 from headwise.decoding.rules import ruled
 from headwise.decoding.written import Rule, Written
 from headwise.errors import NumericsError
@@ -45,6 +51,31 @@ def likely_next(
         best, ids = best_token(logits, forbidden=forbidden)
         return Likely(best[:, None], ids[:, None]), state
     return Likely(*best_tokens(logits, count, forbidden=forbidden)), state
+
+
+def most_likely_next(
+    model: NextToken[S],
+    tokens: Tensor,
+    state: S,
+    most: int,
+    *,
+    forbidden: tuple[int, ...] = (),
+) -> tuple[Likely, S]:
+    """Write the most probable token in every row, and again, up to ``most`` times.
+
+    Returns ln p and the tokens, one behind the other, [steps, rows]: one step, but for
+    a model that can write ahead.
+    """
+    if hasattr(model, "write_ahead"):
+        ahead = cast(WritingAhead[S], model)
+        log_p, ids, state = ahead.write_ahead(
+            tokens, state, most=most, forbidden=forbidden
+        )
+        if log_p.isnan().any():
+            raise NumericsError.of_scores()
+        return Likely(log_p, ids), state
+    likely, state = likely_next(model, tokens, state, 1, forbidden=forbidden)
+    return Likely(likely.log_p.T, likely.tokens.T), state
 
 
 def best_token(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
-from headwise.decoding.candidates import best_tokens_by_rules, likely_next
+from headwise.decoding.candidates import best_tokens_by_rules, most_likely_next
 from headwise.decoding.checks import check_ids, check_lengths, dead_end
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.length import LengthPenalty
@@ -43,66 +45,114 @@ def greedy_search(
     """
     check_lengths(max_lengths, num_rows)
     check_ids(end, forbidden)
-    tracing = trace or bool(rules)
-    found: dict[int, Hypothesis] = {}
-    rows = list(range(num_rows))  # those still being written
-    written: list[list[int]] = [[] for _ in rows]
-    traces: list[list[float]] = [[] for _ in rows]
-    totals = torch.zeros(num_rows, device=device)
+    writing = _Writing(num_rows, end, max_lengths, tracing=trace or bool(rules))
     tokens = torch.full((num_rows,), start, device=device)
 
-    while rows:
+    while writing.rows:
         if rules:
             logits, state = model.step(tokens, state)
-            scores, best, log_p = best_tokens_by_rules(
+            found = best_tokens_by_rules(
                 logits,
                 1,
                 rules=rules,
                 written=torch.tensor(
-                    [written[row] for row in rows], dtype=torch.long, device=device
+                    [writing.written[row] for row in writing.rows],
+                    dtype=torch.long,
+                    device=device,
                 ),
-                sentences=torch.tensor(rows, device=device),
+                sentences=torch.tensor(writing.rows, device=device),
                 forbidden=forbidden,
             )
-            scores, best, log_p = scores[:, 0], best[:, 0], log_p[:, 0]
+            scores, best, log_p = (each.T for each in found)
         else:
-            likely, state = likely_next(model, tokens, state, 1, forbidden=forbidden)
-            scores, best = likely.log_p[:, 0], likely.tokens[:, 0]
+            likely, state = most_likely_next(
+                model, tokens, state, writing.most, forbidden=forbidden
+            )
+            scores, best = likely.log_p, likely.tokens
             log_p = scores
-        totals, tokens = totals + scores, best
-        if tracing:
-            for row, each in zip(rows, log_p.tolist(), strict=True):
-                traces[row].append(each)
+        tokens = best[-1]
+        for each in zip(scores.cpu(), best.tolist(), log_p.tolist(), strict=True):
+            going_on = writing.note(*each)
 
-        going_on, num_ended = [], 0
+        num_ended = len(writing.rows) - len(going_on)
+        enough = 1 if rules else math.ceil(len(writing.rows) * LEAVING)
+        if num_ended and (num_ended >= enough or not going_on):
+            writing.keep(going_on)
+            if going_on:
+                kept = torch.tensor(going_on, dtype=torch.long, device=device)
+                tokens, state = tokens[kept], state.rows(kept)
+    return [
+        Hypothesis(
+            tuple(each.tokens),
+            math.fsum(each.trace) if writing.tracing else each.total,
+            each.total / penalty(each.length) + reward * each.length,
+            each.finished,
+            tuple(each.trace) if trace else (),
+        )
+        for each in (writing.ended[row] for row in range(num_rows))
+    ]
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """What was written in a row; its length counts END."""
+
+    tokens: list[int]
+    trace: list[float]
+    total: float
+    length: int
+    finished: bool
+
+
+class _Writing:
+    """What stands in each row so far, and the rows that ended."""
+
+    def __init__(
+        self, num_rows: int, end: int, max_lengths: Sequence[int], *, tracing: bool
+    ) -> None:
+        self.end = end
+        self.max_lengths = max_lengths
+        self.tracing = tracing
+        self.rows = list(range(num_rows))  # those still in the batch
+        self.length = 0
+        self.totals = torch.zeros(num_rows)
+        self.written: list[list[int]] = [[] for _ in self.rows]
+        self.traces: list[list[float]] = [[] for _ in self.rows]
+        self.ended: dict[int, _Ended] = {}
+
+    @property
+    def most(self) -> int:
+        """Return how many more tokens any row may have."""
+        return max(self.max_lengths[row] for row in self.rows) - self.length
+
+    def note(
+        self, scores: Tensor, tokens: Sequence[int], log_p: Sequence[float]
+    ) -> list[int]:
+        """Write one token in every row; return the places of those that go on."""
+        self.length += 1
+        self.totals = self.totals + scores
+        going_on = []
         for place, (row, token, total) in enumerate(
-            zip(rows, tokens.tolist(), totals.tolist(), strict=True)
+            zip(self.rows, tokens, self.totals.tolist(), strict=True)
         ):
-            if row in found:  # ended before; its row is still in the batch
-                num_ended += 1
+            if row in self.ended:
                 continue
             if total == -torch.inf:
                 raise dead_end()
-            length = len(written[row]) + 1
-            if token != end:
-                written[row].append(token)
-            if token == end or length == max_lengths[row]:
-                found[row] = Hypothesis(
-                    tuple(written[row]),
-                    math.fsum(traces[row]) if tracing else total,
-                    total / penalty(length) + reward * length,
-                    token == end,
-                    tuple(traces[row]) if trace else (),
+            finished = token == self.end
+            if not finished:
+                self.written[row].append(token)
+            if self.tracing:
+                self.traces[row].append(log_p[place])
+            if finished or self.length == self.max_lengths[row]:
+                self.ended[row] = _Ended(
+                    self.written[row], self.traces[row], total, self.length, finished
                 )
-                num_ended += 1
             else:
                 going_on.append(place)
+        return going_on
 
-        enough = 1 if rules else math.ceil(len(rows) * LEAVING)
-        if num_ended and (num_ended >= enough or not going_on):
-            rows = [rows[place] for place in going_on]
-            kept = torch.tensor(going_on, dtype=torch.long, device=tokens.device)
-            totals, tokens = totals[kept], tokens[kept]
-            if rows:
-                state = state.rows(kept)
-    return [found[row] for row in range(num_rows)]
+    def keep(self, places: Sequence[int]) -> None:
+        """Let the rows at other places leave."""
+        self.rows = [self.rows[place] for place in places]
+        self.totals = self.totals[list(places)]

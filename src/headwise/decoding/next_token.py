@@ -53,6 +53,24 @@ class Choosing(Protocol):
         ...
 
 
+class WritingAhead(NextToken[S], Protocol[S]):
+    """A model that can go on without anybody choosing among its scores.
+
+    On a GPU, to look at a token takes about as long as to write one.
+    """
+
+    def write_ahead(
+        self, tokens: Tensor, state: S, *, most: int, forbidden: tuple[int, ...]
+    ) -> tuple[Tensor, Tensor, S]:
+        """Write the most probable token in every row, again and again.
+
+        Returns ln p (NaN where scores were no numbers) and tokens of the steps taken
+        [steps, rows]: at least one, at most ``most``, which may be behind the end of a
+        row.
+        """
+        ...
+
+
 class Attending(NextToken[S], Protocol[S]):
     """A model that can also say what it looks at while it scores what may follow.
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import torch
@@ -102,15 +103,9 @@ class SteppingDecoder:
         """Read the sources."""
         padding = None
         if not bool(source_is_real.all()):
-            may_attend = to_real_tokens(source_is_real)
-            padding = torch.zeros(may_attend.shape, device=source.device)
-            padding = padding.masked_fill_(~may_attend, -math.inf).to(self.numbers)
+            padding = self.padding_of(source_is_real)
         rows = len(source)
-        x = self.model.enter_encoder(self.model.source_embedding(source), 0)
-        x = x.flatten(0, 1).to(self.numbers)
-        for block in self.encoder:
-            x = block(x, rows, padding)
-        x = self.model.encoder.last_norm(x.to(self.whole)).to(self.numbers)
+        x = self.encoded(source, padding)
         return SteppingState(
             0,
             tuple(block.no_memory(rows, x) for block in self.decoder),
@@ -118,6 +113,29 @@ class SteppingDecoder:
             padding,
             torch.arange(rows, device=source.device),
         )
+
+    def padding_of(self, is_real: Bool[Tensor, "N S"]) -> Float[Tensor, "N 1 1 S"]:
+        """Return what is added to scores: -inf where a source is over."""
+        may_attend = to_real_tokens(is_real)
+        padding = torch.zeros(may_attend.shape, device=is_real.device)
+        padding.masked_fill_(~may_attend, -math.inf)
+        return padding.to(self.numbers)
+
+    def encoded(
+        self, source: Int[Tensor, "N S"], padding: Float[Tensor, "N 1 1 S"] | None
+    ) -> Float[Tensor, "NS D"]:
+        """Return the top of the encoder, one row for each position."""
+        x = self.model.enter_encoder(self.model.source_embedding(source), 0)
+        x = x.flatten(0, 1).to(self.numbers)
+        for block in self.encoder:
+            x = block(x, len(source), padding)
+        out: Tensor = self.model.encoder.last_norm(x.to(self.whole))
+        return out.to(self.numbers)
+
+    def scores(self, x: Float[Tensor, "B D"]) -> Float[Tensor, "B V"]:
+        """Score all tokens by the rows that leave the last block of the decoder."""
+        x = self.model.decoder.last_norm(x.to(self.whole)).to(self.numbers)
+        return self.project(x).to(self.whole)
 
     def step(
         self, tokens: Int[Tensor, " B"], state: SteppingState
@@ -130,12 +148,17 @@ class SteppingDecoder:
         embedded = self.model.target_embedding(tokens[:, None])
         x = self.model.enter_decoder(embedded, here)[:, 0].to(self.numbers)
         for block, memory, source in zip(self.decoder, own, state.source, strict=True):
-            x = block(x, memory, here, source, state.padding)
-        x = self.model.decoder.last_norm(x.to(self.whole)).to(self.numbers)
-        logits = self.project(x).to(self.whole)
-        return logits, SteppingState(
+            x = block(x, partial(_remembered, memory, here), source, state.padding)
+        return self.scores(x), SteppingState(
             here + 1, own, state.source, state.padding, state.source_of
         )
+
+
+def _remembered(
+    memory: Float[Tensor, "B H L C"], here: int, new: Float[Tensor, "B H C"]
+) -> tuple[Float[Tensor, "B H P C"], None]:
+    memory[:, :, here] = new
+    return memory[:, :, : here + 1], None
 
 
 def _with_room(full: Float[Tensor, "B H L C"]) -> Float[Tensor, "B H M C"]:

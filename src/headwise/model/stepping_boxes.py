@@ -6,6 +6,7 @@ C channels of a key and a value together.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, cast
 
 import torch
@@ -47,18 +48,20 @@ class Product:
     ) -> None:
         self.weight = held(weight, precision)
         self.bias = None if bias is None else held(bias, precision)
-        self.half = precision == "bf16"
+        on_cpu = weight.device.type == "cpu"
+        self.filled = on_cpu and precision == "bf16"
         # Few rows are multiplied faster with the matrix lying the other way round.
         self.across: Tensor | None = None
-        if not self.half or self.weight.numel() <= SMALL:
+        if on_cpu and (not self.filled or self.weight.numel() <= SMALL):
             self.across = self.weight.to(weight.dtype).t().contiguous()
 
     def __call__(self, x: Tensor) -> Tensor:
         """Map rows [R D] to rows [R E]."""
         rows = len(x)
-        many = self.half and rows * self.weight.numel() > SMALL
+        many = self.filled and rows * self.weight.numel() > SMALL
         if many or self.across is None:
-            return F.linear(_filled(x), self.weight, self.bias)[:rows]
+            given = _filled(x) if self.filled else x
+            return F.linear(given, self.weight, self.bias)[:rows]
         out = torch.mm(x.to(self.across.dtype), self.across)
         if self.bias is not None:
             out += self.bias
@@ -152,8 +155,13 @@ class SteppingEncoderBlock:
         return self.feed_forward(x, self.around_feed_forward)
 
 
+Remembering = Callable[[Tensor], tuple[Tensor, Tensor | None]]
+"""Takes keys and values [B H C] of the position that is written into a memory; returns
+that memory [B H L C] and what is added to scores of it: -inf where nothing stands."""
+
+
 class SteppingDecoderBlock:
-    """The right column: ``here`` is the position that is written."""
+    """The right column."""
 
     def __init__(self, block: DecoderBlock, precision: Precision) -> None:
         self.own = _Attention(block.self_attention, precision)
@@ -174,18 +182,17 @@ class SteppingDecoderBlock:
     def __call__(
         self,
         x: Tensor,
-        memory: Tensor,
-        here: int,
+        remember: Remembering,
         source: Tensor,
         may_attend: Tensor | None,
     ) -> Tensor:
-        """Pass rows [B D] through; what is written goes into ``memory``."""
+        """Pass rows [B D] through, each at the position that is written."""
         rows, box = len(x), self.own
         split = box.heads * box.channels
         asked = box.together(self.around_own.enter(x))
-        memory[:, :, here] = asked[:, split:].view(rows, box.heads, box.width)
+        memory, past = remember(asked[:, split:].view(rows, box.heads, box.width))
         queries = asked[:, :split].view(rows, box.heads, 1, box.channels)
-        heads = box.attend(queries, memory[:, :, : here + 1], None)
+        heads = box.attend(queries, memory, past)
         x = self.around_own.leave(x, box.join, heads.view(rows, -1))
 
         box, sources = self.cross, len(source)

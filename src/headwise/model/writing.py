@@ -6,12 +6,13 @@ import torch
 
 from headwise.errors import ModelError
 from headwise.model.compiled_stepping import CompiledDecoder
+from headwise.model.fixed_stepping import FixedDecoder
 from headwise.model.stepping import SteppingDecoder
 from headwise.model.stepping_boxes import Precision
 from headwise.model.transformer import Transformer
 from headwise.native.compiler import NoKernelsError, why_not
 
-WritingDecoder = CompiledDecoder | SteppingDecoder
+WritingDecoder = CompiledDecoder | FixedDecoder | SteppingDecoder
 
 
 def is_written_compiled(model: Transformer) -> bool:
@@ -25,7 +26,13 @@ def is_written_compiled(model: Transformer) -> bool:
 def laid_out(
     model: Transformer, precision: Precision = "float32", *, compiled: bool = True
 ) -> WritingDecoder:
-    """Lay a model out for compiled kernels where they can run it, else for PyTorch."""
+    """Lay a model out for the device it is on.
+
+    On a CPU that is for compiled kernels where they can run it, on a GPU for recorded
+    steps; else, and where not ``compiled``, for PyTorch.
+    """
+    if compiled and model.device.type == "cuda":
+        return FixedDecoder(model, precision)
     if compiled:
         try:
             return CompiledDecoder(model, precision)

@@ -43,6 +43,9 @@ SEARCH_TOKENS = 4096
 """Source positions of a batch, padding and beams counted; twice as many in bfloat16,
 where each takes half as much memory."""
 
+ON_A_GPU = 4
+"""Times as many there: a step of few rows takes as long as one of many."""
+
 SCORE_TOKENS = 2048
 """Positions scored at a time, each of which needs a score for the whole vocabulary."""
 
@@ -94,6 +97,7 @@ class Searcher:
             sizes = [(len(sources[number]) + 1) * width for number in numbers]
             workers = self._workers(each)
             most = SEARCH_TOKENS * (2 if self.precision == "bf16" else 1)
+            most *= 1 if self.models[0].device.type == "cpu" else ON_A_GPU
             cut = self._cut(sizes, shared_out(sum(sizes), workers, most=most))
 
             def searched(
