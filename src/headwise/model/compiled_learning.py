@@ -178,28 +178,18 @@ class _Learned(torch.autograd.Function):
     ) -> Tensor:
         kernels = learning_kernels()
         ctx.gradients = Gradients(model, batch.longest, smoothing)
-        ctx.batch = batch
-        size = kernels.lesson_bytes(byref(ctx.gradients.pupil), byref(batch.lesson))
-        ctx.room = _taken(model, size + ALIGNED)
-        ctx.address = -(-ctx.room.ctypes.data // ALIGNED) * ALIGNED
-        return anchor.new_tensor(
-            kernels.learn_forth(
-                byref(ctx.gradients.pupil), byref(batch.lesson), ctx.address
-            )
-        )
+        pupil, lesson = byref(ctx.gradients.pupil), byref(batch.lesson)
+        room = _taken(model, kernels.lesson_bytes(pupil, lesson) + ALIGNED)
+        begin = -(-room.ctypes.data // ALIGNED) * ALIGNED
+        loss = kernels.learn(pupil, lesson, begin)
+        _rooms.setdefault(model, []).append(room)
+        return anchor.new_tensor(loss)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *scales: Tensor) -> Any:
-        if ctx.room is None:
-            raise RuntimeError("gradients of this loss were computed before")
-        learning_kernels().learn_back(
-            byref(ctx.gradients.pupil),
-            byref(ctx.batch.lesson),
-            ctx.address,
-            scales[0].item(),
-        )
-        ctx.gradients.hand_over()
-        _rooms.setdefault(ctx.gradients.model, []).append(ctx.room)
-        ctx.room = None
+        if ctx.gradients is None:
+            raise RuntimeError("gradients of this loss were handed over before")
+        ctx.gradients.hand_over(scales[0].item())
+        ctx.gradients = None
         return None, None, None, None

@@ -64,8 +64,9 @@ class Gradients:
             decoder=(Block * len(decoder))(*decoder),
         )
 
-    def hand_over(self) -> None:
-        """Add what was found to the gradients that the weights have."""
+    def hand_over(self, scale: float) -> None:
+        """Add what was found, times ``scale``, to the gradients that weights have."""
+        torch._foreach_mul_(self._found, scale)
         if all(weight.grad is None for weight in self._weights):
             for weight, found in self._of.items():
                 weight.grad = found

@@ -7,6 +7,7 @@
 #define SLICE 64 /* rows of the right side that are turned at a time */
 #define NEAR 100000 /* numbers of the left side that all panels are multiplied with in turn */
 #define DEEP 256 /* rows of both sides, when the left is turned, that are near at a time */
+#define TURNED_ROWS (32 * MOST_ROWS) /* rows of a turned left side that stay near */
 
 /* Rows that are computed at a time: their sums and two vectors of the matrix fill registers. */
 #ifdef __AVX512F__
@@ -25,7 +26,6 @@
 #endif
 
 static int64_t tiles; /* whether this process may use them */
-
 INLINE int64_t panels(int64_t out) { return (out + PANEL - 1) / PANEL; }
 INLINE int64_t pairs(int64_t in) { return (in + 31) / 32 * 32; }
 
@@ -225,9 +225,12 @@ INLINE void whole_by(const product *p, const float *x, int64_t ld, int64_t by, i
 static void whole_turned(const product *p, const float *x, int64_t ld, int64_t from, int64_t to,
                          int64_t rows, float *y, int64_t ldy, manner how, float *packed) {
     int64_t full = rows / MOST_ROWS * MOST_ROWS, deep = to - from;
-    for (int64_t row = 0; row < full; row += MOST_ROWS)
+    for (int64_t row = 0, last; row < full; row = last) { /* some lines of memory at a time */
+        last = row + 8 * MOST_ROWS < full ? row + 8 * MOST_ROWS : full;
         for (int64_t k = 0; k < deep; k++)
-            memcpy(packed + row * deep + k * MOST_ROWS, x + (from + k) * ld + row, MOST_ROWS * 4);
+            for (int64_t r = row; r < last; r += MOST_ROWS)
+                memcpy(packed + r * deep + k * MOST_ROWS, x + (from + k) * ld + r, MOST_ROWS * 4);
+    }
     for (int64_t column = 0; column < p->out; column += PANEL)
         for (int64_t row = 0; row < full; row += MOST_ROWS)
             block(p, packed + row * deep - from * MOST_ROWS, 1, MOST_ROWS, from, to, column,
@@ -238,21 +241,22 @@ static void whole_turned(const product *p, const float *x, int64_t ld, int64_t f
 static void whole(const product *p, const float *x, int64_t ld, int64_t rows, float *y,
                   int64_t ldy, manner how, void *spare) {
     if (!how.turned) {
-        int64_t high = p->in * 2 * MOST_ROWS < NEAR ? NEAR / p->in / MOST_ROWS : 2;
-        high *= MOST_ROWS;
+        int64_t most = NEAR / p->in / MOST_ROWS, high = (most > 2 ? most : 2) * MOST_ROWS;
         for (int64_t row = 0; row < rows; row += high)
             whole_by(p, x + row * ld, ld, 1, 0, p->in, rows - row < high ? rows - row : high,
                      y + row * ldy, ldy, how);
         return;
     }
-    product part = *p;
     int64_t deep = how.bend ? p->in : DEEP; /* a part of a sum cannot be bent */
-    for (int64_t from = 0; from < p->in; from += deep) {
-        int64_t to = from + deep < p->in ? from + deep : p->in;
-        whole_turned(&part, x, ld, from, to, rows, y, ldy, how, spare);
-        part.bias = 0;
-        how.add = 1;
-    }
+    for (int64_t row = 0; row < rows; row += TURNED_ROWS)
+        for (int64_t from = 0; from < p->in; from += deep) {
+            product part = *p;
+            manner way = how;
+            if (from) part.bias = 0, way.add = 1;
+            whole_turned(&part, x + row, ld, from, from + deep < p->in ? from + deep : p->in,
+                         rows - row < TURNED_ROWS ? rows - row : TURNED_ROWS, y + row * ldy,
+                         ldy, way, spare);
+        }
 }
 
 #if TILES
@@ -282,21 +286,42 @@ static void to_half(const float *x, int64_t in, uint16_t *to) {
     for (; k < pairs(in); k++) to[k] = k < in ? upper_half(x[k]) : 0;
 }
 
-/* x [in, ld] to [rows, pairs(in)]: pairs of rows, turned in blocks of 16 times 16 pairs. */
+/* Turn 16 vectors of 16 words. */
+INLINE void turn(__m512i r[LANES]) {
+    __m512i t[LANES];
+    for (int i = 0; i < LANES; i += 2) {
+        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < LANES; i += 4)
+        for (int j = 0; j < 2; j++) {
+            r[i + 2 * j] = _mm512_unpacklo_epi64(t[i + j], t[i + 2 + j]);
+            r[i + 2 * j + 1] = _mm512_unpackhi_epi64(t[i + j], t[i + 2 + j]);
+        }
+    for (int i = 0; i < LANES; i++) {
+        int low = i / 8 * 8 + i % 4; /* with the one four further on */
+        t[i] = i & 4 ? _mm512_shuffle_i32x4(r[low], r[low + 4], 0xdd)
+                     : _mm512_shuffle_i32x4(r[low], r[low + 4], 0x88);
+    }
+    for (int j = 0; j < 8; j++) {
+        r[j] = _mm512_shuffle_i32x4(t[j], t[8 + j], 0x88);
+        r[8 + j] = _mm512_shuffle_i32x4(t[j], t[8 + j], 0xdd);
+    }
+}
+
+/* x [in, ld] to [rows, pairs(in)]: pairs of rows, turned in blocks of 16 times 16. */
 static void to_half_turned(const float *x, int64_t ld, int64_t in, int64_t rows, uint16_t *to) {
-    uint32_t block[LANES][LANES];
     int64_t wide = pairs(in);
     for (int64_t k = 0; k < wide; k += 2 * LANES)
         for (int64_t row = 0; row < rows; row += LANES) {
+            __m512i block[LANES];
             int64_t there = rows - row < LANES ? rows - row : LANES;
             for (int64_t j = 0; j < LANES; j++)
                 lay_out_pair(x + (k + 2 * j) * ld + row, ld, in - k - 2 * j, there,
-                             (uint16_t *)block[j]);
-            __m512i column = _mm512_set_epi32(240, 224, 208, 192, 176, 160, 144, 128, 112, 96,
-                                              80, 64, 48, 32, 16, 0);
+                             (uint16_t *)(block + j));
+            turn(block);
             for (int64_t r = 0; r < there; r++)
-                _mm512_storeu_si512(to + (row + r) * wide + k,
-                                    _mm512_i32gather_epi32(column, &block[0][r], 4));
+                _mm512_storeu_si512(to + (row + r) * wide + k, block[r]);
         }
 }
 

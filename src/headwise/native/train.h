@@ -89,16 +89,15 @@ int64_t attend_spare(int64_t longest, int64_t key, int64_t value);
 void attend_back(const head *h, const float *weights, const float *to_out, int64_t ldo,
                  float *to_queries, float *to_keys, float *to_values, float *spare);
 
-/* Cross-entropy with label smoothing of what `hidden` [rows, in] scores, summed. `logs` keeps
- * the logarithm of what each row's e^score add up to. */
-double loss_of(const product *scores, const float *hidden, int64_t rows, const int64_t *targets,
-               float smoothing, float *logs, float *spare);
-
-/* The gradients, times scale: to_hidden is replaced, the weights' are added to. */
-void loss_back(const linear *l, const product *scores, const float *hidden, int64_t rows,
-               const int64_t *targets, float smoothing, const float *logs, float scale,
-               float *to_hidden, float *spare);
-int64_t loss_spare(int64_t in, int64_t half);
+/* Cross-entropy with label smoothing of what `hidden` [rows, in] scores, summed, and its
+ * gradients: to_hidden is replaced, the weights' are added to. `back` is as laid out by
+ * loss_lay_out: loss_back_size bytes, aligned to 64. spare: loss_spare numbers. */
+double loss_and_back(const linear *l, const product *scores, const void *back,
+                     const float *hidden, int64_t rows, const int64_t *targets, float smoothing,
+                     float *to_hidden, float *spare);
+int64_t loss_spare(int64_t in, int64_t out, int64_t rows, int64_t half);
+int64_t loss_back_size(int64_t in, int64_t out, int64_t half);
+void loss_lay_out(const float *weight, int64_t in, int64_t out, int64_t half, void *to);
 
 /* What Python hands over: a model, with its gradients ... */
 typedef struct {
@@ -135,8 +134,45 @@ typedef struct {
     uint64_t seed;
 } lesson;
 
+/* Memory that is handed out piece by piece, each aligned to 64 bytes; without a base, only
+ * counted. */
+typedef struct {
+    char *base;
+    int64_t used;
+} arena;
+
+INLINE void *take(arena *a, int64_t bytes) {
+    void *piece = a->base ? a->base + a->used : 0;
+    a->used += (bytes + 63) / 64 * 64;
+    return piece;
+}
+
+INLINE float *floats(arena *a, int64_t count) { return take(a, count * 4); }
+
+/* A matrix for both ways. */
+typedef struct {
+    product forth, back;
+} both;
+
+/* The matrices of a box and of a block, laid out once for all groups of a lesson. */
+typedef struct {
+    both asked, remember, join;
+} laid_box;
+
+typedef struct {
+    laid_box own, source;
+    both widen, narrow;
+} laid_block;
+
+typedef struct {
+    laid_block *encoder, *decoder;
+    product scores;   /* forth: all words */
+    const void *back; /* back: blocks of words, one behind the other */
+} laid_model;
+
+laid_model lay_out(const pupil *p, arena *a);
+
 int64_t lesson_bytes(const pupil *p, const lesson *l);
-double learn_forth(const pupil *p, const lesson *l, void *memory);
-void learn_back(const pupil *p, const lesson *l, void *memory, float scale);
+double learn(const pupil *p, const lesson *l, void *memory);
 
 #endif

@@ -115,8 +115,6 @@ def learning_kernels() -> ctypes.CDLL:
     pupil, lesson = POINTER(Pupil), POINTER(Lesson)
     found.lesson_bytes.restype = c_int64
     found.lesson_bytes.argtypes = (pupil, lesson)
-    found.learn_forth.restype = c_double
-    found.learn_forth.argtypes = (pupil, lesson, c_void_p)
-    found.learn_back.restype = None
-    found.learn_back.argtypes = (pupil, lesson, c_void_p, c_float)
+    found.learn.restype = c_double
+    found.learn.argtypes = (pupil, lesson, c_void_p)
     return found
