@@ -27,7 +27,13 @@ from headwise.errors import ResourceError
 SOURCES = (
     *("kernels.h", "looking.h", "train.h"),
     *("products.c", "looking.c", "decoder.c", "choice.c"),
-    *("train.c", "train_boxes.c", "train_loss.c", "train_weights.c"),
+    *(
+        "train.c",
+        "train_boxes.c",
+        "train_loss.c",
+        "train_attention.c",
+        "train_weights.c",
+    ),
 )
 """The files of the library, and what they include."""
 

@@ -25,6 +25,7 @@ INLINE vec all(float x) { return x - (vec){0}; }
 typedef float vec8 __attribute__((vector_size(32)));
 typedef int32_t ivec8 __attribute__((vector_size(32)));
 typedef float vec4 __attribute__((vector_size(16)));
+typedef int32_t ivec4 __attribute__((vector_size(16)));
 
 INLINE float sum_of(vec x) { /* by halves: sums in a row would wait for one another */
     union { vec whole; vec8 half[2]; } a = {x};
@@ -38,12 +39,22 @@ INLINE vec larger(vec a, vec b) {
     return (vec)((first & (ivec)a) | (~first & (ivec)b));
 }
 
+/* The first numbers of x, and `rest` behind them. */
+INLINE vec first_of(vec x, int64_t count, float rest) {
+    ivec lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    ivec there = lane < (ivec){0} + (int32_t)(count < LANES ? count : LANES);
+    return (vec)((there & (ivec)x) | (~there & (ivec)all(rest)));
+}
+
 INLINE float largest_of(vec x) {
     union { vec whole; vec8 half[2]; } a = {x};
     ivec8 m = a.half[0] > a.half[1];
-    vec8 eight = (vec8)((m & (ivec8)a.half[0]) | (~m & (ivec8)a.half[1]));
-    float best = eight[0];
-    for (int i = 1; i < 8; i++) best = eight[i] > best ? eight[i] : best;
+    union { vec8 whole; vec4 half[2]; } b;
+    b.whole = (vec8)((m & (ivec8)a.half[0]) | (~m & (ivec8)a.half[1]));
+    ivec4 n = b.half[0] > b.half[1];
+    vec4 four = (vec4)((n & (ivec4)b.half[0]) | (~n & (ivec4)b.half[1]));
+    float best = four[0];
+    for (int i = 1; i < 4; i++) best = four[i] > best ? four[i] : best;
     return best;
 }
 

@@ -54,13 +54,13 @@ void turn(const float *from, int64_t ldk, int64_t size, int64_t key, float *to) 
 /* Scores [filled(size)] to e^(x - largest); returns the sum of the first `size`. */
 INLINE float exponents(float *x, int64_t size) {
     vec most = all(-INFINITY), total = {0};
-    for (int64_t i = size; i < filled(size); i++) x[i] = -INFINITY;
-    for (int64_t i = 0; i < size; i += LANES) most = larger(load(x + i), most);
+    for (int64_t i = 0; i < size; i += LANES)
+        most = larger(first_of(load(x + i), size - i, -INFINITY), most);
     float largest = largest_of(most);
     for (int64_t i = 0; i < size; i += LANES) {
-        vec each = exp_of(load(x + i) - largest);
+        vec each = first_of(exp_of(load(x + i) - largest), size - i, 0);
         store(x + i, each);
-        total += each; /* beyond the size, e^-87 each: nothing beside the largest, 1 */
+        total += each;
     }
     return sum_of(total);
 }
