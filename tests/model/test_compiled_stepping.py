@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headwise.decoding import candidates
 from headwise.decoding.candidates import best_tokens
 from headwise.errors import ModelError, NumericsError, UsageError
-from headwise.model.compiled_stepping import CompiledDecoder
+from headwise.model.compiled_stepping import AHEAD, CompiledDecoder
 from headwise.model.config import TransformerConfig
 from headwise.model.stepping import SteppingDecoder
 from headwise.model.transformer import Transformer
@@ -459,3 +459,74 @@ def test_it_and_the_readable_twin_choose_alike(source, by_torch):
         assert torch.equal(found, ids)
         torch.testing.assert_close(log_p, expected, rtol=1e-5, atol=1e-5)
         states, tokens = (one, other), found[:, 0]
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@torch.inference_mode()
+def test_what_is_written_ahead_is_what_single_steps_choose(precision, source):
+    """Bit by bit, over more positions than there is room for, rows leaving between."""
+    fast = CompiledDecoder(made(), precision)
+    forbidden = (0, 1, 7)
+    states = [fast.start(*source).rows(torch.tensor([2, 0, 1, 1])) for _ in range(2)]
+    tokens = torch.tensor([1, 1, 1, 1])
+    for most in (1, 5, AHEAD, 99, 2, 30):
+        log_p, ids, states[0] = fast.write_ahead(
+            tokens, states[0], most=most, end=-1, enough=1, forbidden=forbidden
+        )
+        assert len(ids) == min(most, AHEAD)
+        for ahead, chosen in zip(log_p, ids, strict=True):
+            one, best, states[1] = fast.step_to_likely(tokens, states[1], 1, forbidden)
+            assert torch.equal(ahead, one[:, 0])
+            assert torch.equal(chosen, best[:, 0])
+            tokens = chosen
+        kept = torch.arange(len(tokens))[-3:].flip(0)
+        tokens = tokens[kept]
+        states = [state.rows(kept) for state in states]
+
+
+@torch.inference_mode()
+def test_writing_ahead_ends_once_enough_rows_have(source):
+    fast = CompiledDecoder(made())
+    tokens = torch.tensor([1, 1, 1])
+    asked = {"most": AHEAD, "forbidden": (0, 1)}
+    _, ids, _ = fast.write_ahead(tokens, fast.start(*source), end=-1, enough=1, **asked)
+    end = int(ids[4, 0])
+    first = [(row == end).nonzero()[:, 0].tolist() for row in ids.T]
+    steps = sorted(each[0] + 1 if each else AHEAD for each in first)
+
+    for enough in (1, 2, 3):
+        _, found, state = fast.write_ahead(
+            tokens, fast.start(*source), end=end, enough=enough, **asked
+        )
+        assert len(found) == state.position == steps[enough - 1]
+        assert torch.equal(found, ids[: len(found)])
+
+
+def test_writing_ahead_stays_within_learned_positions():
+    model = made(positions="learned", max_positions=10)
+    fast = CompiledDecoder(model)
+    asked = {"most": 99, "end": -1, "enough": 1, "forbidden": ()}
+    _, ids, state = fast.write_ahead(
+        torch.tensor([1]), fast.start(*sources(3)), **asked
+    )
+
+    assert len(ids) == 10
+    with pytest.raises(ModelError, match="position 11 was asked for"):
+        fast.write_ahead(ids[-1], state, **asked)
+
+
+def test_scores_that_are_no_numbers_are_noticed_while_writing_ahead():
+    model = made()
+    with torch.no_grad():
+        model.target_embedding.vectors[9] = math.nan
+    fast = CompiledDecoder(model)
+
+    with pytest.raises(NumericsError, match="not numbers"):
+        fast.write_ahead(
+            torch.tensor([9]),
+            fast.start(*sources(3)),
+            most=5,
+            end=2,
+            enough=1,
+            forbidden=(),
+        )

@@ -134,7 +134,12 @@ def test_what_is_written_ahead_is_what_greedy_steps_find(precision, device):
     state, found = ahead.start(*source), []
     while len(found) < len(expected):
         log_p, ids, state = ahead.write_ahead(
-            tokens, state, most=len(expected) - len(found), forbidden=forbidden
+            tokens,
+            state,
+            most=len(expected) - len(found),
+            end=5,
+            enough=1,
+            forbidden=forbidden,
         )
         assert 1 <= len(ids) <= fixed_room.AHEAD
         found += zip(log_p, ids, strict=True)

@@ -57,19 +57,21 @@ def most_likely_next(
     model: NextToken[S],
     tokens: Tensor,
     state: S,
-    most: int,
     *,
+    most: int,
+    end: int,
+    enough: int,
     forbidden: tuple[int, ...] = (),
 ) -> tuple[Likely, S]:
     """Write the most probable token in every row, and again, up to ``most`` times.
 
     Returns ln p and the tokens, one behind the other, [steps, rows]: one step, but for
-    a model that can write ahead.
+    a model that can write ahead, until ``enough`` rows have come to their ``end``.
     """
     if hasattr(model, "write_ahead"):
         ahead = cast(WritingAhead[S], model)
         log_p, ids, state = ahead.write_ahead(
-            tokens, state, most=most, forbidden=forbidden
+            tokens, state, most=most, end=end, enough=enough, forbidden=forbidden
         )
         if log_p.isnan().any():
             raise NumericsError.of_scores()

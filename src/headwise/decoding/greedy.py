@@ -49,6 +49,7 @@ def greedy_search(
     tokens = torch.full((num_rows,), start, device=device)
 
     while writing.rows:
+        enough = 1 if rules else math.ceil(len(writing.rows) * LEAVING)
         if rules:
             logits, state = model.step(tokens, state)
             found = best_tokens_by_rules(
@@ -66,7 +67,13 @@ def greedy_search(
             scores, best, log_p = (each.T for each in found)
         else:
             likely, state = most_likely_next(
-                model, tokens, state, writing.most, forbidden=forbidden
+                model,
+                tokens,
+                state,
+                most=writing.most,
+                end=end,
+                enough=max(1, enough - writing.num_waiting),
+                forbidden=forbidden,
             )
             scores, best = likely.log_p, likely.tokens
             log_p = scores
@@ -74,8 +81,7 @@ def greedy_search(
         for each in zip(scores.cpu(), best.tolist(), log_p.tolist(), strict=True):
             going_on = writing.note(*each)
 
-        num_ended = len(writing.rows) - len(going_on)
-        enough = 1 if rules else math.ceil(len(writing.rows) * LEAVING)
+        num_ended = writing.num_waiting
         if num_ended and (num_ended >= enough or not going_on):
             writing.keep(going_on)
             if going_on:
@@ -124,6 +130,11 @@ class _Writing:
     def most(self) -> int:
         """Return how many more tokens any row may have."""
         return max(self.max_lengths[row] for row in self.rows) - self.length
+
+    @property
+    def num_waiting(self) -> int:
+        """Return how many rows have ended and wait for others to leave with them."""
+        return sum(row in self.ended for row in self.rows)
 
     def note(
         self, scores: Tensor, tokens: Sequence[int], log_p: Sequence[float]

@@ -53,20 +53,28 @@ class Choosing(Protocol):
         ...
 
 
+@runtime_checkable
 class WritingAhead(NextToken[S], Protocol[S]):
     """A model that can go on without anybody choosing among its scores.
 
-    On a GPU, to look at a token takes about as long as to write one.
+    Of a few rows, to look at a token takes about as long as to write one.
     """
 
     def write_ahead(
-        self, tokens: Tensor, state: S, *, most: int, forbidden: tuple[int, ...]
+        self,
+        tokens: Tensor,
+        state: S,
+        *,
+        most: int,
+        end: int,
+        enough: int,
+        forbidden: tuple[int, ...],
     ) -> tuple[Tensor, Tensor, S]:
         """Write the most probable token in every row, again and again.
 
         Returns ln p (NaN where scores were no numbers) and tokens of the steps taken
-        [steps, rows]: at least one, at most ``most``, which may be behind the end of a
-        row.
+        [steps, rows]: at least one, at most ``most``. There is no use in more once
+        ``enough`` rows have written ``end``; what comes behind it has no meaning.
         """
         ...
 

@@ -74,26 +74,34 @@ class Records:
         self.rows = np.empty(room, dtype=np.int64)
         """How many rows there were."""
 
-    def of(self, position: int) -> Records:
-        """Return what was written before ``position``, ready for it to be written.
+    def of(self, position: int, more: int) -> Records:
+        """Return what was written before ``position``, with room for ``more`` of them.
 
         It is this very object, unless an older state is gone on with.
         """
         room = len(self.begin)
-        if len(self.kept) == position < room:
+        if len(self.kept) == position <= room - more:
             return self
-        other = Records(room if position < room else 2 * room)
+        other = Records(_doubled(room, position + more))
         other.kept = self.kept[:position]
         other.begin[:position] = self.begin[:position]
         other.rows[:position] = self.rows[:position]
         return other
 
-    def add(self, record: Block | Tensor, rows: int) -> None:
-        """Let ``record`` [layers, rows, channels] be that of the next position."""
+    def add(self, held: Block | Tensor, rows: int, size: int, count: int) -> None:
+        """Let the next ``count`` positions have ``size`` bytes each of what is held.
+
+        Those of one position are [layers, rows, channels].
+        """
         position = len(self.kept)
-        self.begin[position] = record.data_ptr()
-        self.rows[position] = rows
-        self.kept.append(record)
+        places = slice(position, position + count)
+        self.begin[places] = held.data_ptr() + size * np.arange(count)
+        self.rows[places] = rows
+        self.kept += [held] * count
+
+    def end_at(self, position: int) -> None:
+        """Forget what was meant for later positions and was not written."""
+        del self.kept[position:]
 
 
 @dataclass(frozen=True)
@@ -118,12 +126,13 @@ class CompiledState:
             self.sources, self.source_of[kept], stems, self.position, self.records
         )
 
-    def with_room(self) -> CompiledState:
-        """Set more positions aside, if there is none for one more."""
+    def with_room(self, more: int) -> CompiledState:
+        """Set more positions aside, if there are too few for so many."""
         rows, room = self.stems.shape
-        if self.position < room:
+        if self.position + more <= room:
             return self
-        stems = np.empty((rows, 2 * room), dtype=np.int32)
+        wider = _doubled(room, self.position + more)
+        stems = np.empty((rows, wider), dtype=np.int32)
         stems[:, :room] = self.stems
         stems[:, room:] = _themselves(rows)
         return CompiledState(
@@ -136,6 +145,12 @@ def nothing_written(sources: Sources, count: int) -> CompiledState:
     stems = np.empty((count, FIRST_ROOM), dtype=np.int32)
     stems[:] = _themselves(count)
     return CompiledState(sources, np.arange(count), stems, 0, Records())
+
+
+def _doubled(room: int, needed: int) -> int:
+    while room < needed:
+        room *= 2
+    return room
 
 
 def _themselves(rows: int) -> Numbers:

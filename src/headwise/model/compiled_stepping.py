@@ -9,7 +9,7 @@ Letters used for sizes in this file:
 
     B  rows, one a hypothesis          V  vocabulary
     N  sources                         K  tokens kept for each row
-    S  source positions
+    S  source positions                T  steps
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ from headwise.model.compiled_weights import CompiledWeights
 from headwise.model.stepping_boxes import Precision
 from headwise.model.transformer import Transformer
 from headwise.native.structures import LANES, SourceMemory, Wanted, kernels
+
+AHEAD = 16
+"""Tokens that are written at most before a search looks at them."""
 
 
 class CompiledDecoder:
@@ -126,20 +129,59 @@ class CompiledDecoder:
         computed. Scores that are not numbers raise ``NumericsError``.
         """
         shape = tokens.shape[0], min(count, self.vocab_size)
-        refused = np.array(
-            [each for each in forbidden if 0 <= each < self.vocab_size], dtype=np.int64
-        )
+        refused = self._refused(forbidden)
         log_p, found = torch.empty(shape), torch.empty(shape, dtype=torch.int64)
         wanted = Wanted(
             count=shape[1],
             num_refused=len(refused),
             refused=address(refused),
             tokens=found.data_ptr(),
+            most=1,
         )
         newer, are_numbers = self._step(tokens, state, log_p, wanted)
         if not are_numbers:
             raise NumericsError.of_scores()
         return log_p, found, newer
+
+    def write_ahead(
+        self,
+        tokens: Int[Tensor, " B"],
+        state: CompiledState,
+        *,
+        most: int,
+        end: int,
+        enough: int,
+        forbidden: tuple[int, ...],
+    ) -> tuple[Float[Tensor, "T B"], Int[Tensor, "T B"], CompiledState]:
+        """Write the most probable token in every row, again and again.
+
+        It ends when ``enough`` rows have written ``end``, or after ``most`` steps or
+        ``AHEAD``; returns ln p and the tokens. Scores that are not numbers raise
+        ``NumericsError``.
+        """
+        most = min(most, AHEAD)
+        if self.config.positions == "learned":
+            most = max(1, min(most, self.config.max_positions - state.position))
+        shape = most, tokens.shape[0]
+        refused = self._refused(forbidden)
+        log_p, found = torch.empty(shape), torch.empty(shape, dtype=torch.int64)
+        wanted = Wanted(
+            count=1,
+            num_refused=len(refused),
+            refused=address(refused),
+            tokens=found.data_ptr(),
+            most=most,
+            end=end,
+            enough=enough,
+        )
+        newer, steps = self._step(tokens, state, log_p, wanted)
+        if not steps:
+            raise NumericsError.of_scores()
+        return log_p[:steps], found[:steps], newer
+
+    def _refused(self, forbidden: tuple[int, ...]) -> Numbers:
+        known = [each for each in forbidden if 0 <= each < self.vocab_size]
+        return np.array(known, dtype=np.int64)
 
     def _step(
         self,
@@ -147,7 +189,8 @@ class CompiledDecoder:
         state: CompiledState,
         scores: Tensor,
         wanted: Wanted | None,
-    ) -> tuple[CompiledState, bool]:
+    ) -> tuple[CompiledState, int]:
+        """Take the steps that are wanted; return how many, 0 if scores are none."""
         here, rows = state.position, tokens.shape[0]
         given = tokens.to(torch.int64).contiguous().numpy()
         _require_entries(given, self.vocab_size)
@@ -156,14 +199,15 @@ class CompiledDecoder:
                 f"there must be a token for each of the {len(state.source_of)} rows of "
                 f"the state, not {rows}"
             )
-        self.weights.let_write(here + 1)
-        state = state.with_room()
-        records, sources = state.records.of(here), state.sources
+        most = 1 if wanted is None else wanted.most
+        self.weights.let_write(here + most)
+        state = state.with_room(most)
+        records, sources = state.records.of(here, most), state.sources
         size = self.config.decoder_layers * rows * self.record * self.bytes
-        records.add(self.pool.take(size), rows)
-        longest = max(sources.longest, here + 1)
+        records.add(self.pool.take(size * most), rows, size, most)
+        longest = max(sources.longest, here + most)
         stacks = byref(self.weights.stacks)
-        done = self.kernels.step(
+        steps = self.kernels.write_on(
             stacks,
             address(given),
             rows,
@@ -179,8 +223,10 @@ class CompiledDecoder:
             None if wanted is None else byref(wanted),
             sources.room.of(self.kernels.spare_floats(stacks, rows, longest)),
         )
-        newer = CompiledState(sources, state.source_of, state.stems, here + 1, records)
-        return newer, bool(done)
+        records.end_at(here + steps)
+        there = here + steps
+        newer = CompiledState(sources, state.source_of, state.stems, there, records)
+        return newer, steps
 
 
 def _require_entries(tokens: Numbers, vocab_size: int) -> None:

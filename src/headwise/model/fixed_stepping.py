@@ -154,11 +154,14 @@ class FixedDecoder:
         state: FixedState,
         *,
         most: int,
+        end: int,
+        enough: int,
         forbidden: tuple[int, ...],
     ) -> tuple[Float[Tensor, "T B"], Int[Tensor, "T B"], FixedState]:
         """Write up to ``most`` tokens in every row, each the most probable one.
 
-        Returns ln p and the tokens that follow ``tokens``; as many steps as there are.
+        Returns ln p and the tokens that follow ``tokens``. Nobody asks on the way
+        whether ``enough`` rows have come to their ``end``: that would take longer.
         """
         state = state.with_room()
         room = state.lent.room

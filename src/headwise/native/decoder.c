@@ -224,11 +224,13 @@ int64_t encode_floats(const transformer *m, int64_t longest) {
     return spare_floats(m, longest > READ_AT_A_TIME ? longest : READ_AT_A_TIME, longest);
 }
 
-/* What is wanted instead of all scores: those of the best tokens [B, count], as ln p. */
+/* What is wanted instead of all scores: those of the best tokens [B, count], as ln p; of
+ * several steps the best token [most, B], until `enough` rows have written `end`. */
 typedef struct {
     int64_t count, num_refused;
     const int64_t *refused;
     int64_t *tokens;
+    int64_t most, end, enough;
 } wanted;
 
 /* Write one more token in each of B rows at position `here`: scores [B, V], or the best of
@@ -238,10 +240,10 @@ typedef struct {
  * last is written now. rows_then [here + 1]. stems [B, ld]: each row's row of then.
  * longest: of sources and what is written, here counted.
  */
-int64_t step(const transformer *m, const int64_t *tokens, int64_t rows, int64_t here,
-             char *const *written, const int64_t *rows_then, const int32_t *stems, int64_t ld,
-             const source_memory *memory, const int64_t *source_of, int64_t longest, float *scores,
-             const wanted *best, float *spare) {
+static int64_t step(const transformer *m, const int64_t *tokens, int64_t rows, int64_t here,
+                    char *const *written, const int64_t *rows_then, const int32_t *stems,
+                    int64_t ld, const source_memory *memory, const int64_t *source_of,
+                    int64_t longest, float *scores, const wanted *best, float *spare) {
     int64_t width = m->heads * m->key, heads = m->heads * m->value, wide = record(m);
     manner_of_looking kept = looking(m, m->scores.half);
     int64_t bytes = bytes_of(&kept);
@@ -293,4 +295,31 @@ int64_t step(const transformer *m, const int64_t *tokens, int64_t rows, int64_t 
                best->num_refused, scores, best->tokens, tallies);
     }
     return chosen(rows, best->count, best->refused, scores, best->tokens, tallies);
+}
+
+/* The same, again and again with what was found best. Returns the steps that were taken, 0
+ * where scores are no numbers. written and rows_then: [here + most]. */
+int64_t write_on(const transformer *m, const int64_t *tokens, int64_t rows, int64_t here,
+                 char *const *written, const int64_t *rows_then, const int32_t *stems,
+                 int64_t ld, const source_memory *memory, const int64_t *source_of,
+                 int64_t longest, float *scores, const wanted *best, float *spare) {
+    if (!best || best->most == 1)
+        return step(m, tokens, rows, here, written, rows_then, stems, ld, memory, source_of,
+                    longest, scores, best, spare);
+    for (int64_t taken = 0; taken < best->most; taken++) {
+        wanted now = *best;
+        int64_t ended = 0;
+        now.tokens += taken * rows;
+        if (!step(m, taken ? now.tokens - rows : tokens, rows, here + taken, written, rows_then,
+                  stems, ld, memory, source_of, longest, scores + taken * rows, &now, spare))
+            return 0;
+        for (int64_t row = 0; row < rows; row++)
+            for (int64_t before = taken; before >= 0; before--)
+                if (best->tokens[before * rows + row] == best->end) {
+                    ended++;
+                    break;
+                }
+        if (ended >= best->enough) return taken + 1;
+    }
+    return best->most;
 }

@@ -116,13 +116,16 @@ class SourceMemory(Structure):
 
 
 class Wanted(Structure):
-    """The best tokens of each row, instead of all scores."""
+    """The best tokens of each row, instead of all scores; of several steps, one."""
 
     _fields_ = (
         ("count", c_int64),
         ("num_refused", c_int64),
         ("refused", c_void_p),
         ("tokens", c_void_p),
+        ("most", c_int64),
+        ("end", c_int64),
+        ("enough", c_int64),
     )
 
 
@@ -144,7 +147,7 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
         None,
         (c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p),
     ),
-    "step": (
+    "write_on": (
         c_int64,
         (
             *(c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p),

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from headwise.decoding.next_token import Choosing
+from headwise.decoding.next_token import Choosing, WritingAhead
 from headwise.errors import HeadwiseError
 
 B = TypeVar("B")
@@ -67,10 +67,26 @@ class AbandonableChoosing(Abandonable):
         return found
 
 
+class AbandonableAhead(AbandonableChoosing):
+    """The same for one that also writes several tokens by itself."""
+
+    def write_ahead(
+        self, tokens: torch.Tensor, state: Any, **asked: Any
+    ) -> tuple[torch.Tensor, torch.Tensor, Any]:
+        """Write some tokens in every row, unless that is of no use any more."""
+        self._go_on()
+        found: tuple[torch.Tensor, torch.Tensor, Any] = self.decoder.write_ahead(
+            tokens, state, **asked
+        )
+        return found
+
+
 def abandonable(decoder: Any, ended: threading.Event) -> Abandonable:
     """Let a decoder write no further token once ``ended`` is set."""
-    choosing = isinstance(decoder, Choosing)
-    return (AbandonableChoosing if choosing else Abandonable)(decoder, ended)
+    if isinstance(decoder, Choosing):
+        ahead = isinstance(decoder, WritingAhead)
+        return (AbandonableAhead if ahead else AbandonableChoosing)(decoder, ended)
+    return Abandonable(decoder, ended)
 
 
 def shared_out(size: int, workers: int, *, most: int) -> int:
