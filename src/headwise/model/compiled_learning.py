@@ -2,10 +2,11 @@
 
 Loss and gradients are those of :func:`headwise.model.training_path.decode_real` with
 ``projected_cross_entropy``, whose readable twins say the same in PyTorch. What is
-different: each half of the way is one call into compiled code
-(:mod:`headwise.native`); sentences stand one behind the other without padding; what
-chance silences is drawn again on the way back instead of being kept. It runs on one
-core: several share a batch in processes of their own.
+different: the whole way is one call into compiled code (:mod:`headwise.native`), which
+finds the gradients with the loss, so that ``backward`` has only to hand them over;
+sentences stand one behind the other without padding; what chance silences is drawn
+again on the way back instead of being kept. It runs on one core: several share a batch
+in processes of their own.
 
 Letters used for sizes: N sentences, S and L positions of the longest, padding counted.
 """

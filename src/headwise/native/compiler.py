@@ -27,13 +27,8 @@ from headwise.errors import ResourceError
 SOURCES = (
     *("kernels.h", "looking.h", "train.h"),
     *("products.c", "looking.c", "decoder.c", "choice.c"),
-    *(
-        "train.c",
-        "train_boxes.c",
-        "train_loss.c",
-        "train_attention.c",
-        "train_weights.c",
-    ),
+    *("train.c", "train_weights.c", "train_loss.c"),
+    *("train_attention.c", "train_boxes.c"),
 )
 """The files of the library, and what they include."""
 
