@@ -207,9 +207,11 @@ def test_states_of_the_same_size_do_not_share_a_room():
     assert torch.equal(fast.step(tokens, one)[0], expected)
 
 
+@pytest.mark.parametrize(("name", "most"), [("KEPT", 2), ("KEPT_BYTES", 200_000)])
 @torch.inference_mode()
-def test_only_so_many_empty_rooms_are_kept(monkeypatch):
-    monkeypatch.setattr(fixed_room, "KEPT", 2)
+def test_only_so_many_empty_rooms_are_kept(monkeypatch, name, most):
+    """For 4 and 8 sources they take 64 and 128 KiB."""
+    monkeypatch.setattr(fixed_room, name, most)
     fast = FixedDecoder(made())
 
     states = [fast.start(*sources(*range(1, rows + 1))) for rows in (1, 2, 3, 5)]
@@ -217,6 +219,37 @@ def test_only_so_many_empty_rooms_are_kept(monkeypatch):
         del states[0]
 
     assert [each.size.sources for each in fast.rooms._free] == [4, 8]
+
+
+@torch.inference_mode()
+def test_leaving_samples_need_few_sizes():
+    """Each size is recorded by itself, which is dear."""
+    fast = FixedDecoder(made())
+    state = fast.start(*sources(7, 4)).rows(torch.arange(2).repeat_interleave(40))
+    sizes = set()
+    while len(state.source_of):
+        sizes.add(state.lent.room.size)
+        state = state.rows(torch.arange(len(state.source_of) - 1))
+
+    assert len(sizes) < 20
+
+
+@torch.inference_mode()
+def test_a_room_that_does_not_fit_makes_those_that_are_free_go():
+    fast = FixedDecoder(made())
+    fast.start(*sources(3))
+    make, tries = fast.rooms._make, []
+
+    def full(size: fixed_room.Size) -> fixed_room.Room:
+        tries.append(len(fast.rooms._free))
+        if fast.rooms._free:
+            raise torch.OutOfMemoryError("no memory")
+        return make(size)
+
+    fast.rooms._make = full
+    fast.start(*sources(3, 2, 1))
+
+    assert tries == [1, 0]
 
 
 def test_positions_that_were_not_learned_are_refused():

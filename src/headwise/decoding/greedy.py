@@ -77,16 +77,17 @@ def greedy_search(
             )
             scores, best = likely.log_p, likely.tokens
             log_p = scores
-        tokens = best[-1]
         for each in zip(scores.cpu(), best.tolist(), log_p.tolist(), strict=True):
             going_on = writing.note(*each)
 
+        tokens, kept = best[-1], torch.tensor(going_on, dtype=torch.long, device=device)
         num_ended = writing.num_waiting
         if num_ended and (num_ended >= enough or not going_on):
             writing.keep(going_on)
             if going_on:
-                kept = torch.tensor(going_on, dtype=torch.long, device=device)
                 tokens, state = tokens[kept], state.rows(kept)
+        elif num_ended:  # they wait for others to leave with
+            tokens = torch.full_like(tokens, end).index_copy(0, kept, tokens[kept])
     return [
         Hypothesis(
             tuple(each.tokens),

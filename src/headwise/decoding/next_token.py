@@ -72,9 +72,10 @@ class WritingAhead(NextToken[S], Protocol[S]):
     ) -> tuple[Tensor, Tensor, S]:
         """Write the most probable token in every row, again and again.
 
-        Returns ln p (NaN where scores were no numbers) and tokens of the steps taken
-        [steps, rows]: at least one, at most ``most``. There is no use in more once
-        ``enough`` rows have written ``end``; what comes behind it has no meaning.
+        Returns ln p and tokens of the steps taken [steps, rows]: at least one, at most
+        ``most``. There is no use in more once ``enough`` rows, of those whose token is
+        not ``end`` already, have written it; what comes behind it has no meaning.
+        Scores that are no numbers raise ``NumericsError``, or are NaN.
         """
         ...
 

@@ -155,9 +155,9 @@ class CompiledDecoder:
     ) -> tuple[Float[Tensor, "T B"], Int[Tensor, "T B"], CompiledState]:
         """Write the most probable token in every row, again and again.
 
-        It ends when ``enough`` rows have written ``end``, or after ``most`` steps or
-        ``AHEAD``; returns ln p and the tokens. Scores that are not numbers raise
-        ``NumericsError``.
+        It ends when ``enough`` rows that were not given ``end`` have written it, or
+        after ``most`` steps or ``AHEAD``; returns ln p and the tokens. Scores that are
+        not numbers raise ``NumericsError``.
         """
         most = min(most, AHEAD)
         if self.config.positions == "learned":

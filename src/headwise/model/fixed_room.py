@@ -17,7 +17,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import RLock
+from functools import cache
+from threading import Lock, RLock
 from typing import Any
 
 import torch
@@ -26,8 +27,10 @@ from torch import Tensor
 AHEAD = 8
 """Tokens that are written at most before anybody looks whether rows have ended."""
 
-KEPT = 24
-"""Rooms that are kept at most while nobody is in them."""
+KEPT, KEPT_BYTES = 24, 1 << 31
+"""Rooms, and the memory in them, that are kept at most while nobody is there."""
+
+_RECORDING = Lock()  # CUDA records one thing at a time, in the whole process
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ class Room:
         self.turn = torch.zeros(1, dtype=torch.long, device=device)
         self.log_p = torch.zeros(AHEAD, size.rows, device=device)  # T B
         self.found = torch.zeros(AHEAD, size.rows, dtype=torch.long, device=device)
+        self.num_bytes = self.own.nbytes + self.source.nbytes
         self._recorded: dict[str, Callable[[], None]] = {}
         self.held: dict[str, Tensor] = {}
         """What recordings read and nobody else may keep."""
@@ -113,12 +117,18 @@ class Room:
         self._recorded[name]()
 
     def _record(self, work: Callable[[Room], None]) -> Callable[[], None]:
-        if self.here.device.type != "cuda":
+        device = self.here.device
+        if device.type != "cuda":
             return lambda: work(self)
+        # Not in inference mode: what torch makes now for all recordings outlives it.
+        normally = torch.inference_mode(False)
+        with _RECORDING, torch.cuda.device(device), normally, torch.no_grad():
+            return self._record_here(work)
+
+    def _record_here(self, work: Callable[[Room], None]) -> Callable[[], None]:
         moving = self.here, self.turn, self.tokens
         before = [each.clone() for each in moving]
-        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        now = torch.cuda.current_stream()
+        aside, now = _aside(self.here.device), torch.cuda.current_stream()
         aside.wait_stream(now)
         with torch.cuda.stream(aside):  # libraries set themselves up at their first use
             for _ in range(2):
@@ -127,10 +137,19 @@ class Room:
                     each.copy_(was)
         now.wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, self.pool, capture_error_mode="thread_local"):
+        with torch.cuda.graph(
+            graph, self.pool, stream=aside, capture_error_mode="thread_local"
+        ):
             work(self)
         replay: Callable[[], None] = graph.replay
         return replay
+
+
+@cache
+def _aside(device: torch.device) -> torch.cuda.Stream:
+    """Return where a device records: one stream, as each keeps memory of its own."""
+    stream: torch.cuda.Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    return stream
 
 
 class Lent:
@@ -155,13 +174,25 @@ class Rooms:
     def lend(self, size: Size) -> Lent:
         """Return a room of this size, which may have been used before."""
         with self._lock:
-            for place, room in enumerate(self._free):
+            for room in self._free:
                 if room.size == size:
-                    return Lent(self._free.pop(place), self)
-        return Lent(self._make(size), self)
+                    self._free.remove(room)
+                    return Lent(room, self)
+        with torch.inference_mode(False):
+            try:
+                return Lent(self._make(size), self)
+            except torch.OutOfMemoryError:
+                with self._lock:
+                    self._free.clear()
+                torch.cuda.empty_cache()
+                return Lent(self._make(size), self)
 
     def give_back(self, room: Room) -> None:
         """Keep a room that nobody is in any more, rather than the oldest of many."""
         with self._lock:
             self._free.append(room)
-            del self._free[:-KEPT]
+            while len(self._free) > KEPT or self._free_bytes() > KEPT_BYTES:
+                del self._free[0]
+
+    def _free_bytes(self) -> int:
+        return sum(each.num_bytes for each in self._free)

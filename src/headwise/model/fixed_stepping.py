@@ -2,7 +2,7 @@
 
 The words are those of :class:`SteppingDecoder`, which is the readable twin. What is
 different: memory stays where it is and has room to spare, the position is a number on
-the device, and rows are filled up to a power of two; so a step is recorded once
+the device, and sources are filled up to a power of two; so a step is recorded once
 (:mod:`headwise.model.fixed_room`) and then asked for in one call. Greedily, several
 tokens are written before the host looks at them.
 
@@ -33,6 +33,9 @@ from headwise.model.transformer import Transformer
 
 LEAST_LENGTH = 32
 
+MOST_SHARING = 8
+"""Rows up to which as many as there are share a source."""
+
 
 class FixedState:
     """Who is in a room; what comes of it by ``rows`` or a step replaces it."""
@@ -57,16 +60,15 @@ class FixedState:
         kept, width = _shared([self.source_of[row] for row in chosen])
         old, written = self.lent.room, self.position
         size = self.decoder.size(len(kept), width, old.size.length)
-        among = torch.tensor(kept, device=index.device)
         own = old.own[:, :, :, :written].index_select(1, index)
-        source, padding = old.source.index_select(1, among), old.padding[among]
         lent = self.lent
         if size != old.size:
             lent = self.decoder.rooms.lend(size)
             lent.room.begin(old.here)
         if size != old.size or kept != list(range(len(kept))):
-            lent.room.source[:, : len(kept)] = source
-            lent.room.padding[: len(kept)] = padding
+            among = torch.tensor(kept, device=index.device)
+            lent.room.source[:, : len(kept)] = old.source.index_select(1, among)
+            lent.room.padding[: len(kept)] = old.padding[among]
         lent.room.own[:, : len(chosen), :, :written] = own
         source_of = [place // width for place in range(len(chosen))]
         return FixedState(self.decoder, lent, written, source_of)
@@ -160,8 +162,9 @@ class FixedDecoder:
     ) -> tuple[Float[Tensor, "T B"], Int[Tensor, "T B"], FixedState]:
         """Write up to ``most`` tokens in every row, each the most probable one.
 
-        Returns ln p and the tokens that follow ``tokens``. Nobody asks on the way
-        whether ``enough`` rows have come to their ``end``: that would take longer.
+        Returns ln p and the tokens that follow ``tokens``. There are ``AHEAD`` steps at
+        most, fewer where the room is full; ``end`` and ``enough`` do not matter here:
+        to ask whether rows have ended would take longer than to go on.
         """
         state = state.with_room()
         room = state.lent.room
@@ -228,13 +231,15 @@ def _hold_places(room: Room, name: str, stack: EnterStack) -> None:
 def _shared(sources: Sequence[int]) -> tuple[list[int], int]:
     """Return sources that stand one behind the other, and how many rows each has.
 
-    Where not all have as many, nothing is shared.
+    Where not all have as many, nothing is shared; nor where they are many, unless a
+    power of two: each number of rows has a recording of its own.
     """
     groups = [(source, len(list(rows))) for source, rows in groupby(sources)]
     widths = {width for _, width in groups}
-    if len(widths) > 1:
+    width = widths.pop() if widths else 1
+    if widths or (width > MOST_SHARING and width != _power_of_two(width)):
         return list(sources), 1
-    return [source for source, _ in groups], widths.pop() if widths else 1
+    return [source for source, _ in groups], width
 
 
 def _power_of_two(number: int) -> int:

@@ -313,8 +313,8 @@ int64_t write_on(const transformer *m, const int64_t *tokens, int64_t rows, int6
         if (!step(m, taken ? now.tokens - rows : tokens, rows, here + taken, written, rows_then,
                   stems, ld, memory, source_of, longest, scores + taken * rows, &now, spare))
             return 0;
-        for (int64_t row = 0; row < rows; row++)
-            for (int64_t before = taken; before >= 0; before--)
+        for (int64_t row = 0; row < rows; row++) /* those that ended before write on */
+            for (int64_t before = taken; before >= 0 && tokens[row] != best->end; before--)
                 if (best->tokens[before * rows + row] == best->end) {
                     ended++;
                     break;
