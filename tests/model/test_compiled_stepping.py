@@ -4,106 +4,25 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.model.writing import VARIANTS, assert_same_steps, made, sources
 
 from headwise.decoding import candidates
 from headwise.decoding.candidates import best_tokens
 from headwise.errors import ModelError, NumericsError, UsageError
 from headwise.model.compiled_stepping import AHEAD, CompiledDecoder
-from headwise.model.config import TransformerConfig
 from headwise.model.stepping import SteppingDecoder
-from headwise.model.transformer import Transformer
 
 pytestmark = pytest.mark.usefixtures("kernels_here")
-
-SMALL = TransformerConfig(
-    encoder_layers=2, decoder_layers=2, d_model=16, d_ff=32, num_heads=2, dropout=0.0
-)
-VARIANTS = {
-    "post": {},
-    "pre": {"norm": "pre"},
-    "gelu": {"activation": "gelu"},
-    "swish before and biased": {
-        "activation": "swish",
-        "norm": "pre",
-        "attention_bias": True,
-        "output_bias": True,
-    },
-    "untied": {"tie_embeddings": "none"},
-    "output tied": {"tie_embeddings": "output"},
-    "learned": {"positions": "learned", "max_positions": 64},
-    "halves": {"positions": "sinusoidal_halves", "embedding_norm": True},
-    "no positions": {"positions": "none"},
-    "concatenated": {
-        "positions": "learned",
-        "position_join": "concatenate",
-        "d_position": 5,
-        "max_positions": 64,
-        "tie_embeddings": "none",
-    },
-    "keys wider than values": {"d_k": 12, "d_v": 4},
-    "odd": {"d_model": 35, "d_ff": 49, "num_heads": 3, "d_k": 7, "d_v": 17}
-    | {"positions": "learned", "max_positions": 64},
-    "wide heads": {"d_model": 128, "d_ff": 96},
-    "heads of 32": {"d_model": 64, "d_ff": 64},
-    "one layer": {"encoder_layers": 3, "decoder_layers": 1, "d_v": 40},
-}
-
-
-def made(vocabulary: int = 50, **changed: object) -> Transformer:
-    model = Transformer(replace(SMALL, **changed), vocabulary, seed=3).eval()
-    with torch.no_grad():
-        for each in model.parameters():
-            if each.dim() == 1:
-                each.add_(0.1 * torch.randn_like(each))
-    return model
-
-
-def sources(*lengths: int, vocabulary: int = 50) -> tuple[torch.Tensor, torch.Tensor]:
-    shape = len(lengths), max(lengths)
-    generator = torch.Generator().manual_seed(1)
-    tokens = torch.randint(4, vocabulary, shape, generator=generator)
-    for row, length in zip(tokens, lengths, strict=True):
-        row[length:] = 0
-    return tokens, tokens != 0
 
 
 @pytest.fixture
 def source():
     return sources(7, 4, 7)
-
-
-PICKS = {
-    0: [0, 0, 1, 1, 2, 2],  # a beam begins
-    1: [1, 0, 3, 3, 4, 5],  # changes places
-    4: [0, 1, 4, 5],  # a sentence leaves
-    6: [0, 2, 3],  # not as many for each
-    8: [2, 0, 1, 1],  # out of order
-    12: [1],
-}
-
-
-def assert_same_steps(model, fast, source, *, steps: int = 40, **tolerance) -> None:
-    """Over more positions than there is room for at first, rows moving and leaving."""
-    states = [model.start(*source), fast.start(*source)]
-    tokens = torch.tensor([1, 1, 1])
-    for place in range(steps):
-        scored = [
-            each.step(tokens, state)
-            for each, state in zip((model, fast), states, strict=True)
-        ]
-        torch.testing.assert_close(scored[1][0], scored[0][0], **tolerance)
-        states = [state for _, state in scored]
-        tokens = (tokens * 7 + place) % 46 + 4
-        if place in PICKS:
-            kept = torch.tensor(PICKS[place])
-            tokens = tokens[kept]
-            states = [state.rows(kept) for state in states]
 
 
 @pytest.mark.parametrize("changed", VARIANTS.values(), ids=VARIANTS)

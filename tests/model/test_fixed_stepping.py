@@ -6,40 +6,18 @@ On a CPU everything is done as on a GPU, but nothing is recorded.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
+from tests.model.writing import VARIANTS, assert_same_steps, made, sources
 
 from headwise.decoding.candidates import best_token
 from headwise.decoding.greedy import greedy_search
 from headwise.errors import ModelError, NumericsError
 from headwise.model import fixed_room
-from headwise.model.config import TransformerConfig
 from headwise.model.fixed_stepping import FixedDecoder
 from headwise.model.stepping import SteppingDecoder
-from headwise.model.transformer import Transformer
 
-SMALL = TransformerConfig(
-    encoder_layers=2, decoder_layers=2, d_model=16, d_ff=32, num_heads=2, dropout=0.0
-)
-VARIANTS = {
-    "post": {},
-    "pre": {"norm": "pre"},
-    "gelu": {"activation": "gelu"},
-    "biases": {"attention_bias": True, "output_bias": True},
-    "untied": {"tie_embeddings": "none"},
-    "learned": {"positions": "learned", "max_positions": 64},
-    "no positions": {"positions": "none"},
-    "concatenated": {
-        "positions": "learned",
-        "position_join": "concatenate",
-        "d_position": 5,
-        "max_positions": 64,
-        "tie_embeddings": "none",
-    },
-    "keys wider than values": {"d_k": 12, "d_v": 4},
-}
 DEVICES = [
     "cpu",
     pytest.param(
@@ -49,32 +27,6 @@ DEVICES = [
         ),
     ),
 ]
-PICKS = {
-    0: [0, 0, 1, 1, 2, 2],  # a beam begins
-    1: [1, 0, 3, 3, 4, 5],  # changes places
-    4: [0, 1, 4, 5],  # a sentence leaves
-    6: [0, 2, 3],  # not as many for each
-    8: [2, 0, 1, 1],  # out of order
-    34: [3, 3, 0, 1],
-    36: [1],
-}
-
-
-def made(device: str = "cpu", **changed: object) -> Transformer:
-    model = Transformer(replace(SMALL, **changed), 50, seed=3).eval()
-    with torch.no_grad():
-        for each in model.parameters():
-            if each.dim() == 1:
-                each.add_(0.1 * torch.randn_like(each))
-    return model.to(device)
-
-
-def sources(*lengths: int, device: str = "cpu") -> tuple[torch.Tensor, torch.Tensor]:
-    shape = len(lengths), max(lengths)
-    tokens = torch.randint(4, 50, shape, generator=torch.Generator().manual_seed(1))
-    for row, length in zip(tokens, lengths, strict=True):
-        row[length:] = 0
-    return tokens.to(device), (tokens != 0).to(device)
 
 
 def poisoned(decoder: FixedDecoder) -> FixedDecoder:
@@ -95,31 +47,18 @@ def poisoned(decoder: FixedDecoder) -> FixedDecoder:
 @pytest.mark.parametrize("changed", VARIANTS.values(), ids=VARIANTS)
 @torch.inference_mode()
 def test_the_scores_are_those_of_the_model(changed, device):
-    """Over more positions than there is room for at first, rows moving and leaving."""
-    model = made(device, **changed)
-    fast = poisoned(FixedDecoder(model))
+    model = made(device=device, **changed)
     source = sources(7, 4, 7, device=device)
-    states = [model.start(*source), fast.start(*source)]
-    tokens = torch.tensor([1, 1, 1], device=device)
-    for place in range(40):
-        scored = [
-            each.step(tokens, state)
-            for each, state in zip((model, fast), states, strict=True)
-        ]
-        torch.testing.assert_close(scored[1][0], scored[0][0], rtol=1e-5, atol=1e-5)
-        states = [state for _, state in scored]
-        tokens = (tokens * 7 + place) % 46 + 4
-        if place in PICKS:
-            kept = torch.tensor(PICKS[place], device=device)
-            tokens = tokens[kept]
-            states = [state.rows(kept) for state in states]
+
+    fast = poisoned(FixedDecoder(model))
+    assert_same_steps(model, fast, source, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 @torch.inference_mode()
 def test_what_is_written_ahead_is_what_greedy_steps_find(precision, device):
-    model = made(device)
+    model = made(device=device)
     ahead, steps = FixedDecoder(model, precision), FixedDecoder(model, precision)
     source = sources(5, 9, 1, device=device)
     tokens = torch.tensor([1, 1, 1], device=device)
@@ -153,7 +92,7 @@ def test_what_is_written_ahead_is_what_greedy_steps_find(precision, device):
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_greedy_search_finds_the_same_as_step_by_step(device):
     """Rows end at different steps, at END or at their limit, and leave together."""
-    model = made(device)
+    model = made(device=device)
     source = sources(*range(1, 12), device=device)
     asked = {
         "num_rows": 11,

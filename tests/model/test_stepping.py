@@ -2,73 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
+from tests.model.writing import VARIANTS, assert_same_steps, made, sources
 
-from headwise.model.config import TransformerConfig
 from headwise.model.stepping import SteppingDecoder
-from headwise.model.transformer import Transformer
-
-SMALL = TransformerConfig(
-    encoder_layers=2, decoder_layers=2, d_model=16, d_ff=32, num_heads=2, dropout=0.0
-)
-VARIANTS = {
-    "post": {},
-    "pre": {"norm": "pre"},
-    "gelu": {"activation": "gelu"},
-    "biases": {"attention_bias": True, "output_bias": True},
-    "untied": {"tie_embeddings": "none"},
-    "learned": {"positions": "learned", "max_positions": 64},
-    "keys wider than values": {"d_k": 12, "d_v": 4},
-}
-
-
-def made(**changed: object) -> Transformer:
-    model = Transformer(replace(SMALL, **changed), 50, seed=3).eval()
-    with torch.no_grad():
-        for each in model.parameters():
-            if each.dim() == 1:
-                each.add_(0.1 * torch.randn_like(each))
-    return model
 
 
 @pytest.fixture
 def source():
-    tokens = torch.randint(4, 50, (3, 7), generator=torch.Generator().manual_seed(1))
-    tokens[1, 4:] = 0
-    return tokens, tokens != 0
+    return sources(7, 4, 7)
 
 
 @pytest.mark.parametrize("changed", VARIANTS.values(), ids=VARIANTS)
 @torch.inference_mode()
 def test_the_scores_are_those_of_the_model(changed, source):
-    """Over more positions than there is room for at first, rows moving and leaving."""
     model = made(**changed)
-    fast = SteppingDecoder(model)
-    states = [model.start(*source), fast.start(*source)]
-    picks = {
-        0: [0, 0, 1, 1, 2, 2],  # a beam begins
-        1: [1, 0, 3, 3, 4, 5],  # changes places
-        4: [0, 1, 4, 5],  # a sentence leaves
-        6: [0, 2, 3],  # not as many for each
-        8: [2, 0, 1],  # out of order
-        12: [1],
-    }
-    tokens = torch.tensor([1, 1, 1])
-    for place in range(20):
-        scored = [
-            each.step(tokens, state)
-            for each, state in zip((model, fast), states, strict=True)
-        ]
-        torch.testing.assert_close(scored[0][0], scored[1][0], rtol=1e-5, atol=1e-5)
-        states = [state for _, state in scored]
-        tokens = (tokens * 7 + place) % 46 + 4
-        if place in picks:
-            kept = torch.tensor(picks[place])
-            tokens = tokens[kept]
-            states = [state.rows(kept) for state in states]
+
+    assert_same_steps(model, SteppingDecoder(model), source, rtol=1e-5, atol=1e-5)
 
 
 @torch.inference_mode()

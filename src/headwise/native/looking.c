@@ -51,20 +51,6 @@ void turn(const float *from, int64_t ldk, int64_t size, int64_t key, float *to) 
     }
 }
 
-/* Scores [filled(size)] to e^(x - largest); returns the sum of the first `size`. */
-INLINE float exponents(float *x, int64_t size) {
-    vec most = all(-INFINITY), total = {0};
-    for (int64_t i = 0; i < size; i += LANES)
-        most = larger(first_of(load(x + i), size - i, -INFINITY), most);
-    float largest = largest_of(most);
-    for (int64_t i = 0; i < size; i += LANES) {
-        vec each = first_of(exp_of(load(x + i) - largest), size - i, 0);
-        store(x + i, each);
-        total += each;
-    }
-    return sum_of(total);
-}
-
 /* Where values stand: one behind the other, or each somewhere. */
 typedef struct {
     const char *first;

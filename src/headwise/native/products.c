@@ -287,7 +287,7 @@ static void to_half(const float *x, int64_t in, uint16_t *to) {
 }
 
 /* Turn 16 vectors of 16 words. */
-INLINE void turn(__m512i r[LANES]) {
+INLINE void turn_block(__m512i r[LANES]) {
     __m512i t[LANES];
     for (int i = 0; i < LANES; i += 2) {
         t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
@@ -319,7 +319,7 @@ static void to_half_turned(const float *x, int64_t ld, int64_t in, int64_t rows,
             for (int64_t j = 0; j < LANES; j++)
                 lay_out_pair(x + (k + 2 * j) * ld + row, ld, in - k - 2 * j, there,
                              (uint16_t *)(block + j));
-            turn(block);
+            turn_block(block);
             for (int64_t r = 0; r < there; r++)
                 _mm512_storeu_si512(to + (row + r) * wide + k, block[r]);
         }

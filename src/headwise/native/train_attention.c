@@ -1,7 +1,6 @@
 /* Attention of one head in one sentence, forth and back: small products, one after the other. */
+#include "looking.h"
 #include "train.h"
-
-#include <math.h>
 
 #define ROWS 4 /* that are computed at a time: one sum would wait for itself */
 
@@ -78,28 +77,9 @@ INLINE void multiply(side left, int64_t rows, const float *right, int64_t ld, in
     }
 }
 
-/* Rows [S, ld] of some channels to [channels, filled(S)]. */
-INLINE void turned(const float *from, int64_t ld, int64_t size, int64_t channels, float *to) {
-    int64_t wide = filled(size);
-    for (int64_t s = 0; s < size; s++)
-        for (int64_t c = 0; c < channels; c++) to[c * wide + s] = from[s * ld + c];
-    for (int64_t c = 0; c < channels; c++)
-        for (int64_t s = size; s < wide; s++) to[c * wide + s] = 0;
-}
-
-/* Softmax of the first `size` scores of a row; what follows becomes 0 (and nothing that is
- * almost 0: processors are slow with such numbers). */
+/* Softmax of the first `size` scores of a row; what follows becomes 0. */
 INLINE void softmax(float *row, int64_t size, int64_t wide) {
-    vec most = all(-INFINITY), total = {0};
-    for (int64_t s = 0; s < size; s += LANES)
-        most = larger(first_of(load(row + s), size - s, -INFINITY), most);
-    float largest = largest_of(most);
-    for (int64_t s = 0; s < size; s += LANES) {
-        vec each = first_of(exp_of(load(row + s) - largest), size - s, 0);
-        store(row + s, each);
-        total += each;
-    }
-    vec share = all(1 / sum_of(total));
+    vec share = all(1 / exponents(row, size));
     for (int64_t s = 0; s < size; s += LANES) store(row + s, load(row + s) * share);
     for (int64_t s = filled(size); s < wide; s += LANES) store(row + s, (vec){0});
 }
@@ -108,7 +88,7 @@ INLINE void attend_by(const head *h, float *weights, float *out, int64_t ldo, fl
                       int64_t key, int64_t value) {
     int64_t wide = filled(h->asked);
     side queries = {h->queries, h->ldq, 1}, weighed = {weights, wide, 1};
-    turned(h->keys, h->ldk, h->asked, key, spare);
+    turn(h->keys, h->ldk, h->asked, key, spare);
     multiply(queries, h->asking, spare, wide, key, wide, 1 / sqrtf(key), weights, wide, ALL,
              h->causal);
     for (int64_t q = 0; q < h->asking; q++)
@@ -145,7 +125,7 @@ INLINE void attend_back_by(const head *h, const float *weights, const float *to_
     int below = h->causal ? BELOW : ALL, above = h->causal ? ABOVE : ALL;
     side given = {to_out, ldo, 1}, scored = {to_scores, wide, 1};
     side scored_turned = {to_scores, 1, wide}, weighed_turned = {weights, 1, wide};
-    turned(h->values, h->ldv, h->asked, value, spare);
+    turn(h->values, h->ldv, h->asked, value, spare);
     multiply(given, h->asking, spare, wide, value, wide, 1, to_scores, wide, ALL, h->causal);
     for (int64_t q = 0; q < h->asking; q++)
         softmax_back(weights + q * wide, to_scores + q * wide, h->causal ? q + 1 : h->asked, wide,
