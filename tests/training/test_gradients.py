@@ -55,7 +55,8 @@ def test_parts_add_up_to_the_whole(make_trainer, little_memory, error):
 
     assert split_loss == pytest.approx(loss, rel=1e-6)
     for name, gradient in expected.items():
-        torch.testing.assert_close(found[name], gradient, rtol=1e-5, atol=5e-6)
+        worst = (found[name] - gradient).abs().max()
+        assert worst < 3e-6 * gradient.abs().max(), name
     said = trainer.watchers[0].said
     assert all("did not fit into memory" in text for text in said)
     assert 1 <= len(said) <= 2

@@ -50,7 +50,7 @@ class Size:
 
 
 class Room:
-    """The tensors of a size; ``record`` keeps what is done with them."""
+    """The tensors of a size; ``do`` keeps what was recorded to be done with them."""
 
     def __init__(
         self,

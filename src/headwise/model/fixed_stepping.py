@@ -32,6 +32,7 @@ from headwise.model.stepping_boxes import Precision
 from headwise.model.transformer import Transformer
 
 LEAST_LENGTH = 32
+"""Positions of the smallest room."""
 
 MOST_SHARING = 8
 """Rows up to which as many as there are share a source."""
