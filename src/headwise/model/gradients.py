@@ -16,6 +16,7 @@ from headwise.model.encoder import EncoderBlock
 from headwise.model.feed_forward import FeedForward
 from headwise.model.layout import sizes_of
 from headwise.model.transformer import Transformer
+from headwise.native.structures import ROUNDED, WHOLE
 from headwise.native.train_structures import (
     AttentionBox,
     Block,
@@ -54,7 +55,7 @@ class Gradients:
         ]
         self.pupil = Pupil(
             **sizes_of(config),
-            half=torch.is_autocast_enabled("cpu"),
+            parts=ROUNDED if torch.is_autocast_enabled("cpu") else WHOLE,
             dropout=config.dropout if model.training else 0.0,
             smoothing=smoothing,
             reading=self._foot(model.source_embedding, model.enter_encoder, longest),

@@ -41,7 +41,7 @@ class Layout:
     """Lays out boxes of a model, and keeps what it laid out."""
 
     def __init__(self, precision: Precision) -> None:
-        self.half = precision == "bf16"
+        self.parts = ROUNDED if precision == "bf16" else 0
         self._kept: list[Tensor] = []
 
     def kept(self, each: Tensor) -> int:
@@ -52,16 +52,16 @@ class Layout:
     def product(self, weight: Tensor, bias: Tensor | None) -> Product:
         """Lay out the map x -> x Wᵀ + b."""
         outputs, inputs = weight.shape
-        size = kernels().product_size(inputs, outputs, self.half)
+        size = kernels().product_size(inputs, outputs, self.parts)
         room = torch.empty(size + ALIGNED, dtype=torch.uint8)
         self._kept.append(room)
         address = -(-room.data_ptr() // ALIGNED) * ALIGNED
         whole = weight.detach().contiguous()
-        kernels().product_pack(whole.data_ptr(), inputs, outputs, self.half, address)
+        kernels().product_pack(whole.data_ptr(), inputs, outputs, self.parts, address)
         return Product(
             inputs=inputs,
             outputs=outputs,
-            half=self.half,
+            parts=self.parts,
             weight=address,
             bias=None if bias is None else self.kept(bias),
         )

@@ -25,8 +25,8 @@ from pathlib import Path
 from headwise.errors import ResourceError
 
 SOURCES = (
-    *("kernels.h", "looking.h", "train.h"),
-    *("products.c", "looking.c", "decoder.c", "choice.c"),
+    *("kernels.h", "products.h", "looking.h", "train.h"),
+    *("products.c", "tiles.c", "looking.c", "decoder.c", "choice.c"),
     *("train.c", "train_weights.c", "train_loss.c"),
     *("train_attention.c", "train_boxes.c"),
 )

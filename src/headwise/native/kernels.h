@@ -82,7 +82,7 @@ INLINE vec exp_of(vec x) {
 
 typedef struct {
     int64_t in, out;
-    int64_t half;        /* 1: bfloat16 numbers, summed in float32 */
+    int64_t parts;       /* bfloat16 parts of each number; 0: float32 numbers */
     const void *weight;  /* as product_pack laid it out */
     const float *bias;   /* [out] or NULL */
 } product;
@@ -126,10 +126,10 @@ int64_t product_spare(int64_t in, int64_t rows);
 
 /* Lay out a matrix [in, out] for the right side of products: given in rows of `ld`, or turned
  * ([out, in]); product_size bytes, aligned to 64. */
-void product_lay_out(const float *from, int64_t ld, int64_t in, int64_t out, int64_t half,
+void product_lay_out(const float *from, int64_t ld, int64_t in, int64_t out, int64_t parts,
                      void *to);
-void product_pack(const float *from, int64_t in, int64_t out, int64_t half, void *to);
-int64_t product_size(int64_t in, int64_t out, int64_t half);
+void product_pack(const float *from, int64_t in, int64_t out, int64_t parts, void *to);
+int64_t product_size(int64_t in, int64_t out, int64_t parts);
 
 /* The part of a product that has the columns from `first` on, a multiple of 32. */
 product product_part(const product *p, int64_t first, int64_t columns);

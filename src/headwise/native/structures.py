@@ -17,6 +17,9 @@ LANES = 16
 ALIGNED = 64
 """Bytes at whose multiples a matrix that was laid out begins."""
 
+ROUNDED, WHOLE = 1, 3
+"""bfloat16 parts of a number: the first is it rounded, all three are a float32."""
+
 BENDS = {"none": 0, "relu": 1, "gelu": 2, "swish": 3}
 """Activations as the kernels number them."""
 
@@ -27,7 +30,7 @@ class Product(Structure):
     _fields_ = (
         ("inputs", c_int64),
         ("outputs", c_int64),
-        ("half", c_int64),
+        ("parts", c_int64),
         ("weight", c_void_p),
         ("bias", c_void_p),
     )

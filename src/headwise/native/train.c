@@ -100,9 +100,9 @@ static kept keep(const pupil *p, const lesson *l, arena *a) {
     k.to_heads = floats(a, rows * values);
     k.to_memory = floats(a, sources * (keys + values));
     k.to_encoded = floats(a, sources * p->model);
-    k.right = take(a, product_size(rows, widest, p->half));
+    k.right = take(a, product_size(rows, widest, p->parts));
     int64_t spare = most(product_spare(widest, rows), product_spare(rows, widest));
-    spare = most(spare, 4 * loss_spare(p->model, p->scores.out, targets, p->half));
+    spare = most(spare, 4 * loss_spare(p->model, p->scores.out, targets, p->parts));
     k.spare = take(a, most(spare, 4 * attend_spare(longest, p->key, p->value)));
     k.encoder = keep_layers(p, l, p->encoder_layers, 0, a);
     k.decoder = keep_layers(p, l, p->decoder_layers, 1, a);
@@ -205,8 +205,8 @@ static void linear_back(const linear *const boxes[], int64_t count, const produc
                         const kept *room) {
     int64_t in = boxes[0]->in, ld = back->in;
     product_apply(back, to_y, ld, rows, to_x, in, how, room->spare);
-    product seen = {.in = rows, .out = in, .half = back->half, .weight = room->right};
-    product_lay_out(x, in, rows, in, back->half, room->right);
+    product seen = {.in = rows, .out = in, .parts = back->parts, .weight = room->right};
+    product_lay_out(x, in, rows, in, back->parts, room->right);
     for (int64_t i = 0; i < count; to_y += boxes[i++]->out) {
         product_apply(&seen, to_y, ld, boxes[i]->out, boxes[i]->to_weight, in, TURNED_AND_ADDED,
                       room->spare);

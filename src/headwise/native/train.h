@@ -95,9 +95,9 @@ void attend_back(const head *h, const float *weights, const float *to_out, int64
 double loss_and_back(const linear *l, const product *scores, const void *back,
                      const float *hidden, int64_t rows, const int64_t *targets, float smoothing,
                      float *to_hidden, float *spare);
-int64_t loss_spare(int64_t in, int64_t out, int64_t rows, int64_t half);
-int64_t loss_back_size(int64_t in, int64_t out, int64_t half);
-void loss_lay_out(const float *weight, int64_t in, int64_t out, int64_t half, void *to);
+int64_t loss_spare(int64_t in, int64_t out, int64_t rows, int64_t parts);
+int64_t loss_back_size(int64_t in, int64_t out, int64_t parts);
+void loss_lay_out(const float *weight, int64_t in, int64_t out, int64_t parts, void *to);
 
 /* What Python hands over: a model, with its gradients ... */
 typedef struct {
@@ -119,7 +119,7 @@ typedef struct {
 } foot;
 
 typedef struct {
-    int64_t encoder_layers, decoder_layers, model, heads, key, value, inner, half;
+    int64_t encoder_layers, decoder_layers, model, heads, key, value, inner, parts;
     float dropout, smoothing;
     foot reading, writing;
     linear scores;

@@ -19,23 +19,23 @@ INLINE int64_t most_size(int64_t out, int64_t rows) {
     return filled((out + AT_A_TIME - 1) / AT_A_TIME * rows);
 }
 
-int64_t loss_spare(int64_t in, int64_t out, int64_t rows, int64_t half) {
+int64_t loss_spare(int64_t in, int64_t out, int64_t rows, int64_t parts) {
     int64_t together = rows_together(out, rows), widest = in > AT_A_TIME ? in : AT_A_TIME;
     int64_t highest = together > AT_A_TIME ? together : AT_A_TIME;
     return together * wide(out) + most_size(out, together) + product_spare(widest, highest) / 4 +
-           product_size(together, in, half) / 4 + 64;
+           product_size(together, in, parts) / 4 + 64;
 }
 
 /* Words are laid out block by block, as they are multiplied with. */
-int64_t loss_back_size(int64_t in, int64_t out, int64_t half) {
-    return (out + WORDS_BACK - 1) / WORDS_BACK * product_size(WORDS_BACK, in, half);
+int64_t loss_back_size(int64_t in, int64_t out, int64_t parts) {
+    return (out + WORDS_BACK - 1) / WORDS_BACK * product_size(WORDS_BACK, in, parts);
 }
 
-void loss_lay_out(const float *weight, int64_t in, int64_t out, int64_t half, void *to) {
+void loss_lay_out(const float *weight, int64_t in, int64_t out, int64_t parts, void *to) {
     for (int64_t word = 0; word < out; word += WORDS_BACK) {
         int64_t there = out - word < WORDS_BACK ? out - word : WORDS_BACK;
-        product_lay_out(weight + word * in, in, there, in, half, to);
-        to = (char *)to + product_size(WORDS_BACK, in, half);
+        product_lay_out(weight + word * in, in, there, in, parts, to);
+        to = (char *)to + product_size(WORDS_BACK, in, parts);
     }
 }
 
@@ -83,7 +83,7 @@ INLINE void turn_back(float *x, float share, float even, int64_t size) {
 static double some_rows(const linear *l, const product *scores, const char *back,
                         const float *hidden, int64_t rows, const int64_t *targets,
                         float smoothing, float *to_hidden, float *block, float *room) {
-    int64_t ld = wide(l->out), in = l->in, half = scores->half;
+    int64_t ld = wide(l->out), in = l->in, parts = scores->parts;
     seen known[rows];
     float logs[rows], *most = room;
     double loss = 0;
@@ -103,15 +103,15 @@ static double some_rows(const linear *l, const product *scores, const char *back
         loss += logs[row] - (1 - smoothing) * s->right - smoothing / l->out * s->even;
     }
 
-    product rows_seen = {.in = rows, .out = in, .half = half, .weight = room};
-    float *spare = aligned(room + product_size(rows, in, half) / 4);
-    product_lay_out(hidden, in, rows, in, half, room);
+    product rows_seen = {.in = rows, .out = in, .parts = parts, .weight = room};
+    float *spare = aligned(room + product_size(rows, in, parts) / 4);
+    product_lay_out(hidden, in, rows, in, parts, room);
     memset(to_hidden, 0, rows * in * 4);
     for (int64_t word = 0; word < l->out; word += WORDS_BACK) {
         int64_t size = l->out - word < WORDS_BACK ? l->out - word : WORDS_BACK;
         float *g = block + word;
-        product words = {.in = size, .out = in, .half = half, .weight = back};
-        back += product_size(WORDS_BACK, in, half);
+        product words = {.in = size, .out = in, .parts = parts, .weight = back};
+        back += product_size(WORDS_BACK, in, parts);
         for (int64_t row = 0; row < rows; row++) {
             float share = expf(most[word / AT_A_TIME * rows + row] - logs[row]);
             turn_back(g + row * ld, share, smoothing / l->out, size);

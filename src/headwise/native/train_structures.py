@@ -80,7 +80,7 @@ class Pupil(Structure):
         ("key", c_int64),
         ("value", c_int64),
         ("inner", c_int64),
-        ("half", c_int64),
+        ("parts", c_int64),
         ("dropout", c_float),
         ("smoothing", c_float),
         ("reading", Foot),

@@ -5,9 +5,9 @@
 static both joined(const pupil *p, const linear *const boxes[], int64_t count, arena *a) {
     int64_t in = boxes[0]->in, out = 0;
     for (int64_t i = 0; i < count; i++) out += boxes[i]->out;
-    both b = {{.in = in, .out = out, .half = p->half}, {.in = out, .out = in, .half = p->half}};
-    void *forth = take(a, product_size(in, out, p->half));
-    void *back = take(a, product_size(out, in, p->half));
+    both b = {{.in = in, .out = out, .parts = p->parts}, {.in = out, .out = in, .parts = p->parts}};
+    void *forth = take(a, product_size(in, out, p->parts));
+    void *back = take(a, product_size(out, in, p->parts));
     float *weight = count > 1 ? floats(a, in * out) : 0;
     float *bias = boxes[0]->bias ? floats(a, out) : 0;
     if (!a->base) return b;
@@ -15,8 +15,8 @@ static both joined(const pupil *p, const linear *const boxes[], int64_t count, a
         if (weight) memcpy(weight + at * in, boxes[i]->weight, boxes[i]->out * in * 4);
         if (bias) memcpy(bias + at, boxes[i]->bias, boxes[i]->out * 4);
     }
-    product_pack(weight ? weight : boxes[0]->weight, in, out, p->half, forth);
-    product_lay_out(weight ? weight : boxes[0]->weight, in, out, in, p->half, back);
+    product_pack(weight ? weight : boxes[0]->weight, in, out, p->parts, forth);
+    product_lay_out(weight ? weight : boxes[0]->weight, in, out, in, p->parts, back);
     b.forth.weight = forth;
     b.forth.bias = bias;
     b.back.weight = back;
@@ -51,12 +51,12 @@ laid_model lay_out(const pupil *p, arena *a) {
     int64_t words = p->scores.out;
     m.encoder = lay_blocks(p, p->encoder, p->encoder_layers, 0, a);
     m.decoder = lay_blocks(p, p->decoder, p->decoder_layers, 1, a);
-    void *forth = take(a, product_size(p->model, words, p->half));
-    void *back = take(a, loss_back_size(p->model, words, p->half));
-    m.scores = (product){p->model, words, p->half, forth, p->scores.bias};
+    void *forth = take(a, product_size(p->model, words, p->parts));
+    void *back = take(a, loss_back_size(p->model, words, p->parts));
+    m.scores = (product){p->model, words, p->parts, forth, p->scores.bias};
     m.back = back;
     if (!a->base) return m;
-    product_pack(p->scores.weight, p->model, words, p->half, forth);
-    loss_lay_out(p->scores.weight, p->model, words, p->half, back);
+    product_pack(p->scores.weight, p->model, words, p->parts, forth);
+    loss_lay_out(p->scores.weight, p->model, words, p->parts, back);
     return m;
 }
