@@ -1,3 +1,4 @@
+#define HINT _MM_HINT_T0
 /* Products by the tiles that some processors have: 16 rows of 32 bfloat16 numbers each.
  *
  * A bfloat16 number has 8 bits of the 24 that a float32 has. So one of them is a float32
@@ -67,8 +68,8 @@ INLINE void split(__m512 first, __m512 second, __m512i *to, const int parts) {
 }
 
 INLINE __m512 some_of(const float *x, int64_t there) {
-    __mmask16 mask = there >= LANES ? 0xffff : there > 0 ? (1 << there) - 1 : 0;
-    return _mm512_maskz_loadu_ps(mask, x);
+    if (there >= LANES) return _mm512_loadu_ps(x);
+    return _mm512_maskz_loadu_ps(there > 0 ? (1 << there) - 1 : 0, x);
 }
 
 /* A panel is a row of tiles: of each 32 rows the left 16 columns, part by part, and the right. */
@@ -206,7 +207,7 @@ INLINE unfinished finish_some(unfinished u, const ending *e, int64_t rows) {
 
 /* Add to the sums, tiles 0 to 3, the product of one or two blocks of 16 rows with a panel. */
 INLINE void multiply(const uint16_t *upper, const uint16_t *lower, const uint16_t *panel,
-                     int64_t steps, unfinished before, const ending *e, const int parts, const int two) {
+                     int64_t steps, unfinished before, const ending *e, const float *soon, int64_t ldy, const char *ahead, int64_t lines, const int parts, const int two) {
     int64_t each = (32 + steps - 1) / steps;
 #define LEFT(part)                                                       \
     do {                                                                 \
@@ -244,7 +245,9 @@ INLINE void multiply(const uint16_t *upper, const uint16_t *lower, const uint16_
             RIGHT(2);
             TIMES;
         }
+        for (int64_t i = 0; i < each; i++, soon += ldy) { __builtin_prefetch(soon, 1); __builtin_prefetch(soon + 16, 1); }
         before = finish_some(before, e, each);
+        for (int64_t i = 0; i < lines; i++, ahead += 64) _mm_prefetch(ahead, HINT);
         upper += parts * TILE;
         lower += parts * TILE;
         panel += 2 * parts * TILE;
@@ -263,6 +266,8 @@ INLINE void apply_some(const product *p, const uint16_t *left, int64_t from, int
     ending e = {0}, next;
     for (int64_t column = 0; column < p->out; column += PANEL, panel += whole) {
         next = ending_of(p, column, how, ldy);
+        const char *ahead = (const char *)(panel + whole);
+        int64_t lines = (2 * each / 32 + (rows + 31) / 32 * steps - 1) / ((rows + 31) / 32 * steps);
         for (int64_t row = 0; row < rows; row += 32) {
             const uint16_t *upper = left + row / 16 * each;
             _tile_zero(0);
@@ -270,9 +275,10 @@ INLINE void apply_some(const product *p, const uint16_t *left, int64_t from, int
             _tile_zero(2);
             _tile_zero(3);
             if (row + 16 < rows)
-                multiply(upper, upper + each, panel, steps, before, &e, parts, 1);
+                multiply(upper, upper + each, panel, steps, before, &e, y + row * ldy + column, ldy, ahead, lines, parts, 1);
             else
-                multiply(upper, upper, panel, steps, before, &e, parts, 0);
+                multiply(upper, upper, panel, steps, before, &e, y + row * ldy + column, ldy, ahead, lines, parts, 0);
+            ahead += lines * steps * 64;
             _tile_stored(0, sums, 128);
             _tile_stored(1, sums + 16, 128);
             _tile_stored(2, sums + 512, 128);
