@@ -16,6 +16,7 @@ from headwise.model.feed_forward import FeedForward
 from headwise.model.stepping_boxes import Precision
 from headwise.native.structures import (
     ALIGNED,
+    ROUNDED,
     Attention,
     Layer,
     Norm,

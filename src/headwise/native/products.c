@@ -37,7 +37,7 @@ int64_t product_size(int64_t in, int64_t out, int64_t parts) {
 }
 
 int64_t product_spare(int64_t in, int64_t rows) {
-    return (rows + 31) / 32 * 32 * tiled(in) * 8 + 81920;
+    return (rows + 31) / 32 * 32 * tiled(in) * 8 + 8192;
 }
 
 /* Lay out some rows of 16 columns. */

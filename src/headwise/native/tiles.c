@@ -1,4 +1,3 @@
-#define HINT _MM_HINT_T0
 /* Products by the tiles that some processors have: 16 rows of 32 bfloat16 numbers each.
  *
  * A bfloat16 number has 8 bits of the 24 that a float32 has. So one of them is a float32
@@ -9,19 +8,16 @@
  */
 #include "products.h"
 
-#include <math.h>
-
 #if defined(__AMX_BF16__) && defined(__AVX512BF16__) && defined(__linux__)
 #include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define TILE 512    /* numbers of a tile */
-#define DEPTH 32    /* numbers of its row */
+#define TILE 512       /* numbers of a tile */
+#define DEPTH 32       /* numbers of its row */
 #define MOST_PARTS 3
-#define MOST_DEEP 512
-#define ROWS_NEAR(parts) (parts==1?512:256)
-#define NEAR_HALVES 12288 /* numbers of a panel that stay near while all rows pass by */
+#define NEAR_DEPTH 512 /* numbers of a row that are multiplied before those behind them */
+#define NEAR_ROWS 768  /* parts of rows of the left side that stay near */
 
 static int64_t granted;
 
@@ -38,9 +34,13 @@ typedef struct {
     uint8_t rows[16];
 } tile_shapes;
 
+/* Have everything written: GCC does not know that tiles read memory. */
+INLINE void settle(const void *written) { __asm__ volatile("" ::"r"(written) : "memory"); }
+
 static void shape_tiles(void) {
     tile_shapes shapes = {.palette = 1};
     for (int i = 0; i < 8; i++) shapes.bytes[i] = 64, shapes.rows[i] = 16;
+    settle(&shapes);
     _tile_loadconfig(&shapes);
 }
 
@@ -156,150 +156,150 @@ INLINE void take_columns(const float *x, int64_t ld, int64_t in, int64_t rows, u
         }
 }
 
-/* Sums of a panel that wait to be finished: what tiles multiply leaves time for it. */
+/* What is done while tiles multiply: sums of the block before are finished, and what comes
+ * next is fetched. */
 typedef struct {
-    const float *sums;
+    const float *sums; /* [rows, 32] */
     float *y;
-    int64_t rows;
-} unfinished;
+    int64_t column, rows;
+    const float *next; /* of y */
+    int64_t next_rows;
+    const char *panel;
+} aside;
 
-/* Where they go, and how. */
-typedef struct {
-    vec first, second, least; /* bias; what is less becomes this */
-    int64_t plain, add, ldy, column;
-    const product *p;
-    manner how;
-} ending;
-
-INLINE ending ending_of(const product *p, int64_t column, manner how, int64_t ldy) {
-    ending e = {.least = all(how.bend == RELU ? 0 : -INFINITY), .add = how.add, .ldy = ldy,
-                .plain = p->out - column >= PANEL && how.bend <= RELU,
-                .column = column, .p = p, .how = how};
-    if (p->bias && e.plain) {
-        e.first = load(p->bias + column);
-        e.second = load(p->bias + column + LANES);
+INLINE void finish_some(const product *p, manner how, int64_t ldy, aside *a, int64_t rows) {
+    rows = a->rows < rows ? a->rows : rows;
+    a->rows -= rows;
+    if (p->out - a->column < PANEL || how.bend > RELU) {
+        for (; rows; rows--, a->sums += PANEL, a->y += ldy)
+            finish_each(a->sums, p, a->column, how, a->y);
+        return;
     }
-    return e;
+    vec first = {0}, second = {0};
+    if (p->bias) {
+        first = load(p->bias + a->column);
+        second = load(p->bias + a->column + LANES);
+    }
+    const float *sums = a->sums;
+    float *y = a->y;
+    for (; rows; rows--, sums += PANEL, y += ldy) {
+        vec left = load(sums) + first, right = load(sums + LANES) + second;
+        if (how.add) left += load(y), right += load(y + LANES);
+        if (how.bend) left = larger(all(0), left), right = larger(all(0), right);
+        store(y, left);
+        store(y + LANES, right);
+    }
+    a->sums = sums;
+    a->y = y;
 }
 
-INLINE unfinished finish_some(unfinished u, const ending *e, int64_t rows) {
-    rows = u.rows < rows ? u.rows : rows;
-    u.rows -= rows;
-    if (!e->plain) {
-        for (; rows; rows--, u.sums += PANEL, u.y += e->ldy)
-            finish_each(u.sums, e->p, e->column, e->how, u.y);
-        return u;
+INLINE void fetch_some(int64_t ldy, aside *a, int64_t rows, int64_t lines) {
+    rows = a->next_rows < rows ? a->next_rows : rows;
+    a->next_rows -= rows;
+    for (; rows; rows--, a->next += ldy) {
+        __builtin_prefetch(a->next, 1);
+        __builtin_prefetch(a->next + LANES, 1);
     }
-    vec first = e->first, second = e->second, least = e->least;
-    int64_t ldy = e->ldy;
-    if (e->add)
-        for (; rows; rows--, u.sums += PANEL, u.y += ldy) {
-            store(u.y, load(u.y) + load(u.sums) + first);
-            store(u.y + LANES, load(u.y + LANES) + load(u.sums + LANES) + second);
-        }
-    else
-        for (; rows; rows--, u.sums += PANEL, u.y += ldy) {
-            store(u.y, larger(least, load(u.sums) + first)); /* a NaN stays one */
-            store(u.y + LANES, larger(least, load(u.sums + LANES) + second));
-        }
-    return u;
+    for (; lines; lines--, a->panel += 64) __builtin_prefetch(a->panel);
 }
 
-/* Add to the sums, tiles 0 to 3, the product of one or two blocks of 16 rows with a panel. */
-INLINE void multiply(const uint16_t *upper, const uint16_t *lower, const uint16_t *panel,
-                     int64_t steps, unfinished before, const ending *e, const float *soon, int64_t ldy, const char *ahead, int64_t lines, const int parts, const int two) {
-    int64_t each = (32 + steps - 1) / steps;
-#define LEFT(part)                                                       \
-    do {                                                                 \
-        _tile_loadd(4, upper + (part) * TILE, 64);                       \
-        if (two) _tile_loadd(5, lower + (part) * TILE, 64);              \
-    } while (0)
-#define RIGHT(part)                                                      \
-    do {                                                                 \
-        _tile_loadd(6, panel + (part) * TILE, 64);                       \
-        _tile_loadd(7, panel + (parts + (part)) * TILE, 64);             \
-    } while (0)
-#define TIMES                                                            \
-    do {                                                                 \
-        _tile_dpbf16ps(0, 4, 6);                                         \
-        _tile_dpbf16ps(1, 4, 7);                                         \
-        if (two) {                                                       \
-            _tile_dpbf16ps(2, 5, 6);                                     \
-            _tile_dpbf16ps(3, 5, 7);                                     \
-        }                                                                \
-    } while (0)
+INLINE void take_left(const uint16_t *upper, const uint16_t *lower, int part, const int two) {
+    _tile_loadd(4, upper + part * TILE, 64);
+    if (two) _tile_loadd(5, lower + part * TILE, 64);
+}
+
+INLINE void take_right(const uint16_t *panel, int part, const int parts) {
+    _tile_loadd(6, panel + part * TILE, 64);
+    _tile_loadd(7, panel + (parts + part) * TILE, 64);
+}
+
+INLINE void add_products(const int two) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    if (!two) return;
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+}
+
+/* Leave in tiles 0 to 3 the products of one or two blocks of 16 rows with a panel. */
+INLINE void multiply(const product *p, const uint16_t *upper, const uint16_t *lower,
+                     const uint16_t *panel, int64_t steps, manner how, int64_t ldy, aside *a,
+                     int64_t lines, const int parts, const int two) {
+    int64_t rows = (32 + steps - 1) / steps;
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
     for (int64_t k = 0; k < steps; k++) {
-        LEFT(0);
-        RIGHT(0);
-        TIMES;
-        if (parts == MOST_PARTS) { /* what is left out is worth less than 2^-25 of the rest */
-            RIGHT(1);
-            TIMES;
-            LEFT(1);
-            TIMES;
-            RIGHT(0);
-            TIMES;
-            LEFT(2);
-            TIMES;
-            LEFT(0);
-            RIGHT(2);
-            TIMES;
+        take_left(upper, lower, 0, two);
+        take_right(panel, 0, parts);
+        add_products(two);
+        if (parts == MOST_PARTS) { /* as few tiles as can be are read anew */
+            take_right(panel, 1, parts);
+            add_products(two);
+            take_left(upper, lower, 1, two);
+            add_products(two);
+            take_right(panel, 0, parts);
+            add_products(two);
+            take_left(upper, lower, 2, two);
+            add_products(two);
+            take_left(upper, lower, 0, two);
+            take_right(panel, 2, parts);
+            add_products(two);
         }
-        for (int64_t i = 0; i < each; i++, soon += ldy) { __builtin_prefetch(soon, 1); __builtin_prefetch(soon + 16, 1); }
-        before = finish_some(before, e, each);
-        for (int64_t i = 0; i < lines; i++, ahead += 64) _mm_prefetch(ahead, HINT);
+        finish_some(p, how, ldy, a, rows);
+        fetch_some(ldy, a, rows, lines);
         upper += parts * TILE;
         lower += parts * TILE;
         panel += 2 * parts * TILE;
     }
-#undef LEFT
-#undef RIGHT
-#undef TIMES
 }
 
-/* Some rows, whose left side stays near, by all panels. */
-INLINE void apply_some(const product *p, const uint16_t *left, int64_t from, int64_t rows, int64_t steps,
-                       float *y, int64_t ldy, manner how, float *sums, const int parts) {
-    int64_t each = steps * parts * TILE, whole = tiled(p->in) / DEPTH * 2 * parts * TILE;
-    const uint16_t *panel = (const uint16_t *)p->weight + from / DEPTH * 2 * parts * TILE;
-    unfinished before = {0};
-    ending e = {0}, next;
-    for (int64_t column = 0; column < p->out; column += PANEL, panel += whole) {
-        next = ending_of(p, column, how, ldy);
-        const char *ahead = (const char *)(panel + whole);
-        int64_t lines = (2 * each / 32 + (rows + 31) / 32 * steps - 1) / ((rows + 31) / 32 * steps);
+/* Some rows of the left side by all panels; of both, the numbers from `from` on. */
+INLINE void apply_near(const product *p, const uint16_t *left, int64_t from, int64_t steps,
+                       int64_t rows, float *y, int64_t ldy, manner how, float *sums,
+                       const int parts) {
+    int64_t each = steps * parts * TILE, blocks = (rows + 31) / 32;
+    int64_t lines = (2 * each / 32 + blocks * steps - 1) / (blocks * steps);
+    aside a = {0};
+    settle(left);
+    for (int64_t column = 0; column < p->out; column += PANEL) {
+        int64_t start = column * tiled(p->in) + 2 * from * LANES;
+        const uint16_t *panel = (const uint16_t *)p->weight + start * parts;
+        a.panel = (const char *)(panel + PANEL * tiled(p->in) * parts);
         for (int64_t row = 0; row < rows; row += 32) {
             const uint16_t *upper = left + row / 16 * each;
-            _tile_zero(0);
-            _tile_zero(1);
-            _tile_zero(2);
-            _tile_zero(3);
-            if (row + 16 < rows)
-                multiply(upper, upper + each, panel, steps, before, &e, y + row * ldy + column, ldy, ahead, lines, parts, 1);
+            int64_t there = rows - row < 32 ? rows - row : 32;
+            a.next = y + row * ldy + column;
+            a.next_rows = there;
+            if (there > 16)
+                multiply(p, upper, upper + each, panel, steps, how, ldy, &a, lines, parts, 1);
             else
-                multiply(upper, upper, panel, steps, before, &e, y + row * ldy + column, ldy, ahead, lines, parts, 0);
-            ahead += lines * steps * 64;
-            _tile_stored(0, sums, 128);
-            _tile_stored(1, sums + 16, 128);
-            _tile_stored(2, sums + 512, 128);
-            _tile_stored(3, sums + 528, 128);
-            before = (unfinished){sums, y + row * ldy + column, rows - row < 32 ? rows - row : 32};
-            e = next;
+                multiply(p, upper, upper, panel, steps, how, ldy, &a, lines, parts, 0);
+            _tile_stored(0, sums, PANEL * 4);
+            _tile_stored(1, sums + 16, PANEL * 4);
+            if (there > 16) {
+                _tile_stored(2, sums + 16 * PANEL, PANEL * 4);
+                _tile_stored(3, sums + 16 * PANEL + 16, PANEL * 4);
+            }
+            a.sums = sums;
+            a.y = y + row * ldy + column;
+            a.column = column;
+            a.rows = there;
         }
     }
-    finish_some(before, &e, 32);
+    finish_some(p, how, ldy, &a, 32);
 }
 
 INLINE void apply_by(const product *p, const float *x, int64_t ldx, int64_t rows, float *y,
                      int64_t ldy, manner how, float *sums, const int parts) {
-    int64_t deep = how.bend ? p->in : MOST_DEEP; /* a part of a sum cannot be bent */
-    int64_t high = ROWS_NEAR(parts);
-    uint16_t *left = (uint16_t *)(sums + (high + 31) / 32 * 1024);
+    int64_t deep = how.bend ? p->in : NEAR_DEPTH; /* a part of a sum cannot be bent */
+    uint16_t *left = (uint16_t *)(sums + 32 * PANEL);
     shape_tiles();
     for (int64_t from = 0; from < p->in; from += deep) {
         product part = *p;
         manner way = how;
-        int64_t in = p->in - from < deep ? p->in - from : deep;
+        int64_t in = p->in - from < deep ? p->in - from : deep, high = NEAR_ROWS / parts;
         if (from) part.bias = 0, way.add = 1;
         for (int64_t row = 0; row < rows; row += high) {
             int64_t some = rows - row < high ? rows - row : high;
@@ -307,7 +307,8 @@ INLINE void apply_by(const product *p, const float *x, int64_t ldx, int64_t rows
                 take_columns(x + from * ldx + row, ldx, in, some, left, parts);
             else
                 take_rows(x + row * ldx + from, ldx, in, some, left, parts);
-            apply_some(&part, left, from, some, tiled(in) / DEPTH, y + row * ldy, ldy, way, sums, parts);
+            apply_near(&part, left, from, tiled(in) / DEPTH, some, y + row * ldy, ldy, way, sums,
+                       parts);
         }
     }
     _tile_release();
