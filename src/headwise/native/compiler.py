@@ -62,10 +62,13 @@ def description() -> str:
     Raises ``NoKernelsError``.
     """
     if library().product_prepare():
-        bf16 = "bf16 is multiplied by the processor's tiles"
+        how = (
+            "bf16, and in training float32 as well, is multiplied by the processor's "
+            "tiles"
+        )
     else:
-        bf16 = "bf16 is multiplied as float32, in no less time than that"
-    return f"compiled by {shlex.join(_compiler())}; {bf16}"
+        how = "bf16 is multiplied as float32, in no less time than that"
+    return f"compiled by {shlex.join(_compiler())}; {how}"
 
 
 @cache

@@ -80,6 +80,34 @@ INLINE vec exp_of(vec x) {
     return p * (vec)power;
 }
 
+#ifdef __AVX512F__
+#include <immintrin.h>
+
+/* Turn 16 vectors of 16 words. */
+INLINE void turn_square(__m512i r[LANES]) {
+    __m512i t[LANES];
+    for (int i = 0; i < LANES; i += 2) {
+        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < LANES; i += 4)
+        for (int j = 0; j < 2; j++) {
+            r[i + 2 * j] = _mm512_unpacklo_epi64(t[i + j], t[i + 2 + j]);
+            r[i + 2 * j + 1] = _mm512_unpackhi_epi64(t[i + j], t[i + 2 + j]);
+        }
+    for (int i = 0; i < LANES; i++) {
+        int low = i / 8 * 8 + i % 4; /* with the one four further on */
+        t[i] = i & 4 ? _mm512_shuffle_i32x4(r[low], r[low + 4], 0xdd)
+                     : _mm512_shuffle_i32x4(r[low], r[low + 4], 0x88);
+    }
+    for (int j = 0; j < 8; j++) {
+        r[j] = _mm512_shuffle_i32x4(t[j], t[8 + j], 0x88);
+        r[8 + j] = _mm512_shuffle_i32x4(t[j], t[8 + j], 0xdd);
+    }
+}
+
+#endif
+
 typedef struct {
     int64_t in, out;
     int64_t parts;       /* bfloat16 parts of each number; 0: float32 numbers */

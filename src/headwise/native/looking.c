@@ -44,8 +44,20 @@ void write_down(const manner_of_looking *m, const float *from, int64_t size, voi
 }
 
 void turn(const float *from, int64_t ldk, int64_t size, int64_t key, float *to) {
-    int64_t wide = filled(size);
-    for (int64_t k = 0; k < key; k++) {
+    int64_t wide = filled(size), k = 0;
+#ifdef __AVX512F__
+    for (; k + LANES <= key; k += LANES)
+        for (int64_t s = 0; s < wide; s += LANES) {
+            __m512i square[LANES];
+            for (int i = 0; i < LANES; i++)
+                square[i] = s + i < size ? _mm512_loadu_si512(from + (s + i) * ldk + k)
+                                         : _mm512_setzero_si512();
+            turn_square(square);
+            for (int i = 0; i < LANES; i++)
+                _mm512_storeu_si512(to + (k + i) * wide + s, square[i]);
+        }
+#endif
+    for (; k < key; k++) {
         for (int64_t s = 0; s < size; s++) to[k * wide + s] = from[s * ldk + k];
         for (int64_t s = size; s < wide; s++) to[k * wide + s] = 0;
     }

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#define SLICE 64 /* rows of the right side that are turned at a time */
+#define SLICE 32 /* rows of the right side that are laid out at a time */
 #define NEAR 100000 /* numbers of the left side that all panels are multiplied with in turn */
 #define DEEP 256 /* rows of both sides, when the left is turned, that are near at a time */
 #define TURNED_ROWS (32 * MOST_ROWS) /* rows of a turned left side that stay near */
@@ -73,8 +73,10 @@ INLINE int64_t columns_there(int64_t out, int64_t column) {
  * panels of 32 columns, or what tiles need. */
 void product_lay_out(const float *from, int64_t ld, int64_t in, int64_t out, int64_t parts,
                      void *to) {
-    for (int64_t column = 0; column < panels(out) * PANEL; column += LANES)
-        lay_out_rows(from + column, ld, in, 0, in, column, columns_there(out, column), parts, to);
+    for (int64_t k = 0; k < in; k += SLICE, from += SLICE * ld)
+        for (int64_t column = 0; column < panels(out) * PANEL; column += LANES)
+            lay_out_rows(from + column, ld, in, k, least(in - k, SLICE), column,
+                         columns_there(out, column), parts, to);
 }
 
 /* The same for a matrix that is given turned, [out, in]. */
@@ -105,15 +107,39 @@ static float bent(float x, int64_t bend) {
     return x;
 }
 
-/* Do with 32 sums one by one what `finish` does; not all of them may have columns. */
-void finish_each(const float *sums, const product *p,
-                                                  int64_t column, manner how, float *y) {
+__attribute__((noinline)) void finish_each(const float *sums, const product *p, int64_t column,
+                                           manner how, float *y) {
     for (int64_t i = 0; i < PANEL && column + i < p->out; i++) {
         float x = sums[i];
         if (p->bias) x += p->bias[column + i];
         if (how.bend == RELU) x = x > 0 || x != x ? x : 0;
         y[i] = how.add ? y[i] + x : bent(x, how.bend);
     }
+}
+
+/* The same with two vectors of sums. */
+INLINE void finish(vec a, vec b, const product *p, int64_t column, manner how, float *y) {
+    if (p->out - column < PANEL || how.bend > RELU) {
+        float sums[PANEL];
+        store(sums, a);
+        store(sums + LANES, b);
+        finish_each(sums, p, column, how, y);
+        return;
+    }
+    if (p->bias) {
+        a += load(p->bias + column);
+        b += load(p->bias + column + LANES);
+    }
+    if (how.bend == RELU) {
+        a = larger(all(0), a); /* a NaN stays one: what is not larger is the second */
+        b = larger(all(0), b);
+    }
+    if (how.add) {
+        a += load(y);
+        b += load(y + LANES);
+    }
+    store(y, a);
+    store(y + LANES, b);
 }
 
 /* `rows` rows of the left side, `ld` apart, the numbers of each `by` apart. */

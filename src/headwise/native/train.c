@@ -154,12 +154,13 @@ INLINE head head_of(const pupil *p, const kept_box *k, int64_t own, int64_t n, i
 
 /* x asks, and `source` is asked (x itself, where both are the same). */
 static void box_forth(const pupil *p, const lesson *l, const attention_box *b,
-                      const laid_box *laid, kept_box *k, const kept *room, const float *x, const float *source,
-                      const int64_t *asking, const int64_t *asked, int64_t causal, chance c) {
+                      const laid_box *laid, kept_box *k, const kept *room, const float *x,
+                      const float *source, const int64_t *asking, const int64_t *asked,
+                      int64_t causal, chance c) {
     int64_t own = asking == asked, rows = rows_of(asking, l->sentences);
     int64_t values = p->heads * p->value;
-    product_apply(&laid->asked.forth, x, p->model, rows, k->questions, laid->asked.forth.out, PLAIN,
-                  room->spare);
+    product_apply(&laid->asked.forth, x, p->model, rows, k->questions, laid->asked.forth.out,
+                  PLAIN, room->spare);
     if (!own)
         product_apply(&laid->remember.forth, source, p->model, rows_of(asked, l->sentences),
                       k->memory, laid->remember.forth.out, PLAIN, room->spare);
@@ -171,28 +172,27 @@ static void box_forth(const pupil *p, const lesson *l, const attention_box *b,
                    values, room->spare);
             weights += each.asking * filled(each.asked);
         }
-    product_apply(&laid->join.forth, k->heads, values, rows, room->out, p->model, PLAIN, room->spare);
+    product_apply(&laid->join.forth, k->heads, values, rows, room->out, p->model, PLAIN,
+                  room->spare);
     add_and_norm(&b->around, x, room->out, rows, p->model, c, k->total, k->stats, k->y);
 }
 
-static void bend(float *x, int64_t size) {
-    for (int64_t i = 0; i < size; i++) x[i] = x[i] < 0 ? 0 : x[i];
-}
-
 static void layer_forth(const pupil *p, const lesson *l, const block *b, const laid_block *laid,
-                        kept_layer *k, const kept *room, const float *x, int64_t number, int64_t writes) {
+                        kept_layer *k, const kept *room, const float *x, int64_t number,
+                        int64_t writes) {
     const int64_t *own = writes ? l->target_starts : l->source_starts;
     int64_t rows = rows_of(own, l->sentences);
     k->x = x;
-    box_forth(p, l, &b->own, &laid->own, &k->own, room, x, x, own, own, writes, at(p, l, writes, number, 1));
+    box_forth(p, l, &b->own, &laid->own, &k->own, room, x, x, own, own, writes,
+              at(p, l, writes, number, 1));
     const float *y = k->own.y;
     if (writes) {
-        box_forth(p, l, &b->source, &laid->source, &k->source, room, y, room->encoded, own, l->source_starts, 0,
-                  at(p, l, writes, number, 2));
+        box_forth(p, l, &b->source, &laid->source, &k->source, room, y, room->encoded, own,
+                  l->source_starts, 0, at(p, l, writes, number, 2));
         y = k->source.y;
     }
-    product_apply(&laid->widen.forth, y, p->model, rows, k->inner, p->inner, PLAIN, room->spare);
-    bend(k->inner, rows * p->inner);
+    product_apply(&laid->widen.forth, y, p->model, rows, k->inner, p->inner,
+                  (manner){.bend = RELU}, room->spare);
     product_apply(&laid->narrow.forth, k->inner, p->inner, rows, room->out, p->model, PLAIN,
                   room->spare);
     add_and_norm(&b->around, y, room->out, rows, p->model, at(p, l, writes, number, 3), k->total,
@@ -219,15 +219,17 @@ static void linear_back(const linear *const boxes[], int64_t count, const produc
 
 /* to_x comes as the gradient of y and goes as that of x. */
 static void box_back(const pupil *p, const lesson *l, const attention_box *b,
-                     const laid_box *laid, const kept_box *k, const kept *room, const float *x, const float *source,
-                     const int64_t *asking, const int64_t *asked, int64_t causal, chance c) {
+                     const laid_box *laid, const kept_box *k, const kept *room, const float *x,
+                     const float *source, const int64_t *asking, const int64_t *asked,
+                     int64_t causal, chance c) {
     int64_t own = asking == asked, rows = rows_of(asking, l->sentences);
     int64_t keys = p->heads * p->key, values = p->heads * p->value;
     const linear *const all_three[] = {&b->queries, &b->keys, &b->values};
     const linear *const join[] = {&b->join};
     add_and_norm_back(&b->around, room->to_x, rows, p->model, c, k->total, k->stats, room->to_x,
                       room->to_out);
-    linear_back(join, 1, &laid->join.back, k->heads, rows, room->to_out, room->to_heads, PLAIN, room);
+    linear_back(join, 1, &laid->join.back, k->heads, rows, room->to_out, room->to_heads, PLAIN,
+                room);
     const float *weights = k->weights;
     for (int64_t n = 0; n < l->sentences; n++)
         for (int64_t h = 0; h < p->heads; h++) {
@@ -236,7 +238,8 @@ static void box_back(const pupil *p, const lesson *l, const attention_box *b,
             int64_t row = asking[n] - asking[0];
             to_memory += (asked[n] - asked[0]) * each.ldk;
             attend_back(&each, weights, room->to_heads + row * values + h * p->value, values,
-                        room->to_questions + row * each.ldq + h * p->key, to_memory + h * p->key, to_memory + keys + h * p->value, room->spare);
+                        room->to_questions + row * each.ldq + h * p->key,
+                        to_memory + h * p->key, to_memory + keys + h * p->value, room->spare);
             weights += each.asking * filled(each.asked);
         }
     linear_back(all_three, own ? 3 : 1, &laid->asked.back, x, rows, room->to_questions, room->to_x,

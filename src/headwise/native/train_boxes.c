@@ -22,7 +22,8 @@ INLINE void put(float *to, vec x, int64_t there) {
 
 void silence(chance *c, float *x, int64_t size) {
     if (!c->silent) return;
-    for (int64_t i = 0; i < size; i += LANES) put(x + i, silenced(c, some(x + i, size - i)), size - i);
+    for (int64_t i = 0; i < size; i += LANES)
+        put(x + i, silenced(c, some(x + i, size - i)), size - i);
 }
 
 INLINE vec only(vec x, int64_t there) { /* zeros behind the last */
