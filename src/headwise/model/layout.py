@@ -17,6 +17,7 @@ from headwise.model.stepping_boxes import Precision
 from headwise.native.structures import (
     ALIGNED,
     ROUNDED,
+    WHOLE,
     Attention,
     Layer,
     Norm,
@@ -42,7 +43,10 @@ class Layout:
     """Lays out boxes of a model, and keeps what it laid out."""
 
     def __init__(self, precision: Precision) -> None:
-        self.parts = ROUNDED if precision == "bf16" else 0
+        # A source has rows enough for parts to pay, a step may have one; to choose by
+        # their number would make a sentence depend on its batch.
+        self._reading = ROUNDED if precision == "bf16" else WHOLE
+        self._writing = ROUNDED if precision == "bf16" else 0
         self._kept: list[Tensor] = []
 
     def kept(self, each: Tensor) -> int:
@@ -50,19 +54,22 @@ class Layout:
         self._kept.append(each.detach().contiguous())
         return self._kept[-1].data_ptr()
 
-    def product(self, weight: Tensor, bias: Tensor | None) -> Product:
-        """Lay out the map x -> x Wᵀ + b."""
+    def product(
+        self, weight: Tensor, bias: Tensor | None, *, reads: bool = False
+    ) -> Product:
+        """Lay out the map x -> x Wᵀ + b; ``reads``: of a source, not of steps."""
+        parts = self._reading if reads else self._writing
         outputs, inputs = weight.shape
-        size = kernels().product_size(inputs, outputs, self.parts)
+        size = kernels().product_size(inputs, outputs, parts)
         room = torch.empty(size + ALIGNED, dtype=torch.uint8)
         self._kept.append(room)
         address = -(-room.data_ptr() // ALIGNED) * ALIGNED
         whole = weight.detach().contiguous()
-        kernels().product_pack(whole.data_ptr(), inputs, outputs, self.parts, address)
+        kernels().product_pack(whole.data_ptr(), inputs, outputs, parts, address)
         return Product(
             inputs=inputs,
             outputs=outputs,
-            parts=self.parts,
+            parts=parts,
             weight=address,
             bias=None if bias is None else self.kept(bias),
         )
@@ -77,7 +84,7 @@ class Layout:
 
     def encoder_layer(self, block: EncoderBlock) -> Layer:
         """Lay out the left column of the figure."""
-        own = self._attention(block.self_attention, block.around_attention)
+        own = self._attention(block.self_attention, block.around_attention, reads=True)
         return self._layer(own, None, block.feed_forward, block.around_feed_forward)
 
     def decoder_layer(self, block: DecoderBlock) -> Layer:
@@ -95,29 +102,35 @@ class Layout:
         box: FeedForward,
         around: AddAndNorm,
     ) -> Layer:
+        reads = source is None
         return Layer(
             own=own,
             source=source or Attention(),
-            widen=self.product(box.widen.weight, box.widen.bias),
-            narrow=self.product(box.narrow.weight, box.narrow.bias),
+            widen=self.product(box.widen.weight, box.widen.bias, reads=reads),
+            narrow=self.product(box.narrow.weight, box.narrow.bias, reads=reads),
             around=self.norm(around.norm),
         )
 
     def _attention(
-        self, box: MultiHeadAttention, around: AddAndNorm, *, asks_others: bool = False
+        self,
+        box: MultiHeadAttention,
+        around: AddAndNorm,
+        *,
+        reads: bool = False,
+        asks_others: bool = False,
     ) -> Attention:
         queries, both = [box.to_queries], [box.to_keys, box.to_values]
         found = Attention(
-            asked=self._joined(queries if asks_others else [*queries, *both]),
-            join=self._joined([box.to_output]),
+            asked=self._joined(queries if asks_others else [*queries, *both], reads),
+            join=self._joined([box.to_output], reads),
             around=self.norm(around.norm),
         )
         if asks_others:
-            found.remember = self._joined(both)
+            found.remember = self._joined(both, reads=True)
         return found
 
-    def _joined(self, boxes: list[nn.Linear]) -> Product:
-        weight = torch.cat([box.weight for box in boxes])
-        if boxes[0].bias is None:
-            return self.product(weight, None)
-        return self.product(weight, torch.cat([cast(Tensor, b.bias) for b in boxes]))
+    def _joined(self, boxes: list[nn.Linear], reads: bool) -> Product:
+        weight, bias = torch.cat([box.weight for box in boxes]), None
+        if boxes[0].bias is not None:
+            bias = torch.cat([cast(Tensor, box.bias) for box in boxes])
+        return self.product(weight, bias, reads=reads)
