@@ -63,8 +63,8 @@ def description() -> str:
     """
     if library().product_prepare():
         how = (
-            "bf16, and in training float32 as well, is multiplied by the processor's "
-            "tiles"
+            "bf16, and float32 where there are rows enough, is multiplied by the "
+            "processor's tiles"
         )
     else:
         how = "bf16 is multiplied as float32, in no less time than that"
