@@ -63,7 +63,7 @@ def description() -> str:
     """
     if library().product_prepare():
         how = (
-            "bf16, and float32 where there are rows enough, is multiplied by the "
+            "bf16, and float32 in training and of sources, is multiplied by the "
             "processor's tiles"
         )
     else:

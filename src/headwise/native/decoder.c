@@ -162,7 +162,7 @@ static void encode_some(const transformer *m, const int64_t *tokens, const int64
                         int64_t longest, float *spare) {
     int64_t begin = memory->starts[from], rows = memory->starts[to] - begin;
     int64_t width = m->heads * m->key, heads = m->heads * m->value, asked = 2 * width + heads;
-    manner_of_looking own = looking(m, 0), kept = looking(m, m->scores.parts == 1);
+    manner_of_looking own = looking(m, 0), kept = looking(m, m->scores.parts == ROUNDED);
     room r = lay_out(m, rows, longest, spare);
     enter(m, &m->reading, tokens + begin, rows, where + begin, 0, r.x);
     for (int64_t i = 0; i < m->encoder_layers; i++) {
@@ -245,7 +245,7 @@ static int64_t step(const transformer *m, const int64_t *tokens, int64_t rows, i
                     int64_t ld, const source_memory *memory, const int64_t *source_of,
                     int64_t longest, float *scores, const wanted *best, float *spare) {
     int64_t width = m->heads * m->key, heads = m->heads * m->value, wide = record(m);
-    manner_of_looking kept = looking(m, m->scores.parts == 1);
+    manner_of_looking kept = looking(m, m->scores.parts == ROUNDED);
     int64_t bytes = bytes_of(&kept);
     room r = lay_out(m, rows, longest, spare);
     enter(m, &m->writing, tokens, rows, 0, here, r.x);

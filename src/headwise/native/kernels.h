@@ -108,6 +108,8 @@ INLINE void turn_square(__m512i r[LANES]) {
 
 #endif
 
+enum { ROUNDED = 1, WHOLE = 3 }; /* parts: the first of them, or all of a float32 */
+
 typedef struct {
     int64_t in, out;
     int64_t parts;       /* bfloat16 parts of each number; 0: float32 numbers */

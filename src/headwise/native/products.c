@@ -52,12 +52,12 @@ static void lay_out_rows(const float *from, int64_t ld, int64_t in, int64_t k, i
     for (int64_t j = 0; j < deep; j++) {
         const float *row = from + j * ld;
         float *y = panel + (k + j) * PANEL;
-        if (there == LANES && parts != 1)
+        if (there == LANES && parts != ROUNDED)
             store(y, load(row));
         else
             for (int64_t i = 0; i < LANES; i++) {
                 float x = i < there ? row[i] : 0;
-                y[i] = parts == 1 ? rounded(x) : x;
+                y[i] = parts == ROUNDED ? rounded(x) : x;
             }
     }
 }
@@ -117,7 +117,7 @@ __attribute__((noinline)) void finish_each(const float *sums, const product *p, 
     }
 }
 
-/* The same with two vectors of sums. */
+/* Finish two vectors of sums, which all have columns but in a last panel. */
 INLINE void finish(vec a, vec b, const product *p, int64_t column, manner how, float *y) {
     if (p->out - column < PANEL || how.bend > RELU) {
         float sums[PANEL];
@@ -218,7 +218,7 @@ static void whole(const product *p, const float *x, int64_t ld, int64_t rows, fl
         }
 }
 
-/* The same numbers where there are no tiles, but for the order of the sums. */
+/* Rounded numbers where there are no tiles: the same but for the order of the sums. */
 static void in_float(const product *p, const float *x, int64_t ld, int64_t rows, float *y,
                      int64_t ldy, manner how, float *half) {
     int64_t high = how.turned ? p->in : rows, wide = how.turned ? rows : p->in;
@@ -231,7 +231,7 @@ void product_apply(const product *p, const float *x, int64_t ld, int64_t rows, f
                    int64_t ldy, manner how, void *spare) {
     if (p->parts && has_tiles())
         tiles_apply(p, x, ld, rows, y, ldy, how, spare);
-    else if (p->parts == 1)
+    else if (p->parts == ROUNDED)
         in_float(p, x, ld, rows, y, ldy, how, spare);
     else
         whole(p, x, ld, rows, y, ldy, how, spare);

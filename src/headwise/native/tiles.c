@@ -15,7 +15,6 @@
 
 #define TILE 512       /* numbers of a tile */
 #define DEPTH 32       /* numbers of its row */
-#define MOST_PARTS 3
 #define NEAR_DEPTH 512 /* numbers of a row that are multiplied before those behind them */
 #define NEAR_ROWS 768  /* parts of rows of the left side that stay near */
 
@@ -47,7 +46,7 @@ static void shape_tiles(void) {
 /* The parts of two vectors of numbers, side by side: of a pair in a tile, one belongs to the
  * first 16 of its 32 rows, one to the others. */
 INLINE void split(__m512 first, __m512 second, __m512i *to, const int parts) {
-    if (parts == 1) { /* ties to even, which needs no second part to be right */
+    if (parts == ROUNDED) { /* ties to even, which needs no second part to be right */
         __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9,
                                          24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1,
                                          16, 0);
@@ -79,7 +78,7 @@ INLINE void lay_out_by(const float *from, int64_t ld, int64_t k, int64_t deep, i
         for (int64_t i = j; i < j + 16; i++) {
             uint16_t *tile = panel + ((k + j) / DEPTH * 2 + block) * parts * TILE;
             const float *x = from + i * ld;
-            __m512i pair[MOST_PARTS];
+            __m512i pair[WHOLE];
             split(some_of(x, i < deep ? there : 0),
                   some_of(x + 16 * ld, i + 16 < deep ? there : 0), pair, parts);
             for (int part = 0; part < parts; part++)
@@ -89,10 +88,10 @@ INLINE void lay_out_by(const float *from, int64_t ld, int64_t k, int64_t deep, i
 
 void tiles_lay_out(const float *from, int64_t ld, int64_t k, int64_t deep, int64_t block,
                    int64_t there, int64_t parts, void *panel) {
-    if (parts == 1)
-        lay_out_by(from, ld, k, deep, block, there, panel, 1);
+    if (parts == ROUNDED)
+        lay_out_by(from, ld, k, deep, block, there, panel, ROUNDED);
     else
-        lay_out_by(from, ld, k, deep, block, there, panel, MOST_PARTS);
+        lay_out_by(from, ld, k, deep, block, there, panel, WHOLE);
 }
 
 /* Rows [rows, ld] of the left side: of each 16 rows, one tile and part after the other. */
@@ -104,7 +103,7 @@ INLINE void take_rows(const float *x, int64_t ld, int64_t in, int64_t rows, uint
         for (int64_t k = 0; k < in; k += DEPTH, tile += parts * TILE) {
             const float *from = x + row * ld + k;
             int64_t there = row < rows ? in - k : 0;
-            __m512i each[MOST_PARTS];
+            __m512i each[WHOLE];
             split(some_of(from, there), some_of(from + 16, there - 16), each, parts);
             for (int i = 0; i < parts; i++) _mm512_storeu_si512(tile + i * TILE, each[i]);
         }
@@ -117,10 +116,10 @@ INLINE void take_columns(const float *x, int64_t ld, int64_t in, int64_t rows, u
     int64_t wide = tiled(in) * parts;
     for (int64_t k = 0; k < in; k += DEPTH, to += parts * TILE)
         for (int64_t row = 0; row < rows; row += 16) {
-            __m512i tile[MOST_PARTS][LANES];
+            __m512i tile[WHOLE][LANES];
             for (int j = 0; j < 16; j++) {
                 const float *from = x + (k + j) * ld + row;
-                __m512i pair[MOST_PARTS];
+                __m512i pair[WHOLE];
                 split(some_of(from, k + j < in ? rows - row : 0),
                       some_of(from + 16 * ld, k + j + 16 < in ? rows - row : 0), pair, parts);
                 for (int i = 0; i < parts; i++) tile[i][j] = pair[i];
@@ -134,14 +133,14 @@ INLINE void take_columns(const float *x, int64_t ld, int64_t in, int64_t rows, u
 }
 
 /* What is done while tiles multiply: sums of the block before are finished, and what comes
- * next is fetched. */
+ * next is fetched. What is called for that must not use tiles. */
 typedef struct {
     const float *sums; /* [rows, 32] */
     float *y;
     int64_t column, rows;
-    const float *next; /* of y */
+    const float *next; /* rows of y that come next */
     int64_t next_rows;
-    const char *panel;
+    const char *panel; /* the one that comes next */
 } aside;
 
 INLINE void finish_some(const product *p, manner how, int64_t ldy, aside *a, int64_t rows) {
@@ -161,8 +160,8 @@ INLINE void finish_some(const product *p, manner how, int64_t ldy, aside *a, int
     float *y = a->y;
     for (; rows; rows--, sums += PANEL, y += ldy) {
         vec left = load(sums) + first, right = load(sums + LANES) + second;
-        if (how.add) left += load(y), right += load(y + LANES);
         if (how.bend) left = larger(all(0), left), right = larger(all(0), right);
+        if (how.add) left += load(y), right += load(y + LANES);
         store(y, left);
         store(y + LANES, right);
     }
@@ -208,22 +207,23 @@ INLINE void multiply(const product *p, const uint16_t *upper, const uint16_t *lo
     _tile_zero(2);
     _tile_zero(3);
     for (int64_t k = 0; k < steps; k++) {
-        take_left(upper, lower, 0, two);
-        take_right(panel, 0, parts);
-        add_products(two);
-        if (parts == MOST_PARTS) { /* as few tiles as can be are read anew */
-            take_right(panel, 1, parts);
+        if (parts == WHOLE) { /* in an order that reads as few tiles as can be anew */
+            take_left(upper, lower, 2, two);
+            take_right(panel, 0, parts);
             add_products(two);
             take_left(upper, lower, 1, two);
             add_products(two);
-            take_right(panel, 0, parts);
-            add_products(two);
-            take_left(upper, lower, 2, two);
+            take_right(panel, 1, parts);
             add_products(two);
             take_left(upper, lower, 0, two);
+            add_products(two);
             take_right(panel, 2, parts);
             add_products(two);
+        } else {
+            take_left(upper, lower, 0, two);
         }
+        take_right(panel, 0, parts);
+        add_products(two);
         finish_some(p, how, ldy, a, rows);
         fetch_some(ldy, a, rows, lines);
         upper += parts * TILE;
@@ -293,10 +293,10 @@ INLINE void apply_by(const product *p, const float *x, int64_t ldx, int64_t rows
 
 void tiles_apply(const product *p, const float *x, int64_t ld, int64_t rows, float *y,
                  int64_t ldy, manner how, void *spare) {
-    if (p->parts == 1)
-        apply_by(p, x, ld, rows, y, ldy, how, spare, 1);
+    if (p->parts == ROUNDED)
+        apply_by(p, x, ld, rows, y, ldy, how, spare, ROUNDED);
     else
-        apply_by(p, x, ld, rows, y, ldy, how, spare, MOST_PARTS);
+        apply_by(p, x, ld, rows, y, ldy, how, spare, WHOLE);
 }
 
 #else
