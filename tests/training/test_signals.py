@@ -29,10 +29,13 @@ def send(number):
 
 @pytest.fixture(autouse=True)
 def handlers_are_put_back():
+    found = [signal.getsignal(each) for each in SIGNALS]
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # somebody tests under nohup
     before = [signal.getsignal(each) for each in SIGNALS]
     yield
     after = [signal.getsignal(each) for each in SIGNALS]
-    for each, handler in zip(SIGNALS, before, strict=True):
+    for each, handler in zip(SIGNALS, found, strict=True):
         signal.signal(each, handler)
     assert after == before
 
