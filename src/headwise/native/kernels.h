@@ -108,7 +108,8 @@ INLINE void turn_square(__m512i r[LANES]) {
 
 #endif
 
-enum { ROUNDED = 1, WHOLE = 3 }; /* parts: the first of them, or all of a float32 */
+enum { ROUNDED = 1, WHOLE = 3 }; /* parts: the first of a float32, or all that it has;
+                                   * whole numbers without tiles stay float32 numbers */
 
 typedef struct {
     int64_t in, out;
