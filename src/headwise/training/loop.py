@@ -33,11 +33,11 @@ from headwise.training.ranks import (
     LostRankError,
     Ranks,
     check_batches,
-    gathered,
     of_another_kind,
 )
 from headwise.training.schedule import learning_rate
 from headwise.training.settings import TrainingSettings
+from headwise.training.sharding import gathered
 from headwise.training.signals import Interrupted, StopSignals
 from headwise.training.state import TrainingState
 from headwise.training.twin import Twin
