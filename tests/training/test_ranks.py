@@ -67,7 +67,7 @@ def trained(corpus, out, *, variables=None, **options):
         env=environment(**(variables or {})),
         stderr=subprocess.PIPE,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     return done.stderr

@@ -7,7 +7,13 @@ import sys
 
 import pytest
 from tests.processes import environment
-from tests.training.test_ranks import assert_same, command, free_port, trained
+from tests.training.test_ranks import (
+    assert_same,
+    command,
+    free_port,
+    losses,
+    trained,
+)
 
 EAGER = {"kernels": "eager", "devices": "shard"}
 
@@ -113,7 +119,7 @@ rank = int(os.environ["RANK"])
 whole_of, whole_learn_part = Gradients.of, Learner.learn_part
 
 def of(self, batches, *, step, divisor):
-    self._most_places = splits.get(step, self._most_places)
+    self._most_places = splits.get(step)  # each update by itself
     return whole_of(self, batches, step=step, divisor=divisor)
 
 def fail(*arguments):
@@ -125,9 +131,9 @@ def fail_on_the_way_back(module, inputs, output):
 def learn_part(self, part, scale, step, number, index):
     if not scale:
         print("pass for nothing", file=sys.stderr)
-    if failures.get(step, [None])[0] != rank:
+    if not failures.get(step) or failures[step][0][0] != rank:
         return whole_learn_part(self, part, scale, step, number, index)
-    _, name, direction = failures.pop(step)
+    _, name, direction = failures[step].pop(0)
     module = self.model.get_submodule(name)
     if direction == "forward":
         hook = module.register_forward_pre_hook(fail)
@@ -143,12 +149,15 @@ main()
 """
 
 FAILURES = {
-    2: (1, "encoder.blocks.1", "forward"),
-    3: (0, "decoder.blocks.1.feed_forward", "forward"),
-    4: (1, "decoder.blocks.0.feed_forward", "backward"),
-    5: (0, "encoder.blocks.0", "backward"),
+    2: [(1, "encoder.blocks.1", "forward")],
+    3: [(0, "decoder.blocks.1.feed_forward", "forward")],
+    4: [(1, "decoder.blocks.0.feed_forward", "backward")],
+    5: [(0, "encoder.blocks.0", "backward"), (0, "encoder.blocks.1", "backward")],
 }
-"""For an update, the rank that runs out of memory, and where."""
+"""For an update, the rank that runs out of memory, and where; the last one twice."""
+
+SMALL_PARTS = {7: 9, 8: 9}
+"""So many that a batch with fewer pairs than that of the other rank has too few."""
 
 
 @pytest.mark.parametrize("checkpoints", [False, True])
@@ -157,35 +166,41 @@ def test_out_of_memory_on_one_rank_splits_the_batch_on_all_as_from_the_start(
 ):
     """A rank that fails amid a pass takes part in the collectives that are left.
 
-    The other run splits its batches just so before each of these updates; nothing
+    The second run splits its batches just so before each of these updates; nothing
     fails in it. Had any of a broken pass stayed, weights would differ.
     """
     script = tmp_path / "script.py"
     script.write_text(OUT_OF_MEMORY_AT)
     options = {
-        "ranks": 2,
-        "script": [str(script)],
-        "batch_tokens": 256,
+        "steps": 8,
+        "batch_pairs": 48,
         "activation_checkpointing": str(checkpoints).lower(),
         "model.encoder_layers": 2,
         "model.decoder_layers": 2,
-        **EAGER,
+        "model.dropout": 0.0,
+        "kernels": "eager",
     }
-    failed, split = tmp_path / "failed", tmp_path / "split"
-    more = {"FAILURES": json.dumps(FAILURES), "SPLITS": "{}"}
-    said = trained(corpus, failed, variables=more, **options)
-    splits = re.findall(r"at\s+most\s+([\d,]+)\s+are\s+learned", said)
-    sizes = [int(each.replace(",", "")) for each in splits]
-    assert len(sizes) == len(FAILURES)
-    assert sizes == sorted(sizes, reverse=True)
-    passes_for_nothing = said.count("pass for nothing")
+    sharded = {**options, "ranks": 2, "script": [str(script)], "devices": "shard"}
+    alone, failed, split = (tmp_path / name for name in ("alone", "failed", "split"))
 
-    splits = dict(zip(FAILURES, sizes, strict=True))
-    more = {"FAILURES": "{}", "SPLITS": json.dumps(splits)}
-    said = trained(corpus, split, variables=more, **options)
-    # Some batches have fewer pairs than those of the other rank have parts.
-    assert 0 < said.count("pass for nothing") < passes_for_nothing
-    assert_same(split, failed)
+    def variables(failures, splits):
+        return {"FAILURES": json.dumps(failures), "SPLITS": json.dumps(splits)}
+
+    said = trained(
+        corpus, failed, variables=variables(FAILURES, SMALL_PARTS), **sharded
+    )
+    found = re.findall(r"at\s+most\s+([\d,]+)\s+are\s+learned", said)
+    sizes = [int(each.replace(",", "")) for each in found]
+    assert len(sizes) == 5
+    assert sizes[4] < sizes[3]
+
+    splits = {**dict(zip(FAILURES, [*sizes[:3], sizes[4]], strict=True)), **SMALL_PARTS}
+    said = trained(corpus, split, variables=variables({}, splits), **sharded)
+    assert "pass for nothing" in said
+    assert_same(split, failed, step=8)
+
+    trained(corpus, alone, **options)
+    assert losses(failed) == pytest.approx(losses(alone), rel=1e-5)
 
 
 NO_MEMORY_AT_ALL = """
