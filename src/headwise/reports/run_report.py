@@ -36,6 +36,10 @@ class AboutRun:
     name: str
     steps: int
     """Updates that are planned."""
+    epoch: float = 0.0
+    """Passes over the training text so far."""
+    epochs: int | None = None
+    """Passes that are planned, if somebody said so."""
     left: float | None = None
     """Seconds that are left, if somebody knows."""
     recipe: str = ""
@@ -84,6 +88,10 @@ def _numbers(history: History, about: AboutRun) -> str:
         left = ""
     shown = {
         "step": (f"{history.step:,}", f"of {about.steps:,} at most"),
+        "epoch": (
+            f"{about.epoch:.1f}",
+            "" if about.epochs is None else f"of {about.epochs:,} at most",
+        ),
         "time": (duration(history.seconds), left),
         "tokens learned from": (short(history.tokens), _speed(history)),
     }
