@@ -26,7 +26,10 @@ Table = dict[str, Any]
 LICENSE = r"[A-Za-z0-9][A-Za-z0-9.+-]*"
 """What an SPDX identifier looks like, and so the name of a licence on hubs."""
 
-LANGUAGE = r"[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?(-([a-z0-9]{5,8}|[0-9][a-z0-9]{3}))*"
+LANGUAGE = (
+    r"[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?"
+    r"(-([a-z0-9]{5,8}|[0-9][a-z0-9]{3}))*"
+)
 """A tag of BCP 47: language, script, region and variants, each in its usual case."""
 
 

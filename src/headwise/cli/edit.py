@@ -67,8 +67,8 @@ def edit(
 
     Weights and tokenizers stay the same bytes. With another search the golden
     translations are made again. The folder is checked first, written anew beside
-    itself, sealed, and put in its own place in one step. Exports in it, which carry card
-    and search as they were, are taken away and named.
+    itself, sealed, and put in its own place in one step. Exports in it, which carry
+    card and search as they were, are taken away and named.
 
     \b
     headwise edit en-de --license cc-by-4.0 --languages en de

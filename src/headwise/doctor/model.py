@@ -34,8 +34,8 @@ def look_at_model(path: Path) -> Iterator[Finding]:
     yield look_at_numbers("weights", opened.model.state_dict(), advice)
     yield _tokenizers(opened)
     yield from look_at_precisions(opened)
-    yield from look_at_exports(opened)
     yield _card(opened)
+    yield from look_at_exports(opened)
 
 
 def _card(opened: ModelFolder) -> Finding:

@@ -97,7 +97,7 @@ def edit_command(folder: Path, unknown: Sequence[str]) -> str:
 
 
 def _parts(card: str) -> tuple[list[str], str]:
-    """Return the lines of the head, of a card without one the least of it, and the rest."""
+    """Return the lines of the head, the least of one if there is none, and the rest."""
     first, *lines = card.split("\n")
     if first == DASHES and DASHES in lines:
         end = lines.index(DASHES)

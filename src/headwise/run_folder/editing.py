@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from headwise import storage
-from headwise.decoding.settings import DecodingSettings
+from headwise.decoding.settings import ALIGNMENT_HEAD, DecodingSettings
 from headwise.errors import ModelError, SettingsError, UsageError
 from headwise.recipe import Recipe, merged
 from headwise.run_folder.card_edit import CardChanges, edited
@@ -55,7 +55,7 @@ class Edited:
 def edit_model(
     folder: Path, *, search: Mapping[str, Any], card: CardChanges | None = None
 ) -> Edited:
-    """Change the default ``search`` and the ``card`` of a model, or of a run's best one.
+    """Change the default ``search`` and ``card`` of a model, or of a run's best one.
 
     A run whose best model is changed gets the same into its recipe, so that a better
     model of it has them too; it is refused while somebody works in it.
@@ -65,7 +65,7 @@ def edit_model(
         opened = open_model_folder(path)
         stale = tuple(_exports(opened))
         decoding = _searching(opened.decoding, search)
-        _check_positions(opened, decoding)
+        _check_fits(opened, decoding)
         before = (path / CARD).read_text(encoding="utf-8")
         after = edited(before, card or CardChanges())
         recipe = None if run is None else _recipe_with(run / RECIPE, search, card)
@@ -108,9 +108,20 @@ def _searching(before: DecodingSettings, table: Mapping[str, Any]) -> DecodingSe
     return read(DecodingSettings, merged(as_table(before), table))
 
 
-def _check_positions(opened: ModelFolder, decoding: DecodingSettings) -> None:
-    """Refuse outputs that are longer than learned positions go."""
+def _check_fits(opened: ModelFolder, decoding: DecodingSettings) -> None:
+    """Refuse outputs longer than learned positions go, and heads that are not there."""
     config = opened.model.config
+    named = ALIGNMENT_HEAD.fullmatch(decoding.alignment_head)
+    if named is not None and named[1] is not None:
+        block, head = int(named[1]), int(named[2])
+        if block >= config.decoder_layers or head >= config.num_heads:
+            raise SettingsError(
+                [
+                    f"alignment_head = {decoding.alignment_head!r}, but this model has "
+                    f"blocks 0 to {config.decoder_layers - 1} with heads 0 to "
+                    f"{config.num_heads - 1}; 'average' takes them all"
+                ]
+            )
     longest = decoding.max_length(opened.facts.longest_source)
     if config.positions == "learned" and config.max_positions < longest:
         raise SettingsError(
