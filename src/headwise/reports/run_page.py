@@ -71,7 +71,7 @@ class RunPage:
             self._recipe = (self.folder / RECIPE).read_text(encoding="utf-8")
         except (HeadwiseError, OSError, UnicodeDecodeError) as error:
             self._fail(error)
-        self._add(start_entry(state))
+        self._add(start_entry(state, settings))
         self._write()
 
     def updated(self, update: Update, state: TrainingState) -> None:
