@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
-from headwise.reports.history import NOW, Found, History, Look, Stretch
+from headwise.metrics.score import interval_ends, limits
+from headwise.reports.history import NOW, History, Look, Stretch
 from headwise.reports.plot import Plot, Point, Series, Span
 
 STEEP = 5.0
@@ -142,11 +142,6 @@ def _about_loss(smoothing: float | None) -> str:
     )
 
 
-def _limits(found: Found) -> tuple[float, float]:
-    """Return the ends of a measure in percent; an error rate has no upper one."""
-    return (0.0, 100.0 if found.higher_is_better else math.inf)
-
-
 def _score(history: History, key: str) -> Plot:
     of_it = [look.scores[key] for look in history.looks if key in look.scores]
     better = "Higher" if of_it[-1].higher_is_better else "Lower"
@@ -169,7 +164,7 @@ def _score(history: History, key: str) -> Plot:
         series=series,
         main=True,
         from_zero=len(of_it) == 1,
-        within=_limits(of_it[-1]),
+        within=limits(of_it[-1].higher_is_better),
         last=history.step,
         resumes=history.resumes,
     )
@@ -184,9 +179,9 @@ def _spans(history: History, key: str, averaged: bool) -> list[Span]:
     for look in history.looks:
         found = look.scores.get(key)
         if found and found.interval is not None and (look.name != NOW) == averaged:
-            least, most = _limits(found)
-            low = max(least, found.value - found.interval)
-            high = min(most, found.value + found.interval)
+            low, high = interval_ends(
+                found.value, found.interval, found.higher_is_better
+            )
             spans.append((float(look.step), low, high))
     return spans
 
