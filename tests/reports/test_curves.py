@@ -139,7 +139,7 @@ def test_all_figures_of_a_run_have_the_same_steps(finished):
     ],
 )
 def test_the_figure_says_which_loss_is_with_smoothed_labels(said, name, about):
-    """Validation is not: 0.1 of smoothing alone keeps the other some 0.9 above it."""
+    """Validation is not. Of 8,000 words smoothed by 0.1, no model gets below 1.22."""
     plot = loss(history_of([{**start(), **said}, update(1), look(1)]))
 
     assert plot.series[0].name == name
