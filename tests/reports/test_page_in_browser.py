@@ -3,7 +3,6 @@
 Skipped where there is no browser; Debian has one as ``chromium``.
 """
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -97,8 +96,9 @@ def test_arrow_keys_do_what_a_pointer_does(shown):
 def attending(weights):
     """Return a look whose picture of attention is that of ``weights``."""
     entry = look(10)
-    entry["samples"][0]["attention"]["weights"] = weights
-    return json.loads(json.dumps(entry))
+    picture = {**entry["samples"][0]["attention"], "weights": weights}
+    entry["samples"] = [{**entry["samples"][0], "attention": picture}]
+    return entry
 
 
 def test_a_click_shows_the_attention_of_another_step(shown):
