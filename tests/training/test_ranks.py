@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from tests.processes import environment
 from tests.training.conftest import QUICK
 
+from headwise.data.batches import TrainingOrder
 from headwise.errors import SettingsError
 from headwise.training.ranks import Ranks
 
@@ -115,6 +116,25 @@ def test_two_ranks_are_one_process_with_two_batches_an_update(
     trained(corpus, together, ranks=2, **options)
 
     assert_same(alone(kernels), together)
+
+
+@pytest.mark.parametrize("devices", ["replicate", "shard"])
+def test_where_the_last_update_has_no_batch_for_a_rank_it_keeps_in_step(
+    corpus, tmp_path, devices
+):
+    """One epoch of an odd number of batches, two an update: the last has one."""
+    order = TrainingOrder(corpus.train, seed=1, batch_tokens=384)
+    assert order.num_batches(0) % 2
+    ends = {"epochs": 1, "steps": "none", "batch_tokens": 384}
+    options = {**ends, "devices": devices, "kernels": "eager"}
+    alone, together = tmp_path / "alone", tmp_path / "run"
+    trained(corpus, alone, **options)
+    trained(corpus, together, ranks=2, **options)
+
+    assert len(losses(together)) == (order.num_batches(0) + 1) // 2
+    assert losses(together) == losses(alone)
+    best = [run / "best" / "model.safetensors" for run in (alone, together)]
+    assert best[0].read_bytes() == best[1].read_bytes()
 
 
 def test_a_run_goes_on_with_another_number_of_ranks_and_other_devices(

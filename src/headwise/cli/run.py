@@ -24,7 +24,14 @@ from headwise.cli.options import (
     to_folder,
     use_threads,
 )
-from headwise.cli.steps import measured, prepared, read_aligned, recipe_for, trained
+from headwise.cli.steps import (
+    measured,
+    prepared,
+    read_aligned,
+    recipe_for,
+    say_unknown,
+    trained,
+)
 
 
 def run(
@@ -97,4 +104,5 @@ def run(
     scores, _ = measured(load(out, device=device), sources, references, names)
     for score in scores:
         typer.echo(f"{score}  {score.signature}")
+    say_unknown(out)
     say(f"the model is {out / 'best'}; next: headwise translate {out} < TEXT")

@@ -128,6 +128,20 @@ def trained(
     )
 
 
+def say_unknown(folder: Path) -> None:
+    """Say what the card of a trained model leaves open, and how to fill it in."""
+    from headwise.run_folder.card_edit import edit_command, unknown_in
+    from headwise.run_folder.model_folder import CARD
+    from headwise.run_folder.run import model_path
+
+    card = model_path(folder) / CARD
+    if unknown := unknown_in(card.read_text(encoding="utf-8")):
+        say(
+            f"its card names no {' and no '.join(unknown)}; to say so: "
+            f"{edit_command(folder, unknown)}"
+        )
+
+
 def measured(
     translator: Translator,
     sources: Sequence[str],

@@ -54,6 +54,7 @@ GOLDEN_PAIRS = 5
 
 MAY_CHANGE = (
     "training.steps",
+    "training.epochs",
     "training.max_minutes",
     "training.patience",
     "training.validation_pairs",
@@ -132,7 +133,7 @@ def train_run(
 def _reaching(recipe: Recipe, until: int | None) -> Recipe:
     """Return a recipe whose ``steps`` allow to train until that update."""
     training = recipe.training
-    if until is None or until <= training.steps:
+    if until is None or training.steps is None or until <= training.steps:
         return recipe
     if training.schedule == "linear":
         raise SettingsError(

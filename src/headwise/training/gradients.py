@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -98,12 +99,18 @@ class Gradients:
         self.partners.close()
 
     def of(
-        self, batches: Sequence[tuple[int, Batch]], *, step: int, divisor: float
+        self,
+        batches: Sequence[tuple[int, Batch]],
+        *,
+        step: int,
+        divisor: float,
+        idle: Sequence[Batch] = (),
     ) -> Amount:
         """Return the summed loss of ``batches``; gradients are of its quotient.
 
         Each batch comes with its number in the update, which, with ``step``, decides
-        what dropout silences.
+        what dropout silences. Those of ``idle`` count for nothing: they keep this rank
+        in step with others that have more to learn from.
         """
         while True:
             for weight in self._weights:
@@ -117,6 +124,8 @@ class Gradients:
                     break  # it will come in smaller parts: begin again
                 total += found
             else:
+                for batch in idle:
+                    self._learn_from(batch, 0, step, math.inf)
                 self.partners.add_gradients()
                 return total
 
