@@ -12,18 +12,15 @@ import json
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from io import BufferedReader
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 from headwise.data.settings import CorpusSettings, Layout
 from headwise.errors import DataError
+from headwise.text.encodings import opened_text
 from headwise.text.lines import Line, LineTally, split_lines
 from headwise.text.normalization import one_line
-
-GZIP = b"\x1f\x8b"
-"""How a gzip file starts, and no UTF-8 text can."""
 
 Note = Callable[[str], None]
 
@@ -66,7 +63,7 @@ def read_lines(path: Path, note: Note) -> Iterator[Line]:
     tally = LineTally()
     try:
         with path.open("rb") as file:
-            for line in split_lines(unzipped(file), name=str(path)):
+            for line in split_lines(opened_text(file, str(path)), name=str(path)):
                 tally.add(line)
                 yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -80,12 +77,6 @@ def read_lines(path: Path, note: Note) -> Iterator[Line]:
         raise DataError(f"{path} holds no lines; a corpus needs at least one")
     for each in tally.notes(str(path)):
         note(each)
-
-
-def unzipped(file: BufferedReader) -> BinaryIO:
-    """Return what to read of ``file``, which may be gzip whatever its name is."""
-    zipped = file.peek(len(GZIP)).startswith(GZIP)
-    return cast(BinaryIO, gzip.open(file)) if zipped else file
 
 
 def check_file(path: Path) -> None:
