@@ -199,7 +199,7 @@ def test_real_text_joined_into_one_line_comes_apart_at_its_sentences(corpora):
 
 
 def test_what_a_carriage_return_sets_apart_is_a_text_of_its_own():
-    """Lines of an old Mac are one line here; the model ended after the first of them."""
+    """Lines of an old Mac are one here, and the model ended after the first of them."""
     text = "one two. \rthree\r\rfour five"
 
     assert split(text, words_at_most(3)) == [

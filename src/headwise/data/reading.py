@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -172,14 +173,22 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
     return table
 
 
+NESTED = "translation"
+"""Key of an object that holds both texts, as collections of data sets have it."""
+
+
 def _text(table: dict[str, Any], field: str, where: str) -> str:
-    if field not in table:
+    nested = table.get(NESTED)
+    place = table
+    if field not in table and isinstance(nested, dict):
+        place = nested
+    if field not in place:
         raise DataError(
             f"{where}: the key {field!r} is missing; there are "
-            f"{', '.join(map(repr, table)) or 'none'}. source_field and target_field "
-            "say which are read"
+            f"{', '.join(map(repr, place)) or 'none'}{_hint(place)}. source_field and "
+            "target_field say which are read"
         )
-    text = table[field]
+    text = place[field]
     if not isinstance(text, str):
         raise DataError(f"{where}: {field!r} is {_shown(repr(text))}, not a text")
     try:
@@ -191,6 +200,18 @@ def _text(table: dict[str, Any], field: str, where: str) -> str:
             "text; write both halves, or the character itself"
         ) from None
     return text
+
+
+def _hint(table: dict[str, Any]) -> str:
+    """Say how texts under their languages are asked for, where these look like it."""
+    codes = [key for key in table if re.fullmatch("[a-z]{2,3}", key)]
+    if len(codes) < 2:
+        return ""
+    one, other = codes[:2]
+    return (
+        f"; if they are languages, name the source and the target, such as "
+        f"--languages {one} {other}"
+    )
 
 
 def _shown(text: str) -> str:
