@@ -337,6 +337,8 @@ class _Stream:
         for piece, part in self.translator.parts_of(text, settings, prefix):
             if len(line.parts) % PIECES_AT_ONCE == PIECES_AT_ONCE - 1:
                 yield from self._begun()
+            elif len(line.parts) % LOOK_EVERY == LOOK_EVERY - 1:
+                yield from self._ready()
             line.pieces.append(piece)
             line.parts.append(part)
             self.block.append((line, part))

@@ -40,7 +40,7 @@ class TranslationProgress:
 
     def _shown(self, progress: Progress, now: float) -> str:
         if not progress.of_characters:
-            return f"{progress.lines:,} lines are translated"
+            return f"lines translated: {progress.lines:,}"
         done, whole = progress.characters, progress.of_characters
         text = (
             f"{self._where(progress.lines + 1)}: {done / whole:.0%} of its {whole:,} "
