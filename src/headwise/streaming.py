@@ -22,7 +22,6 @@ from headwise.run_folder.model_folder import ModelFolder
 from headwise.tasks.alignment import pharaoh
 from headwise.tasks.translated import Candidate, Translated
 from headwise.text.arriving import Pause
-from headwise.text.normalization import one_line
 from headwise.text.vocabulary import UNKNOWN
 
 LINES_AT_ONCE = 4000
@@ -121,7 +120,8 @@ class LineTranslator:
 
     def begun(self, parts: Sequence[Part]) -> list[_BegunSearch]:
         """Begin the search for these parts of lines."""
-        return [self._begun_search(parts, settings) for settings in _distinct(parts)]
+        distinct = dict.fromkeys(part.settings for part in parts)
+        return [self._begun_search(parts, settings) for settings in distinct]
 
     def _begun_search(
         self, parts: Sequence[Part], settings: DecodingSettings
@@ -195,7 +195,7 @@ class LineTranslator:
                 for each in outputs[1:]
             ]
             candidates = [
-                self.candidate_of(_rejoined(pieces, mine), each, part)
+                self.candidate_of(rejoin(pieces, mine), each, part)
                 for mine, each in zip([texts, *others], outputs, strict=True)
             ]
         else:
@@ -204,7 +204,7 @@ class LineTranslator:
             best = [outputs[0] for _, outputs, _ in spoken]
             candidates = [
                 Candidate(
-                    text=_rejoined(pieces, texts),
+                    text=rejoin(pieces, texts),
                     score=sum(each.score for each in best),
                     log_probability=sum(each.log_probability for each in best),
                 )
@@ -394,16 +394,6 @@ class _Stream:
         return joined
 
     def _say_progress(self) -> None:
-        progress = Progress(self.num_done)
-        if self.lines and self.lines[0].made:
-            line = self.lines[0]
-            progress = Progress(self.num_done, line.characters_done, len(line.text))
-        self.on_progress(progress)
-
-
-def _rejoined(pieces: Sequence[Piece], texts: Sequence[str]) -> str:
-    return one_line(rejoin(pieces, texts))
-
-
-def _distinct(parts: Sequence[Part]) -> list[DecodingSettings]:
-    return list(dict.fromkeys(part.settings for part in parts))
+        line = self.lines[0] if self.lines else _Line("")
+        of = len(line.text) if line.made else 0
+        self.on_progress(Progress(self.num_done, line.characters_done, of))

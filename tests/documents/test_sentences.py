@@ -146,6 +146,11 @@ def test_translations_are_joined_with_what_stood_between_the_pieces():
     assert rejoin(pieces, ["Un.", "Deux.", "Trois."]) == "Un.  Deux.\u2028Trois. "
 
 
+def test_what_is_joined_is_one_line():
+    pieces = [Piece("one", "\r"), Piece("two", " \n"), Piece("three", "\r")]
+    assert rejoin(pieces, ["eins", "zwei", "drei"]) == "eins zwei  drei "
+
+
 def test_spaces_follow_the_custom_of_the_translation():
     english = [Piece("One.", " "), Piece("Two.", "")]
     japanese = [Piece("一。", ""), Piece("二。", "")]

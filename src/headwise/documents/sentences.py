@@ -75,8 +75,9 @@ def _split_line(text: str, fits: Fits) -> Iterator[Piece]:
 def rejoin(pieces: Sequence[Piece], translations: Sequence[str]) -> str:
     """Join the translations of ``pieces`` with what stood between the pieces.
 
-    Chinese and Japanese have no spaces between sentences and other languages do, so a
-    space is added or left out where a translation changes from one custom to the other.
+    What comes out is one line: a line end that stood there becomes a space. Chinese and
+    Japanese have no spaces between sentences and other languages do, so a space is
+    added or left out where a translation changes from one custom to the other.
     """
     if len(pieces) != len(translations):
         raise ValueError(
@@ -86,7 +87,7 @@ def rejoin(pieces: Sequence[Piece], translations: Sequence[str]) -> str:
     for place, (piece, translation) in enumerate(
         zip(pieces, translations, strict=True)
     ):
-        separator = piece.separator
+        separator = piece.separator.replace("\n", " ").replace("\r", " ")
         if piece.text and place + 1 < len(pieces):
             needed_none, needs_none = map(_ends_unspaced, (piece.text, translation))
             if needed_none and not needs_none:
