@@ -78,7 +78,7 @@ def test_the_penalty_can_be_another(headwise, tiny_run, pairs):
 
 def test_bytes_that_are_no_text_have_a_score_too(headwise, tiny_run, tmp_path):
     for name in ("s", "t"):
-        (tmp_path / name).write_bytes(b"\xff\xfe\n\x00\n\n\tone\n")
+        (tmp_path / name).write_bytes(b"\xff\xc3\n\x00\n\n\tone\n")
     found = headwise("score", tiny_run, tmp_path / "s", tmp_path / "t")
 
     assert len(scores_of(found)) == 4

@@ -208,7 +208,7 @@ def test_what_a_carriage_return_sets_apart_is_a_text_of_its_own():
     text = "one two. \rthree\r\rfour five"
 
     assert split(text, words_at_most(3)) == [
-        Piece("one two.", " \r"),
+        Piece("one two. ", "\r"),
         Piece("three", "\r\r"),
         Piece("four five", ""),
     ]

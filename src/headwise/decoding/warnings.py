@@ -101,8 +101,8 @@ def once_a_line(of_pieces: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-_NUMBERS = re.compile(r"\d[\d,.]*( tokens?\b)?")
-"""Numbers, and what their plural changes."""
+_NUMBERS = re.compile(r"\d[\d,.]*|(?<=token)s\b")
+"""Numbers, and the plural of what is counted."""
 
 
 def longest_copy(source: Sequence[str], output: Sequence[str]) -> int:
