@@ -24,6 +24,7 @@ __all__ = [
     "PAUSE",
     "Candidate",
     "Pause",
+    "Progress",
     "Translated",
     "Translator",
     "checked_text",

@@ -10,7 +10,7 @@ from headwise.cli.options import say
 from headwise.training.duration import duration
 
 if TYPE_CHECKING:
-    from headwise.streaming import Progress
+    from headwise.predictor import Progress
 
 SECONDS_BETWEEN_LINES = 20.0
 
