@@ -31,7 +31,7 @@ def refuse_missing(paths: Sequence[Path]) -> None:
 def is_terminal(files: Sequence[Path]) -> bool:
     """Tell whether the first line is one that somebody has yet to type."""
     first = files[0] if files else STANDARD_INPUT
-    return first == STANDARD_INPUT and sys.stdin.isatty()
+    return first == STANDARD_INPUT and sys.stdin is not None and sys.stdin.isatty()
 
 
 def lines_of(files: Sequence[Path]) -> Iterator[str]:
