@@ -13,6 +13,7 @@ from headwise.cli.options import (
     BatchTokens,
     Dev,
     Device,
+    Languages,
     MaxTime,
     Preset,
     RecipeFile,
@@ -47,6 +48,7 @@ def run(
         Path | None, typer.Argument(metavar="TARGET", help="Target text.")
     ] = None,
     dev: Dev = None,
+    languages: Languages = None,
     test: Annotated[
         tuple[Path, Path] | None,
         typer.Option(
@@ -72,6 +74,7 @@ def run(
     \b
     headwise run train.en train.de --out en-de
     headwise run train.en train.de --out en-de --preset tiny --max-time 30m
+    headwise run pairs.jsonl --languages en de --out en-de
     headwise run pairs.tsv --out en-fr --dev dev.en dev.fr --test test.en test.fr
     headwise run --recipe my.toml --out en-cs --set training.steps=60
     """
@@ -82,6 +85,7 @@ def run(
         source,
         target,
         dev=dev,
+        languages=languages,
         preset=preset,
         recipe_file=recipe_file,
         assignments=assignments or (),

@@ -25,6 +25,7 @@ def recipe_for(
     target: Path | None,
     *,
     dev: tuple[Path, Path] | None = None,
+    languages: tuple[str, str] | None = None,
     preset: str | None = None,
     recipe_file: Path | None = None,
     assignments: Sequence[str] = (),
@@ -44,6 +45,9 @@ def recipe_for(
     if dev is not None:
         held_out = {"source": str(dev[0]), "target": str(dev[1])}
         extra = merged(extra, {"data": {"dev": held_out}})
+    if languages is not None:
+        file = {} if recipe_file is None else read_toml(recipe_file)
+        extra = merged(extra, _in_languages(merged(file, extra), languages))
     if max_minutes is not None:
         extra = merged(extra, {"training": {"max_minutes": max_minutes}})
     if preset is None and (recipe_file is None or not _names_preset(recipe_file)):
@@ -57,6 +61,29 @@ def recipe_for(
             "[[data.corpora]]"
         )
     return recipe
+
+
+def _in_languages(
+    table: Mapping[str, Any], languages: tuple[str, str]
+) -> dict[str, Any]:
+    """Return settings for texts that stand under the names of their languages.
+
+    A corpus that names its fields keeps them.
+    """
+    fields = dict(zip(("source_field", "target_field"), languages, strict=True))
+
+    def named(corpus: Any) -> Any:
+        if not isinstance(corpus, Mapping) or {"target", *fields} & corpus.keys():
+            return corpus
+        return {**corpus, **fields}
+
+    data = table.get("data", {})
+    found: dict[str, Any] = {}
+    if isinstance(data.get("corpora"), list):
+        found["corpora"] = [named(each) for each in data["corpora"]]
+    if "dev" in data:
+        found["dev"] = named(data["dev"])
+    return {"languages": list(languages), "data": found}
 
 
 def _names_preset(recipe_file: Path) -> bool:
@@ -162,6 +189,7 @@ def measured(
 def read_aligned(source: Path, reference: Path) -> tuple[list[str], list[str]]:
     """Read two text files, plain or .gz, strictly; they must have as many lines."""
     from headwise.data.reading import read_lines
+    from headwise.data.sameness import SameTexts
 
     sources, references = (
         [line.text for line in read_lines(path, say)] for path in (source, reference)
@@ -171,4 +199,9 @@ def read_aligned(source: Path, reference: Path) -> tuple[list[str], list[str]]:
             f"{source} has {len(sources):,} lines and {reference} has "
             f"{len(references):,}; line N of both must belong together"
         )
+    same = SameTexts()
+    for pair in zip(sources, references, strict=True):
+        same.add(*pair)
+    for note in same.notes(source, reference):
+        say(note)
     return sources, references

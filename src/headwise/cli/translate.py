@@ -22,7 +22,12 @@ from headwise.cli.options import (
     search_table,
     use_threads,
 )
-from headwise.cli.text_lines import lines_of, refuse_missing
+from headwise.cli.text_lines import (
+    InputLines,
+    is_terminal,
+    lines_of,
+    refuse_missing,
+)
 
 if TYPE_CHECKING:
     from headwise.predictor import Candidate, Translated
@@ -80,6 +85,14 @@ def translate(
             show_default=False,
         ),
     ] = None,
+    interactive: Annotated[
+        bool,
+        typer.Option(
+            "--interactive",
+            help="Answer each line before the next one is read.",
+            show_default="so where standard input is a terminal",
+        ),
+    ] = False,
     engine: EngineName = "auto",
     precision: Precision = "float32",
     threads: Threads = None,
@@ -91,12 +104,16 @@ def translate(
     for is split, translated and rejoined, with a warning. Bytes that are not UTF-8 are
     replaced, with a warning. Only translations go to standard output.
 
+    Lines are read ahead and translated together. Where none is there yet, as from a
+    pipe that stays open, what was read is answered first.
+
     \b
     echo "A dog runs." | headwise translate en-de
     headwise translate en-de test.en > test.de
     headwise translate en-de test.en --beam 5 --n-best 5 > test.jsonl
     headwise translate en-de test.en --search search=sampling --search top_k=10
     """
+    from headwise.cli.translation_progress import TranslationProgress
     from headwise.decoding.settings import paper as paper_search
     from headwise.predictor import load
     from headwise.settings import as_table
@@ -119,15 +136,25 @@ def translate(
         table["alignments"] = True
     table |= search_table(search)
     as_json = scores or num_best is not None or table["num_best"] > 1
+    at_terminal = is_terminal(files or [])
+    if at_terminal:
+        say("type a line to translate it; Ctrl-D ends")
+    lines = InputLines(
+        files or [],
+        refuse_old_mac=False,
+        after_each=interactive or at_terminal,
+        before_waiting=sys.stdout.buffer.flush,
+    )
     found = translator.lines(
-        lines_of(files or []),
+        lines,
         prefixes=lines_of([prefix_file]) if prefix_file else None,
+        on_progress=TranslationProgress(lines.where),
         **table,
     )
     aligned = []
     for number, each in enumerate(found, start=1):
         for warning in each.warnings:
-            say(f"line {number:,}: {warning}")
+            say(f"{lines.where(number)}: {warning}")
         sys.stdout.buffer.write((_json(each) if as_json else each.text).encode())
         sys.stdout.buffer.write(b"\n")
         if alignments is not None:

@@ -31,6 +31,7 @@ from headwise.run_folder.model_folder import (
     CONFIG,
     KIND,
     ModelFacts,
+    check_weights,
     load_weights,
     write_model_folder,
 )
@@ -112,6 +113,8 @@ def train_run(
         model = task.new_model(recipe.model, seed=recipe.seed)
         if found is not None:
             load_weights(model, found.weights, found.path)
+            if found.ema is not None:
+                check_weights(model, found.ema, found.path)
         trainer = Trainer(
             task,
             model.to(device),
