@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
 import torch
+from result_file import SEARCH, Measurement, add_options, place_of
 
 import headwise
 from headwise.data.demo_corpus import demo_corpus
@@ -41,11 +41,14 @@ def main() -> None:
     )
     parser.add_argument("--source", type=Path)
     parser.add_argument("--reference", type=Path)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    add_options(parser, RESULTS)
     arguments = parser.parse_args()
+    measurement = Measurement.begin([*SEARCH, "src/headwise/metrics/*"])
     torch.set_num_threads(1)
 
     sources, references = texts(arguments.source, arguments.reference)
+    if arguments.rehearse:
+        sources, references = sources[:20], references[:20]
     opened = headwise.load(arguments.folder, engine="torch").opened
     tokens = opened.task.encode(sources)
     rows = []
@@ -77,11 +80,9 @@ def main() -> None:
     report = {
         "model": arguments.folder.name,
         "sentences": len(sources),
-        "machine": platform.machine(),
-        "torch": torch.__version__,
         "rows": rows,
     }
-    arguments.out.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    measurement.write(place_of(arguments), report)
 
 
 def texts(source: Path | None, reference: Path | None) -> tuple[list[str], list[str]]:

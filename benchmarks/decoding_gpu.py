@@ -14,20 +14,16 @@ with small sizes, and writes nothing unless --out is given.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import platform
-import shlex
 import statistics
 import sys
 import time
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
-from training import machine
+from result_file import SEARCH, Measurement, add_options, place_of
 
 from headwise.decoding.beam import beam_search
 from headwise.decoding.greedy import greedy_search
@@ -213,36 +209,24 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", choices=PRESETS)
     parser.add_argument("--vocabulary", type=int, default=8000)
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("--rehearse", action="store_true")
-    parser.add_argument("--out", type=Path)
+    add_options(parser, RESULTS)
     arguments = parser.parse_args()
     small = arguments.rehearse
     if not small and not torch.cuda.is_available():
         raise SystemExit("there is no GPU; --rehearse goes through it on a CPU")
+    measurement = Measurement.begin(SEARCH)
     device = "cpu" if small else "cuda"
     sizes = arguments.sizes or (["micro"] if small else ["tiny", "base", "big"])
     table = measured(
         sizes, arguments.vocabulary, arguments.rounds or (2 if small else 20), device
     )
-    versions: dict[str, str | None] = {"python": platform.python_version()}
-    for package in ("headwise", "torch", "transformers"):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = None
     report = {
-        "command": shlex.join(["python", "benchmarks/decoding_gpu.py", *sys.argv[1:]]),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "machine": machine.facts(),
         "device": "cpu" if small else torch.cuda.get_device_name(),
-        "versions": versions,
         "precision": "bf16",
         "vocabulary": arguments.vocabulary,
         "sizes": table,
     }
-    out = arguments.out or (None if small else RESULTS)
-    if out:
-        out.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    measurement.write(place_of(arguments), report)
     print(json.dumps(report, indent=2))
 
 

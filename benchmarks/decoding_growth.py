@@ -12,20 +12,15 @@ and bfloat16) and by PyTorch; without it the whole stack runs again
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import platform
-import shlex
 import statistics
-import sys
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
-from training import machine
+from result_file import MODEL, Measurement, add_options, place_of
 
 from headwise.decoding.candidates import likely_next
 from headwise.model import PRESETS, Transformer
@@ -85,14 +80,15 @@ def draw(curves: dict[str, Any], picture: Path) -> None:
 def main() -> None:
     """Measure, write, draw."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--quick", action="store_true", help="one round, nothing kept")
+    add_options(parser, RESULTS)
     arguments = parser.parse_args()
+    measurement = Measurement.begin([*MODEL, "src/headwise/decoding/candidates.py"])
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(1)
     lengths, batches, rounds = LENGTHS, BATCHES, arguments.rounds
-    if arguments.quick:
+    if arguments.rehearse:
         lengths, batches, rounds = LENGTHS[:2], BATCHES[:2], 1
     model = Transformer(PRESETS["tiny"].config, WORDS).eval()
     for way in WAYS:
@@ -111,22 +107,13 @@ def main() -> None:
                 x = batch if name.startswith("sentences") else length
                 measured[x] = round(statistics.median(times), 1)
     report = {
-        "command": shlex.join(
-            ["python", "benchmarks/decoding_growth.py", *sys.argv[1:]]
-        ),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "rounds": rounds,
         "threads": arguments.threads,
-        "machine": machine.facts(),
-        "versions": {
-            "python": platform.python_version(),
-            **{package: version(package) for package in ("headwise", "torch")},
-        },
         "tokens_per_second": curves,
     }
     print(json.dumps(report, indent=2))
-    if not arguments.quick:
-        RESULTS.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    measurement.write(place_of(arguments), report)
+    if place_of(arguments) == RESULTS:
         draw(curves, PICTURE)
 
 

@@ -10,21 +10,24 @@ tests/models/demo. The result goes to benchmarks/results/export_parity.json.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import platform
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import ctranslate2
 import numpy as np
 import torch
+from result_file import (
+    EXPORTS,
+    TRANSLATION,
+    Measurement,
+    add_options,
+    place_of,
+)
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 import headwise
@@ -55,11 +58,14 @@ def main() -> None:
     )
     parser.add_argument("--source", type=Path)
     parser.add_argument("--reference", type=Path)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    add_options(parser, RESULTS)
     arguments = parser.parse_args()
+    measurement = Measurement.begin([*TRANSLATION, *EXPORTS])
     torch.set_num_threads(1)
 
     sources, references = texts(arguments.source, arguments.reference)
+    if arguments.rehearse:
+        sources, references = sources[:20], references[:20]
     translator = headwise.load(arguments.folder, engine="torch")
     opened = translator.opened
     ours = translated(translator, sources)
@@ -90,20 +96,11 @@ def main() -> None:
                 )
         furthest["ctranslate2 float32"] = by_steps(place / EXACT, opened, sources)
     report = {
-        "command": " ".join(["python", *sys.argv]),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "versions": {
-            "python": platform.python_version(),
-            **{
-                name: version(name) for name in ("torch", "transformers", "ctranslate2")
-            },
-        },
         "sentences": len(sources),
         "largest_difference_of_logits": furthest,
         "rows": rows,
     }
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(report, indent=2) + "\n")
+    measurement.write(place_of(arguments), report)
     print(json.dumps(report, indent=2))
 
 

@@ -3,23 +3,24 @@
     .venv/bin/python benchmarks/memory.py
 
 For each configuration, one process predicts as ``headwise train --dry-run`` does, and
-another trains for a few updates with two validations, checkpoints and their mean, and
-says what it held at most. Both on a CPU, on a made-up corpus. Results go to
-benchmarks/results/memory.json.
+another trains for a few updates with two validations, checkpoints and their mean. What
+that one and the processes it starts hold together is looked at from outside, shared
+memory once (process_memory.py); what the first of them held at most is told beside it.
+Both on a CPU, on a made-up corpus. Results go to benchmarks/results/memory.json.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import platform
 import random
 import subprocess
 import sys
 import tempfile
-from importlib.metadata import version
 from pathlib import Path
+
+from process_memory import Watch
+from result_file import TRAINING, Measurement, add_options, place_of
 
 RESULTS = Path(__file__).parent / "results" / "memory.json"
 
@@ -52,7 +53,7 @@ PAIRS = 12_000
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", help="presets to measure, such as tiny")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    add_options(parser, RESULTS)
     parser.add_argument("--task", choices=TASKS, help="used by the script itself")
     parser.add_argument("--folder", type=Path, help="used by the script itself")
     parser.add_argument("--recipe", help="used by the script itself")
@@ -60,12 +61,16 @@ def main() -> None:
     if arguments.task:
         TASKS[arguments.task](arguments.folder, json.loads(arguments.recipe))
         return
+    measurement = Measurement.begin(
+        [*TRAINING, "src/headwise/cli/fitting.py", "src/headwise/run_folder/*"]
+    )
+    configurations = CONFIGURATIONS[:2] if arguments.rehearse else CONFIGURATIONS
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for size in sorted(set(VOCABULARY.values())):
             in_a_process("prepare", folder, {"vocab_size": size})
-        for number, (preset, batch_tokens, more) in enumerate(CONFIGURATIONS):
+        for number, (preset, batch_tokens, more) in enumerate(configurations):
             if arguments.only and preset not in arguments.only:
                 continue
             recipe = {
@@ -74,40 +79,42 @@ def main() -> None:
                 "run": f"run-{number}",
                 "settings": {**COMMON, "training.batch_tokens": batch_tokens, **more},
             }
-            predicted = in_a_process("predict", folder, recipe)
-            measured = in_a_process("train", folder, recipe)
+            predicted, _ = in_a_process("predict", folder, recipe)
+            first, watch = in_a_process("train", folder, recipe)
             row = {
                 "preset": preset,
                 "batch_tokens": batch_tokens,
                 **{key.removeprefix("training."): value for key, value in more.items()},
                 "predicted_mib": round(predicted / 2**20),
-                "measured_mib": round(measured / 2**20),
-                "ratio": round(predicted / measured, 3),
+                "measured_mib": round(watch.peak / 2**20),
+                "processes": sum(size > 2**20 for size in watch.processes.values()),
+                "first_process_mib": round(first / 2**20),
+                "ratio": round(predicted / watch.peak, 3),
             }
             print(row, file=sys.stderr)
             rows.append(row)
     report = {
-        "command": " ".join(["python", "benchmarks/memory.py", *sys.argv[1:]]),
-        "date": datetime.date.today().isoformat(),
-        "versions": {
-            "python": platform.python_version(),
-            "libc": " ".join(platform.libc_ver()),
-            **{name: version(name) for name in ("headwise", "torch")},
-        },
         "configurations": rows,
         "worst_error": max(abs(row["ratio"] - 1) for row in rows),
     }
-    arguments.out.write_text(json.dumps(report, indent=2) + "\n")
+    measurement.write(place_of(arguments), report)
     print(json.dumps(report, indent=2))
 
 
-def in_a_process(task: str, folder: Path, recipe: dict) -> int:
-    """Do ``task`` in a fresh process; return the bytes that it speaks of last."""
+def in_a_process(task: str, folder: Path, recipe: dict) -> tuple[int, Watch]:
+    """Do ``task`` in a fresh process; return what it says at last, and its memory."""
     command = [sys.executable, __file__, "--task", task, "--folder", str(folder)]
-    done = subprocess.run(
-        [*command, "--recipe", json.dumps(recipe)], check=True, stdout=subprocess.PIPE
-    )
-    return int(done.stdout.splitlines()[-1])
+    with (
+        subprocess.Popen(
+            [*command, "--recipe", json.dumps(recipe)], stdout=subprocess.PIPE
+        ) as process,
+        Watch(process.pid) as watch,
+    ):
+        assert process.stdout is not None
+        said = process.stdout.read().splitlines()
+    if process.returncode:
+        raise SystemExit(f"{task} ended with status {process.returncode}")
+    return int(said[-1]), watch
 
 
 def prepare_corpus(folder: Path, recipe: dict) -> None:

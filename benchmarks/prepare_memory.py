@@ -10,17 +10,16 @@ benchmarks/results/prepare_memory.json.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import platform
 import random
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
+
+from result_file import Measurement, add_options, place_of
 
 # Only the children import headwise: what a parent held counts as a child's peak, too.
 RESULTS = Path(__file__).parent / "results" / "prepare_memory.json"
@@ -31,26 +30,22 @@ BATCH_TOKENS = 4096
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lines", type=int, nargs="+", default=[300_000, 3_000_000])
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--lines", type=int, nargs="+")
+    add_options(parser, RESULTS)
     parser.add_argument("--task", choices=TASKS, help="used by the script itself")
     parser.add_argument("--folder", type=Path, help="used by the script itself")
     arguments = parser.parse_args()
     if arguments.task:
         TASKS[arguments.task](arguments.folder, arguments.lines[0])
         return
-    rows = [measured(lines) for lines in sorted(arguments.lines)]
+    usual = [3_000, 30_000] if arguments.rehearse else [300_000, 3_000_000]
+    measurement = Measurement.begin(["src/headwise/data/*", "src/headwise/text/**/*"])
+    rows = [measured(lines) for lines in sorted(arguments.lines or usual)]
     growth = {
         task: rows[-1][task]["peak_mib"] / rows[0][task]["peak_mib"] - 1
         for task in ("prepare", "epoch")
     }
     report = {
-        "command": " ".join(["python", "benchmarks/prepare_memory.py", *sys.argv[1:]]),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("numpy", "torch", "sentencepiece")},
-        },
         "settings": {
             "tokenizer": "bpe",
             "vocab_size": VOCAB_SIZE,
@@ -60,8 +55,7 @@ def main() -> None:
         "corpora": rows,
         "growth_of_peak": {task: round(share, 4) for task, share in growth.items()},
     }
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(report, indent=2) + "\n")
+    measurement.write(place_of(arguments), report)
     print(json.dumps(report, indent=2))
 
 

@@ -9,20 +9,19 @@ in turn; the sums of gradients are timed within the two processes.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import platform
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from result_file import TRAINING, Measurement, add_options, place_of
+
+RESULTS = Path(__file__).parent / "results" / "ranks.json"
 
 
 def train(corpus: Path, run: Path, updates: int) -> None:
@@ -75,12 +74,16 @@ def measured(run: Path) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--updates", type=int, default=30)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
+    add_options(parser, RESULTS)
     parser.add_argument("--one", nargs=2, type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
         train(*arguments.one, arguments.updates)
         return
+    if arguments.rehearse:
+        arguments.updates, arguments.rounds = 8, 1
+    measurement = Measurement.begin(TRAINING)
     from headwise.data.demo_corpus import write
     from headwise.data.prepare import prepare
     from headwise.recipe import resolve
@@ -117,17 +120,7 @@ def main() -> None:
         }
         for ranks, rounds in found.items()
     }
-    result = {
-        "command": "python benchmarks/ranks.py",
-        "date": datetime.date.today().isoformat(),
-        "versions": {
-            "python": platform.python_version(),
-            **{package: version(package) for package in ("headwise", "torch")},
-        },
-        **facts,
-    }
-    path = ROOT / "benchmarks" / "results" / "ranks.json"
-    path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    measurement.write(place_of(arguments), {"rounds": arguments.rounds, **facts})
     print(json.dumps(facts, indent=2))
 
 

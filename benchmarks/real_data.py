@@ -11,29 +11,33 @@ docs/notebook/. The corpora themselves are not part of the project.
 from __future__ import annotations
 
 import argparse
-import datetime
 import gzip
 import json
-import os
-import platform
 import resource
 import shlex
 import statistics
 import subprocess
 import sys
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from rehearsal import SMALL, beginnings
+from result_file import (
+    RESULTS,
+    TRAINING,
+    TRANSLATION,
+    Measurement,
+    add_options,
+    place_of,
+)
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 ROOT = Path(__file__).parents[1]
 HEADWISE = [sys.executable, "-m", "headwise"]
-PACKAGES = ("headwise", "torch", "numpy", "sentencepiece", "sacrebleu", "sacremoses")
 
 
 def multi30k(corpora: Path, work: Path, language: str) -> dict[str, Any]:
@@ -113,7 +117,13 @@ def main() -> None:
     parser.add_argument("--language", default="fre", help="for g2p")
     parser.add_argument("--max-time", default=None)
     parser.add_argument("--set", action="append", default=[], dest="assignments")
+    add_options(parser, RESULTS / "TASK.json")
     arguments = parser.parse_args()
+    arguments.default_out = RESULTS / f"{arguments.task}.json"
+    measurement = Measurement.begin([*TRAINING, *TRANSLATION, "recipes/*.toml"])
+    if arguments.rehearse:
+        arguments.corpora = beginnings(arguments.corpora, arguments.work / "beginnings")
+        arguments.assignments = [*SMALL, *arguments.assignments]
 
     task = TASKS[arguments.task](arguments.corpora, arguments.work, arguments.language)
     out = arguments.work / "run"
@@ -145,16 +155,9 @@ def main() -> None:
         for name, files in task["tests"].items()
     }
     result = {
-        "command": "python benchmarks/real_data.py " + shlex.join(sys.argv[1:2]),
         "headwise": shlex.join(
             [word if isinstance(word, str) else word.name for word in words]
         ),
-        "date": datetime.date.today().isoformat(),
-        "versions": {
-            "python": platform.python_version(),
-            **{package: version(package) for package in PACKAGES},
-        },
-        "processor": {"cores": len(os.sched_getaffinity(0)), "name": processor()},
         "wall_seconds": round(seconds, 1),
         "training_seconds": round(validations[-1]["seconds"], 1),
         "updates": updates[-1]["step"],
@@ -179,22 +182,12 @@ def main() -> None:
             for entry in validations
         ],
     }
-    path = ROOT / "benchmarks" / "results" / f"{arguments.task}.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    picture = ROOT / "docs" / "notebook" / f"{arguments.task}.png"
+    path = place_of(arguments)
+    measurement.write(path, result)
+    pictures = ROOT / "docs" / "notebook" if path else arguments.work
+    picture = pictures / f"{arguments.task}.png"
     draw(arguments.task, updates, validations, picture)
     print(path, picture, file=sys.stderr)
-
-
-def processor() -> str:
-    """Name the processor, where the system tells."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").split("\n")
-    except OSError:
-        return platform.processor()
-    names = [line.partition(":")[2].strip() for line in lines if "model name" in line]
-    return names[0] if names else platform.processor()
 
 
 def draw(

@@ -11,6 +11,7 @@ of them changes, ``check_figures.py`` calls the figures stale. Needs only Python
 
 from __future__ import annotations
 
+import argparse
 import ast
 import datetime
 import hashlib
@@ -117,13 +118,37 @@ class Measurement:
         }
         return {**self.facts, "run": {**self.facts["run"], **told}}
 
-    def write(self, path: Path, figures: Mapping[str, Any]) -> None:
-        """Write a result file, whole or not at all; again and again, if wished."""
+    def write(self, path: Path | None, figures: Mapping[str, Any]) -> None:
+        """Write a result file, whole or not at all; again and again, if wished.
+
+        Of a rehearsal there is none, and ``path`` None.
+        """
         provenance = self.provenance()
         both = sorted(provenance.keys() & figures.keys())
         if both:
             raise ValueError(f"figures may not be named {', '.join(both)}")
-        write_json(path, provenance | dict(figures))
+        if path is not None:
+            write_json(path, provenance | dict(figures))
+
+
+def add_options(parser: argparse.ArgumentParser, default: Path) -> None:
+    """Add ``--out`` and ``--rehearse``, which are the same in every benchmark."""
+    parser.set_defaults(default_out=default)
+    parser.add_argument(
+        "--out", type=Path, help=f"default: {default.name}; of a rehearsal, nowhere"
+    )
+    parser.add_argument(
+        *("--rehearse", "--quick"),
+        action="store_true",
+        help="go through all of it with little of everything; figures mean nothing",
+    )
+
+
+def place_of(arguments: argparse.Namespace) -> Path | None:
+    """Return where the result goes, by the options that :func:`add_options` added."""
+    if arguments.out is not None or arguments.rehearse:
+        return arguments.out
+    return arguments.default_out
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

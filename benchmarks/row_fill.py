@@ -9,20 +9,17 @@ for batches padded as they usually are, and for rows of several widths.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import platform
-import shlex
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from training import batches, machine
+from result_file import Measurement, add_options, place_of
+from training import batches
 
 from headwise.data import rows
 from headwise.data.batches import Batch, TrainingOrder, make_batch
@@ -39,23 +36,17 @@ def main() -> None:
     default = Path(__file__).parents[2] / "shared" / "data"
     corpora = Path(os.environ.get("HEADWISE_CORPORA", default))
     parser.add_argument("--corpora", type=Path, default=corpora)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    add_options(parser, RESULTS)
     arguments = parser.parse_args()
+    measurement = Measurement.begin(["src/headwise/data/*", "src/headwise/text/**/*"])
     with tempfile.TemporaryDirectory() as work:
         batches.make(arguments.corpora, Path(work))
         corpus = PreparedCorpus.open(Path(work) / batches.CORPUS)
-        found = [fill(corpus, tokens) for tokens in TOKENS]
-    result = {
-        "command": shlex.join(["python", "benchmarks/row_fill.py"]),
-        "date": datetime.date.today().isoformat(),
-        "machine": machine.facts(),
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("headwise", "torch", "numpy")},
-        },
-        "epoch": found,
-    }
-    arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        found = [
+            fill(corpus, tokens)
+            for tokens in TOKENS[: 1 if arguments.rehearse else None]
+        ]
+    measurement.write(place_of(arguments), {"epoch": found})
     json.dump(found, sys.stdout, indent=2)
 
 

@@ -9,18 +9,16 @@ writer and with ours, a whole save, and a rotation that deletes one old checkpoi
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import platform
 import resource
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 
 import torch
+from result_file import SAVING, Measurement, add_options, place_of
 from safetensors.torch import save_file
 
 from headwise.model.config import TransformerConfig
@@ -38,7 +36,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scratch", type=Path, help="a folder on the disk to measure")
+    add_options(parser, RESULTS)
     arguments = parser.parse_args()
+    rounds = 1 if arguments.rehearse else arguments.rounds
+    measurement = Measurement.begin(SAVING)
     weights = dict(Transformer(TransformerConfig(), VOCAB_SIZE).state_dict())
     moments = {
         f"{name}.{moment}": torch.rand_like(weight)
@@ -58,7 +59,7 @@ def main() -> None:
         folder = Path(scratch)
         file = folder / "file"
         checkpoints = Checkpoints(folder / "checkpoints", print)
-        for step in range(1, arguments.rounds + 3):
+        for step in range(1, rounds + 3):
             state = TrainingState(step=step)
             path = folder / "checkpoints" / f"step-{step:08d}"
 
@@ -75,15 +76,9 @@ def main() -> None:
             timed("of it, reading back", lambda path=path: verify(path))
             timed("a rotation", lambda: checkpoints.forget_old(2, 1))
     report = {
-        "command": "python benchmarks/save_speed.py",
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("headwise", "torch", "safetensors")},
-        },
         "model": f"base, {VOCAB_SIZE} entries",
         "megabytes": round(size / 1e6),
-        "rounds": arguments.rounds,
+        "rounds": rounds,
         "median seconds": {
             what: round(statistics.median(each[2:]), 2)
             for what, each in seconds.items()
@@ -92,7 +87,7 @@ def main() -> None:
             resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / size, 2
         ),
     }
-    RESULTS.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    measurement.write(place_of(arguments), report)
     print(json.dumps(report, indent=2))
 
 

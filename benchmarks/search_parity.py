@@ -10,19 +10,16 @@ result goes to benchmarks/results/search_parity.json.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import platform
-import sys
 import tempfile
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import ctranslate2
 import torch
 from ctranslate2.converters.transformers import MarianMTLoader
+from result_file import Measurement, add_options, place_of
 from torch import Tensor
 from transformers import MarianConfig, MarianMTModel
 
@@ -42,8 +39,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sentences", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    add_options(parser, RESULTS)
     arguments = parser.parse_args()
+    if arguments.rehearse:
+        arguments.sentences = 20
+    measurement = Measurement.begin(["src/headwise/decoding/**/*"])
 
     model = random_model(arguments.seed)
     sources = random_sources(arguments.sentences, arguments.seed)
@@ -57,14 +57,6 @@ def main() -> None:
     gnmt = searching(length_penalty="gnmt", alpha=0.6, stopping="exact")
     the_papers = headwise_outputs(model, sources, gnmt)
     report = {
-        "command": " ".join(["python", *sys.argv]),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "versions": {
-            "python": platform.python_version(),
-            **{
-                name: version(name) for name in ("torch", "transformers", "ctranslate2")
-            },
-        },
         "search": "beam 4, score / n, first-k stopping, at most 40 tokens",
         "sentences": len(sources),
         "outputs_cut_off": sum(len(found[0][0]) == LONGEST for found in ours),
@@ -78,8 +70,7 @@ def main() -> None:
             },
         },
     }
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(report, indent=2) + "\n")
+    measurement.write(place_of(arguments), report)
     print(json.dumps(report, indent=2))
 
 

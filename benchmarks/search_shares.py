@@ -11,17 +11,14 @@ benchmarks/results/search_shares.json; --table prints it as docs/searches.md has
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import platform
-import sys
 import tempfile
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import ctranslate2
 import torch
+from result_file import EXPORTS, SEARCH, Measurement, add_options, place_of
 from transformers import AutoModelForSeq2SeqLM
 
 import headwise
@@ -76,11 +73,14 @@ def main() -> None:
     parser.add_argument("--about", default="", help="what model this is")
     parser.add_argument("--sentences", type=int, default=500)
     parser.add_argument("--table", action="store_true")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    add_options(parser, RESULTS)
     arguments = parser.parse_args()
     if arguments.table:
-        print(*tables(json.loads(arguments.out.read_text())), sep="\n")
+        print(*tables(json.loads((arguments.out or RESULTS).read_text())), sep="\n")
         return
+    if arguments.rehearse:
+        arguments.sentences = 20
+    measurement = Measurement.begin([*SEARCH, *EXPORTS])
     torch.set_num_threads(1)
 
     opened = headwise.load(arguments.folder, engine="torch").opened
@@ -97,15 +97,7 @@ def main() -> None:
             "transformers": by_transformers(place / "hf", sources),
         }
     report = {
-        "command": " ".join(["python", *sys.argv]),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "model": arguments.about,
-        "versions": {
-            "python": platform.python_version(),
-            **{
-                name: version(name) for name in ("torch", "transformers", "ctranslate2")
-            },
-        },
         "search": f"beam {BEAM}, at most {LONGEST} tokens",
         "sentences": len(sources),
         "mean_length": {
@@ -120,8 +112,7 @@ def main() -> None:
             for tool, each in theirs.items()
         },
     }
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(report, indent=2) + "\n")
+    measurement.write(place_of(arguments), report)
     print(json.dumps(report, indent=2))
 
 

@@ -8,17 +8,16 @@ Each command runs in turn, several rounds, beside an interpreter that does nothi
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import platform
 import statistics
 import subprocess
 import sys
 import time
-from importlib.metadata import version
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from result_file import Measurement, add_options, place_of
+
+RESULTS = Path(__file__).parent / "results" / "start_up.json"
 VERBS = [
     *("run", "prepare", "train", "translate", "evaluate", "recipe", "runs"),
     *("doctor", "demo"),
@@ -28,7 +27,10 @@ VERBS = [
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
-    rounds = parser.parse_args().rounds
+    add_options(parser, RESULTS)
+    arguments = parser.parse_args()
+    rounds = 1 if arguments.rehearse else arguments.rounds
+    measurement = Measurement.begin(["src/headwise/**/*"])
     headwise = str(Path(sys.executable).with_name("headwise"))
     commands = {
         "python -c pass": [sys.executable, "-c", "pass"],
@@ -43,12 +45,6 @@ def main() -> None:
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             seconds[name].append(time.perf_counter() - started)
     result = {
-        "command": "python benchmarks/start_up.py",
-        "date": datetime.date.today().isoformat(),
-        "versions": {
-            "python": platform.python_version(),
-            **{package: version(package) for package in ("headwise", "typer")},
-        },
         "rounds": rounds,
         "seconds": {
             name: {
@@ -58,8 +54,7 @@ def main() -> None:
             for name, each in seconds.items()
         },
     }
-    path = ROOT / "benchmarks" / "results" / "start_up.json"
-    path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    measurement.write(place_of(arguments), result)
     print(json.dumps(result["seconds"], indent=2))
 
 

@@ -10,17 +10,16 @@ whole process); they take turns, round after round.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import platform
 import statistics
 import subprocess
 import sys
 import time
-from importlib.metadata import version
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from result_file import TRAINING, Measurement, add_options, place_of
+
+RESULTS = Path(__file__).parent / "results" / "step_speed.json"
 VARIANTS = {
     "readable": [],
     "readable, bf16": ["bf16"],
@@ -70,13 +69,17 @@ def measure(fast: list[str], updates: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--updates", type=int, default=6)
     parser.add_argument("--one", help=argparse.SUPPRESS)
+    add_options(parser, RESULTS)
     arguments = parser.parse_args()
     if arguments.one:
         print(measure(VARIANTS[arguments.one], arguments.updates))
         return
+    if arguments.rehearse:
+        arguments.rounds, arguments.updates = 1, 2
+    measurement = Measurement.begin(TRAINING)
     found: dict[str, list[float]] = {name: [] for name in VARIANTS}
     for _ in range(arguments.rounds):
         for name in VARIANTS:
@@ -88,12 +91,7 @@ def main() -> None:
             found[name].append(float(done.stdout))
     medians = {name: statistics.median(each) for name, each in found.items()}
     result = {
-        "command": "python benchmarks/step_speed.py",
-        "date": datetime.date.today().isoformat(),
-        "versions": {
-            "python": platform.python_version(),
-            **{package: version(package) for package in ("headwise", "torch")},
-        },
+        "rounds": arguments.rounds,
         "tokens_per_second": {
             name: {
                 "median": round(medians[name]),
@@ -103,8 +101,7 @@ def main() -> None:
             for name in VARIANTS
         },
     }
-    path = ROOT / "benchmarks" / "results" / "step_speed.json"
-    path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    measurement.write(place_of(arguments), result)
     print(json.dumps(result["tokens_per_second"], indent=2))
 
 

@@ -14,11 +14,9 @@ step found is kept in the working folder, and goes to benchmarks/results/student
 from __future__ import annotations
 
 import argparse
-import datetime
 import gzip
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -26,20 +24,26 @@ import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import decoding
 from end_to_end import wait_for_quiet
-from training import machine
+from rehearsal import SMALL, beginnings
+from result_file import (
+    TRAINING,
+    TRANSLATION,
+    Measurement,
+    add_options,
+    place_of,
+    write_json,
+)
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "student.json"
 HEADWISE = [sys.executable, "-m", "headwise"]
 MODELS = ("teacher", "student")
 TESTS = ("test_2016_flickr", "test_2017_flickr")
-PACKAGES = ("headwise", "torch", "ctranslate2", "sentencepiece", "sacrebleu")
 
 SETTINGS = {
     "headwise torch float32, 2 threads": ("torch", "float32"),
@@ -59,6 +63,8 @@ class Places:
 
     corpora: Path
     work: Path
+    changed: tuple[str, ...] = ()
+    """Settings that are not those of the recipes."""
 
     def text(self, part: str) -> list[Path]:
         """Return both files of a part of Multi30k, source and target."""
@@ -88,10 +94,12 @@ def trained(places: Places, name: str, texts: list[Path]) -> dict[str, Any]:
     """Prepare a corpus and train by the recipe of that name, or go on with it."""
     recipe = ROOT / "recipes" / f"multi30k-{'base' if name == 'teacher' else name}.toml"
     corpus, out = places.work / f"{name}-corpus", places.work / name
+    settings = ["--recipe", recipe]
+    settings += [word for each in places.changed for word in ("--set", each)]
     if not corpus.exists():
         dev = ["--dev", *places.text("val")]
-        headwise("prepare", *texts, *dev, "--recipe", recipe, "--out", corpus)
-    headwise("train", corpus, "--recipe", recipe, "--out", out)
+        headwise("prepare", *texts, *dev, *settings, "--out", corpus)
+    headwise("train", corpus, *settings, "--out", out)
     log = [json.loads(line) for line in (out / "log.jsonl").open(encoding="utf-8")]
     updates = [entry for entry in log if entry["what"] == "update"]
     seen = [entry for entry in log if entry["what"] == "validation"]
@@ -176,12 +184,13 @@ def measure(places: Places, rounds: int, every: int, quiet: float) -> dict[str, 
     """Let teacher and student search in turn, in each engine and precision."""
     lines = decoding.read(places.text(TESTS[0])[0])[::every]
     answers: dict[Any, list[dict[str, Any]]] = {}
-    load = machine.facts()["load_before"]
     with ExitStack() as stack:
         processes = {}
         for model in MODELS:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            decoding.prepare(folder, places.work / model, lines, min(30, len(lines)))
+            decoding.prepare(
+                folder, places.work / model, lines, min(decoding.SINGLE, len(lines))
+            )
             for label in SETTINGS:
                 process = subprocess.Popen(
                     [sys.executable, decoding.__file__, "--serve", label, str(folder)],
@@ -207,7 +216,7 @@ def measure(places: Places, rounds: int, every: int, quiet: float) -> dict[str, 
                     found = answer(process)
                     answers.setdefault((name, label, model), []).append(found)
             print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
-    return {"sentences": len(lines), "rounds": rounds, "load_before": load} | {
+    return {"sentences": len(lines), "rounds": rounds} | {
         name: {
             label: compared(
                 {model: answers[name, label, model] for model in MODELS}, len(lines)
@@ -263,21 +272,11 @@ STEPS = {
 
 
 def collected(places: Places) -> dict[str, Any]:
-    """Return what all steps so far have found, and where."""
-    facts = machine.facts()
-    facts.pop("load_before")
+    """Return what all steps so far have found, each with how and where it was."""
     return {
-        "command": "python benchmarks/student.py --corpora FOLDER --work FOLDER",
-        "machine": facts,
-        "versions": {
-            "python": platform.python_version(),
-            **{package: version(package) for package in PACKAGES},
-        },
-        **{
-            step: json.loads(places.found(step).read_text("utf-8"))
-            for step in STEPS
-            if places.found(step).exists()
-        },
+        step: json.loads(places.found(step).read_text("utf-8"))
+        for step in STEPS
+        if places.found(step).exists()
     }
 
 
@@ -292,9 +291,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--every", type=int, default=2, help="measure every nth line")
     parser.add_argument("--quiet", type=float, default=600, help="seconds to wait")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    add_options(parser, RESULTS)
     arguments = parser.parse_args()
-    places = Places(arguments.corpora, arguments.work)
+    if arguments.rehearse:
+        arguments.corpora = beginnings(arguments.corpora, arguments.work / "beginnings")
+        arguments.rounds, arguments.every, arguments.quiet = 1, 20, 0
+    changed = SMALL if arguments.rehearse else ()
+    places = Places(arguments.corpora, arguments.work, changed)
     places.work.mkdir(parents=True, exist_ok=True)
     for step in arguments.steps or STEPS:
         if step not in STEPS:
@@ -304,12 +307,13 @@ def main() -> None:
             if step == "measure"
             else ()
         )
+        measurement = Measurement.begin([*TRAINING, *TRANSLATION, "recipes/*.toml"])
         found = STEPS[step](places, *options)
-        facts = {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}
-        places.found(step).write_text(json.dumps(facts | found, indent=2), "utf-8")
-    report = json.dumps(collected(places), indent=2) + "\n"
-    arguments.out.write_text(report, encoding="utf-8")
-    print(arguments.out, file=sys.stderr)
+        measurement.write(places.found(step), found)
+    out = place_of(arguments)
+    if out is not None:
+        write_json(out, collected(places))
+    print(out, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -10,16 +10,15 @@ validations, checkpoints and the look at their mean. The goal: a median of 20% a
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
+
+from result_file import SAVING, TRAINING, Measurement, add_options, place_of
 
 from headwise.cli.demo import SETTINGS
 from headwise.data.demo_corpus import write
@@ -29,7 +28,7 @@ from headwise.run_folder.run import train_run
 from headwise.training.allocator import keep_freed_memory
 from headwise.training.time_left import TimeLeft
 
-ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).parent / "results" / "time_left.json"
 GOAL = 0.2
 NOTED_AFTER = 50
 CHANGES = {
@@ -105,10 +104,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--after", type=int, default=NOTED_AFTER)
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    add_options(parser, RESULTS)
     arguments = parser.parse_args()
     if arguments.one is not None:
         print(json.dumps(measure(arguments.steps, arguments.after, arguments.one)))
         return
+    if arguments.rehearse:
+        arguments.runs, arguments.steps, arguments.after = 1, 12, 6
+    measurement = Measurement.begin([*TRAINING, *SAVING])
     runs = []
     for seed in range(1, arguments.runs + 1):
         command = [sys.executable, __file__, "--one", str(seed)]
@@ -118,12 +121,6 @@ def main() -> None:
         print(runs[-1], file=sys.stderr)
     errors = [abs(run["error"]) for run in runs]
     result = {
-        "command": "python benchmarks/time_left.py",
-        "date": datetime.date.today().isoformat(),
-        "versions": {
-            "python": platform.python_version(),
-            **{package: version(package) for package in ("headwise", "torch")},
-        },
         "steps": arguments.steps,
         "noted_after": arguments.after,
         "runs": runs,
@@ -131,9 +128,7 @@ def main() -> None:
         "largest_error": max(errors),
         "goal": GOAL,
     }
-    if (arguments.runs, arguments.steps, arguments.after) == (5, 400, NOTED_AFTER):
-        path = ROOT / "benchmarks" / "results" / "time_left.json"
-        path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    measurement.write(place_of(arguments), result)
     print(json.dumps(result, indent=2))
 
 

@@ -12,25 +12,22 @@ recipe.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import platform
-import shlex
 import shutil
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from training import machine, plan
+from rehearsal import SMALL, beginnings
+from result_file import TRAINING, Measurement, add_options, place_of
+from training import plan
 
 ROOT = Path(__file__).parents[1]
 RECIPE = ROOT / "recipes" / "multi30k-fast.toml"
 RESULTS = ROOT / "benchmarks" / "results" / "time_to_quality.json"
 HEADWISE = [sys.executable, "-m", "headwise"]
-PACKAGES = ("headwise", "torch", "numpy", "sentencepiece", "sacrebleu", "transformers")
 TARGET = 35.5
 
 Looks = list[dict[str, Any]]
@@ -39,17 +36,14 @@ Looks = list[dict[str, Any]]
 def main() -> None:
     arguments = parsed()
     work = arguments.work.resolve()
+    measurement = Measurement.begin([*TRAINING, "recipes/*.toml"])
+    if arguments.rehearse:
+        arguments.corpora = beginnings(arguments.corpora, work / "beginnings")
+        arguments.assignments = [*SMALL, *arguments.assignments]
     assignments = [w for each in arguments.assignments for w in ("--set", each)]
     recipe = ["--recipe", str(arguments.recipe), *assignments]
     corpus = prepare(arguments.corpora / "multi30k", work / "corpus", recipe)
     result: dict[str, Any] = {
-        "command": shlex.join(["python", "benchmarks/time_to_quality.py"]),
-        "date": datetime.date.today().isoformat(),
-        "machine": machine.facts(),
-        "versions": {
-            "python": platform.python_version(),
-            **{package: version(package) for package in PACKAGES},
-        },
         "recipe": arguments.recipe.name,
         "changed": arguments.assignments,
         "target": arguments.target,
@@ -59,7 +53,7 @@ def main() -> None:
         looks = TRAINERS[name](corpus, work, recipe, arguments)
         result[name] = {"reached": reached(looks, arguments.target), "looks": looks}
         print(json.dumps({name: result[name]["reached"]}), file=sys.stderr)
-        arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        measurement.write(place_of(arguments), result)
 
 
 def parsed() -> argparse.Namespace:
@@ -71,7 +65,7 @@ def parsed() -> argparse.Namespace:
     corpora = Path(os.environ.get("HEADWISE_CORPORA", default))
     parser.add_argument("--corpora", type=Path, default=corpora)
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    add_options(parser, RESULTS)
     parser.add_argument("--recipe", type=Path, default=RECIPE)
     parser.add_argument("--set", action="append", default=[], dest="assignments")
     parser.add_argument("--target", type=float, default=TARGET)

@@ -11,10 +11,8 @@ batches are made in --work and stay there.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import shlex
 import statistics
 import subprocess
 import sys
@@ -23,7 +21,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from training import batches, environments, machine, plan
+from result_file import TRAINING, Measurement, add_options, place_of
+from training import batches, environments, plan
 from training.facts import PLACES, PRECISIONS, SIZES
 from training.measure import TRAINERS
 
@@ -35,16 +34,6 @@ UPDATES = {"tiny": (3, 15), "base": (1, 5)}
 CURVE_UPDATES, CURVE_STRETCH = 150, 25
 DISTURBING = ("GLIBC_TUNABLES", "MALLOC_", "LD_PRELOAD", "PYTHON")
 """What of this process's environment no trainer is to see."""
-
-
-def _command() -> str:
-    """Return the command of this run, without the places of folders."""
-    words = ["python", "benchmarks/training.py", *sys.argv[1:]]
-    places = ("--corpora", "--work", "--out")
-    for number, word in enumerate(words[:-1]):
-        if word in places:
-            words[number + 1] = "FOLDER"
-    return shlex.join(words)
 
 
 class Rivals:
@@ -117,23 +106,18 @@ def main() -> None:
     work = arguments.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     batches.make(arguments.corpora, work)
-    machine_before = machine.facts()
+    measurement = Measurement.begin([*TRAINING, "benchmarks/training/*.py"])
     rivals = Rivals(work, arguments.only)
-    result: dict[str, Any] = {
-        "command": _command(),
-        "date": datetime.date.today().isoformat(),
-        "machine": machine_before,
-        "versions": rivals.versions,
-    }
+    out = place_of(arguments)
+    result: dict[str, Any] = {"versions_of_trainers": rivals.versions}
     if arguments.curves:
         result |= curves(rivals, arguments)
-        write(arguments.out or RESULTS.with_name("training_curves.json"), result)
+        measurement.write(out, result)
         print(json.dumps(result["curves"], indent=2))
         return
     for facts in compared(rivals, arguments):
         whole = result | facts | {"failures": rivals.failures}
-        if arguments.out is not None:
-            write(arguments.out, whole)
+        measurement.write(out, whole)
     print(
         json.dumps({"ratios": whole["ratios"], "failures": rivals.failures}, indent=2)
     )
@@ -148,7 +132,7 @@ def parsed() -> argparse.Namespace:
     corpora = Path(os.environ.get("HEADWISE_CORPORA", default))
     parser.add_argument("--corpora", type=Path, default=corpora)
     parser.add_argument("--work", type=Path, default=environments.default_work())
-    parser.add_argument("--out", type=Path, help=f"default: {RESULTS.name}, not quick")
+    add_options(parser, RESULTS)
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--updates", type=int, help="timed updates of each process")
     parser.add_argument("--only", type=listed(TRAINERS), help="trainers, with commas")
@@ -156,18 +140,18 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--precisions", type=listed(PRECISIONS))
     parser.add_argument("--environments", type=listed(plan.ENVIRONMENTS))
     parser.add_argument("--places", type=listed(PLACES), help="of dropout")
-    parser.add_argument("--quick", action="store_true", help="one short round of few")
     parser.add_argument("--curves", action="store_true", help="compare losses instead")
     arguments = parser.parse_args()
-    quick = arguments.quick
+    if arguments.curves:
+        arguments.default_out = RESULTS.with_name("training_curves.json")
+    quick = arguments.rehearse
     usual = {
-        "rounds": 1 if quick else 3,
+        "rounds": 1 if quick else 5,
         "only": ["plain", "marian", "headwise"] if quick else list(TRAINERS),
         "sizes": ["tiny"] if quick else list(SIZES),
         "precisions": ["float32"] if quick else list(PRECISIONS),
         "environments": ["default"] if quick else list(plan.ENVIRONMENTS),
         "updates": 5 if quick else None,
-        "out": None if quick or arguments.curves else RESULTS,
     }
     for name, value in usual.items():
         if getattr(arguments, name) is None:
@@ -193,7 +177,7 @@ def listed(known: Any) -> Any:
 def compared(rivals: Rivals, arguments: argparse.Namespace) -> Any:
     """Let all take turns; yield what is known after each round."""
     usually = {"tiny": PLACES, "base": ("usual",)}
-    if arguments.quick:
+    if arguments.rehearse:
         usually["tiny"] = ("usual",)
     places = {size: arguments.places or usually[size] for size in SIZES}
     cases = plan.cases(
@@ -267,13 +251,6 @@ def curves(rivals: Rivals, arguments: argparse.Namespace) -> dict[str, Any]:
         "curves": found,
         "failures": rivals.failures,
     }
-
-
-def write(path: Path, result: dict[str, Any]) -> None:
-    """Write a result where it is to be found again."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(result, indent=2, ensure_ascii=False)
-    path.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -13,21 +13,19 @@ stays there, but for what is measured anew: so parts can be run one after the ot
 from __future__ import annotations
 
 import argparse
-import datetime
 import gzip
 import json
 import os
-import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from training import machine, plan
+from result_file import TRAINING, Measurement, write_json
+from training import plan
 from training.on_gpu import GPU_SIZES, TRAINERS
 
 from headwise.data.demo_corpus import demo_corpus
@@ -65,8 +63,6 @@ SMALL = (
 )
 """What is changed besides for a rehearsal."""
 
-PACKAGES = ("headwise", "torch", "triton", "numpy")
-
 
 def main() -> None:
     arguments = parsed()
@@ -78,13 +74,11 @@ def main() -> None:
             arguments.corpora = small_text(work / "text")
         out: Path = arguments.out
         result = json.loads(out.read_text("utf-8")) if out.is_file() else {}
-        result |= {
-            "date": datetime.date.today().isoformat(),
-            "machine": machine.facts(),
-            "versions": versions(),
-        }
         corpus = prepared(arguments, work)
         for part in arguments.parts:
+            arguments.measurement = Measurement.begin(
+                [*TRAINING, "benchmarks/training/*.py", "recipes/multi30k.toml"]
+            )
             PARTS[part](arguments, corpus, work, result)
         print(json.dumps({name: result.get(name) for name in ("ratios", "quality")}))
 
@@ -115,23 +109,12 @@ def parsed() -> argparse.Namespace:
         "batch_tokens": 512 if small else 25_000,
         "updates": 3 if small else 60,
         "warm_up": 2 if small else 20,
-        "rounds": 1 if small else 3,
+        "rounds": 1 if small else 5,
     }
     for name, value in usual.items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, value)
     return arguments
-
-
-def versions() -> dict[str, str | None]:
-    """Return the version of what takes part; None where it is not installed."""
-    found: dict[str, str | None] = {"python": sys.version.split()[0]}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
-    return found
 
 
 def small_text(folder: Path) -> Path:
@@ -200,7 +183,7 @@ def speed(
                     file=sys.stderr,
                 )
                 result |= {"rows": list(rows.values()), "ratios": ratios(rows)}
-                write(arguments.out, result)
+                write_json(arguments.out, result)
 
 
 def run(
@@ -246,7 +229,7 @@ def row(rounds: list[dict[str, Any]], arguments: argparse.Namespace) -> dict[str
         "peak_memory_mib": last["peak_memory_mib"],
         "losses": [last["first_loss"], last["last_loss"]],
         "rounds": len(rounds),
-        "command": command(),
+        **arguments.measurement.provenance(),
     }
 
 
@@ -294,7 +277,7 @@ def quality(
         done = headwise("evaluate", trained, *sides, *how, stdout=subprocess.PIPE)
         scores[part] = json.loads(done.stdout)
     result["quality"] = {
-        "command": command(),
+        **arguments.measurement.provenance(),
         "recipe": RECIPE.name,
         "changed": changed,
         "aim": QUALITY_AIM,
@@ -313,25 +296,10 @@ def quality(
         ],
         "scores": scores,
     }
-    write(arguments.out, result)
+    write_json(arguments.out, result)
 
 
 PARTS = {"speed": speed, "quality": quality}
-
-
-def command() -> str:
-    """Return the command of this run, without the places of folders."""
-    words = ["python", "benchmarks/training_gpu.py", *sys.argv[1:]]
-    for number, word in enumerate(words[:-1]):
-        if word in ("--corpora", "--work", "--out"):
-            words[number + 1] = "FOLDER"
-    return shlex.join(words)
-
-
-def write(path: Path, result: dict[str, Any]) -> None:
-    """Write what is known so far."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -12,21 +12,17 @@ precision, if only the products of the model took time. Draws docs/training-grow
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import platform
-import shlex
 import statistics
 import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from training import machine
+from result_file import TRAINING, Measurement, add_options, place_of
 from training.facts import PRECISIONS, SIZES, Size, products
 
 ROOT = Path(__file__).parents[1]
@@ -134,11 +130,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seconds", type=float, default=8.0, help="at each point")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS)
-    parser.add_argument("--quick", action="store_true", help="few points, one round")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--picture", type=Path, default=PICTURE)
+    add_options(parser, RESULTS)
+    parser.add_argument("--picture", type=Path, help=f"default: {PICTURE.name}")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
@@ -149,26 +144,22 @@ def main() -> None:
             )
         )
         return
+    measurement = Measurement.begin([*TRAINING, "benchmarks/training/facts.py"])
     sweeps = SWEEPS
-    if arguments.quick:
+    if arguments.rehearse:
         sweeps = {name: values[:3] for name, values in SWEEPS.items()}
         arguments.rounds, arguments.seconds = 1, 1.0
     precisions = arguments.precisions or PRECISIONS
     result = {
-        "command": shlex.join(
-            ["python", "benchmarks/training_growth.py", *sys.argv[1:]]
-        ),
-        "date": datetime.date.today().isoformat(),
-        "machine": machine.facts(),
-        "versions": {
-            "python": platform.python_version(),
-            **{package: version(package) for package in ("headwise", "torch")},
-        },
+        "rounds": arguments.rounds,
         **grown(sweeps, precisions, arguments.rounds, arguments.seconds),
     }
-    arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    draw(result, arguments.picture)
-    print(arguments.out, arguments.picture, file=sys.stderr)
+    out = place_of(arguments)
+    measurement.write(out, result)
+    picture = arguments.picture or (PICTURE if out == RESULTS else None)
+    if picture is not None:
+        draw(result, picture)
+    print(json.dumps(result["curves"], indent=2))
 
 
 def grown(

@@ -62,7 +62,7 @@ def main() -> None:
         print(name, results[name], flush=True)
     facts = {"tries": arguments.tries, "saves": results}
     problems = [each["problems"] for each in results.values()]
-    finish("crashes", facts, problems, arguments.out)
+    finish("crashes", facts, problems, arguments)
 
 
 def crash_everywhere(

@@ -62,7 +62,7 @@ def main() -> None:
         **vars(outcome),
     }
     print(json.dumps(facts, indent=2))
-    finish("damages", facts, outcome.problems, arguments.out)
+    finish("damages", facts, outcome.problems, arguments)
 
 
 def damage_often(scratch: Path, num_damages: int, seed: int = 1) -> Outcome:

@@ -101,7 +101,7 @@ def main() -> None:
         "minutes": round((time.monotonic() - began) / 60, 1),
     }
     print(json.dumps(facts, indent=2))
-    finish("kills", facts, outcome.problems, arguments.out)
+    finish("kills", facts, outcome.problems, arguments)
 
 
 def kill_often(scratch: Path, num_kills: int, seed: int) -> Outcome:

@@ -81,7 +81,7 @@ def main() -> None:
     }
     problems = [each["problems"] for each in results.values()]
     facts = {"totals": totals, "saves": results}
-    finish("refusals", facts, problems, arguments.out)
+    finish("refusals", facts, problems, arguments)
 
 
 def refuse_everything(save: Save, scratch: Path, way: str, code: str) -> Outcome:

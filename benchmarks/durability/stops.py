@@ -90,7 +90,7 @@ def main() -> None:
         "problems": outcome.problems,
     }
     print(json.dumps(facts, indent=2))
-    finish("stops", facts, outcome.problems, arguments.out)
+    finish("stops", facts, outcome.problems, arguments)
 
 
 def stop_often(scratch: Path, num_stops: int, seed: int) -> Outcome:

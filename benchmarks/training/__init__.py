@@ -13,7 +13,7 @@ eole_nmt          Eole's
 headwise_itself   headwise's own Trainer
 on_gpu            headwise, or the plain loop, in a process of its own on a GPU
 plan              which processes a run is made of, and what is made of their results
-machine           what this machine is, and what its matrix products reach
+machine           what the matrix products of this machine reach
 
 A trainer is a module with one function, ``train(setup, batches, done)``: it makes an
 update of each batch, and calls ``done(mean loss of a target token)`` after each.

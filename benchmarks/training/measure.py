@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import resource
 import sys
 import time
@@ -27,22 +28,10 @@ TRAINERS = {
 """Trainers, and the module of each."""
 
 
-def peak_memory() -> int:
-    """Return the most memory this process and its largest child held, in MiB.
-
-    What both share is counted twice.
-    """
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            own = int(line.split()[1])
-    child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return (own + child) // 1024
-
-
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Train, and return losses, seconds and counts of the updates after warm-up."""
     import torch
+    from process_memory import peak_of
 
     from training.batches import first, vocabulary
     from training.facts import SIZES, Setup, products
@@ -63,11 +52,14 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     losses: list[float] = []
     times: list[float] = []
     faults: list[int] = []
+    memory: list[int] = []
 
     def done(loss: float) -> None:
         times.append(time.perf_counter())
         losses.append(loss)
         faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+        if len(times) == len(batches):  # before a trainer ends what it started
+            memory.append(peak_of(os.getpid()))
 
     trainer.train(setup, batches, done)
     if len(times) != len(batches):
@@ -82,9 +74,13 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "tokens_per_second": (sources + targets) / seconds,
         "target_tokens_per_second": targets / seconds,
         "seconds_per_update": seconds / len(timed),
+        "seconds_of_updates": [
+            after - before
+            for before, after in zip(times[start:], times[start + 1 :], strict=False)
+        ],
         "flops_per_update": work / len(timed),
         "flops_per_second": work / seconds,
-        "peak_memory_mib": peak_memory(),
+        "peak_memory_mib": memory[0] // 2**20,
         "page_faults_per_update": (faults[-1] - faults[start]) / len(timed),
         "tokens": sources + targets,
         "losses": [round(loss, 4) for loss in losses],

@@ -70,6 +70,17 @@ def spread(values: Iterable[float], digits: int = 0) -> dict[str, float]:
     return {name: round(value, digits or None) for name, value in parts.items()}
 
 
+def percentiles(values: Iterable[float]) -> dict[str, float]:
+    """Return the 50th and the 95th percentile of single updates, and their number."""
+    found = list(values)
+    hundredths = statistics.quantiles(found, n=100, method="inclusive")
+    return {
+        "p50": round(hundredths[49], 4),
+        "p95": round(hundredths[94], 4),
+        "updates": len(found),
+    }
+
+
 def row(
     case: Case, rounds: Sequence[Mapping[str, Any]], rates: Mapping[str, float]
 ) -> dict[str, Any]:
@@ -87,6 +98,9 @@ def row(
             each["target_tokens_per_second"] for each in rounds
         ),
         "seconds_per_update": spread((e["seconds_per_update"] for e in rounds), 4),
+        "seconds_of_an_update": percentiles(
+            seconds for each in rounds for seconds in each["seconds_of_updates"]
+        ),
         "share_of_products": round(statistics.median(speed) / rates[case.precision], 3),
         "gflop_per_update": round(last["flops_per_update"] / 1e9, 2),
         "peak_memory_mib": max(each["peak_memory_mib"] for each in rounds),
