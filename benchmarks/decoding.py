@@ -6,35 +6,35 @@ python benchmarks/decoding.py FOLDER --source FILE --reference FILE --quick
 FOLDER is a trained model; CTranslate2 and Hugging Face read exports of it. Every engine
 lives in a process of its own, all of them from the first round to the last, and one at
 a time works: each searches the whole file greedily and with a beam of 4, then single
-sentences one by one. What is timed begins with token ids (CTranslate2: pieces) and ends
-with them. Medians of all rounds go to benchmarks/results/decoding.json.
+sentences one by one, of which the 50th and the 95th percentile are told. What is timed
+begins with token ids (CTranslate2: pieces) and ends with them. Medians of all rounds go
+to benchmarks/results/decoding.json; for another model, --out names another file.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import gzip
 import json
 import os
-import platform
-import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from training import machine
+from result_file import EXPORTS, SEARCH, Measurement, add_options, place_of
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "decoding.json"
 LONGEST = 100
 BEAMS = {"greedy": 1, "beam 4": 4}
+SINGLE = 300
+"""Sentences searched one by one in each round."""
+
 BATCH_TOKENS = 4096
 BATCH_SENTENCES = 128
 
@@ -221,6 +221,13 @@ def prepare(folder: Path, model: Path, lines: list[str], single: int) -> Any:
     return opened
 
 
+def described(opened: Any) -> str:
+    """Say what model this is, as far as its folder tells."""
+    config, words = opened.model.config, opened.tokenizers.target.size
+    layers = f"{config.encoder_layers} + {config.decoder_layers} layers"
+    return f"{layers}, d_model {config.d_model}, {words:,} words"
+
+
 def read(path: Path) -> list[str]:
     """Return the lines of a text file, which may be gzipped."""
     raw = path.read_bytes()
@@ -291,6 +298,13 @@ def summary(
     return result
 
 
+def of_rounds(rows: dict[str, Any], ours: str, theirs: str) -> list[float]:
+    """Return the least and the largest ratio of speeds in one round."""
+    speeds = [rows[label]["all_sentences_per_second"] for label in (ours, theirs)]
+    found = [mine / other for mine, other in zip(*speeds, strict=True)]
+    return [round(min(found), 2), round(max(found), 2)]
+
+
 def ratios(searches: dict[str, Any]) -> dict[str, Any]:
     """Compare our torch engine with the best of CTranslate2 and with transformers."""
 
@@ -319,6 +333,8 @@ def ratios(searches: dict[str, Any]) -> dict[str, Any]:
             "best": {"headwise torch": ours[0], "ctranslate2": theirs[0]},
             "speed_over_ctranslate2": round(ours[1] / theirs[1], 2),
             "speed_over_transformers": round(ours[1] / plain[1], 2),
+            "speed_over_ctranslate2_of_rounds": of_rounds(rows, ours[0], theirs[0]),
+            "speed_over_transformers_of_rounds": of_rounds(rows, ours[0], plain[0]),
             "latency_over_ctranslate2_float32": round(mine[1] / its[1], 2),
             "latency_in_float32_over_it": round(alike[1] / its[1], 2),
             "bleu_difference_to_ctranslate2": round(
@@ -326,19 +342,6 @@ def ratios(searches: dict[str, Any]) -> dict[str, Any]:
             ),
         }
     return compared
-
-
-def _command() -> str:
-    """Return the command of this run, without the places of files."""
-    words = ["python", "benchmarks/decoding.py", *sys.argv[1:]]
-    places = {"--source": "FILE", "--reference": "FILE", "--out": "FILE"}
-    for number, word in enumerate(words[:-1]):
-        if word in places:
-            words[number + 1] = places[word]
-    folder = 2 if words[2:] and not words[2].startswith("-") else None
-    if folder:
-        words[folder] = "FOLDER"
-    return shlex.join(words)
 
 
 def main() -> None:
@@ -352,20 +355,21 @@ def main() -> None:
     parser.add_argument("--reference", type=Path, required=True)
     parser.add_argument("--about", default="", help="what model this is")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--single", type=int, default=50, help="sentences one by one")
+    parser.add_argument(
+        "--single", type=int, default=SINGLE, help="sentences one by one"
+    )
     parser.add_argument("--only", default="", help="labels that hold one of these, |")
-    parser.add_argument("--quick", action="store_true", help="one round, few lines")
-    parser.add_argument("--out", type=Path)
+    add_options(parser, RESULTS)
     arguments = parser.parse_args()
     from headwise.metrics.translation import bleu
 
     rounds, single = arguments.rounds, arguments.single
     lines, references = read(arguments.source), read(arguments.reference)
-    if arguments.quick:
-        rounds, single, lines, references = 1, 10, lines[:200], references[:200]
+    if arguments.rehearse:
+        rounds, single, lines, references = 1, 3, lines[:20], references[:20]
     wanted = arguments.only.split("|")
     labels = [label for label in ENGINES if any(each in label for each in wanted)]
-    facts = machine.facts()
+    measurement = Measurement.begin([*SEARCH, *EXPORTS])
     with tempfile.TemporaryDirectory() as name:
         opened = prepare(Path(name), arguments.folder, lines, single)
         found = measure(Path(name), labels, rounds)
@@ -376,26 +380,14 @@ def main() -> None:
 
     searches = summary(found, score)
     report = {
-        "command": _command(),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "model": arguments.about,
+        "model": arguments.about or described(opened),
         "sentences": len(lines),
         "sentences_one_by_one": single,
         "rounds": rounds,
-        "machine": facts,
-        "versions": {
-            "python": platform.python_version(),
-            **{
-                package: version(package)
-                for package in ("headwise", "torch", "ctranslate2", "transformers")
-            },
-        },
         "ratios": ratios(searches),
         "searches": searches,
     }
-    out = arguments.out or (None if arguments.quick else RESULTS)
-    if out:
-        out.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    measurement.write(place_of(arguments), report)
     print(json.dumps(report, indent=2))
 
 

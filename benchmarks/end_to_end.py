@@ -1,7 +1,7 @@
 """Compare headwise translate with a plain script around CTranslate2, file to file.
 
 python benchmarks/end_to_end.py --model FOLDER --source FILE
-python benchmarks/end_to_end.py --model FOLDER --source FILE --engine torch --out FILE
+python benchmarks/end_to_end.py --model FOLDER --source FILE --engines torch --out FILE
 
 Both read the same file, run the same weights with the same search in the same
 precision, and write a file; what is timed is the whole process, from its start to its
@@ -18,12 +18,10 @@ result. That is written after each round, so that it can be ended early.
 from __future__ import annotations
 
 import argparse
-import datetime
 import fcntl
 import gzip
 import json
 import os
-import platform
 import shlex
 import statistics
 import subprocess
@@ -33,11 +31,18 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from training import machine
+from result_file import (
+    COMMAND_LINE,
+    EXPORTS,
+    TRANSLATION,
+    Measurement,
+    add_options,
+    busy_seconds,
+    place_of,
+)
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "end_to_end.json"
@@ -46,8 +51,12 @@ PRECISIONS = ("float32", "int8")
 BATCHES = ((32, "examples"), (64, "examples"), (1024, "tokens"))
 CORES = len(os.sched_getaffinity(0))
 THREADS = {"a worker for each core": (CORES, 1), "its own threads": (1, 0)}
-OURS, PLAIN = "headwise", "plain script"
+PLAIN = "plain script"
+ENGINES = ("ctranslate2", "torch")
+"""Of headwise; torch has no int8, which is then left out."""
+
 TRIES = 2
+PATIENCE = 1800.0
 DISTURBED = 0.1
 
 
@@ -59,8 +68,22 @@ class Place:
     model: Path
     plain_python: str
     lock: Path | None
-    engine: str
-    precisions: tuple[str, ...]
+    engines: tuple[str, ...]
+    patience: float
+    """Seconds to wait for a quiet machine before each run."""
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """Return those that an engine has."""
+        return PRECISIONS if "ctranslate2" in self.engines else PRECISIONS[:1]
+
+    def sides(self, precision: str, plain: Plain) -> dict[str, Plain | str]:
+        """Return who is compared: the plain script, and headwise by each engine."""
+        return {PLAIN: plain} | {
+            f"headwise {engine}": engine
+            for engine in self.engines
+            if engine == "ctranslate2" or precision != "int8"
+        }
 
     def export(self, precision: str) -> Path:
         """Return where the plain script finds its model."""
@@ -83,13 +106,12 @@ class Plain:
 
 
 def command(
-    place: Place, who: Plain | None, precision: str, beam: int, source: Path, out: Path
+    place: Place, who: Plain | str, precision: str, beam: int, source: Path, out: Path
 ) -> list[str]:
     """Return what a user would type; headwise writes to standard output."""
-    if who is None:
+    if isinstance(who, str):
         headwise = str(Path(sys.executable).with_name("headwise"))
-        engine = "ctranslate2" if precision == "int8" else place.engine
-        chosen = ["--engine", engine, "--precision", precision, "--beam", str(beam)]
+        chosen = ["--engine", who, "--precision", precision, "--beam", str(beam)]
         return [headwise, "translate", str(place.model), str(source), *chosen]
     return [
         *(place.plain_python, str(HERE / "plain_translate.py")),
@@ -106,7 +128,7 @@ def measured(place: Place, typed: list[str], out: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"others": 1.0, "attempts": 0}
     while found["others"] > DISTURBED and found["attempts"] < TRIES:
         attempts = found["attempts"] + 1
-        wait_for_quiet()
+        wait_for_quiet(most=place.patience)
         with alone(place.lock):
             found = once(typed, out) | {"attempts": attempts}
     return found
@@ -132,7 +154,7 @@ def once(typed: list[str], out: Path) -> dict[str, Any]:
     }
 
 
-def wait_for_quiet(seconds: float = 2.0, most: float = 1800.0) -> None:
+def wait_for_quiet(seconds: float = 2.0, most: float = PATIENCE) -> None:
     """Return once the machine was idle for some seconds."""
     end = time.monotonic() + most
     while time.monotonic() < end:
@@ -140,14 +162,6 @@ def wait_for_quiet(seconds: float = 2.0, most: float = 1800.0) -> None:
         time.sleep(seconds)
         if busy_seconds() - before <= DISTURBED * seconds:
             return
-
-
-def busy_seconds() -> float:
-    """Return what all cores have worked since the machine was started."""
-    user, nice, system, _, _, irq, soft, *_ = map(
-        int, Path("/proc/stat").read_text("utf-8").split("\n")[0].split()[1:]
-    )
-    return (user + nice + system + irq + soft) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -194,7 +208,7 @@ def rounds_of(
         for precision in place.precisions:
             for name, beam in BEAMS.items():
                 setting = f"{name}, {precision}"
-                for side, who in ((PLAIN, best[setting]), (OURS, None)):
+                for side, who in place.sides(precision, best[setting]).items():
                     out = place.folder / f"{setting} {side}".replace(" ", "-")
                     start = command(place, who, precision, beam, line, out)
                     whole = command(place, who, precision, beam, source, out)
@@ -225,31 +239,43 @@ def summary(place: Place, found: dict[str, Any], num_lines: int) -> dict[str, An
             }
             table[side]["lines_per_second"] = round(num_lines / table[side]["seconds"])
             table[side]["all_seconds"] = [round(row["seconds"], 2) for row in rows]
-        ours, theirs = (
-            place.folder / f"{setting} {side}".replace(" ", "-")
-            for side in (OURS, PLAIN)
-        )
-        mine = ours.with_suffix(".out").read_text("utf-8").split("\n")
-        lines = theirs.read_text("utf-8").split("\n")
-        noted = noted_lines(ours.with_suffix(".said").read_text("utf-8"))
-        pairs = list(zip(mine, lines, strict=True))[:-1]
-        same = [one == other for one, other in pairs]
-        calm = [each for number, each in enumerate(same, 1) if number not in noted]
-        result[setting] = {
-            "plain_over_headwise": {
-                key: round(table[PLAIN][key] / table[OURS][key], 2)
-                for key in ("seconds", "without_start_up", "processor_seconds")
-            },
-            "plain_over_headwise_of_rounds": [
-                round(plain["seconds"] / own["seconds"], 2)
-                for plain, own in zip(sides[PLAIN], sides[OURS], strict=True)
-            ],
-            "equal_lines": round(sum(same) / len(same), 5),
-            "equal_lines_without_a_warning": round(sum(calm) / len(calm), 5),
-            "lines_with_a_warning": len(noted),
-            **table,
-        }
+        result[setting] = table
+        for side in table.keys() - {PLAIN}:
+            table[side] |= beside(place, setting, side, sides)
     return result
+
+
+def beside(
+    place: Place, setting: str, side: str, sides: dict[str, list[dict[str, Any]]]
+) -> dict[str, Any]:
+    """Compare headwise by one engine with the plain script: time, and the lines."""
+    ours, theirs = (
+        place.folder / f"{setting} {each}".replace(" ", "-") for each in (side, PLAIN)
+    )
+    mine = ours.with_suffix(".out").read_text("utf-8").split("\n")
+    lines = theirs.read_text("utf-8").split("\n")
+    noted = noted_lines(ours.with_suffix(".said").read_text("utf-8"))
+    pairs = list(zip(mine, lines, strict=True))[:-1]
+    same = [one == other for one, other in pairs]
+    calm = [each for number, each in enumerate(same, 1) if number not in noted]
+    medians = [
+        {
+            key: statistics.median(row[key] for row in sides[each])
+            for key in ("seconds", "without_start_up", "processor_seconds")
+        }
+        for each in (PLAIN, side)
+    ]
+    plain, own = medians
+    return {
+        "plain_over_headwise": {key: round(plain[key] / own[key], 2) for key in plain},
+        "plain_over_headwise_of_rounds": [
+            round(one["seconds"] / other["seconds"], 2)
+            for one, other in zip(sides[PLAIN], sides[side], strict=True)
+        ],
+        "equal_lines": round(sum(same) / len(same), 5),
+        "equal_lines_without_a_warning": round(sum(calm) / max(1, len(calm)), 5),
+        "lines_with_a_warning": len(noted),
+    }
 
 
 def noted_lines(said: str) -> set[int]:
@@ -277,8 +303,10 @@ def prepare(place: Place, lines: Sequence[str]) -> tuple[Path, Path]:
     for precision in place.precisions:
         line = place.folder / "first.txt"
         line.write_text(f"{lines[0]}\n", "utf-8")
-        typed = command(place, None, precision, 1, line, line)
-        subprocess.run(typed, check=True, stdout=subprocess.DEVNULL)
+        for who in place.sides(precision, Plain(BATCHES[0], (1, 0))).values():
+            if isinstance(who, str):
+                typed = command(place, who, precision, 1, line, line)
+                subprocess.run(typed, check=True, stdout=subprocess.DEVNULL)
     return whole, some
 
 
@@ -298,32 +326,20 @@ def main() -> None:
     parser.add_argument("--lock", type=Path, help="to be held by all who measure here")
     parser.add_argument("--only", choices=THREADS, help="measure one part anew")
     parser.add_argument(
-        "--engine",
-        default="ctranslate2",
-        choices=("ctranslate2", "torch"),
-        help="headwise's; torch has no int8, which is then left out",
+        *("--engines", "--engine"), nargs="+", choices=ENGINES, default=list(ENGINES)
     )
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    add_options(parser, RESULTS)
     arguments = parser.parse_args()
+    if arguments.rehearse:
+        arguments.lines, arguments.rounds = 50, 1
+    measurement = Measurement.begin([*TRANSLATION, *EXPORTS, *COMMAND_LINE])
     raw = arguments.source.read_bytes()
     text = gzip.decompress(raw) if arguments.source.suffix == ".gz" else raw
     lines = text.decode("utf-8").split("\n")[: arguments.lines]
     report: dict[str, Any] = {
-        "command": "python benchmarks/end_to_end.py --model FOLDER --source FILE "
-        f"--lines {arguments.lines} --rounds {arguments.rounds} --plain-python PYTHON "
-        f"--engine {arguments.engine}",
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "about": arguments.about,
         "lines": len(lines),
         "different_lines": len(set(lines)),
-        "machine": machine.facts(),
-        "versions": {
-            "python": platform.python_version(),
-            **{
-                package: version(package)
-                for package in ("headwise", "torch", "ctranslate2", "sentencepiece")
-            },
-        },
         "parts": {},
     }
     with tempfile.TemporaryDirectory() as name:
@@ -332,27 +348,27 @@ def main() -> None:
             arguments.model,
             arguments.plain_python,
             arguments.lock,
-            arguments.engine,
-            PRECISIONS if arguments.engine == "ctranslate2" else PRECISIONS[:1],
+            tuple(arguments.engines),
+            0.0 if arguments.rehearse else PATIENCE,
         )
         whole, some = prepare(place, lines)
         parts = report["parts"]
-        if arguments.only and arguments.out.exists():
-            parts |= json.loads(arguments.out.read_text("utf-8"))["parts"]
+        out = place_of(arguments)
+        if arguments.only and out is not None and out.exists():
+            parts |= json.loads(out.read_text("utf-8"))["parts"]
         for kind, file in zip(THREADS, (whole, some), strict=True):
             if arguments.only not in (None, kind):
                 continue
             best, seconds = tried(place, some, kind)
             num_lines = file.read_bytes().count(b"\n")
             for found in rounds_of(place, best, file, arguments.rounds):
-                parts[kind] = {
+                parts[kind] = measurement.provenance() | {
                     "lines": num_lines,
                     "plain_script": {each: str(who) for each, who in best.items()},
                     "tried_on_a_fifth_processor_seconds": seconds,
                     "searches": summary(place, found, num_lines),
                 }
-                content = json.dumps(report, indent=2) + "\n"
-                arguments.out.write_text(content, encoding="utf-8")
+                measurement.write(out, report)
     print(json.dumps(parts, indent=2))
 
 

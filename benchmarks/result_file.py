@@ -146,9 +146,8 @@ def add_options(parser: argparse.ArgumentParser, default: Path) -> None:
 
 def place_of(arguments: argparse.Namespace) -> Path | None:
     """Return where the result goes, by the options that :func:`add_options` added."""
-    if arguments.out is not None or arguments.rehearse:
-        return arguments.out
-    return arguments.default_out
+    usual: Path | None = None if arguments.rehearse else arguments.default_out
+    return usual if arguments.out is None else Path(arguments.out)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
