@@ -66,6 +66,14 @@ def test_a_system_that_says_nothing_still_tells_the_largest_size_ever(system):
     assert gauge.free() is None
 
 
+def test_alone_counts_neither_libraries_nor_memory_set_aside_for_several(system):
+    """Libraries used to count once more for each process: they lie in memory once."""
+    status = (
+        "VmRSS:\t 900 kB\nRssAnon:\t 200 kB\nRssFile:\t 300 kB\nRssShmem:\t 400 kB\n"
+    )
+    assert system(proc__self__status=status).held_alone() == 200 * 1024
+
+
 MEMINFO = "MemTotal:  9000 kB\nMemAvailable:    8000 kB\n"
 
 

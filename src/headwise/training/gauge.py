@@ -61,8 +61,14 @@ class ProcessGauge:
         return _largest_ever() if found is None else found
 
     def held_alone(self) -> int:
-        """Return the resident memory that is not set aside for several processes."""
-        return self.held() - _sizes(self._proc / "self" / "status").get("RssShmem", 0)
+        """Return the resident memory that no other process of ours holds as well.
+
+        Left out are what is set aside for several, and libraries: they are the same
+        files in each process, and lie in memory once.
+        """
+        sizes = _sizes(self._proc / "self" / "status")
+        shared = sizes.get("RssShmem", 0) + sizes.get("RssFile", 0)
+        return max(0, self.held() - shared)
 
     def peak(self) -> int:
         """Return the peak since the start.
