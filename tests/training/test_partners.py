@@ -5,9 +5,11 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
+from benchmarks.process_memory import held
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.processes import is_gone
@@ -168,6 +170,23 @@ def test_a_killed_partner_ends_the_run_and_loses_nothing(make):
 
     assert trainer.keeper.saved[-1][0].step == 2
     assert not children_of(trainer)
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/smaps_rollup").exists(), reason="Linux tells what is shared"
+)
+def test_what_is_held_counts_what_several_share_once(make):
+    """Libraries, weights and gradients lie in memory once, however many see them.
+
+    They used to count once more for each partner, which made forecasts too large.
+    """
+    trainer = make(shared_by(3))
+    before = sum(held([os.getpid()]).values())
+    gradients_of(trainer, first_batches(trainer))
+
+    found = trainer.gradients.partners.held
+    taken = sum(held([os.getpid(), *children_of(trainer)]).values()) - before
+    assert found == pytest.approx(taken, rel=0.3)
 
 
 def test_partners_go_when_the_run_ends(make):
