@@ -64,12 +64,15 @@ def main() -> None:
     measurement = Measurement.begin(
         [*TRAINING, "src/headwise/cli/fitting.py", "src/headwise/run_folder/*"]
     )
-    configurations = CONFIGURATIONS[:2] if arguments.rehearse else CONFIGURATIONS
+    configurations, pairs, common = CONFIGURATIONS, PAIRS, COMMON
+    if arguments.rehearse:
+        configurations, pairs = CONFIGURATIONS[1:2], 2_000
+        common = COMMON | {"training.validation_pairs": 20}
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for size in sorted(set(VOCABULARY.values())):
-            in_a_process("prepare", folder, {"vocab_size": size})
+        for size in sorted({VOCABULARY[preset] for preset, *_ in configurations}):
+            in_a_process("prepare", folder, {"vocab_size": size, "pairs": pairs})
         for number, (preset, batch_tokens, more) in enumerate(configurations):
             if arguments.only and preset not in arguments.only:
                 continue
@@ -77,7 +80,7 @@ def main() -> None:
                 "preset": preset,
                 "vocab_size": VOCABULARY[preset],
                 "run": f"run-{number}",
-                "settings": {**COMMON, "training.batch_tokens": batch_tokens, **more},
+                "settings": {**common, "training.batch_tokens": batch_tokens, **more},
             }
             predicted, _ = in_a_process("predict", folder, recipe)
             first, watch = in_a_process("train", folder, recipe)
@@ -127,7 +130,7 @@ def prepare_corpus(folder: Path, recipe: dict) -> None:
     words = ["".join(chance.choices(syllables, k=3)) for _ in range(9000)]
     source, target = folder / "source", folder / "target"
     with source.open("w") as one, target.open("w") as other:
-        for _ in range(PAIRS):
+        for _ in range(recipe["pairs"]):
             length = min(60, max(2, int(chance.lognormvariate(2.7, 0.6))))
             sentence = chance.choices(words, k=length)
             one.write(" ".join(sentence) + "\n")

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 EVERY = 0.02
-"""Seconds between two looks."""
+"""Seconds between two looks, unless something else is said."""
 
 
 def tree(pid: int) -> list[int]:
@@ -39,7 +39,7 @@ class Watch:
     as training does, holds its peak for long.
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, *, every: float = EVERY) -> None:
         self.peak = 0
         """The most that all held together, in bytes."""
 
@@ -47,6 +47,7 @@ class Watch:
         """What each held then."""
 
         self._pid = pid
+        self._every = every
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
@@ -65,7 +66,7 @@ class Watch:
             if sum(found.values()) > self.peak:
                 self.peak, self.processes = sum(found.values()), found
             # A look holds up those that are looked at: no more than a tenth of the time
-            self._ended.wait(max(EVERY, 9 * (time.perf_counter() - started)))
+            self._ended.wait(max(self._every, 9 * (time.perf_counter() - started)))
 
 
 def peak_of(pid: int) -> int:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import resource
 import shlex
 import statistics
 import subprocess
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from process_memory import Watch
 from rehearsal import SMALL, beginnings
 from result_file import (
     RESULTS,
@@ -101,12 +101,19 @@ def split_columns(
     return paths
 
 
-def run(command: list[str]) -> tuple[str, float]:
-    """Run a command to its end; return its output and its seconds."""
+def run(command: list[str]) -> tuple[str, float, int]:
+    """Run a command to its end; return its output, its seconds and its memory."""
     print("$", shlex.join(command), file=sys.stderr)
     started = time.monotonic()
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return done.stdout, time.monotonic() - started
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
+        Watch(process.pid, every=1.0) as watch,  # seldom: it is timed, too
+    ):
+        assert process.stdout is not None
+        said = process.stdout.read()
+    if process.returncode:
+        raise SystemExit(f"it ended with status {process.returncode}")
+    return said, time.monotonic() - started, watch.peak
 
 
 def main() -> None:
@@ -133,8 +140,7 @@ def main() -> None:
     for assignment in arguments.assignments:
         options += ["--set", assignment]
     words = ["run", *task["arguments"], "--dev", *task["dev"], *options]
-    _, seconds = run([*HEADWISE, *map(str, words)])
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    _, seconds, peak = run([*HEADWISE, *map(str, words)])
 
     log = [json.loads(line) for line in (out / "log.jsonl").open(encoding="utf-8")]
     updates = [entry for entry in log if entry["what"] == "update"]
@@ -165,7 +171,7 @@ def main() -> None:
         "tokens_per_second_median": round(
             statistics.median(each["tokens"] / each["seconds"] for each in updates)
         ),
-        "peak_memory_mib": round(peak),
+        "peak_memory_mib": round(peak / 2**20),
         "test": scores,
         "validations": [
             {

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from result_file import TRAINING, Measurement, add_options, place_of
+from training import machine
 from training.facts import PRECISIONS, SIZES, Size, products
 
 ROOT = Path(__file__).parents[1]
@@ -145,14 +146,14 @@ def main() -> None:
         )
         return
     measurement = Measurement.begin([*TRAINING, "benchmarks/training/facts.py"])
-    sweeps = SWEEPS
+    sweeps, product = SWEEPS, machine.PRODUCT
     if arguments.rehearse:
-        sweeps = {name: values[:3] for name, values in SWEEPS.items()}
+        sweeps, product = {name: values[:2] for name, values in SWEEPS.items()}, 128
         arguments.rounds, arguments.seconds = 1, 1.0
     precisions = arguments.precisions or PRECISIONS
     result = {
         "rounds": arguments.rounds,
-        **grown(sweeps, precisions, arguments.rounds, arguments.seconds),
+        **grown(sweeps, precisions, arguments.rounds, arguments.seconds, product),
     }
     out = place_of(arguments)
     measurement.write(out, result)
@@ -163,13 +164,17 @@ def main() -> None:
 
 
 def grown(
-    sweeps: dict[str, list[int]], precisions: Any, rounds: int, seconds: float
+    sweeps: dict[str, list[int]],
+    precisions: Any,
+    rounds: int,
+    seconds: float,
+    product: int,
 ) -> dict[str, Any]:
     """Measure every point, round after round, each in a process of its own."""
     rates: list[dict[str, float]] = []
     found: dict[tuple[str, str, int], list[dict[str, float]]] = {}
     for _ in range(rounds):
-        rates.append(run(["-m", "training.machine"]))
+        rates.append(run(["-m", "training.machine", str(product)]))
         for precision in precisions:
             for name, values in sweeps.items():
                 for value in values:
