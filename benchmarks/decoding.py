@@ -291,7 +291,7 @@ def summary(
                 if key != "outputs"
             }
             row["all_sentences_per_second"] = [
-                round(each["sentences_per_second"], 1) for each in rounds
+                round(each["sentences_per_second"], 3) for each in rounds
             ]
             row["bleu"] = round(bleu(rounds[0]["outputs"]), 2)
             result[name][label] = row

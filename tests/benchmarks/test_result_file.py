@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -156,3 +157,27 @@ def test_a_result_that_cannot_be_written_leaves_the_old_one(tmp_path):
         measurement.write(tmp_path / "result.json", {"rows": object()})
 
     assert json.loads((tmp_path / "result.json").read_text())["rows"] == 1
+
+
+SCRIPTS = [
+    path
+    for path in sorted((ROOT / "benchmarks").glob("*.py"))
+    if re.search(r"\bRESULTS\b", path.read_text()) and path.name != "result_file.py"
+]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_every_script_that_has_results_says_where_they_come_from(script):
+    text = script.read_text()
+
+    assert "Measurement.begin(" in text
+    assert "--rehearse" in text or "add_options(parser" in text
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_every_script_names_sources_that_are_there(script):
+    named = re.findall(
+        r'"((?:src|recipes|benchmarks)/[^"]*\*?[^"]*)"', script.read_text()
+    )
+
+    assert all(digest(glob) for glob in named if glob.endswith(("*", ".py", ".toml")))
