@@ -285,14 +285,20 @@ def main() -> None:
         works: dict[str, Any] = {}
         for place in ("", *map(str, places.values())):
             works |= measured(place, compilers, arguments.rounds)
-            print(json.dumps(works), file=sys.stderr, flush=True)
+            write(arguments, facts, works)
+
+
+def write(
+    arguments: argparse.Namespace, facts: dict[str, Any], works: dict[str, Any]
+) -> None:
+    """Write what was measured so far, and show it."""
     report = {
         "command": "python benchmarks/kernel_choice.py"
         + " --model FOLDER --source FILE" * bool(arguments.model)
         + f" --rounds {arguments.rounds}",
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": facts,
-        "compiled": {each: described(each) for each in compilers},
+        "compiled": {each: described(each) for each in COMPILERS if shutil.which(each)},
         "versions": {
             "python": platform.python_version(),
             **{each: version(each) for each in ("headwise", "torch", "ctranslate2")},

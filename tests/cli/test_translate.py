@@ -28,7 +28,9 @@ def write(tmp_path):
     return make
 
 
-def test_standard_input_becomes_standard_output(headwise, tiny_run, expected):
+def test_standard_input_becomes_standard_output(
+    headwise, tiny_run, expected, kernels_wished
+):
     how = ("--engine", "torch")
     found = headwise("translate", tiny_run, *how, stdin=b"one two.\nsix.\n")
 

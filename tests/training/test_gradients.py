@@ -243,4 +243,4 @@ def test_a_frozen_weight_is_not_learned_and_it_is_said(make_trainer, kernels):
     assert weight.grad is None
     assert torch.equal(weight, before)
     said = f"training by PyTorch: {frozen} is frozen (requires_grad = False)"
-    assert (said in listener.said) == (kernels == "fast")
+    assert (said in getattr(listener, "said", [])) == (kernels == "fast")

@@ -30,8 +30,7 @@ def taken() -> str:
         "pytorch": "PyTorch",
         "ctranslate2": "CTranslate2",
     }
-    training, decoding = (
-        ", else ".join(named[way] for way in order(use))
-        for use in ("training", "decoding")
-    )
-    return f"training takes {training.partition(',')[0]}; translating {decoding}"
+    ways = list(order("decoding"))
+    able = ways[: ways.index("pytorch") + 1]  # which can search in every way
+    translating = ", else ".join(named[way] for way in able)
+    return f"training takes {named[order('training')[0]]}; translating {translating}"
