@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 from jaxtyping import install_import_hook
 from tests.tiny import SETTINGS, write_text
 
@@ -22,13 +23,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Whatever a test starts inherits this: a crash in C code says where Python was.
 os.environ["PYTHONFAULTHANDLER"] = "1"
 
+# How long an example takes says how busy a machine is.
+settings.register_profile("without a clock", deadline=None)
+settings.load_profile("without a clock")
+
 # Small matrices gain nothing from threads, and tests run side by side.
 torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
-def kernels_here() -> None:
-    """Skip what needs compiled kernels where there are none."""
+def a_compiler_here() -> None:
+    """Skip what needs kernels in C where there are none."""
     from headwise.native.compiler import why_not
 
     if why_not():
@@ -36,15 +41,28 @@ def kernels_here() -> None:
 
 
 @pytest.fixture
+def kernels_wished(monkeypatch):
+    """Take kernels in C wherever there are any, also where others are faster."""
+    from headwise.native.compiler import SWITCH
+
+    monkeypatch.setenv(SWITCH, "on")
+
+
+@pytest.fixture
+def kernels_here(a_compiler_here, kernels_wished) -> None:
+    """Run by kernels in C, whatever this processor is; skip where there are none."""
+
+
+@pytest.fixture
 def no_kernels_to_choose(monkeypatch):
     """Let the engine ``auto`` choose as where there are no compiled kernels."""
     from headwise.engines import auto_engine
 
-    monkeypatch.setattr(auto_engine, "is_written_compiled", lambda model: False)
+    monkeypatch.setattr(auto_engine, "why_not_taken", lambda *_: "")
 
 
 @pytest.fixture(scope="session")
-def kernels_of_any(kernels_here, tmp_path_factory):
+def kernels_of_any(a_compiler_here, tmp_path_factory):
     """Return the kernels as a processor has them that can do nothing special."""
     import ctypes
 

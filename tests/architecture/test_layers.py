@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": {"errors"},
     "decoding": BASE | {"native"},
     "tasks": BASE | PARTS,
-    "training": BASE | {"data", "tasks"},
+    "training": BASE | {"data", "tasks", "native"},
     "inspection": BASE | {"model", "text", "decoding"},
     "recipe": BASE | {"model", "text", "data", "decoding", "tasks", "training"},
     "run_folder": BASE | PARTS | {"tasks", "training", "recipe"},

@@ -5,6 +5,7 @@ import json
 import pytest
 from tests.tiny import ASSIGNMENTS
 
+from headwise.native.compiler import why_not
 from headwise.settings import read_toml
 from headwise.training import memory
 from headwise.training.gauge import ProcessGauge
@@ -91,13 +92,26 @@ def test_a_batch_may_be_named_in_short(train, tmp_path):
     assert batch_tokens(tmp_path / "run") == 300
 
 
-def test_a_fitted_batch_is_said_and_kept(train, tmp_path, monkeypatch):
+BY = {
+    "as it comes": ("auto", "fast"),
+    "kernels in C": ("on", "fast"),
+    "PyTorch": ("auto", "eager"),
+}
+"""What learns: the wish for kernels, and the setting."""
+
+
+@pytest.mark.parametrize("by", BY)
+def test_a_fitted_batch_is_said_and_kept(train, tmp_path, monkeypatch, by):
     """Memory is scarce at first and abundant later; the run goes on as it began.
 
-    It is by PyTorch, which needs more memory for more tokens; kernels in C hardly do.
+    PyTorch needs more memory for more tokens; kernels in C hardly do, so that for them
+    the largest batch that is tried may fit.
     """
+    monkeypatch.setenv("HEADWISE_KERNELS", BY[by][0])
+    if by == "kernels in C":
+        monkeypatch.setattr(memory, "MOST_BATCH_TOKENS", 5000)  # not to wait for long
     monkeypatch.setattr(ProcessGauge, "free", lambda self: 100 * MIB)
-    asked = *options(), "--set", "training.kernels=eager"
+    asked = *options(), "--set", f"training.kernels={BY[by][1]}"
     first = train("--batch-tokens", "auto", "--until", 1, *asked)
     assert first.code == 0, first.error
     chosen = batch_tokens(tmp_path / "run")
@@ -105,7 +119,11 @@ def test_a_fitted_batch_is_said_and_kept(train, tmp_path, monkeypatch):
     second = train("--batch-tokens", "auto", "--until", 2, *asked)
 
     assert f"--batch-tokens auto: {chosen:,}, which takes " in first.error
-    assert 18 <= chosen < 25_000
+    assert 18 <= chosen <= memory.MOST_BATCH_TOKENS
+    if by == "PyTorch":
+        assert chosen < memory.MOST_BATCH_TOKENS
+    if by == "kernels in C" and not why_not():
+        assert "training by kernels in C: " in first.error
     assert second.code == 0
     assert f"auto: {chosen:,}, as the run in {tmp_path / 'run'} began" in second.error
     assert batch_tokens(tmp_path / "run") == chosen

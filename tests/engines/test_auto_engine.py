@@ -11,11 +11,14 @@ import torch
 from headwise import load
 from headwise.data.demo_corpus import demo_corpus
 from headwise.decoding.settings import DecodingSettings, greedy, paper
-from headwise.engines import AutoEngine, TorchEngine
+from headwise.engines import AutoEngine, TorchEngine, auto_engine, torch_engine
 from headwise.engines.reasons import reasons_against_search
 from headwise.errors import ResourceError, SettingsError, UsageError
 from headwise.interop import kept
 from headwise.interop.search_notes import CARRIED
+from headwise.model import writing
+from headwise.model.compiled_stepping import CompiledDecoder
+from headwise.native.compiler import SWITCH, build
 from headwise.run_folder.model_folder import open_model_folder
 
 DEMO = Path(__file__).parents[1] / "models" / "demo"
@@ -66,11 +69,14 @@ def test_it_is_what_a_model_is_opened_with(folder):
 @pytest.mark.usefixtures("kernels_here")
 def test_it_takes_torch_where_compiled_kernels_write(tmp_path, sources, wanted):
     """Nothing is exported for it, and what int8 needs is left to CTranslate2."""
+    made = build()
     folder = shutil.copytree(DEMO, tmp_path / "model")
     auto = AutoEngine(open_model_folder(folder))
 
     assert words(auto.search(sources, greedy())) == wanted
-    assert auto.used == {"torch": ""}
+    assert auto.used == {
+        "torch": f"by kernels in C, {made.compiler} for {made.vectors}"
+    }
     assert not (folder / "exports").exists()
 
     changed = open_model_folder(folder)
@@ -81,6 +87,56 @@ def test_it_takes_torch_where_compiled_kernels_write(tmp_path, sources, wanted):
     smaller = AutoEngine(open_model_folder(folder), precision="int8")
     smaller.search(sources[:1], greedy())
     assert smaller.name == "ctranslate2"
+
+
+SLOWER = "kernels in C are slower here: gcc 12.2.0 compiled them for AVX2"
+
+
+def test_where_kernels_are_slower_it_takes_ctranslate2_and_says_why(
+    tmp_path, sources, wanted, monkeypatch
+):
+    """Without AVX-512 they took four times as long, and were taken all the same."""
+    monkeypatch.setattr(auto_engine, "why_not_taken", lambda *_: SLOWER)
+    auto = AutoEngine(
+        open_model_folder(shutil.copytree(DEMO, tmp_path / "model")),
+    )
+
+    assert words(auto.search(sources, greedy())) == wanted
+    auto.search(sources[:2], paper())
+
+    assert auto.used["ctranslate2"].endswith(f"; {SLOWER}")
+    assert auto.used["torch"].startswith("length_penalty = 'gnmt' is none of ")
+    assert auto.used["torch"].endswith(f"; {SLOWER}")
+
+
+@pytest.mark.usefixtures("a_compiler_here")
+@pytest.mark.parametrize("taken", [False, True])
+def test_where_torch_must_do_it_the_faster_way_of_both_does(opened, monkeypatch, taken):
+    monkeypatch.setattr(auto_engine, "why_not_taken", lambda *_: SLOWER)
+    monkeypatch.setattr(writing, "takes_kernels", lambda use: taken)
+    auto = AutoEngine(opened)
+    auto.search([[5, 6]], paper())
+
+    (decoder,) = auto._torch.laid_out.values()
+    assert isinstance(decoder, CompiledDecoder) is taken
+
+
+@pytest.mark.usefixtures("a_compiler_here")
+def test_who_asks_for_torch_gets_kernels_and_hears_that_they_are_slower(
+    opened, monkeypatch
+):
+    monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.setattr(torch_engine, "why_not_taken", lambda *_: SLOWER)
+    engine = TorchEngine(opened)
+    engine.search([[5, 6]], greedy())
+
+    (decoder,) = engine.laid_out.values()
+    assert isinstance(decoder, CompiledDecoder)
+    assert engine.used == {"torch": f"{SLOWER}; --engine auto takes what is faster"}
+    assert TorchEngine(opened, compiled=False).used == {"torch": ""}
+
+    monkeypatch.setenv(SWITCH, "on")
+    assert TorchEngine(opened).used == {"torch": ""}
 
 
 def test_it_takes_ctranslate2_where_the_search_can_be_expressed(

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwise.data.batches import Batch
 from headwise.errors import DataError
 from headwise.losses import cross_entropy
 from headwise.model import TransformerConfig, compiled_learning
@@ -18,6 +19,7 @@ from headwise.model.compiled_learning import (
 from headwise.model.looking import attention_seen
 from headwise.model.training_path import decode_real, use_kernels
 from headwise.model.transformer import Transformer
+from headwise.tasks import summed_loss
 
 pytestmark = pytest.mark.usefixtures("kernels_here")
 
@@ -309,6 +311,162 @@ def test_pytorch_learns_where_somebody_looks_or_no_kernel_can():
     hook.remove()
     assert learns_compiled(model, 10)
     assert not learns_compiled(model.double(), 10)
+
+
+def frozen(model):
+    model.encoder.blocks[0].feed_forward.widen.weight.requires_grad_(False)
+
+
+def frozen_embedding(model):
+    model.target_embedding.vectors.requires_grad_(False)
+
+
+def hooked_weight(model):
+    model.decoder.blocks[1].feed_forward.narrow.weight.register_hook(
+        lambda gradient: gradient * 2
+    )
+
+
+def hooked_sum(model):
+    def triple(weight):
+        weight.grad.mul_(3)
+
+    bias = model.decoder.blocks[1].feed_forward.narrow.bias
+    bias.register_post_accumulate_grad_hook(triple)
+
+
+def hooked_forward(model):
+    model.encoder.blocks[1].register_forward_hook(lambda box, given, out: out * 0.5)
+
+
+def hooked_before(model):
+    model.encoder.blocks[1].register_forward_pre_hook(lambda box, given: None)
+
+
+def hooked_backward(model):
+    model.decoder.blocks[0].feed_forward.register_full_backward_hook(
+        lambda box, ingoing, outgoing: (ingoing[0] * 0.25,)
+    )
+
+
+def hooked_before_backward(model):
+    model.decoder.blocks[0].feed_forward.register_full_backward_pre_hook(
+        lambda box, outgoing: (outgoing[0] * 4,)
+    )
+
+
+def other_box(model):
+    """As adapters do it: the box is one of their own class, around the same weights."""
+
+    class Halved(torch.nn.Linear):
+        def forward(self, x):
+            return super().forward(x) / 2
+
+    model.encoder.blocks[0].feed_forward.narrow.__class__ = Halved
+
+
+SPECIAL = {
+    "encoder.blocks.0.feed_forward.widen.weight is frozen": frozen,
+    "embeddings.target.vectors is frozen": frozen_embedding,
+    "decoder.blocks.1.feed_forward.narrow.weight has a gradient hook": hooked_weight,
+    "decoder.blocks.1.feed_forward.narrow.bias has a gradient hook": hooked_sum,
+    "encoder.blocks.1 has a hook": hooked_forward,
+    "encoder.blocks.1 has a hook ": hooked_before,
+    "decoder.blocks.0.feed_forward has a hook": hooked_backward,
+    "decoder.blocks.0.feed_forward has a hook ": hooked_before_backward,
+    "encoder.blocks.0.feed_forward.narrow is a Halved": other_box,
+}
+"""What kernels once passed over without a word, and how it is named."""
+
+
+def padded_batch(batch):
+    source, target_in, target_out, source_is_real, target_is_real = batch
+    return Batch(
+        source=source,
+        target_in=target_in,
+        target_out=target_out,
+        indices=torch.arange(len(source)),
+        num_source_tokens=int(source_is_real.sum()),
+        num_target_tokens=int(target_is_real.sum()),
+    )
+
+
+def learned(model, kernels, batch):
+    """Return the loss and the gradients, by weight, of a model that learns so."""
+    use_kernels(model, kernels)
+    loss = summed_loss(model, padded_batch(batch), smoothing=0.1)
+    loss.backward()
+    return loss.item(), {name: each.grad for name, each in model.named_parameters()}
+
+
+@pytest.mark.parametrize(("named", "change"), SPECIAL.items())
+def test_what_autograd_would_heed_is_named_and_heeded(named, change):
+    """Frozen weights had gradients, a frozen embedding raised, hooks never fired."""
+    models = trained(), trained()
+    for model in models:
+        change(model)
+
+    assert why_not_compiled(models[0]).startswith(named.strip())
+    loss, gradients = learned(models[0], "fast", batch_of(101))
+    expected, theirs = learned(models[1], "readable", batch_of(101))
+
+    assert math.isclose(loss, expected, rel_tol=1e-5)
+    assert [*gradients] == [*theirs]
+    whole = max(each.abs().max() for each in theirs.values() if each is not None)
+    for name, ours in gradients.items():
+        assert (ours is None) == (theirs[name] is None), name
+        if ours is not None:
+            assert (ours - theirs[name]).abs().max() < 1e-4 * whole, name
+
+
+def test_a_hook_of_all_modules_is_heeded():
+    called = []
+    handle = torch.nn.modules.module.register_module_forward_hook(
+        lambda module, given, out: called.append(type(module).__name__)
+    )
+    try:
+        assert "all modules have a hook" in why_not_compiled(trained())
+        learned(trained(), "fast", batch_of(101))
+    finally:
+        handle.remove()
+
+    assert "FeedForward" in called
+    assert why_not_compiled(trained()) is None
+
+
+def test_gradients_that_are_asked_for_are_returned():
+    """Of ``torch.autograd.grad`` all were None, and ``.grad`` was filled instead."""
+    model, batch = trained(), batch_of(101)
+    _, expected = by_kernels(model, batch)
+    model.zero_grad()
+    weights = list(model.parameters())
+
+    found = torch.autograd.grad(compiled_loss(model, *batch, 0.1), weights)
+
+    assert all(each.grad is None for each in weights)
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_hook_of_the_graph_is_called():
+    """Where it hangs, no weight tells of it: it is autograd that calls it."""
+    model, seen = trained(), []
+    weight = model.encoder.blocks[0].feed_forward.widen.weight
+    node = torch.autograd.graph.get_gradient_edge(weight).node
+    node.register_hook(lambda *_: seen.append("added up"))
+
+    by_kernels(model, batch_of(101))
+
+    assert seen == ["added up"]
+
+
+def test_gradients_stay_where_kernels_found_them():
+    """Not one of them is copied: they lie in one piece of memory, as they were made."""
+    model = trained()
+    compiled_loss(model, *batch_of(101), 0.1).backward()
+
+    places = {each.grad.untyped_storage().data_ptr() for each in model.parameters()}
+    assert len(places) == 1
 
 
 def test_tokens_of_another_vocabulary_are_refused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 import textwrap
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from headwise.errors import UsageError
 from headwise.model.compiled_stepping import CompiledDecoder
 from headwise.model.config import TransformerConfig
 from headwise.model.stepping import SteppingDecoder
@@ -201,10 +203,31 @@ def test_nothing_is_run_from_where_others_may_write(fake, kept):
     assert fake.count == 0
 
 
-def test_they_can_be_switched_off(fake, monkeypatch):
-    monkeypatch.setenv(compiler.SWITCH, "off")
+@pytest.mark.parametrize("off", ["off", "0", "no", "false", "OFF", " No "])
+def test_they_can_be_switched_off(fake, monkeypatch, off):
+    """``0`` and ``no`` were taken for nothing at all, and kernels ran."""
+    monkeypatch.setenv(compiler.SWITCH, off)
 
-    assert refusal() == "compiled kernels are switched off by HEADWISE_KERNELS=off"
+    said = f"compiled kernels are switched off by HEADWISE_KERNELS={off}"
+    assert refusal() == said
+    assert fake.count == 0
+
+
+@pytest.mark.parametrize("on", ["on", "1", "yes", "true", "True", "auto", ""])
+def test_what_means_on_or_nothing_switches_nothing_off(fake, monkeypatch, on):
+    monkeypatch.setenv(compiler.SWITCH, on)
+
+    compiler._loaded()
+
+    assert compiler.wish() is (None if on in ("auto", "") else True)
+    assert fake.count == 1
+
+
+def test_a_switch_that_means_nothing_is_refused(fake, monkeypatch):
+    monkeypatch.setenv(compiler.SWITCH, "offf")
+
+    with pytest.raises(UsageError, match=r"must be off .* or auto, not 'offf'"):
+        compiler._loaded()
     assert fake.count == 0
 
 
@@ -223,6 +246,7 @@ def test_without_them_pytorch_does_the_same(monkeypatch, tmp_path):
     monkeypatch.setattr(compiler, "_outcome", lambda: refused)
 
     assert isinstance(laid_out(model), SteppingDecoder)
+    assert isinstance(laid_out(model, compiled=True), SteppingDecoder)
     assert compiler.why_not() == "there is no compiler"
 
 
@@ -244,3 +268,17 @@ def test_imports_compile_nothing(fake):
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
     assert fake.count == 0
+
+
+@pytest.mark.usefixtures("a_compiler_here")
+def test_the_library_says_what_it_is():
+    """Not what its compiler was asked for: the compiler itself fills it in."""
+    found = compiler.build()
+
+    assert found.compiler.split()[0] in ("gcc", "clang")
+    assert found.flags.startswith("-O3 ")
+    assert found.vectors in ("AMX", "AVX-512", "AVX2", "SVE", "NEON", "any processor")
+    content = Path(compiler.library()._name).read_bytes()
+    assert hashlib.sha256(content).hexdigest().startswith(found.digest)
+    for part in (found.compiler, found.flags, found.digest, *found.instructions):
+        assert part in str(found)

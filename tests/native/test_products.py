@@ -23,7 +23,7 @@ from headwise.native.structures import (
 
 
 @pytest.fixture(scope="module", params=["this processor", "any processor"])
-def library(request, kernels_here):
+def library(request, a_compiler_here):
     """Return the kernels for what this processor has, and for one with nothing."""
     if request.param == "this processor":
         return kernels()

@@ -77,7 +77,8 @@ class Witness:
         self.validations.append((name, validation, best))
 
     def says(self, text):
-        raise AssertionError(text)
+        if not text.startswith("training by "):  # which is always said
+            raise AssertionError(text)
 
     def ends(self, state, reason):
         self.reason = reason
@@ -109,10 +110,11 @@ def make_trainer(corpus):
         optimizer=None,
         watcher=None,
         signals=None,
+        model=None,
         **others,
     ):
         task = Translation(corpus.tokenizers)
-        model = task.new_model(config, seed=seed)
+        model = model or task.new_model(config, seed=seed)
         if weights is not None:
             model.load_state_dict(weights)
         return Trainer(

@@ -41,6 +41,19 @@ def continued(make_trainer, first, settings=QUICK, **others):
     )
 
 
+KERNELS = ("plainly", "over several batches an update", "in two processes")
+"""Ways that are tried by kernels in C as well, where PyTorch would be taken."""
+
+
+@pytest.mark.usefixtures("kernels_here")
+@pytest.mark.parametrize("way", KERNELS)
+def test_a_run_by_kernels_cut_in_two_is_the_same_run(make_trainer, way):
+    trainer = make_trainer(replace(QUICK, **WAYS[way]))
+
+    assert "kernels in C by " in trainer.gradients.described
+    test_a_run_cut_in_two_is_the_same_run(make_trainer, way)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_run_cut_in_two_is_the_same_run(make_trainer, way):
     settings = replace(QUICK, **WAYS[way])

@@ -10,7 +10,10 @@ from tests.training.test_numerics import Listener
 
 from headwise.data.batches import make_batch
 from headwise.errors import ResourceError
+from headwise.native.compiler import Build
 from headwise.tasks import translation
+from headwise.training import gradients
+from headwise.training.ranks import of_another_kind
 
 STILL = replace(SMALL, dropout=0.0)
 
@@ -138,3 +141,106 @@ def test_a_gradient_within_the_limit_is_not_walked_through(make_trainer, limit):
 
     assert length == pytest.approx(torch.cat([g.flatten() for g in gradients]).norm())
     assert [gradient._version for gradient in gradients] == changes
+
+
+GCC = Build(
+    compiler="gcc 12.2.0",
+    flags="-O3 -march=native",
+    instructions=("avx2", "avx512f"),
+    tiles=False,
+    digest="0123456789ab",
+)
+
+
+@pytest.fixture
+def kernels_by(monkeypatch):
+    """Let kernels in C learn, as if this compiler had made them."""
+
+    def made(build):
+        monkeypatch.setattr(gradients, "build", lambda: build)
+        monkeypatch.setattr(gradients, "why_not_compiled", lambda model: None)
+
+    return made
+
+
+def test_a_run_notes_what_compiled_its_kernels_and_for_what(make_trainer, kernels_by):
+    """And the processor, by which PyTorch and its libraries choose their sums."""
+    kernels_by(GCC)
+    listener = Listener()
+    trainer = make_trainer(replace(QUICK, steps=1), watcher=listener)
+    state = trainer.run()
+
+    assert "training by kernels in C: gcc 12.2.0 for AVX-512" in listener.said
+    assert state.trained_on.endswith(
+        f"; torch {torch.__version__}; float32; kernels in C by gcc 12.2.0 for avx2 "
+        "avx512f (-O3 -march=native), library 0123456789ab"
+    )
+    assert torch.backends.cpu.get_cpu_capability() in state.trained_on
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"compiler": "clang 14.0.6"},
+            "trained by kernels in C by gcc 12.2.0 for avx2 avx512f (-O3 -march=native)"
+            ", library 0123456789ab; it goes on with kernels in C by clang 14.0.6 for ",
+        ),
+        ({"instructions": ("avx2", "fma")}, "gcc 12.2.0 for avx2 fma (-O3 "),
+        ({"flags": "-O2"}, "gcc 12.2.0 for avx2 avx512f (-O2)"),
+        ({"digest": "ba9876543210"}, "library ba9876543210"),
+    ],
+)
+def test_a_run_that_goes_on_by_other_kernels_is_told_that_weights_will_differ(
+    make_trainer, kernels_by, change, said
+):
+    """Stopped under gcc and resumed under clang, it ended elsewhere without a word."""
+    kernels_by(GCC)
+    state = make_trainer(QUICK, until=1).run()
+    same, other = Listener(), Listener()
+    make_trainer(QUICK, state=state, until=1, watcher=same).run()
+    kernels_by(replace(GCC, **change))
+    after = make_trainer(QUICK, state=state, until=1, watcher=other).run()
+
+    assert not any("until now this run" in each for each in same.said)
+    (told,) = [each for each in other.said if "until now this run" in each]
+    assert said in told
+    assert "the weights will differ from those of an uninterrupted run" in told
+    assert after.trained_on != state.trained_on
+
+
+def test_a_run_that_goes_on_by_pytorch_is_told_so(make_trainer, kernels_by):
+    kernels_by(GCC)
+    state = make_trainer(QUICK, until=1).run()
+    listener = Listener()
+    settings = replace(QUICK, kernels="eager")
+    make_trainer(settings, state=state, until=1, watcher=listener).run()
+
+    assert any("it goes on with PyTorch. " in each for each in listener.said)
+
+
+def test_what_older_checkpoints_noted_is_told_whole():
+    told = of_another_kind("1 process, cpu, 1 threads, torch 2.1", "1 process; cpu")
+
+    assert (
+        "1 process, cpu, 1 threads, torch 2.1; it goes on with 1 process, cpu" in told
+    )
+
+
+@pytest.mark.parametrize("kernels", ["fast", "eager", "readable"])
+def test_a_frozen_weight_is_not_learned_and_it_is_said(make_trainer, kernels):
+    """By one process: the weights of others would not be frozen."""
+    listener = Listener()
+    settings = replace(QUICK, kernels=kernels, processes=2)
+    trainer = make_trainer(settings, watcher=listener)
+    frozen = "encoder.blocks.0.feed_forward.widen.weight"
+    weight = trainer.model.get_parameter(frozen)
+    weight.requires_grad_(False)
+    trainer = make_trainer(settings, model=trainer.model, watcher=listener)
+    before = weight.clone()
+    trainer.run()
+
+    assert weight.grad is None
+    assert torch.equal(weight, before)
+    said = f"training by PyTorch: {frozen} is frozen (requires_grad = False)"
+    assert (said in getattr(listener, "said", [])) == (kernels == "fast")

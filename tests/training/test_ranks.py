@@ -108,7 +108,7 @@ def alone(corpus, tmp_path_factory):
 
 @pytest.mark.parametrize("kernels", ["fast", "eager"])
 def test_two_ranks_are_one_process_with_two_batches_an_update(
-    corpus, alone, tmp_path, kernels
+    corpus, alone, tmp_path, kernels, kernels_wished
 ):
     """Bit for bit: two numbers add up to the same in either order."""
     options = {"ema_decay": 0.9, "kernels": kernels}
@@ -144,7 +144,7 @@ def test_a_run_goes_on_with_another_number_of_ranks_and_other_devices(
     run, options = tmp_path / "run", {"ema_decay": 0.9, "kernels": "eager"}
     trained(corpus, run, **options, until=4, ranks=2)
     said = trained(corpus, run, **options, until=8)
-    assert "trained by 2 processes, cpu" in said
+    assert "trained by 2 processes" in " ".join(said.split())
     assert "no longer bit for bit" in " ".join(said.split())
     trained(corpus, run, **options, ranks=2, devices="shard")
 

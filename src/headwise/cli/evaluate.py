@@ -116,8 +116,7 @@ def evaluate(
         made = "|".join(f"{name}:{value}" for name, value in ran.items() if value)
         for score in scores:
             typer.echo(f"{score}  {score.signature}  {made}")
-    if engine == "auto":
-        say_engines(translator.engine.used)
+    say_engines(translator.engine.used, engine)
     if out is not None:
         write_text(out, "".join(f"{output}\n" for output in outputs))
         say(f"the translations are in {out}")

@@ -162,8 +162,7 @@ def translate(
     sys.stdout.buffer.flush()
     if alignments is not None:
         write_text(alignments, "".join(aligned))
-    if engine == "auto":
-        say_engines(translator.engine.used)
+    say_engines(translator.engine.used, engine)
 
 
 def _json(each: Translated) -> str:

@@ -1,7 +1,8 @@
 """The engine that chooses the fastest of those that give the same words.
 
-That is torch where compiled kernels write, which are faster than CTranslate2; else
-CTranslate2, for the searches that it has; else torch.
+That is torch where kernels in C write and were measured to be faster than CTranslate2
+(:mod:`headwise.native.selection`); else CTranslate2, for the searches that it has; else
+torch, by those kernels or by PyTorch.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from headwise.engines.reasons import (
 )
 from headwise.engines.torch_engine import TorchEngine
 from headwise.errors import HeadwiseError
-from headwise.model.writing import is_written_compiled
+from headwise.model.writing import can_be_compiled
+from headwise.native.compiler import build
+from headwise.native.selection import why_not_taken
 from headwise.run_folder.model_folder import ModelFolder
 
 
@@ -37,14 +40,14 @@ class AutoEngine:
         self.precision = precision
         self.name = "auto"
         self.used: dict[str, str] = {}
-        self._torch = TorchEngine(opened)
+        self._torch = TorchEngine(opened, compiled=None)
         self._weights = _stamp(opened)
         self._one_at_a_time = Lock()
         self._refusal = ""
         self._fast: CTranslate2Engine | None = None
         self._only: Engine | None = None
         if precision == "bf16":
-            self._only = TorchEngine(opened, precision=precision)
+            self._only = TorchEngine(opened, precision=precision, compiled=None)
         elif precision != "float32":
             self._only = CTranslate2Engine(opened, precision=precision)
 
@@ -82,8 +85,23 @@ class AutoEngine:
         """Return the engine for this search, and why it is that one."""
         if self._only is not None:
             return self._only, self._only.used.get(self._only.name, "")
-        if is_written_compiled(self.opened.model):
-            return self._torch, ""
+        slower: str | None = ""
+        if can_be_compiled(self.opened.model):
+            slower = why_not_taken("decoding", "ctranslate2")
+        if slower is None:
+            found = build()
+            made = f"by kernels in C, {found.compiler} for {found.vectors}"
+            return self._torch, made
+        engine, note = self._chosen_of_others(sources, settings, prefixes)
+        return engine, "; ".join(each for each in (note, slower) if each)
+
+    def _chosen_of_others(
+        self,
+        sources: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+        prefixes: Sequence[Prefix] | None,
+    ) -> tuple[Engine, str]:
+        """Return the engine for this search where kernels in C are not the fastest."""
         against = [
             *reasons_against_model(self.opened),
             *reasons_against_search(settings),

@@ -15,7 +15,8 @@ from headwise.errors import UsageError
 from headwise.model.stepping_boxes import Precision
 from headwise.model.transformer import Transformer
 from headwise.model.writing import WritingDecoder
-from headwise.native.compiler import why_not
+from headwise.native.compiler import why_not, wish
+from headwise.native.selection import takes_kernels, why_not_taken
 from headwise.run_folder.model_folder import ModelFolder
 
 WORTH_A_THREAD = 64
@@ -25,10 +26,10 @@ WORTH_A_THREAD = 64
 class TorchEngine:
     """Searches with the model of an opened folder, on the device it is on.
 
-    On a CPU it writes by compiled kernels, where they can be had; without ``compiled``
-    by PyTorch (:mod:`headwise.model.writing`). Without ``cached`` every step runs the
-    whole stack again: the same words by the readable way, slowly
-    (:mod:`headwise.model.refill`).
+    On a CPU it writes by kernels in C, where they can be had; without ``compiled`` by
+    PyTorch, and where that is None by the faster of them
+    (:mod:`headwise.model.writing`). Without ``cached`` every step runs the whole stack
+    again: the same words by the readable way, slowly (:mod:`headwise.model.refill`).
     """
 
     name = "torch"
@@ -39,7 +40,7 @@ class TorchEngine:
         *,
         precision: str = "float32",
         cached: bool = True,
-        compiled: bool = True,
+        compiled: bool | None = True,
     ) -> None:
         if precision not in get_args(Precision):
             raise UsageError(
@@ -58,7 +59,7 @@ class TorchEngine:
         self.cached = cached
         self.compiled = compiled
         self.turn = Lock()
-        self.used = {self.name: ""}
+        self.used = {self.name: self._slower_because()}
 
     def search(
         self,
@@ -91,8 +92,7 @@ class TorchEngine:
 
         PyTorch would hold the interpreter most of the time.
         """
-        aside = self.compiled and self.cached and self.model.device.type == "cpu"
-        if not aside or len(sources) < WORTH_A_THREAD or why_not():
+        if len(sources) < WORTH_A_THREAD or not self._is_compiled():
             return SearchWhenAsked(self, sources, settings, prefixes)
 
         def search(stop: Callable[[], None]) -> list[list[Hypothesis]]:
@@ -103,3 +103,16 @@ class TorchEngine:
     def can_search(self, settings: DecodingSettings) -> bool:
         """Tell whether ``search`` would not refuse these settings."""
         return True
+
+    def _is_compiled(self) -> bool:
+        """Tell whether kernels in C do the work."""
+        if not self.cached or self.model.device.type != "cpu" or why_not():
+            return False
+        return takes_kernels("decoding") if self.compiled is None else self.compiled
+
+    def _slower_because(self) -> str:
+        """Say so where kernels were asked for that others are faster than."""
+        if not self.compiled or not self._is_compiled() or wish():
+            return ""
+        reason = why_not_taken("decoding", "ctranslate2")
+        return f"{reason}; --engine auto takes what is faster" if reason else ""

@@ -3,7 +3,7 @@
 Loss and gradients are those of :func:`headwise.model.training_path.decode_real` with
 ``projected_cross_entropy``, whose readable twins say the same in PyTorch. What is
 different: the whole way is one call into compiled code (:mod:`headwise.native`), which
-finds the gradients with the loss, so that ``backward`` has only to hand them over;
+finds the gradients with the loss, so that ``backward`` has only to return them;
 sentences stand one behind the other without padding; what chance silences is drawn
 again on the way back instead of being kept. It runs on one core: several share a batch
 in processes of their own.
@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from headwise.errors import DataError
@@ -29,7 +29,7 @@ from headwise.model.attention import MultiHeadAttention
 from headwise.model.fused_attention import fused_attention
 from headwise.model.gradients import Gradients
 from headwise.model.transformer import Transformer
-from headwise.native.compiler import why_not
+from headwise.native.selection import why_not_taken
 from headwise.native.train_structures import Lesson, learning_kernels
 
 ALIGNED = 64
@@ -46,22 +46,47 @@ def learns_compiled(model: Transformer, longest: int) -> bool:
         model.kernels == "fast"
         and torch.is_grad_enabled()
         and longest <= LONGEST
-        and not _is_looked_at(model)
         and why_not_compiled(model) is None
     )
 
 
-def _is_looked_at(model: Transformer) -> bool:
-    """Tell whether somebody waits for a box to be called, which kernels do not do."""
-    return any(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or (
+HOOKS = (
+    *("_forward_pre_hooks", "_forward_hooks"),
+    *("_backward_pre_hooks", "_backward_hooks"),
+)
+"""Where a module keeps the hooks that PyTorch would call."""
+
+
+def what_is_special(model: nn.Module) -> str | None:
+    """Name what only PyTorch heeds: a frozen weight, a hook, a module of other code.
+
+    Kernels compute all gradients at once and call nobody meanwhile.
+    """
+    for name, weight in model.named_parameters():
+        if not weight.requires_grad:
+            return f"{name} is frozen (requires_grad = False)"
+        if weight._backward_hooks or weight._post_accumulate_grad_hooks:
+            return f"{name} has a gradient hook"
+    for name, module in model.named_modules():
+        named = name or "the model"
+        if any(getattr(module, hooks) for hooks in HOOKS):
+            return f"{named} has a hook"
+        if not type(module).__module__.startswith(("headwise.model.", "torch.nn.")):
+            return f"{named} is a {type(module).__name__}, which kernels do not know"
+    if nn.modules.module._has_any_global_hook():  # type: ignore[no-untyped-call]
+        return "all modules have a hook (torch.nn.modules.module)"
+    return None
+
+
+def _attends_otherwise(model: Transformer) -> str | None:
+    """Name what somebody looks into, or attends to in another way."""
+    for name, module in model.named_modules():
+        if (
             isinstance(module, MultiHeadAttention)
             and module.attend is not fused_attention
-        )
-        for module in model.modules()
-    )
+        ):
+            return f"{name} attends in another way than kernels do"
+    return None
 
 
 def why_not_compiled(model: Transformer) -> str | None:
@@ -88,7 +113,8 @@ def why_not_compiled(model: Transformer) -> str | None:
         for each in model.parameters()
     ):
         return "kernels in C learn only whole float32 weights on a CPU"
-    return why_not()
+    special = what_is_special(model) or _attends_otherwise(model)
+    return special or why_not_taken("training")
 
 
 def compiled_loss(
@@ -100,7 +126,7 @@ def compiled_loss(
     target_is_real: Bool[Tensor, "N L"],
     smoothing: float,
 ) -> Float[Tensor, ""]:
-    """Return the summed loss; ``backward`` adds gradients to ``.grad`` of the weights.
+    """Return the summed loss, of which autograd gets the gradients of all weights.
 
     Real tokens come before padding in each row.
     """
@@ -116,7 +142,7 @@ def compiled_loss(
                 "another one?"
             )
     loss = _Learned.apply(  # type: ignore[no-untyped-call]
-        model.target_embedding.vectors, model, batch, smoothing
+        model, batch, smoothing, *model.parameters()
     )
     return cast(Tensor, loss)
 
@@ -166,16 +192,20 @@ def _taken(model: Transformer, size: int) -> NDArray[np.uint8]:
 
 
 class _Learned(torch.autograd.Function):
-    """The weights' gradients go straight to where they are added up.
+    """The loss as a function of all weights, as autograd sees it.
 
-    ``anchor`` is any of the weights: through it torch knows that there is a way back.
-    What a batch gives is summed up by itself, as torch does it, so that batches give
-    the same sum in one process and in several.
+    So ``torch.autograd.grad`` and hooks of the graph get what they ask for. What a
+    batch gives is summed up by itself, as torch does it, so that batches give the same
+    sum in one process and in several.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, anchor: Tensor, model: Transformer, batch: _Batch, smoothing: float
+        ctx: Any,
+        model: Transformer,
+        batch: _Batch,
+        smoothing: float,
+        *weights: Tensor,
     ) -> Tensor:
         kernels = learning_kernels()
         ctx.gradients = Gradients(model, batch.longest, smoothing)
@@ -184,13 +214,13 @@ class _Learned(torch.autograd.Function):
         begin = -(-room.ctypes.data // ALIGNED) * ALIGNED
         loss = kernels.learn(pupil, lesson, begin)
         _rooms.setdefault(model, []).append(room)
-        return anchor.new_tensor(loss)
+        return weights[0].new_tensor(loss)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *scales: Tensor) -> Any:
         if ctx.gradients is None:
             raise RuntimeError("gradients of this loss were handed over before")
-        ctx.gradients.hand_over(scales[0].item())
-        ctx.gradients = None
-        return None, None, None, None
+        gradients, ctx.gradients = ctx.gradients, None
+        # Nobody else may hold them: then torch keeps them where they are.
+        return None, None, None, *gradients.times(scales[0].item())

@@ -65,18 +65,10 @@ class Gradients:
             decoder=(Block * len(decoder))(*decoder),
         )
 
-    def hand_over(self, scale: float) -> None:
-        """Add what was found, times ``scale``, to the gradients that weights have."""
+    def times(self, scale: float) -> list[Tensor]:
+        """Return what was found for each weight, times ``scale``; to be asked once."""
         torch._foreach_mul_(self._found, scale)
-        if all(weight.grad is None for weight in self._weights):
-            for weight, found in self._of.items():
-                weight.grad = found
-            return
-        for weight in self._weights:
-            if weight.grad is None:
-                weight.grad = torch.zeros_like(weight)
-        have = [cast(Tensor, weight.grad) for weight in self._weights]
-        torch._foreach_add_(have, self._found)
+        return self._found
 
     def _foot(self, embedding: TokenEmbedding, entry: EnterStack, longest: int) -> Foot:
         nothing = torch.zeros(1, longest, embedding.vectors.shape[1])

@@ -10,30 +10,35 @@ from headwise.model.fixed_stepping import FixedDecoder
 from headwise.model.stepping import SteppingDecoder
 from headwise.model.stepping_boxes import Precision
 from headwise.model.transformer import Transformer
-from headwise.native.compiler import NoKernelsError, why_not
+from headwise.native.compiler import NoKernelsError
+from headwise.native.selection import takes_kernels
 
 WritingDecoder = CompiledDecoder | FixedDecoder | SteppingDecoder
 
 
-def is_written_compiled(model: Transformer) -> bool:
-    """Tell whether compiled kernels would write with this model."""
-    return why_not() is None and all(
+def can_be_compiled(model: Transformer) -> bool:
+    """Tell whether kernels in C, where there are any, can write with this model."""
+    return all(
         each.dtype == torch.float32 and each.device.type == "cpu"
         for each in model.parameters()
     )
 
 
 def laid_out(
-    model: Transformer, precision: Precision = "float32", *, compiled: bool = True
+    model: Transformer,
+    precision: Precision = "float32",
+    *,
+    compiled: bool | None = None,
 ) -> WritingDecoder:
     """Lay a model out for the device it is on.
 
-    On a CPU that is for compiled kernels where they can run it, on a GPU for recorded
-    steps; else, and where not ``compiled``, for PyTorch.
+    On a CPU that is for kernels in C where they can run it, on a GPU for recorded
+    steps; else, and where not ``compiled``, for PyTorch. Where that is None, kernels
+    are taken only if they were measured to be faster than PyTorch.
     """
-    if compiled and model.device.type == "cuda":
+    if compiled is not False and model.device.type == "cuda":
         return FixedDecoder(model, precision)
-    if compiled:
+    if compiled or (compiled is None and takes_kernels("decoding")):
         try:
             return CompiledDecoder(model, precision)
         except (NoKernelsError, ModelError):

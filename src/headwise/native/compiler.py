@@ -18,22 +18,31 @@ import subprocess
 import sys
 import tempfile
 import threading
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from headwise.errors import ResourceError
+from headwise.errors import ResourceError, UsageError
 
 SOURCES = (
     *("kernels.h", "products.h", "looking.h", "train.h"),
-    *("products.c", "tiles.c", "looking.c", "decoder.c", "choice.c"),
+    *("products.c", "tiles.c", "looking.c", "decoder.c", "choice.c", "build.c"),
     *("train.c", "train_weights.c", "train_loss.c"),
     *("train_attention.c", "train_boxes.c"),
 )
 """The files of the library, and what they include."""
 
 SWITCH = "HEADWISE_KERNELS"
-"""Environment variable: ``off`` forgoes compiled kernels."""
+"""Environment variable: ``off`` forgoes compiled kernels, ``on`` takes them also where
+they were measured to be slower (:mod:`headwise.native.selection`)."""
+
+SPELLINGS = {
+    **dict.fromkeys(("off", "0", "no", "false"), False),
+    **dict.fromkeys(("on", "1", "yes", "true"), True),
+    **dict.fromkeys(("auto", ""), None),
+}
+"""Values of the switch; None leaves the choice to what was measured."""
 
 _FLAGS = ("-O3", "-std=gnu11", "-fno-math-errno", "-fPIC", "-shared")
 _NATIVE = ("-march=native", "-mcpu=native", "")
@@ -45,6 +54,59 @@ _PATIENCE = 120
 
 class NoKernelsError(ResourceError):
     """Compiled kernels cannot be had here; the message says why and what would help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What the compiled library is, as far as the last digits depend on it."""
+
+    compiler: str
+    """Name and version, such as ``gcc 12.2.0``."""
+
+    flags: str
+    """What the compiler was asked for; it may have been given others."""
+
+    instructions: tuple[str, ...]
+    """Extensions of the instruction set that it was compiled for."""
+
+    tiles: bool
+    """Whether the processor's tiles (AMX) multiply matrices."""
+
+    digest: str
+    """The beginning of the library's SHA-256: other code, another digest."""
+
+    @property
+    def vectors(self) -> str:
+        """The widest vectors it was compiled for, as people name them."""
+        if self.tiles:
+            return "AMX"
+        named = {"avx512f": "AVX-512", "avx2": "AVX2", "sve": "SVE", "asimd": "NEON"}
+        wide = [name for key, name in named.items() if key in self.instructions]
+        return wide[0] if wide else "any processor"
+
+    def __str__(self) -> str:
+        instructions = " ".join(self.instructions) or "no extensions"
+        tiles = ", with tiles" if self.tiles else ""
+        return (
+            f"{self.compiler} for {instructions}{tiles} ({self.flags}), library "
+            f"{self.digest}"
+        )
+
+
+def wish() -> bool | None:
+    """Return what the environment says of compiled kernels; None: nothing.
+
+    Raises ``UsageError`` for what is no spelling of on, off or auto.
+    """
+    text = os.environ.get(SWITCH, "")
+    try:
+        return SPELLINGS[text.strip().lower()]
+    except KeyError:
+        raise UsageError(
+            f"{SWITCH} must be off (or 0, no, false), on (or 1, yes, true) or auto, "
+            f"not {text!r}; off forgoes the kernels in C, auto takes them where they "
+            "were measured to be faster"
+        ) from None
 
 
 def why_not() -> str | None:
@@ -61,14 +123,43 @@ def description() -> str:
 
     Raises ``NoKernelsError``.
     """
-    if library().product_prepare():
+    found = build()
+    if found.tiles:
         how = (
             "bf16, and float32 in training and of sources, is multiplied by the "
             "processor's tiles"
         )
     else:
         how = "bf16 is multiplied as float32, in no less time than that"
-    return f"compiled by {shlex.join(_compiler())}; {how}"
+    return (
+        f"compiled by {shlex.join(_compiler())} ({found.compiler}) for "
+        f"{found.vectors}; {how}"
+    )
+
+
+def build() -> Build:
+    """Return what the library says of itself.
+
+    Raises ``NoKernelsError``.
+    """
+    return _build_of(library())
+
+
+@cache
+def _build_of(found: ctypes.CDLL) -> Build:
+    def said(name: str) -> str:
+        function = getattr(found, name)
+        function.restype = ctypes.c_char_p
+        text: bytes = function()
+        return text.decode().strip()
+
+    return Build(
+        compiler=said("build_compiler"),
+        flags=said("build_flags"),
+        instructions=tuple(said("build_instructions").split()),
+        tiles=bool(found.product_prepare()),
+        digest=hashlib.sha256(Path(found._name).read_bytes()).hexdigest()[:12],
+    )
 
 
 @cache
@@ -91,8 +182,9 @@ def library() -> ctypes.CDLL:
 
 
 def _loaded() -> ctypes.CDLL:
-    if os.environ.get(SWITCH) == "off":
-        raise NoKernelsError(f"compiled kernels are switched off by {SWITCH}=off")
+    if wish() is False:
+        value = os.environ[SWITCH]
+        raise NoKernelsError(f"compiled kernels are switched off by {SWITCH}={value}")
     compiler = _compiler()
     home = Path(__file__).parent
     written = b"".join((home / name).read_bytes() for name in SOURCES)
@@ -123,8 +215,8 @@ def _compiler() -> list[str]:
         return [sys.executable, "-m", "ziglang", "cc"]
     raise NoKernelsError(
         "no C compiler was found (cc, gcc, clang, or what CC names); installing one, "
-        "or the Python package ziglang, which is one, makes translation on a CPU two "
-        "to three times as fast"
+        "or the Python package ziglang, which is one, makes translation on a CPU with "
+        "AVX-512 two to three times as fast"
     )
 
 
@@ -212,8 +304,9 @@ def _compile(compiler: list[str], home: Path, made: Path) -> None:
     said = ""
     for native in _NATIVE:
         flags = [*_FLAGS, *([native] if native else [])]
+        noted = f'-DBUILD_FLAGS="{" ".join(flags)}"'
         sources = [str(home / name) for name in SOURCES if name.endswith(".c")]
-        command = [*compiler, *flags, *sources, "-o", str(made), "-lm"]
+        command = [*compiler, *flags, noted, *sources, "-o", str(made), "-lm"]
         try:
             done = subprocess.run(
                 command,

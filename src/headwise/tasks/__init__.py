@@ -5,7 +5,7 @@ Training knows a task by these names, and nothing of the parts that they come fr
 
 from headwise.metrics.perplexity import perplexity
 from headwise.metrics.score import Score
-from headwise.model.compiled_learning import why_not_compiled
+from headwise.model.compiled_learning import what_is_special, why_not_compiled
 from headwise.model.config import TransformerConfig
 from headwise.model.training_path import use_kernels
 from headwise.model.transformer import Transformer
@@ -22,5 +22,6 @@ __all__ = [
     "perplexity",
     "summed_loss",
     "use_kernels",
+    "what_is_special",
     "why_not_compiled",
 ]

@@ -69,8 +69,8 @@ class Searcher:
     laid_out: dict[Transformer, WritingDecoder] = field(default_factory=dict)
     """What was laid out for writing before; what is out of date is made anew."""
     precision: Precision = "float32"
-    compiled: bool = True
-    """Whether to write by compiled kernels where they can; see ``model.writing``."""
+    compiled: bool | None = None
+    """Whether to write by kernels in C where they can; see ``model.writing``."""
 
     def search(
         self,

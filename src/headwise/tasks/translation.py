@@ -123,7 +123,7 @@ class Translation:
         cached: bool = True,
         laid_out: dict[Transformer, WritingDecoder] | None = None,
         precision: Precision = "float32",
-        compiled: bool = True,
+        compiled: bool | None = None,
         stop: Callable[[], None] | None = None,
     ) -> list[list[Hypothesis]]:
         """Find the outputs of each source, best first; similar lengths go together.
@@ -132,7 +132,8 @@ class Translation:
         prefix that its outputs begin with. Without ``cached`` each step runs the whole
         stack again on a refilled row: the same words by the readable way
         (:mod:`headwise.model.refill`). ``laid_out`` is kept by who searches often;
-        without ``compiled`` the model runs in PyTorch.
+        ``compiled`` says whether the model runs in kernels in C or in PyTorch, None:
+        in the faster of them (:mod:`headwise.model.writing`).
         """
         return Searcher(
             self.tokenizers,

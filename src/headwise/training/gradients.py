@@ -10,7 +10,13 @@ from torch import Tensor, nn
 
 from headwise.data.batches import Batch
 from headwise.errors import ResourceError
-from headwise.tasks import Transformer, Translation, why_not_compiled
+from headwise.native.compiler import build
+from headwise.tasks import (
+    Transformer,
+    Translation,
+    what_is_special,
+    why_not_compiled,
+)
 from headwise.training.learner import Learner, Manner, Part
 from headwise.training.numerics import first_not_finite
 from headwise.training.partners import Partners, number_of_processes
@@ -44,7 +50,9 @@ class Gradients:
         self.ranks = ranks
         self.say = say
         self.stop = stop
-        count = number_of_processes(settings, model.device, ranks)
+        # The weights of the others are neither frozen nor hooked.
+        alone = what_is_special(model) is not None
+        count = 1 if alone else number_of_processes(settings, model.device, ranks)
         self._learner = Learner(task.loss, model, settings, seed=seed, count=count)
         self._learner.hurries &= ranks.size == 1
         self.partners = Partners(model, settings, seed=seed, count=count - 1)
@@ -74,22 +82,27 @@ class Gradients:
         return self._learner.hurries
 
     @property
-    def slower_because(self) -> str | None:
-        """Say why training cannot go by compiled kernels, where it was to go so."""
+    def way(self) -> str | None:
+        """Say by what ``fast`` training goes on a CPU, and why; else None."""
         settings = self.settings
-        asked = settings.activation_checkpointing or self.is_sharded
         on_cpu = self._learner.device.type == "cpu"
-        if settings.kernels != "fast" or asked or not on_cpu:
+        if settings.kernels != "fast" or not on_cpu:
             return None
-        return why_not_compiled(self.model)
+        if reason := why_not_compiled(self.model):
+            return f"training by PyTorch: {reason}"
+        found = build()
+        return f"training by kernels in C: {found.compiler} for {found.vectors}"
 
     @property
     def described(self) -> str:
         """Return on what is computed, as far as the last digits depend on it."""
         learner = self._learner
-        way = f"{self.settings.kernels} kernels"
-        if way == "fast kernels" and learner.device.type == "cpu":
-            way += " in PyTorch" if why_not_compiled(self.model) else " in C"
+        kernels = self.settings.kernels
+        way = f"{kernels} kernels in PyTorch"
+        if kernels in ("fast", "eager"):
+            way = "PyTorch"
+        if kernels == "fast" and not why_not_compiled(self.model):
+            way = f"kernels in C by {build()}"
         return self.ranks.described(
             learner.device, learner.precision, learner.count, way
         )

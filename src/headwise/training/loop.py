@@ -152,8 +152,8 @@ class Trainer:
 
     def _compare_with_before(self) -> None:
         """Say if this run goes on with what takes its sums in another order."""
-        if reason := self.gradients.slower_because:
-            self._say(f"training goes by PyTorch, which is slower: {reason}")
+        if way := self.gradients.way:
+            self._say(way)
         now = self.gradients.described
         if (before := self.state.trained_on) and before != now:
             self._say(of_another_kind(before, now))

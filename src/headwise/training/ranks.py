@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import datetime
 import os
+import platform
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -30,6 +32,9 @@ from headwise.errors import (
 from headwise.training.settings import TrainingSettings
 
 T = TypeVar("T")
+
+PARTED = "; "
+"""Between the facts of what a run is trained on."""
 
 BUCKET = 8_000_000
 """Numbers of gradients that are sent at once."""
@@ -63,14 +68,18 @@ class Ranks:
         kind = device.type
         if kind == "cuda":
             kind = torch.cuda.get_device_name(device)
+        elif kind == "cpu":
+            kind = f"{_processor()} ({torch.backends.cpu.get_cpu_capability()})"
         count = self.size * sharing
         processes = f"{count} process{'es' if count > 1 else ''}"
         if sharing > 1:
             processes += f" ({sharing} to a batch)"
         threads = torch.get_num_threads()
-        return (
-            f"{processes}, {kind}, {threads} threads, torch {torch.__version__}, "
-            f"{precision}, {way}"
+        return PARTED.join(
+            (
+                *(processes, kind, f"{threads} thread{'s' if threads > 1 else ''}"),
+                *(f"torch {torch.__version__}", precision, way),
+            )
         )
 
     def takes(self, number: int) -> bool:
@@ -151,13 +160,28 @@ class Ranks:
 
 
 def of_another_kind(before: str, now: str) -> str:
-    """Say what goes on, and what does not, where other devices train a run further."""
+    """Say what goes on, and what does not, where a run is trained further otherwise.
+
+    Both are as :meth:`Ranks.described` returns them, or did formerly.
+    """
+    was, is_now = before.split(PARTED), now.split(PARTED)
+    gone = ", ".join(part for part in was if part not in is_now)
+    new = ", ".join(part for part in is_now if part not in was)
     return (
-        f"until now this run was trained by {before}; it goes on with {now}. The order "
-        "of the data, the learning rates and the settings stay; sums are taken in "
-        "another order, so from here on the weights are no longer bit for bit those of "
-        "a run without the change"
+        f"until now this run was trained by {gone or 'less'}; it goes on with "
+        f"{new or 'less'}. The order of the data, the learning rates and the settings "
+        "stay, but numbers are rounded otherwise: the weights will differ from those "
+        "of an uninterrupted run, and are no longer bit for bit the same"
     )
+
+
+def _processor() -> str:
+    """Return the name of the processor: libraries choose other sums by it."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
 def check_batches(settings: TrainingSettings, size: int) -> None:

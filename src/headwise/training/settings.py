@@ -80,11 +80,11 @@ class TrainingSettings:
     GPU and on a CPU that multiplies matrices of it (AMX), float32 elsewhere."""
 
     kernels: KernelsName = "fast"
-    """The way through the model: fast, on a CPU by kernels of our own where there is a
-    C compiler; or eager, by PyTorch alone; or readable, which computes the same box by
-    box as the paper draws them and takes a multiple of the time; or compiled, for a
-    GPU, by torch's compiler and batches whose shape stays the same, of pairs of all
-    lengths."""
+    """The way through the model: fast, on a CPU by kernels of our own in C where they
+    can be had and were measured to be faster than PyTorch; or eager, by PyTorch alone;
+    or readable, which computes the same box by box as the paper draws them and takes a
+    multiple of the time; or compiled, for a GPU, by torch's compiler and batches whose
+    shape stays the same, of pairs of all lengths."""
 
     processes: int | None = None
     """Processes that learn from a share of each batch on a CPU, the cores divided among

@@ -49,8 +49,8 @@ class TrainingState:
     """Updates after which the mean of the last checkpoints was looked at."""
 
     trained_on: str = ""
-    """What computed the last update: processes, device, threads, version of torch,
-    precision."""
+    """What computed the last update, as far as the last digits depend on it: processes,
+    processor, threads, torch, precision, and what compiled the kernels in C."""
 
     def epochs(self, epoch_batches: int) -> float:
         """Return the passes so far, with the share of the running one."""

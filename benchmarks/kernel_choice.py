@@ -1,0 +1,323 @@
+"""Measure on this machine whether the kernels in C win, which decides who gets them.
+
+python benchmarks/kernel_choice.py
+python benchmarks/kernel_choice.py --model FOLDER --source FILE
+
+Training: updates of two sizes by the kernels as each compiler makes them, and by
+PyTorch (``training.kernels = "eager"``). Decoding: the committed demo model, and with
+``--model`` that one and a wide one with random weights, by the kernels, by PyTorch and
+by CTranslate2; all lines together and line by line, greedily and with a beam of 4.
+
+Each variant is a process with one thread; they take turns, round after round. What is
+compared is the processor time of each, as other work on the machine does not count in
+it; ratios are of the same round. They go to benchmarks/results/kernel_choice.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import gzip
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from training import machine
+
+if TYPE_CHECKING:
+    from headwise.model import TransformerConfig
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "kernel_choice.json"
+DEMO = ROOT / "tests" / "models" / "demo"
+COMPILERS = ("gcc", "clang")
+
+LENGTH, VOCABULARY = 16, 8000
+PAIRS = {"tiny": 32, "wide": 8}
+"""Of a batch that is learned from, by the size of the model."""
+
+WIDE = {"encoder_layers": 2, "decoder_layers": 2}
+"""The preset base is this deep here: what matters is how wide it is."""
+
+LINES, SINGLE = {"demo": 40, "trained": 32, "wide": 8}, 4
+"""Lines searched together, and those searched one by one."""
+
+BEAMS = {"greedy": 1, "beam 4": 4}
+
+Work = Callable[[], object]
+
+
+def wide() -> TransformerConfig:
+    """Return a model of the paper's width, not of its depth."""
+    from headwise.model import PRESETS
+
+    return replace(PRESETS["base"].config, **WIDE)
+
+
+def training(way: str) -> dict[str, Work]:
+    """Return updates of each size, which go by the kernels that ``way`` names."""
+    import torch
+
+    from headwise.data.batches import Batch
+    from headwise.model import PRESETS, Transformer
+    from headwise.tasks import summed_loss, use_kernels
+    from headwise.training.allocator import keep_freed_memory
+    from headwise.training.optimizer import make_optimizer
+    from headwise.training.settings import TrainingSettings
+
+    keep_freed_memory()
+    torch.manual_seed(0)
+
+    def update(config: TransformerConfig, pairs: int) -> Work:
+        tokens = torch.randint(4, VOCABULARY, (3, pairs, LENGTH))
+        batch = Batch(
+            source=tokens[0],
+            target_in=tokens[1],
+            target_out=tokens[2],
+            indices=torch.arange(pairs),
+            num_source_tokens=tokens[0].numel(),
+            num_target_tokens=tokens[2].numel(),
+        )
+        model = Transformer(config, VOCABULARY).train()
+        use_kernels(model, "eager" if way == "torch-eager" else "fast")
+        optimizer = make_optimizer(model, TrainingSettings())
+
+        def learn() -> None:
+            optimizer.zero_grad()
+            loss = summed_loss(model, batch, smoothing=0.1)
+            (loss / batch.num_target_tokens).backward()
+            optimizer.step()
+
+        return learn
+
+    sizes = {"tiny": PRESETS["tiny"].config, "wide": wide()}
+    return {f"train {size}": update(sizes[size], PAIRS[size]) for size in sizes}
+
+
+def decoding(way: str, folder: Path) -> dict[str, Work]:
+    """Return searches of the model in ``folder``, by the engine that ``way`` names."""
+    import headwise
+    from headwise.decoding.settings import DecodingSettings
+
+    opened = headwise.load(folder / "model", engine=way)
+    lines = json.loads((folder / "lines.json").read_text("utf-8"))
+    sources = opened.opened.task.encode(lines)
+
+    def searches(beam: int, *, together: bool) -> Work:
+        settings = DecodingSettings(beam=beam, max_length_factor=1.5)
+        groups = [sources] if together else [[each] for each in sources[:SINGLE]]
+        return lambda: [opened.engine.search(each, settings) for each in groups]
+
+    return {
+        f"{folder.name}, {name}, {how}": searches(beam, together=together)
+        for name, beam in BEAMS.items()
+        for how, together in (("together", True), ("one by one", False))
+    }
+
+
+def serve(way: str, place: str) -> None:
+    """Do each work that stdin names; answer with the processor time it took."""
+    import torch
+
+    torch.set_num_threads(1)
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what libraries print must not look like an answer
+    works = decoding(way, Path(place)) if place else training(way)
+    for work in works.values():
+        work()
+    print(json.dumps([*works]), file=answers, flush=True)
+    for line in sys.stdin:
+        started = time.process_time()
+        works[line.rstrip("\n")]()
+        print(json.dumps(time.process_time() - started), file=answers, flush=True)
+
+
+class Child:
+    """One variant, in a process of its own."""
+
+    def __init__(self, way: str, compiler: str, place: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, "--serve", way, place],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={
+                **os.environ,
+                "CC": compiler,
+                "HEADWISE_KERNELS": "on",  # also where others are faster
+                "OMP_NUM_THREADS": "1",
+            },
+        )
+        self.works: list[str] = self.answer()
+
+    def answer(self) -> Any:
+        """Return what it says next."""
+        assert self.process.stdout is not None
+        return json.loads(self.process.stdout.readline())
+
+    def seconds(self, work: str) -> float:
+        """Let it do a work; return the processor time of that."""
+        assert self.process.stdin is not None
+        print(work, file=self.process.stdin, flush=True)
+        return float(self.answer())
+
+    def close(self) -> None:
+        """End it."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def measured(place: str, compilers: list[str], rounds: int) -> dict[str, Any]:
+    """Let all variants take turns; return the seconds of each work by variant."""
+    labels = {f"kernels, {each}": ("torch", each) for each in compilers}
+    labels["PyTorch"] = ("torch-eager", "cc")
+    if place:
+        labels["CTranslate2"] = ("ctranslate2", "cc")
+    children = {label: Child(*how, place) for label, how in labels.items()}
+    found: dict[str, dict[str, list[float]]] = {}
+    try:
+        for _ in range(rounds):
+            for label, child in children.items():
+                for work in child.works:
+                    seconds = found.setdefault(work, {}).setdefault(label, [])
+                    seconds.append(child.seconds(work))
+    finally:
+        for child in children.values():
+            child.close()
+    return {work: summary(seconds) for work, seconds in found.items()}
+
+
+def summary(seconds: dict[str, list[float]]) -> dict[str, Any]:
+    """Return medians, and how many times PyTorch's each variant takes, round by round.
+
+    Below 1 a variant is faster than PyTorch.
+    """
+    rows: dict[str, Any] = {}
+    for label, each in seconds.items():
+        ratios = [a / b for a, b in zip(each, seconds["PyTorch"], strict=True)]
+        rows[label] = {
+            "seconds": round(statistics.median(each), 4),
+            "times_pytorch": round(statistics.median(ratios), 2),
+            "least_and_most": [round(min(ratios), 2), round(max(ratios), 2)],
+        }
+    return rows
+
+
+def prepare(folder: Path, model: Path, lines: list[str]) -> None:
+    """Write what the processes that decode read."""
+    folder.mkdir()
+    shutil.copytree(model, folder / "model", ignore=shutil.ignore_patterns("exports"))
+    (folder / "lines.json").write_text(
+        json.dumps(lines[: LINES[folder.name]]), encoding="utf-8"
+    )
+
+
+def write_wide(folder: Path, like: Path) -> None:
+    """Write a model of the paper's width with random weights."""
+    from headwise.model import Transformer
+    from headwise.run_folder.model_folder import open_model_folder, write_model_folder
+
+    opened = open_model_folder(like)
+    size = opened.tokenizers.target.size
+    write_model_folder(
+        folder,
+        model=Transformer(wide(), size, seed=1).eval(),
+        tokenizers=opened.tokenizers,
+        decoding=opened.decoding,
+        facts=opened.facts,
+        card="",
+    )
+
+
+def described(compiler: str) -> str:
+    """Say what the library is that this compiler makes."""
+    code = "from headwise.native.compiler import description; print(description())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "CC": compiler},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def main() -> None:
+    """Measure, and write the result."""
+    if sys.argv[1:2] == ["--serve"]:
+        serve(*sys.argv[2:4])
+        return
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=Path, help="a trained model folder")
+    parser.add_argument("--source", type=Path, help="text for it, plain or .gz")
+    parser.add_argument("--about", default="", help="what model that is")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    compilers = [each for each in COMPILERS if shutil.which(each)]
+    facts = machine.facts()
+    with tempfile.TemporaryDirectory() as name:
+        places = {"demo": Path(name) / "demo"}
+        prepare(places["demo"], DEMO, demo_lines())
+        if arguments.model:
+            raw = arguments.source.read_bytes()
+            raw = gzip.decompress(raw) if arguments.source.suffix == ".gz" else raw
+            lines = raw.decode("utf-8").split("\n")
+            write_wide(Path(name) / "random", arguments.model)
+            for label, model in (
+                ("trained", arguments.model),
+                ("wide", Path(name) / "random"),
+            ):
+                places[label] = Path(name) / label
+                prepare(places[label], model, lines)
+        works: dict[str, Any] = {}
+        for place in ("", *map(str, places.values())):
+            works |= measured(place, compilers, arguments.rounds)
+            write(arguments, facts, works)
+
+
+def write(
+    arguments: argparse.Namespace, facts: dict[str, Any], works: dict[str, Any]
+) -> None:
+    """Write what was measured so far, and show it."""
+    report = {
+        "command": "python benchmarks/kernel_choice.py"
+        + " --model FOLDER --source FILE" * bool(arguments.model)
+        + f" --rounds {arguments.rounds}",
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "machine": facts,
+        "compiled": {each: described(each) for each in COMPILERS if shutil.which(each)},
+        "versions": {
+            "python": platform.python_version(),
+            **{each: version(each) for each in ("headwise", "torch", "ctranslate2")},
+        },
+        "trained": arguments.about,
+        "processor_seconds": works,
+    }
+    arguments.out.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    for work, rows in works.items():
+        print(work, {label: row["times_pytorch"] for label, row in rows.items()})
+
+
+def demo_lines() -> list[str]:
+    """Return sentences that the demo model was not trained on."""
+    from headwise.data.demo_corpus import demo_corpus
+
+    corpus = demo_corpus(num_train=1000, num_held_out=LINES["demo"], seed=1)
+    return [each.english for each in corpus.held_out]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""The doctor says what kernels in C were compiled for, and what is taken here."""
+
+import pytest
+
+from headwise.doctor import kernels
+from headwise.doctor.finding import FAILED, NOTE, OK
+from headwise.doctor.kernels import look_at_kernels
+from headwise.errors import UsageError
+from headwise.native.compiler import NoKernelsError
+
+
+@pytest.mark.parametrize(
+    ("ways", "said"),
+    [
+        (
+            {
+                "training": ("kernels", "pytorch"),
+                "decoding": ("kernels", "ctranslate2", "pytorch"),
+            },
+            "training takes these kernels; translating these kernels, else "
+            "CTranslate2, else PyTorch",
+        ),
+        (
+            {
+                "training": ("pytorch", "kernels"),
+                "decoding": ("ctranslate2", "pytorch", "kernels"),
+            },
+            "training takes PyTorch; translating CTranslate2, else PyTorch",
+        ),
+    ],
+)
+def test_what_is_taken_here_is_said(monkeypatch, ways, said):
+    """Kernels that are slower were taken, and were called fine."""
+    monkeypatch.setattr(kernels, "description", lambda: "compiled by cc for AVX2")
+    monkeypatch.setattr(kernels, "order", ways.__getitem__)
+
+    found = look_at_kernels()
+
+    assert found.status == OK
+    assert found.found == f"compiled by cc for AVX2; {said}"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(NoKernelsError("no compiler"), NOTE), (UsageError("not 'offf'"), FAILED)],
+)
+def test_what_stands_in_the_way_is_said(monkeypatch, error, status):
+    def fails():
+        raise error
+
+    monkeypatch.setattr(kernels, "description", fails)
+    found = look_at_kernels()
+
+    assert (found.status, found.found) == (status, str(error))
+    assert found.advice
