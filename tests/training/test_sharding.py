@@ -157,7 +157,7 @@ FAILURES = {
 }
 """For an update, the rank that runs out of memory, and where; the last one twice."""
 
-SMALL_PARTS = {7: 9, 8: 9}
+SMALL_PARTS = {7: 1}
 """So many that a batch with fewer pairs than that of the other rank has too few."""
 
 
