@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwise.cli.options import MaxTime, Threads, minutes, say, use_threads
+from headwise.cli.streams import output
 
 if TYPE_CHECKING:
     from headwise.data.demo_corpus import DemoCorpus
@@ -71,10 +72,10 @@ def demo(
     trained(out, recipe, prepared(out, recipe), "cpu")
     translator = load(out)
     _show_scores(translator, corpus)
-    typer.echo("\nSome translations (the first two sentences differ in one word):\n")
+    output("\nSome translations (the first two sentences differ in one word):\n")
     for source in EXAMPLES:
-        typer.echo(f"    {source}\n    → {translator.translate(source)}\n")
-    typer.echo(_next_steps(out))
+        output(f"    {source}\n    → {translator.translate(source)}\n")
+    output(_next_steps(out))
 
 
 def _files(text: Path, part: str) -> dict[str, str]:
@@ -95,16 +96,16 @@ def _show_scores(translator: Translator, corpus: DemoCorpus) -> None:
         if pair.pronoun is not None
     ]
     accuracy = pronoun_accuracy([case for case, _ in cases], [out for _, out in cases])
-    typer.echo(
+    output(
         f"\nOn {len(sources):,} held-out sentences, whose combinations of words never "
         "occurred in training:\n"
     )
-    typer.echo(f"word-by-word dictionary: {words}")
-    typer.echo(
+    output(f"word-by-word dictionary: {words}")
+    output(
         f"il or elle: {100 * accuracy:.1f}% right of {len(cases)} "
         "(the noun alone, or the adjective alone, would give 50%)"
     )
-    typer.echo(str(measure("bleu", outputs, references)))
+    output(str(measure("bleu", outputs, references)))
 
 
 def _next_steps(out: Path) -> str:

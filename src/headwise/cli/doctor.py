@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headwise.cli.streams import output
 from headwise.errors import ModelError, ResourceError, UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def doctor(
             raise UsageError("--loader prints one program for all folders; name none")
         from headwise.run_folder.loader_script import SCRIPT
 
-        typer.echo(SCRIPT, nl=False)
+        output(SCRIPT, end="")
         return
     from headwise.doctor import FAILED, look_at_folder, look_at_machine
 
@@ -64,13 +65,13 @@ def doctor(
     if as_json:
         checks = [asdict(finding) for finding in findings]
         table = {"ok": not faults, "checks": checks}
-        typer.echo(json.dumps(table, indent=2, ensure_ascii=False))
+        output(json.dumps(table, indent=2, ensure_ascii=False))
     if faults:
         summary = f"{faults} of {len(findings)} checks failed"
         raise ResourceError(summary) if folder is None else ModelError(summary)
 
 
 def _show(finding: Finding) -> None:
-    typer.echo(f"{finding.status:<8}{finding.what}: {finding.found}")
+    output(f"{finding.status:<8}{finding.what}: {finding.found}")
     if finding.advice is not None:
-        typer.echo(f"{'':<8}→ {finding.advice}")
+        output(f"{'':<8}→ {finding.advice}")

@@ -8,9 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from headwise.cli.fitting import rehearsal_of
+from headwise.cli.streams import output
 from headwise.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -40,11 +39,11 @@ def show(
     )
     if as_json:
         facts = {**asdict(outlook), "seconds": outlook.seconds}
-        typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+        output(json.dumps(facts, indent=2, ensure_ascii=False))
         return
     for name, *lines in _table(outlook, recipe):
         for number, line in enumerate(lines):
-            typer.echo(f"{'' if number else name:<15}{line}")
+            output(f"{'' if number else name:<15}{line}")
 
 
 def _table(outlook: Outlook, recipe: Recipe) -> Iterator[list[str]]:

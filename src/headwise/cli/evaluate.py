@@ -24,6 +24,7 @@ from headwise.cli.options import (
     use_threads,
 )
 from headwise.cli.steps import measured, read_aligned
+from headwise.cli.streams import output
 from headwise.errors import UsageError
 from headwise.storage import write_text
 
@@ -111,11 +112,11 @@ def evaluate(
         ran["search"] = ",".join(_assigned(table))
     if as_json:
         rows = [{**asdict(score), **ran} for score in scores]
-        typer.echo(json.dumps(rows, indent=2))
+        output(json.dumps(rows, indent=2))
     else:
         made = "|".join(f"{name}:{value}" for name, value in ran.items() if value)
         for score in scores:
-            typer.echo(f"{score}  {score.signature}  {made}")
+            output(f"{score}  {score.signature}  {made}")
     if engine == "auto":
         say_engines(translator.engine.used)
     if out is not None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from headwise.cli.streams import messages
 from headwise.errors import UsageError
 
 Preset = Annotated[
@@ -196,4 +197,4 @@ def say(text: str) -> None:
     Of several processes that ``torchrun`` started, the first one speaks.
     """
     if os.environ.get("RANK", "0") == "0":
-        typer.echo(text, err=True)
+        typer.echo(text, file=messages())

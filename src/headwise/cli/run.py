@@ -25,6 +25,7 @@ from headwise.cli.options import (
     use_threads,
 )
 from headwise.cli.steps import measured, prepared, read_aligned, recipe_for, trained
+from headwise.cli.streams import output
 
 
 def run(
@@ -96,5 +97,5 @@ def run(
         names.append(recipe.training.measure)
     scores, _ = measured(load(out, device=device), sources, references, names)
     for score in scores:
-        typer.echo(f"{score}  {score.signature}")
+        output(f"{score}  {score.signature}")
     say(f"the model is {out / 'best'}; next: headwise translate {out} < TEXT")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -19,6 +18,7 @@ from headwise.cli.options import (
     search_table,
     use_threads,
 )
+from headwise.cli.streams import output
 from headwise.cli.text_lines import lines_of, refuse_missing
 from headwise.errors import DataError, UsageError
 
@@ -108,8 +108,7 @@ def score(
         found = iter(sorted(found, key=lambda each: -each[1].score))
     for line, candidate in found:
         shown = _shown(line, candidate, as_json=as_json, whole=whole)
-        sys.stdout.buffer.write(f"{shown}\n".encode())
-    sys.stdout.buffer.flush()
+        output(shown, flush=False)
 
 
 def _scored(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwise.cli.options import say
 from headwise.cli.resolved import resolved
+from headwise.cli.streams import messages
 from headwise.data.settings import DataSettings
 from headwise.errors import DataError, UsageError
 from headwise.recipe import Recipe, merged, preset_for
@@ -104,6 +105,8 @@ def trained(
     until: int | None = None,
 ) -> TrainingState:
     """Train with all that shows it, and the memory allocator set for it."""
+    from rich.console import Console
+
     from headwise.reports.run_page import RunPage
     from headwise.run_folder.run import train_run
     from headwise.training.allocator import keep_freed_memory
@@ -113,7 +116,8 @@ def trained(
     from headwise.training.time_left import TimeLeft
 
     keep_freed_memory()
-    progress = TrainingProgress(facts=corpus.facts)
+    console = Console(file=messages(), highlight=False)
+    progress = TrainingProgress(console, facts=corpus.facts)
     events = TensorBoardEvents(folder / "tensorboard", say=progress.says)
     left = TimeLeft(corpus.facts)
     report = RunPage(folder, say=progress.says, time_left=left)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from headwise.cli.options import say
+from headwise.cli.streams import why
 from headwise.errors import DataError
 
 STANDARD_INPUT = Path("-")
@@ -30,7 +31,7 @@ def lines_of(files: Sequence[Path]) -> Iterator[str]:
 
     for path in files or [STANDARD_INPUT]:
         if path == STANDARD_INPUT:
-            yield from _mended(sys.stdin.buffer, "standard input")
+            yield from _standard_input()
             continue
         try:
             with path.open("rb") as file:
@@ -42,6 +43,16 @@ def lines_of(files: Sequence[Path]) -> Iterator[str]:
         except OSError as error:
             reason = error.strerror or error
             raise DataError(f"{path} cannot be read: {reason}") from None
+
+
+def _standard_input() -> Iterator[str]:
+    try:
+        yield from _mended(sys.stdin.buffer, "standard input")
+    except OSError as error:
+        raise DataError(
+            f"standard input cannot be read: {why(error)}; name a FILE, or send text "
+            "into it (< FILE, or a pipe)"
+        ) from None
 
 
 def _mended(stream: BinaryIO, name: str) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +21,7 @@ from headwise.cli.options import (
     search_table,
     use_threads,
 )
+from headwise.cli.streams import flush_output, output
 from headwise.cli.text_lines import lines_of, refuse_missing
 
 if TYPE_CHECKING:
@@ -128,11 +128,10 @@ def translate(
     for number, each in enumerate(found, start=1):
         for warning in each.warnings:
             say(f"line {number:,}: {warning}")
-        sys.stdout.buffer.write((_json(each) if as_json else each.text).encode())
-        sys.stdout.buffer.write(b"\n")
+        output(_json(each) if as_json else each.text, flush=False)
         if alignments is not None:
             aligned.append(f"{each.candidates[0].alignment}\n")
-    sys.stdout.buffer.flush()
+    flush_output()
     if alignments is not None:
         write_text(alignments, "".join(aligned))
     if engine == "auto":
