@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import headwise
-from headwise.engines import ENGINES
+from headwise.engines.registry import ENGINES
 from headwise.errors import ModelError, SettingsError, UsageError
 from headwise.predictor import Translated, Translator, load
 

@@ -10,11 +10,13 @@ from typing import Any, overload
 import torch
 
 from headwise.decoding.settings import DecodingSettings
-from headwise.engines import ENGINES, Engine
+from headwise.engines.engine import Engine
 from headwise.engines.ensemble_engine import ensemble
+from headwise.engines.registry import ENGINES
+from headwise.engines.settings import check_engine
 from headwise.errors import UsageError
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
-from headwise.run_folder.run import model_path
+from headwise.run_folder.paths import model_path
 from headwise.settings import as_table, read
 from headwise.streaming import Asked, LineTranslator, Part
 from headwise.tasks.translated import Candidate, Translated
@@ -33,9 +35,7 @@ class Translator:
         precision: str = "float32",
         others: Sequence[ModelFolder] = (),
     ) -> None:
-        if engine not in ENGINES:
-            known = ", ".join(ENGINES)
-            raise UsageError(f"{engine!r} is not an engine; known: {known}")
+        check_engine(engine, precision)
         self.opened = opened
         self.models = [opened.model, *(each.model for each in others)]
         self.engine: Engine

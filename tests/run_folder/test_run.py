@@ -13,7 +13,8 @@ from headwise.data.prepared import PreparedCorpus
 from headwise.errors import DataError, ModelError, SettingsError, Stopped, UsageError
 from headwise.predictor import load
 from headwise.recipe import resolve
-from headwise.run_folder.run import check_run, model_path, train_run
+from headwise.run_folder.paths import model_path
+from headwise.run_folder.run import check_run, train_run
 from headwise.settings import read_toml
 from headwise.training.state import TrainingState
 

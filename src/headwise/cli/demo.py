@@ -50,13 +50,13 @@ def demo(
     """
     from headwise.cli.steps import prepared, trained
     from headwise.data.demo_corpus import EXAMPLES, write
-    from headwise.predictor import load
     from headwise.recipe import resolve
-    from headwise.run_folder.run import claimed
+    from headwise.run_folder.claim import claimed
 
+    limit = None if max_time is None else minutes(max_time)
     say("making an English-French corpus")
     text = out / "corpus"
-    with claimed(out, text.name):
+    with claimed(out):
         corpus = write(text)
     extra = {
         **SETTINGS,
@@ -65,11 +65,13 @@ def demo(
             "dev": _files(text, "dev"),
         },
     }
-    if max_time is not None:
-        extra["training"] = {**extra["training"], "max_minutes": minutes(max_time)}
+    if limit is not None:
+        extra["training"] = {**extra["training"], "max_minutes": limit}
     recipe = resolve(preset="tiny", extra=extra)
     use_threads(threads)
     trained(out, recipe, prepared(out, recipe), "cpu")
+    from headwise.predictor import load
+
     translator = load(out)
     _show_scores(translator, corpus)
     output("\nSome translations (the first two sentences differ in one word):\n")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headwise.cli.checks import check_folders
 from headwise.cli.streams import output
 from headwise.errors import ModelError, ResourceError, UsageError
 
@@ -54,6 +55,8 @@ def doctor(
 
         output(SCRIPT, end="")
         return
+    if folder is not None:
+        check_folders(folder)
     from headwise.doctor import FAILED, look_at_folder, look_at_machine
 
     findings = []

@@ -28,7 +28,8 @@ def show(
 ) -> None:
     """Try training out in memory and print what it would be; write nothing."""
     from headwise.run_folder.checkpoints import Checkpoints, step_of
-    from headwise.run_folder.run import CHECKPOINTS, check_run
+    from headwise.run_folder.paths import CHECKPOINTS
+    from headwise.run_folder.run import check_run
     from headwise.training.outlook import look_ahead
 
     check_run(out, recipe, corpus.facts.fingerprint)

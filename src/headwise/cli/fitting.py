@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from headwise.cli.options import say
 from headwise.errors import ModelError, SettingsError, UsageError
 from headwise.recipe import Recipe
+from headwise.run_folder.paths import RECIPE, has_checkpoints
 from headwise.settings import read, read_toml
 
 if TYPE_CHECKING:
@@ -129,10 +130,7 @@ def _refuse(text: str) -> None:
 
 def _of_run(out: Path) -> int | None:
     """Return the batch size of a run that has a checkpoint to go on from."""
-    from headwise.run_folder.checkpoints import Checkpoints
-    from headwise.run_folder.run import CHECKPOINTS, RECIPE
-
-    if not Checkpoints(out / CHECKPOINTS, lambda _: None).paths():
+    if not has_checkpoints(out):
         return None
     try:
         return read(Recipe, read_toml(out / RECIPE)).training.batch_tokens

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from headwise.cli.checks import check_device, check_files
 from headwise.cli.fitting import batch_tokens_of, fitted, is_to_be_fitted
 from headwise.cli.options import (
     Assignments,
@@ -26,6 +27,7 @@ from headwise.cli.options import (
 )
 from headwise.cli.steps import measured, prepared, read_aligned, recipe_for, trained
 from headwise.cli.streams import output
+from headwise.run_folder.claim import check_claimable
 
 
 def run(
@@ -69,9 +71,10 @@ def run(
     headwise run pairs.tsv --out en-fr --dev dev.en dev.fr --test test.en test.fr
     headwise run --recipe my.toml --out en-cs --set training.steps=60
     """
-    from headwise.predictor import load
-
     refuse_several_processes("run")
+    check_files(*(test or ()))
+    check_device(device)
+    check_claimable(out)
     recipe = recipe_for(
         source,
         target,
@@ -82,13 +85,15 @@ def run(
         max_minutes=None if max_time is None else minutes(max_time),
         also=batch_tokens_of(batch_tokens, assignments or (), out),
     )
-    use_threads(threads)
-    device = chosen_device(device)
     texts = None if test is None else read_aligned(*test)
     corpus = prepared(out, recipe)
+    use_threads(threads)
+    device = chosen_device(device)
     if is_to_be_fitted(batch_tokens, out):
         recipe = fitted(recipe, corpus, device)
     trained(out, recipe, corpus, device)
+
+    from headwise.predictor import load
 
     sources, references = texts or corpus.dev_text
     say(f"translating {len(sources):,} {'test' if test else 'held-out'} lines")

@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headwise.cli.checks import (
+    check_device,
+    check_files,
+    check_models,
+    check_search,
+)
 from headwise.cli.options import (
     Device,
     SearchSettings,
@@ -19,7 +25,7 @@ from headwise.cli.options import (
     use_threads,
 )
 from headwise.cli.streams import output
-from headwise.cli.text_lines import lines_of, refuse_missing
+from headwise.cli.text_lines import lines_of
 from headwise.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -88,16 +94,19 @@ def score(
     headwise score en-de test.en test.de --search length_penalty=none
     headwise score en-de all.en all.de --keep-best 100000 | cut -f 3 > best.de
     """
-    from headwise.predictor import load
-
     if keep_best is not None and min_score is not None:
         raise UsageError("--keep-best and --min-score are two ways; choose one of them")
-    use_threads(threads)
-    refuse_missing([source, target])
-    translator = load(
-        [folder, *(ensemble or [])], device=chosen_device(device), engine="torch"
-    )
+    folders = [folder, *(ensemble or [])]
+    check_device(device)
+    check_models(*folders)
+    check_files(source, target)
     table = {**search_table(search), "token_scores": as_json}
+    check_search(folder, table)
+
+    from headwise.predictor import load
+
+    use_threads(threads)
+    translator = load(folders, device=chosen_device(device), engine="torch")
     found = _scored(translator, source, target, table)
     whole = sort or keep_best is not None or min_score is not None
     if min_score is not None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headwise.cli.checks import check_files, check_set
 from headwise.cli.options import say
 from headwise.cli.resolved import resolved
 from headwise.cli.streams import messages
@@ -36,6 +37,8 @@ def recipe_for(
 
     ``also`` is a table of settings that other options stand for.
     """
+    check_files(source, target, *(dev or ()), recipe_file)
+    check_set(assignments)
     extra: dict[str, Any] = dict(also or {})
     if source is not None:
         corpus = {"source": str(source)}
@@ -86,11 +89,16 @@ def _chosen_preset(
 def prepared(folder: Path, recipe: Recipe) -> PreparedCorpus:
     """Prepare the text of a run in its folder, if that fits what is there."""
     from headwise.data.prepare import fingerprint, prepare
-    from headwise.run_folder.run import PREPARED, check_run, claimed
+    from headwise.run_folder.claim import check_claimable, claimed
+    from headwise.run_folder.paths import PREPARED, has_checkpoints
 
+    check_claimable(folder)
     text = fingerprint(recipe.data, recipe.text, seed=recipe.seed)
     with claimed(folder):
-        check_run(folder, recipe, text)
+        if has_checkpoints(folder):
+            from headwise.run_folder.run import check_run  # it imports torch
+
+            check_run(folder, recipe, text)
         return prepare(
             recipe.data, recipe.text, folder / PREPARED, seed=recipe.seed, say=say
         )
@@ -153,6 +161,7 @@ def read_aligned(source: Path, reference: Path) -> tuple[list[str], list[str]]:
     """Read two text files, plain or .gz, strictly; they must have as many lines."""
     from headwise.data.reading import read_lines
 
+    check_files(source, reference)
     sources, references = (
         [line.text for line in read_lines(path, say)] for path in (source, reference)
     )

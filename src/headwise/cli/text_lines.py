@@ -8,21 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from headwise.cli.checks import STANDARD_INPUT
 from headwise.cli.options import say
 from headwise.cli.streams import why
 from headwise.errors import DataError
-
-STANDARD_INPUT = Path("-")
-
-
-def refuse_missing(paths: Sequence[Path]) -> None:
-    """Say so before any work is done where a file is not there."""
-    for path in paths:
-        if path != STANDARD_INPUT and (not path.exists() or path.is_dir()):
-            raise DataError(
-                f"{path} is {'a folder' if path.exists() else 'not there'}; name text "
-                "files, or none for standard input"
-            )
 
 
 def lines_of(files: Sequence[Path]) -> Iterator[str]:

@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headwise.cli.checks import (
+    check_device,
+    check_files,
+    check_models,
+    check_out_file,
+    check_search,
+)
 from headwise.cli.options import (
     Beam,
     Device,
@@ -22,7 +29,8 @@ from headwise.cli.options import (
     use_threads,
 )
 from headwise.cli.streams import flush_output, output
-from headwise.cli.text_lines import lines_of, refuse_missing
+from headwise.cli.text_lines import lines_of
+from headwise.engines.settings import check_engine
 
 if TYPE_CHECKING:
     from headwise.predictor import Candidate, Translated
@@ -98,19 +106,16 @@ def translate(
     headwise translate en-de test.en --search search=sampling --search top_k=10
     """
     from headwise.decoding.settings import paper as paper_search
-    from headwise.predictor import load
     from headwise.settings import as_table
     from headwise.storage import write_text
 
-    use_threads(threads)
-    refuse_missing([*(files or []), *([prefix_file] if prefix_file else [])])
-    translator = load(
-        [folder, *(ensemble or [])],
-        device=chosen_device(device),
-        engine=engine,
-        precision=precision,
-    )
-    table: dict[str, Any] = as_table(paper_search() if paper else translator.decoding)
+    folders = [folder, *(ensemble or [])]
+    check_engine(engine, precision)
+    check_device(device)
+    check_models(*folders)
+    check_files(*(files or ()), prefix_file)
+    check_out_file("--alignments", alignments)
+    table: dict[str, Any] = as_table(paper_search()) if paper else {}
     if beam is not None:
         table["beam"] = beam
     if num_best is not None:
@@ -118,7 +123,15 @@ def translate(
     if alignments is not None:
         table["alignments"] = True
     table |= search_table(search)
-    as_json = scores or num_best is not None or table["num_best"] > 1
+    chosen = check_search(folder, table)
+    as_json = scores or num_best is not None or chosen.num_best > 1
+
+    from headwise.predictor import load
+
+    use_threads(threads)
+    translator = load(
+        folders, device=chosen_device(device), engine=engine, precision=precision
+    )
     found = translator.lines(
         lines_of(files or []),
         prefixes=lines_of([prefix_file]) if prefix_file else None,
