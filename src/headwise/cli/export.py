@@ -13,6 +13,7 @@ from headwise.errors import SettingsError, UsageError
 from headwise.interop.limits import LIMITS, QUANTIZATIONS, check_export
 from headwise.run_folder.paths import EXPORT, model_path
 from headwise.storage import check_replaceable
+from headwise.wording import count_of
 
 if TYPE_CHECKING:
     from headwise.run_folder.model_folder import ModelFolder
@@ -105,6 +106,7 @@ def _what_changed(
     equal = sum(a == b for a, b in zip(outputs, wanted, strict=True))
     bleu = measure("bleu", outputs, wanted)
     return (
-        f"{quantization} beside float32: {equal:,} of {len(wanted):,} translations "
+        f"{quantization} beside float32: {equal:,} of "
+        f"{count_of(len(wanted), 'translation')} "
         f"are the same; BLEU between them {bleu.value:.2f}"
     )

@@ -13,6 +13,7 @@ from headwise.errors import ModelError, SettingsError, UsageError
 from headwise.recipe import Recipe
 from headwise.run_folder.paths import RECIPE, has_checkpoints
 from headwise.settings import read, read_toml
+from headwise.wording import count_of
 
 if TYPE_CHECKING:
     from headwise.data.prepared import PreparedCorpus
@@ -90,8 +91,8 @@ def fitted(recipe: Recipe, corpus: PreparedCorpus, device: str) -> Recipe:
     updates = max(1, places // (tokens * recipe.training.accumulate))
     if updates < FEW_UPDATES:
         say(
-            f"an epoch has only about {updates:,} updates of that size; so little text "
-            f"is learned from better in smaller batches, such as "
+            f"an epoch has only about {count_of(updates, 'update')} of that size; so "
+            f"little text is learned from better in smaller batches, such as "
             f"{recipe.training.batch_tokens:,} of this recipe"
         )
     return replace(recipe, training=replace(recipe.training, batch_tokens=tokens))

@@ -50,7 +50,9 @@ MaxTime = Annotated[
     typer.Option(
         "--max-time",
         metavar="TIME",
-        help="Time of training at most, such as 30m, 90s or 2h.",
+        help="Time of training at most, such as 30m, 90s or 2h: from the making of the "
+        "model to the last save, validations counted. Not counted: the start of the "
+        "program, preparing text, and the score that run takes at the end.",
         show_default=False,
     ),
 ]

@@ -28,6 +28,7 @@ from headwise.cli.options import (
 from headwise.cli.steps import measured, prepared, read_aligned, recipe_for, trained
 from headwise.cli.streams import output
 from headwise.run_folder.claim import check_claimable
+from headwise.wording import count_of
 
 
 def run(
@@ -96,7 +97,8 @@ def run(
     from headwise.predictor import load
 
     sources, references = texts or corpus.dev_text
-    say(f"translating {len(sources):,} {'test' if test else 'held-out'} lines")
+    kind = "test line" if test else "held-out line"
+    say(f"translating {count_of(len(sources), kind)}")
     names = ["bleu", "chrf"]
     if recipe.training.measure not in ("loss", *names):
         names.append(recipe.training.measure)

@@ -27,6 +27,7 @@ from headwise.cli.options import (
 from headwise.cli.streams import output
 from headwise.cli.text_lines import lines_of
 from headwise.errors import DataError, UsageError
+from headwise.wording import count_of
 
 if TYPE_CHECKING:
     from headwise.predictor import Candidate, Translator
@@ -131,7 +132,8 @@ def _scored(
         if len(ours) != len(theirs):
             shorter = source if len(ours) < len(theirs) else target
             raise DataError(
-                f"{shorter} ends after {count + min(len(ours), len(theirs)):,} lines "
+                f"{shorter} ends after "
+                f"{count_of(count + min(len(ours), len(theirs)), 'line')} "
                 "and the other file does not; line N of both must belong together"
             )
         if not ours:

@@ -14,6 +14,7 @@ from headwise.data.settings import DataSettings
 from headwise.errors import DataError, UsageError
 from headwise.recipe import Recipe, merged, preset_for
 from headwise.settings import overridden, read, read_toml
+from headwise.wording import count_of
 
 if TYPE_CHECKING:
     from headwise.data.prepared import PreparedCorpus
@@ -82,7 +83,7 @@ def _chosen_preset(
     if not num_pairs:
         return None
     preset = preset_for(num_pairs)
-    say(f"{num_pairs:,} pairs: preset {preset} (--preset chooses another)")
+    say(f"{count_of(num_pairs, 'pair')}: preset {preset} (--preset chooses another)")
     return preset
 
 
@@ -167,7 +168,7 @@ def read_aligned(source: Path, reference: Path) -> tuple[list[str], list[str]]:
     )
     if len(sources) != len(references):
         raise DataError(
-            f"{source} has {len(sources):,} lines and {reference} has "
+            f"{source} has {count_of(len(sources), 'line')} and {reference} has "
             f"{len(references):,}; line N of both must belong together"
         )
     return sources, references

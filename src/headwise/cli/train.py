@@ -30,6 +30,7 @@ from headwise.errors import SettingsError, UsageError
 from headwise.recipe import Recipe, merged, preset_for
 from headwise.run_folder.claim import check_claimable
 from headwise.settings import as_table, read_toml
+from headwise.wording import count_of
 
 if TYPE_CHECKING:
     from headwise.data.prepared import PreparedCorpus
@@ -124,7 +125,7 @@ def _recipe_for(
     file = {} if recipe_file is None else read_toml(recipe_file)
     if preset is None and "preset" not in file:
         preset = preset_for(prepared.facts.train.pairs)
-        say(f"{prepared.facts.train.pairs:,} pairs: preset {preset}")
+        say(f"{count_of(prepared.facts.train.pairs, 'pair')}: preset {preset}")
     text = merged(made["text"], file.get("text", {}))
     extra = merged({"data": made["data"], "text": text}, also)
     if max_minutes is not None:

@@ -28,6 +28,7 @@ from headwise.run_folder.paths import (
     model_path,
 )
 from headwise.settings import read, read_toml
+from headwise.wording import count_of
 
 
 def look_at_folder(folder: Path) -> Iterator[Finding]:
@@ -95,7 +96,9 @@ def _prepared(folder: Path) -> Finding:
     except DataError as error:
         advice = "prepare the corpus again, from the same text"
         return Finding(PREPARED, FAILED, str(error), advice)
-    found = f"{facts.train.pairs:,} + {facts.dev.pairs:,} pairs, every file whole"
+    found = (
+        f"{facts.train.pairs:,} + {count_of(facts.dev.pairs, 'pair')}, every file whole"
+    )
     return Finding(PREPARED, OK, found)
 
 

@@ -12,6 +12,7 @@ from headwise.model.transformer import Transformer
 from headwise.run_folder.card_head import card_head
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
+from headwise.wording import count_of
 
 BAR = r"\|"
 """How a bar is written where it ends no cell of a Markdown table."""
@@ -87,7 +88,7 @@ def model_card(
     corpora = [
         f"- `{corpus.source}`"
         + (f" and `{corpus.target}`" if corpus.target else "")
-        + f": {corpus.train:,} pairs, weight {corpus.weight:g}"
+        + f": {count_of(corpus.train, 'pair')}, weight {corpus.weight:g}"
         for corpus in facts.corpora
     ]
     head = card_head(
@@ -111,7 +112,8 @@ def model_card(
         architecture=(
             f"{config.encoder_layers} + {config.decoder_layers} layers, d_model "
             f"{config.d_model}, d_ff {config.d_ff}, {config.num_heads} heads, "
-            f"{num_parameters:,} parameters; vocabulary {model.target_vocab_size:,}."
+            f"{count_of(num_parameters, 'parameter')}; "
+            f"vocabulary {model.target_vocab_size:,}."
         ),
     )
 
