@@ -22,7 +22,11 @@ from headwise.cli.train import train
 from headwise.cli.translate import translate
 from headwise.cli.verbs import Group, Verb
 
-EPILOG = "Exit codes: 0 ok, 1 bug, 2 usage, 3 settings, 4 data, 5 model, 6 resources, 7 numerics, 75 saved after a stop signal, 130 interrupted."  # noqa: E501
+EPILOG = (
+    "Exit codes: 0 ok, 1 bug, 2 usage (the command line is wrong, or names what is not "
+    "there), 3 settings (a name or value is refused), 4 data, 5 model, 6 resources, 7 "
+    "numerics, 75 saved after a stop signal, 130 interrupted."
+)
 
 app = typer.Typer(
     cls=Group,
