@@ -32,9 +32,9 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path, name, kind):
         path = path / "step-1"
     path.write_text("mine")
 
-    with pytest.raises(UsageError, match=f"holds no run but {name}, and a run might"):
-        with claimed(tmp_path):
-            pytest.fail("it was taken")
+    refusal = f"holds no run but {name}, and a run might overwrite"
+    with pytest.raises(UsageError, match=refusal), claimed(tmp_path):
+        pytest.fail("it was taken")
     assert path.read_text() == "mine"
     assert os.listdir(tmp_path) == [name]
 
