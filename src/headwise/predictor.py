@@ -20,6 +20,7 @@ from headwise.run_folder.paths import model_path
 from headwise.settings import as_table, read
 from headwise.streaming import Asked, LineTranslator, Part
 from headwise.tasks.translated import Candidate, Translated
+from headwise.wording import count_of
 
 __all__ = ["Candidate", "Translated", "Translator", "checked_text", "load"]
 
@@ -106,8 +107,9 @@ class Translator:
         """
         if len(sources) != len(targets):
             raise UsageError(
-                f"each source needs its target: there are {len(sources)} sources and "
-                f"{len(targets)} targets"
+                f"each source needs its target: there are "
+                f"{count_of(len(sources), 'source')} and "
+                f"{count_of(len(targets), 'target')}"
             )
         settings = read(DecodingSettings, {**as_table(self.decoding), **search})
         pair = self.opened.tokenizers
@@ -171,7 +173,7 @@ def _together(
             what = "settings" if mine is None else "prefixes"
             raise UsageError(
                 f"each line needs its own: line {number:,} has none, {what} are for "
-                f"{number - 1:,} lines only; an empty one asks for nothing"
+                f"{count_of(number - 1, 'line')} only; an empty one asks for nothing"
             )
         yield line, mine, prefix
     for name, rest in (("settings", chosen), ("prefixes", begun)):

@@ -12,6 +12,7 @@ import typer
 from headwise.cli.checks import check_folders
 from headwise.cli.streams import output
 from headwise.errors import ModelError, ResourceError, UsageError
+from headwise.wording import count_of
 
 if TYPE_CHECKING:
     from headwise.doctor import Finding
@@ -70,7 +71,7 @@ def doctor(
         table = {"ok": not faults, "checks": checks}
         output(json.dumps(table, indent=2, ensure_ascii=False))
     if faults:
-        summary = f"{faults} of {len(findings)} checks failed"
+        summary = f"{faults} of {count_of(len(findings), 'check')} failed"
         raise ResourceError(summary) if folder is None else ModelError(summary)
 
 

@@ -45,7 +45,7 @@ class TrainingProgress:
         limit = settings.max_minutes
         end = f", {duration(60 * limit)} at most" if limit is not None else ""
         self.says(
-            f"{how}: up to {settings.steps:,} steps{end}; "
+            f"{how}: up to {count_of(settings.steps, 'step')}{end}; "
             f"an epoch has about {updates:,}"
         )
         if self.console.is_terminal:
