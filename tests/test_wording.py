@@ -12,8 +12,7 @@ from headwise.wording import count_of, duration
         (1, "pair", "1 pair"),
         (2, "pair", "2 pairs"),
         (1_000_000, "line", "1,000,000 lines"),
-        (1, "batch", "1 batch"),
-        (2, "batch", "2 batches"),
+        (3, "epoch", "3 epochs"),
     ],
 )
 def test_one_thing_is_not_many(count, noun, written):

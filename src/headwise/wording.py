@@ -4,12 +4,8 @@ from __future__ import annotations
 
 
 def count_of(count: int, noun: str, plural: str | None = None) -> str:
-    """Write a count with what is counted: 1 pair, 2 pairs, 1,000 pairs, 2 batches."""
-    if count == 1:
-        return f"1 {noun}"
-    if plural is None:
-        plural = f"{noun}es" if noun.endswith(("ch", "sh", "s", "x")) else f"{noun}s"
-    return f"{count:,} {plural}"
+    """Write a count with what is counted: 1 pair, 2 pairs, 1,000 pairs."""
+    return f"1 {noun}" if count == 1 else f"{count:,} {plural or f'{noun}s'}"
 
 
 def duration(seconds: float) -> str:

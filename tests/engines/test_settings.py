@@ -1,5 +1,6 @@
 """What engines and precisions are called, and which go together."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ DEMO = Path(__file__).parents[1] / "models" / "demo"
 
 
 @pytest.fixture(scope="module")
-def committed():
-    return open_model_folder(DEMO)
+def committed(tmp_path_factory):
+    copy = shutil.copytree(DEMO, tmp_path_factory.mktemp("model") / "demo")
+    return open_model_folder(copy)
 
 
 def test_every_engine_has_its_precisions():
