@@ -151,7 +151,7 @@ def test_other_searches_and_engines_can_be_asked_for(headwise, tiny_run, how):
     [
         (["missing.en"], 2, "missing.en is not there"),
         (["."], 2, ". is a folder"),
-        (["--engine", "warp"], 2, "'warp' is not an engine; known: torch"),
+        (["--engine", "warp"], 2, "'warp' is not an engine; known: auto"),
         (["--device", "abacus"], 2, "--device abacus is no device"),
         (["--n-best", "9"], 3, "num_best must be at most beam=4, not 9"),
     ],
