@@ -19,6 +19,9 @@ install_import_hook(MODULES, "beartype.beartype")
 # A shell ignores SIGINT for what it runs in the background, and children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Whatever a test starts inherits this: a crash in C code says where Python was.
+os.environ["PYTHONFAULTHANDLER"] = "1"
+
 # Small matrices gain nothing from threads, and tests run side by side.
 torch.set_num_threads(1)
 

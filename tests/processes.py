@@ -1,9 +1,18 @@
-"""Children of other processes, as Linux shows them; and text that keeps one busy."""
+"""Processes that tests start: their environment, children, and text to keep them busy.
 
+``tests/conftest.py`` has all of them say where they were if they crash.
+"""
+
+import contextlib
 import os
 import random
 import time
 from pathlib import Path
+
+
+def environment(**more):
+    """Return the environment of a process that computes with a single thread."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", **more}
 
 
 def write_slow_text(path):
@@ -37,6 +46,30 @@ def is_gone(child):
             return True
         time.sleep(0.01)
     return False
+
+
+def seconds_to_end(process):
+    """Wait for ``process``; return its seconds but those it wanted a processor in vain.
+
+    So that a promise of seconds is tested, and not how busy the machine is.
+    """
+    began, before, queued = time.monotonic(), _queued(process), 0.0
+    while not os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+        now = _queued(process)
+        for thread, seconds in now.items():
+            queued += seconds - before.get(thread, 0.0)
+        before = now
+        time.sleep(0.01)
+    return time.monotonic() - began - queued
+
+
+def _queued(process):
+    """Return for how long each thread has waited for a processor so far."""
+    found = {}
+    for path in Path(f"/proc/{process.pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):  # the thread has ended meanwhile
+            found[path.parent.name] = int(path.read_text().split()[1]) / 1e9
+    return found
 
 
 def status(pid):

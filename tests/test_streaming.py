@@ -3,7 +3,7 @@
 import pytest
 
 from headwise.errors import DataError
-from headwise.predictor import load
+from headwise.predictor import PAUSE, load
 from headwise.streaming import BLOCKS_AHEAD
 
 BLOCK = 16
@@ -98,9 +98,10 @@ def test_what_is_done_does_not_wait_for_a_slow_stream(translator, aside):
     assert len(read) <= 2 * BLOCK
 
 
-def test_what_was_read_before_an_error_is_not_lost(translator, aside):
+@pytest.mark.parametrize("count", [3, 2 * BLOCK])
+def test_what_was_read_before_an_error_is_not_lost(translator, aside, count):
     def broken():
-        yield from ["one."] * (2 * BLOCK)
+        yield from ["one."] * count
         raise DataError("the rest cannot be read")
 
     found = []
@@ -108,7 +109,7 @@ def test_what_was_read_before_an_error_is_not_lost(translator, aside):
         found.extend(translator.lines(broken(), beam=1))
     # extend keeps what came before the error
 
-    assert [each.source for each in found] == ["one."] * (2 * BLOCK)
+    assert [each.source for each in found] == ["one."] * count
 
 
 def test_a_block_of_long_lines_has_fewer(translator, aside, monkeypatch):
@@ -117,6 +118,74 @@ def test_a_block_of_long_lines_has_fewer(translator, aside, monkeypatch):
     list(translator.lines(["one two three four."] * 8, beam=1))
 
     assert aside.told.count("begun") == 4
+
+
+def test_before_a_pause_everything_is_translated(translator, aside):
+    """Else an answer would wait for input that may never come."""
+    read = []
+
+    def typed():
+        for line in ("one.", "two.", PAUSE, PAUSE, "six.", PAUSE):
+            read.append(line)
+            yield line
+
+    lines = translator.lines(typed(), beam=1)
+    before = [(next(lines).source, len(read)) for _ in range(3)]
+    expected = [translator.translate(each, beam=1) for each in ("one.", "two.")]
+
+    assert before == [("one.", 3), ("two.", 3), ("six.", 6)]
+    assert list(lines) == []
+    pauses = translator.lines(["one.", PAUSE, "two."], beam=1)
+    assert [each.text for each in pauses] == expected
+
+
+def test_pauses_take_neither_prefixes_nor_settings(translator):
+    lines = ["one.", PAUSE, "two."]
+    found = translator.lines(lines, prefixes=["sechs", "drei"], each=[{}, {"beam": 1}])
+
+    first, last = [each.text for each in found]
+    assert first.startswith("sechs")
+    assert last.startswith("drei")
+
+
+def test_a_long_line_is_begun_before_all_of_it_is_cut(translator, aside, monkeypatch):
+    """A line of megabytes was cut in silence, and then searched at one go."""
+    monkeypatch.setattr("headwise.streaming.PIECES_AT_ONCE", 8)
+    aside.done = True
+    line = "one two three. " * 40
+    reports = []
+    (found,) = translator.lines([line], beam=1, on_progress=reports.append)
+
+    assert aside.told.count("begun") >= 5
+    done = [each.characters for each in reports if each.of_characters]
+    assert done == sorted({*done})
+    assert len(done) >= 4
+    assert all(each.of_characters in (0, len(line)) for each in reports)
+    assert reports[-1].lines == 1
+    alone = translator.translate("one two three.", beam=1)
+    assert found.text == " ".join([alone] * 40) + " "
+
+
+def test_lines_around_a_long_one_keep_their_order(translator, aside, monkeypatch):
+    monkeypatch.setattr("headwise.streaming.PIECES_AT_ONCE", 4)
+    lines = ["six.", "one two three. " * 30, "four.", "", "five. " * 30, "two."]
+    found = list(translator.lines(lines, beam=1))
+
+    assert [each.source for each in found] == lines
+    short = [found[place].text for place in (0, 2, 3, 5)]
+    assert short == [translator.translate(lines[n], beam=1) for n in (0, 2, 3, 5)]
+
+
+def test_carriage_returns_set_texts_apart_and_are_said(translator):
+    (found,) = translator.lines(["one two.\rsix.\r\rfour."], beam=1)
+    alone = [translator.translate(each, beam=1) for each in ("one two.", "six.")]
+
+    assert found.text.startswith(" ".join(alone))
+    assert "\r" not in found.text
+    assert found.warnings[0] == (
+        "the line holds 3 \\r without \\n, which ends no line here and ended one on "
+        "old Macs; it was translated in 3 pieces"
+    )
 
 
 def test_nothing_is_begun_for_nothing(translator, aside):

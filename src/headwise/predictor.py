@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
 from typing import Any, overload
@@ -18,11 +18,21 @@ from headwise.errors import UsageError
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.paths import model_path
 from headwise.settings import as_table, read
-from headwise.streaming import Asked, LineTranslator, Part
+from headwise.streaming import Asked, LineTranslator, Part, Progress
 from headwise.tasks.translated import Candidate, Translated
+from headwise.text.arriving import PAUSE, Pause
 from headwise.wording import count_of
 
-__all__ = ["Candidate", "Translated", "Translator", "checked_text", "load"]
+__all__ = [
+    "PAUSE",
+    "Candidate",
+    "Pause",
+    "Progress",
+    "Translated",
+    "Translator",
+    "checked_text",
+    "load",
+]
 
 
 class Translator:
@@ -77,14 +87,17 @@ class Translator:
 
     def lines(
         self,
-        lines: Iterable[str],
+        lines: Iterable[str | Pause],
         *,
         prefixes: Iterable[str] | None = None,
         each: Iterable[Mapping[str, Any]] | None = None,
+        on_progress: Callable[[Progress], object] = lambda _: None,
         **search: Any,
     ) -> Iterator[Translated]:
         """Yield what becomes of each line, in order; N lines in, N lines out.
 
+        Lines are read ahead, so that many are translated together. ``PAUSE`` among
+        them asks for all that was read before it, and is no line.
         ``prefixes`` has for each line the text that its translation begins with, and
         ``each`` has decoding settings for each line, on top of ``search``.
         """
@@ -94,8 +107,8 @@ class Translator:
         if each is not None:
             chosen = (read(DecodingSettings, {**table, **one}) for one in each)
         begun = repeat("") if prefixes is None else map(checked_text, prefixes)
-        waiting = _together(map(checked_text, lines), chosen, begun)
-        yield from self._by_line.translated(waiting)
+        waiting = _together(lines, chosen, begun)
+        yield from self._by_line.translated(waiting, on_progress)
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], **search: Any
@@ -162,12 +175,17 @@ class Translator:
 
 
 def _together(
-    lines: Iterator[str],
+    lines: Iterable[str | Pause],
     settings: Iterable[DecodingSettings],
     prefixes: Iterable[str],
-) -> Iterator[Asked]:
+) -> Iterator[Asked | Pause]:
     chosen, begun = iter(settings), iter(prefixes)
-    for number, line in enumerate(lines, start=1):
+    number = 0
+    for line in lines:
+        if isinstance(line, Pause):
+            yield line
+            continue
+        number += 1
         mine, prefix = next(chosen, None), next(begun, None)
         if mine is None or prefix is None:
             what = "settings" if mine is None else "prefixes"
@@ -175,7 +193,7 @@ def _together(
                 f"each line needs its own: line {number:,} has none, {what} are for "
                 f"{count_of(number - 1, 'line')} only; an empty one asks for nothing"
             )
-        yield line, mine, prefix
+        yield checked_text(line), mine, prefix
     for name, rest in (("settings", chosen), ("prefixes", begun)):
         if not isinstance(rest, repeat) and next(rest, None) is not None:
             raise UsageError(f"there are more {name} than lines; each is for one line")

@@ -17,14 +17,20 @@ from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.errors import SettingsError
 from headwise.model.config import TransformerConfig
 from headwise.model.presets import PRESETS
-from headwise.settings import as_table, overridden, read, read_toml
+from headwise.settings import ABSENT, as_table, overridden, read, read_toml
 from headwise.text.settings import TextSettings
 from headwise.training.settings import TrainingSettings
 
 Table = dict[str, Any]
 
-LICENSE = r"[a-z0-9][a-z0-9.+-]*"
-"""What the name of a licence looks like on hubs."""
+LICENSE = r"[A-Za-z0-9][A-Za-z0-9.+-]*"
+"""What an SPDX identifier looks like, and so the name of a licence on hubs."""
+
+LANGUAGE = (
+    r"[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?"
+    r"(-([a-z0-9]{5,8}|[0-9][a-z0-9]{3}))*"
+)
+"""A tag of BCP 47: language, script, region and variants, each in its usual case."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,12 +45,12 @@ class Recipe:
     one of them cannot express is refused before anything is prepared or trained."""
 
     languages: tuple[str, ...] = ()
-    """Languages for the model card, as codes of ISO 639 such as "en" and "de"; not set:
-    what the names of the corpora end with, where those are such codes."""
+    """Languages for the model card, as tags of BCP 47 such as "en" and "pt-BR"; not
+    set: what the names of the corpora end with, where those are codes of ISO 639."""
 
     license: str | None = None
-    """Licence for the model card, as hubs name it, such as "cc-by-4.0"; "other" for one
-    that they do not know. Not set: the card says that it is unknown."""
+    """Licence for the model card, by its SPDX identifier, such as "cc-by-4.0"; "other"
+    for one that hubs do not know. Not set: the card says that it is unknown."""
 
     data: DataSettings = field(default_factory=DataSettings)
     text: TextSettings = field(default_factory=TextSettings)
@@ -61,16 +67,7 @@ class Recipe:
                 "model.tie_embeddings = 'all' needs one vocabulary for both sides, "
                 "but text.joint is false: set it to 'output' or 'none'"
             )
-        problems += [
-            f"languages must be codes of 2 or 3 letters such as 'en', not {each!r}"
-            for each in self.languages
-            if not re.fullmatch("[a-z]{2,3}", each)
-        ]
-        if self.license is not None and not re.fullmatch(LICENSE, self.license):
-            problems.append(
-                "license must be a name that hubs use, such as 'cc-by-4.0', 'mit' or "
-                f"'other', not {self.license!r}"
-            )
+        problems += card_problems(self.languages, self.license)
         longest = max(
             search.max_length(self.data.max_tokens)
             for search in (greedy(), self.decoding)
@@ -84,6 +81,21 @@ class Recipe:
             )
         if problems:
             raise SettingsError(problems)
+
+
+def card_problems(languages: Iterable[str], license: str | None) -> list[str]:
+    """Say what of the languages and the licence cannot stand in a model card."""
+    problems = [
+        f"languages must be tags such as 'en' or 'pt-BR', not {each!r}"
+        for each in languages
+        if not re.fullmatch(LANGUAGE, each)
+    ]
+    if license is not None and not re.fullmatch(LICENSE, license):
+        problems.append(
+            "license must be a name that hubs use, such as 'cc-by-4.0', 'mit' or "
+            f"'other', not {license!r}"
+        )
+    return problems
 
 
 FEW_DATA: Table = {
@@ -179,14 +191,18 @@ def resolve(
     """Put a recipe together; every problem in it is reported.
 
     A recipe file may name its preset (``preset = "tiny"``). ``extra`` comes between
-    the file and the assignments: what other command-line arguments say.
+    the file and the assignments: what other command-line arguments say. Whoever says
+    how many epochs, and not how many steps, does not mean the preset's or default's.
     """
     from_file = read_toml(file) if file is not None else {}
     named = from_file.pop("preset", None)
     chosen = named if preset is None else preset
-    table: Table = {} if chosen is None else preset_table(chosen)
-    table = merged(merged(table, from_file), extra or {})
-    return read(Recipe, overridden(table, assignments))
+    below: Table = {} if chosen is None else preset_table(chosen)
+    said = overridden(merged(from_file, extra or {}), assignments)
+    training = said.get("training")
+    if isinstance(training, dict) and training.get("epochs", ABSENT) != ABSENT:
+        training.setdefault("steps", ABSENT)
+    return read(Recipe, merged(below, said))
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Table:

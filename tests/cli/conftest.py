@@ -1,12 +1,12 @@
 """The command line, called as a user calls it."""
 
 import io
-import os
 import subprocess
 import sys
 from dataclasses import dataclass
 
 import pytest
+from tests.processes import environment
 
 from headwise.__main__ import main
 
@@ -45,12 +45,11 @@ def start():
     started = []
 
     def call(*arguments, **how):
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         process = subprocess.Popen(
             [sys.executable, "-m", "headwise", *map(str, arguments)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment,
+            env=environment(),
             **how,
         )
         started.append(process)

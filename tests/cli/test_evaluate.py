@@ -150,3 +150,17 @@ def test_another_search_can_be_asked_for_and_is_said(headwise, tiny_run, text):
     wrong = headwise("evaluate", tiny_run, *text, "--search", "alfa=1")
     assert (wrong.code, wrong.out) == (3, "")
     assert "did you mean alpha?" in wrong.error
+
+
+def test_the_same_file_named_twice_is_said(headwise, tiny_run, text):
+    twice = headwise("evaluate", tiny_run, text[0], text[0])
+
+    assert twice.error.count("in 3 of 3 pairs; was the same file named twice?") == 1
+
+
+def test_utf_16_is_refused(headwise, tiny_run, text):
+    text[1].write_bytes(text[1].read_text().encode("utf-16-le"))
+    found = headwise("evaluate", tiny_run, *text)
+
+    assert (found.code, found.out) == (4, "")
+    assert f"{text[1]} looks like UTF-16 text" in found.error

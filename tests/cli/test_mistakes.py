@@ -25,6 +25,8 @@ NOT_THERE = [
     "evaluate {model} {en} nowhere",
     "export nowhere --to ctranslate2 --out new",
     "export {model} --to ctranslate2 --out new --compare nowhere",
+    "edit nowhere --title new",
+    "edit {model} --notes nowhere",
     "doctor nowhere",
     "runs nowhere",
     "runs diff nowhere {run}",
@@ -64,6 +66,7 @@ NO_ASSIGNMENT = [
     "translate {model} --search beam",
     "score {model} {en} {de} --search beam",
     "evaluate {model} {en} {de} --search =3",
+    "edit {model} --search beam",
     "recipe --set steps",
     "prepare {en} {de} --out new --set =3",
     "run {en} {de} --out new --set training..steps=3",
@@ -118,6 +121,7 @@ NO_SETTING = [
     "translate {model} --beam 2 --n-best 3",
     "score {model} {en} {de} --search alpha=high",
     "evaluate {model} {en} {de} --search beem=3",
+    "edit {model} --search beem=3",
     "recipe --set training.stepz=3",
     "recipe --preset huge",
     "prepare {en} {de} --out new --set text.vocab_size=many",
@@ -136,6 +140,7 @@ NO_TEXT = [
 
 NO_MODEL = [
     "translate {empty}",
+    "edit {empty} --title new",
     "translate {corpus}",
     "score {empty} {en} {de}",
     "evaluate {empty} {en} {de}",

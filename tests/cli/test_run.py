@@ -180,6 +180,66 @@ def test_one_file_may_hold_both_sides(headwise, text, tmp_path, kind):
     assert PreparedCorpus.open(tmp_path / "corpus").facts.train.pairs > 20
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_json_lines_are_read_by_naming_the_languages(headwise, text, tmp_path, nested):
+    pairs = zip(*(path.read_text().splitlines() for path in text), strict=True)
+    rows = [{"en": a, "de": b} for a, b in pairs]
+    rows = [{"translation": row} for row in rows] if nested else rows
+    file = tmp_path / "pairs.jsonl"
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    how = ("prepare", file, "--out", tmp_path / "corpus", *options())
+    unnamed = headwise(*how)
+    named = headwise(*how, "--languages", "de", "en")
+
+    assert unnamed.code == 4
+    assert "--languages en de" in unnamed.error
+    assert named.code == 0
+    sources, targets = PreparedCorpus.open(tmp_path / "corpus").dev_text
+    assert all(row in dict(zip(*map(lines_of, text), strict=True)) for row in targets)
+    assert set(sources) <= {*lines_of(text[1])}
+
+
+def lines_of(path):
+    return path.read_text().splitlines()
+
+
+def test_a_recipe_may_leave_the_languages_to_the_command_line(headwise, text, tmp_path):
+    """And a corpus of it that names its fields keeps them."""
+    rows = list(zip(*map(lines_of, text), strict=True))
+    for name, keys in (("one", ("en", "de")), ("other", ("a", "b"))):
+        tables = (json.dumps(dict(zip(keys, row, strict=True))) for row in rows)
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{e}\n" for e in tables))
+    recipe = tmp_path / "my.toml"
+    recipe.write_text(
+        f"""
+        [[data.corpora]]
+        source = "{tmp_path / "one.jsonl"}"
+        [[data.corpora]]
+        source = "{tmp_path / "other.jsonl"}"
+        source_field = "a"
+        target_field = "b"
+        """
+    )
+    found = headwise(
+        *("prepare", "--recipe", recipe, "--languages", "en", "de"),
+        *("--out", tmp_path / "corpus", *options()),
+    )
+
+    assert found.code == 0
+    corpora = PreparedCorpus.open(tmp_path / "corpus").facts.corpora
+    assert [each.read for each in corpora] == [60, 60]
+
+
+def test_the_same_file_named_twice_is_said(headwise, text, tmp_path):
+    found = headwise(
+        *("prepare", text[0], text[0], "--out", tmp_path / "corpus", *options())
+    )
+
+    assert found.code == 0
+    assert f"{text[0]} and {text[0]}: source and target are the same" in found.error
+    assert "in 60 of 60 pairs" in found.error
+
+
 def test_step_by_step_is_the_same_as_all_at_once(headwise, text, tmp_path):
     headwise("run", *text, "--out", tmp_path / "whole", *options())
     prepared = headwise("prepare", *text, "--out", tmp_path / "corpus", *options())

@@ -78,7 +78,7 @@ def test_the_penalty_can_be_another(headwise, tiny_run, pairs):
 
 def test_bytes_that_are_no_text_have_a_score_too(headwise, tiny_run, tmp_path):
     for name in ("s", "t"):
-        (tmp_path / name).write_bytes(b"\xff\xfe\n\x00\n\n\tone\n")
+        (tmp_path / name).write_bytes(b"\xff\xc3\n\x00\n\n\tone\n")
     found = headwise("score", tiny_run, tmp_path / "s", tmp_path / "t")
 
     assert len(scores_of(found)) == 4
@@ -99,3 +99,19 @@ def test_two_ways_to_choose_are_one_too_many(headwise, tiny_run, pairs):
 
     assert found.code == 2
     assert "choose one of them" in found.error
+
+
+def test_the_same_file_named_twice_is_said(headwise, tiny_run, pairs):
+    twice = headwise("score", tiny_run, pairs[0], pairs[0])
+
+    assert twice.error.count("in 3 of 3 pairs; was the same file named twice?") == 1
+    assert headwise("score", tiny_run, *pairs).error == ""
+
+
+@pytest.mark.parametrize("content", [b"one.\rsix.\r", "one.\n".encode("utf-16-le")])
+def test_text_of_other_systems_is_refused(headwise, tiny_run, pairs, tmp_path, content):
+    (tmp_path / "odd").write_bytes(content)
+    found = headwise("score", tiny_run, tmp_path / "odd", pairs[1])
+
+    assert (found.code, found.out) == (4, "")
+    assert str(tmp_path / "odd") in found.error

@@ -3,7 +3,9 @@
 import gzip
 import json
 import os
+import pty
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -78,7 +80,8 @@ def test_a_pipe_is_as_good_as_a_file(headwise, tiny_run, expected, tmp_path):
         ("👩‍👩‍👧 one 🇩🇪.\n".encode(), 1),
         (b"\xef\xbb\xbfone.\n", 1),
         (b"\x00\n\x01\n", 2),
-        (b"\xff\xfe\n\xc3\n", 2),
+        (b"\xff\n\xc3\n", 2),
+        (b"one.\rtwo.\r", 1),
     ],
 )
 def test_as_many_lines_come_out_as_went_in(headwise, tiny_run, raw, lines):
@@ -95,6 +98,125 @@ def test_windows_line_ends_are_dropped_and_said(headwise, tiny_run, expected):
 
     assert found.out == expected("one two.", "six.")
     assert "2 lines of 2 ended in \\r\\n; the \\r was dropped" in found.error
+
+
+def test_text_of_an_old_mac_is_translated_whole_and_said(headwise, tiny_run, expected):
+    """Its lines were one, of which the model said the first sentence."""
+    found = headwise("translate", tiny_run, stdin=b"one two.\rsix.\rfour.\r")
+
+    whole = expected("one two.", "six.", "four.")
+    assert found.out == whole.rstrip("\n").replace("\n", " ") + "\n"
+    assert "line 1: the line holds 2 \\r without \\n" in found.error
+    assert "translated in 3 pieces" in found.error
+
+
+@pytest.mark.parametrize("name", ["text.en.gz", "text.en", "-"])
+def test_gzip_is_known_by_its_bytes(headwise, tiny_run, expected, write, name):
+    """From standard input it was translated as if it were text."""
+    zipped = gzip.compress(b"one two.\nsix.\n")
+    file = write(name, zipped) if name != "-" else name
+    found = headwise("translate", tiny_run, file, stdin=zipped)
+
+    assert (found.code, found.out) == (0, expected("one two.", "six."))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("name", ["-", "text.en"])
+def test_utf_16_is_refused_with_a_remedy(headwise, tiny_run, write, name, encoding):
+    content = "one two.\nsix.\n".encode(encoding)
+    file = write(name, content) if name != "-" else name
+    found = headwise("translate", tiny_run, file, stdin=content)
+
+    assert (found.code, found.out) == (4, "")
+    assert "looks like UTF-16 text" in found.error
+    assert "iconv -f UTF-16" in found.error
+    assert ("standard input" if name == "-" else str(file)) in found.error
+
+
+def test_warnings_name_the_file_and_its_line(headwise, tiny_run, write):
+    first = write("a.en", b"one.\nsix.\n")
+    empty = write("b.en", b"")
+    last = write("c.en", "two.\n水.\n".encode())
+    found = headwise("translate", tiny_run, first, empty, last)
+
+    assert f"{last}, line 2: the source has" in found.error
+
+
+def test_a_line_in_pieces_warns_of_each_thing_once(headwise, tiny_run):
+    line = "水 one two three four five. " * 9
+    found = headwise("translate", tiny_run, "--beam", "1", stdin=line.encode())
+    unknown = [each for each in found.error.split("\n") if "unknown token" in each]
+
+    assert len(unknown) == 1
+    assert unknown[0].startswith("line 1: in 9 of ")
+
+
+def answered(lines, send, receive):
+    """Send each line after the answer to the one before it; return the answers."""
+    found = []
+    for line in lines:
+        send(line)
+        found.append(receive())
+    return "".join(found)
+
+
+TALK = ("one two.", "six.", "", "three.")
+
+
+@pytest.mark.parametrize("how", [[], ["--interactive"]])
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_a_pipe_that_stays_open_is_answered_line_by_line(
+    start, tiny_run, expected, how, engine
+):
+    if engine == "ctranslate2":
+        pytest.importorskip("ctranslate2")
+    process = start(
+        *("translate", tiny_run, "--engine", engine, *how), stdin=subprocess.PIPE
+    )
+
+    def send(line):
+        process.stdin.write(f"{line}\n".encode())
+        process.stdin.flush()
+
+    def receive():
+        return process.stdout.readline().decode()
+
+    assert answered(TALK, send, receive) == expected(*TALK)
+    send("one.\ntwo.")
+    assert receive() + receive() == expected("one.", "two.")
+    process.stdin.close()
+    assert process.wait(60) == 0
+    assert process.stderr.read() == b""
+
+
+def test_a_terminal_is_answered_line_by_line(start, tiny_run, expected):
+    """And it is said how to end; Ctrl-C ends too."""
+    keyboard, terminal = pty.openpty()
+    process = start("translate", tiny_run, stdin=terminal)
+
+    def send(line):
+        os.write(keyboard, f"{line}\n".encode())
+
+    def receive():
+        return process.stdout.readline().decode()
+
+    assert b"Ctrl-D ends" in process.stderr.readline()
+    assert answered(TALK, send, receive) == expected(*TALK)
+    os.write(keyboard, b"\x04")  # Ctrl-D
+    assert process.wait(60) == 0
+    os.close(keyboard)
+    os.close(terminal)
+
+
+def test_ctrl_c_ends_the_wait_for_a_line(start, tiny_run, expected):
+    process = start("translate", tiny_run, stdin=subprocess.PIPE)
+    process.stdin.write(b"six.\n")
+    process.stdin.flush()
+    assert process.stdout.readline().decode() == expected("six.")
+    process.send_signal(signal.SIGINT)
+
+    assert process.wait(60) == 130
+    assert process.stderr.read() == b"headwise: interrupted\n"
 
 
 def test_bytes_that_are_no_text_are_replaced_and_said(headwise, tiny_run, write):

@@ -231,3 +231,42 @@ def test_real_text_is_read_whole(corpora):
     assert len(captions) == 1014
     assert captions[0][0] == "A group of men are loading cotton onto a truck"
     assert len(everyday) == 2000
+
+
+PAIR = {"en": "a cat", "de": "eine Katze"}
+
+
+@pytest.mark.parametrize("row", [PAIR, {"id": 7, "translation": PAIR}])
+def test_texts_under_their_languages_are_read_by_naming_these(written, row):
+    source = written("a.jsonl", json.dumps(row) + "\n")
+
+    asked = {"source": source, "source_field": "de", "target_field": "en"}
+    assert pairs_of(**asked) == [("eine Katze", "a cat")]
+    message = refusal(source=source)
+    assert "line 1: the key 'source' is missing; there are" in message
+    assert "name the source and the target, such as --languages en de" in message
+
+
+def test_keys_that_look_like_no_languages_are_not_taken_for_them(written):
+    message = refusal(source=written("a.jsonl", '{"id": "1", "text": "a cat"}\n'))
+
+    assert "--languages" not in message
+
+
+def test_a_key_at_the_top_wins_over_one_inside(written):
+    row = {"source": "top", "target": "oben", "translation": {"source": "in"}}
+
+    assert pairs_of(source=written("a.jsonl", json.dumps(row))) == [("top", "oben")]
+
+
+def test_utf_16_is_refused_with_a_remedy(written):
+    german = written("a.de", "eins\n".encode("utf-16-le"))
+    english = written("a.en", "one\n")
+
+    assert "a.de looks like UTF-16 text" in refusal(source=english, target=german)
+
+
+def test_text_of_an_old_mac_is_refused(written):
+    source, target = written("a.en", "one\rtwo\r"), written("a.de", "eins\rzwei\r")
+
+    assert "2 of old Macs (\\r)" in refusal(source=source, target=target)

@@ -4,8 +4,10 @@ from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.warning_settings import WarningSettings
 from headwise.decoding.warnings import (
+    CUT_OFF,
     longest_copy,
     loop_in,
+    once_a_line,
     warnings_of,
     without_loops,
 )
@@ -129,3 +131,23 @@ def test_impossible_thresholds_are_refused():
         WarningSettings(loop_repeats=1, copied=-1.0, longer_than=float("nan"))
 
     assert len(caught.value.problems) == 3
+
+
+def test_of_a_line_in_pieces_each_kind_comes_once():
+    """Of one with 9 unknown letters there were 9 warnings, nearly the same."""
+    unknown = "the source has {} unknown token{}: letters or words"
+    found = once_a_line(
+        [
+            [unknown.format(1, ""), CUT_OFF],
+            [],
+            [unknown.format(12, "s"), unknown.format(3, "s")],
+            [CUT_OFF],
+        ]
+    )
+
+    assert found == [
+        "in 2 of 4 pieces: the source has 1 unknown token: letters or words",
+        f"in 2 of 4 pieces: {CUT_OFF}",
+    ]
+    assert once_a_line([[CUT_OFF, CUT_OFF]]) == [CUT_OFF]
+    assert once_a_line([]) == []

@@ -7,6 +7,10 @@ from hypothesis import strategies as st
 from headwise.documents.sentences import Piece, rejoin, split_long
 
 
+def split(text, fits):
+    return list(split_long(text, fits))
+
+
 def at_most(length):
     return lambda text: len(text) <= length
 
@@ -21,15 +25,15 @@ def whole(pieces):
 
 def sentences_of(text):
     """Split as if the text were too long and each of its sentences were not."""
-    return [piece.text for piece in split_long(text, lambda part: part != text)]
+    return [piece.text for piece in split(text, lambda part: part != text)]
 
 
 def test_a_text_that_fits_is_one_piece():
-    assert split_long(" One. Two. ", at_most(100)) == [Piece(" One. Two. ", "")]
+    assert split(" One. Two. ", at_most(100)) == [Piece(" One. Two. ", "")]
 
 
 def test_a_text_that_does_not_fit_is_cut_into_sentences():
-    assert split_long("One here.  Two? Three", at_most(10)) == [
+    assert split("One here.  Two? Three", at_most(10)) == [
         Piece("One here.", "  "),
         Piece("Two?", " "),
         Piece("Three", ""),
@@ -38,12 +42,12 @@ def test_a_text_that_does_not_fit_is_cut_into_sentences():
 
 def test_a_sentence_that_does_not_fit_is_cut_at_colons_then_commas_then_spaces():
     """Joined again as far as they fit: "a b, c" and ", d" would have been 9."""
-    assert split_long("a b, c, d e; f", at_most(8)) == [
+    assert split("a b, c, d e; f", at_most(8)) == [
         Piece("a b, c,", " "),
         Piece("d e;", " "),
         Piece("f", ""),
     ]
-    assert split_long("one two three four", at_most(9)) == [
+    assert split("one two three four", at_most(9)) == [
         Piece("one two", " "),
         Piece("three", " "),
         Piece("four", ""),
@@ -51,7 +55,7 @@ def test_a_sentence_that_does_not_fit_is_cut_at_colons_then_commas_then_spaces()
 
 
 def test_without_white_space_the_cut_falls_between_characters():
-    assert split_long("abcdefgh", at_most(3)) == [
+    assert split("abcdefgh", at_most(3)) == [
         Piece("abc", ""),
         Piece("def", ""),
         Piece("gh", ""),
@@ -59,20 +63,20 @@ def test_without_white_space_the_cut_falls_between_characters():
 
 
 def test_a_combining_mark_stays_with_its_letter_where_it_can():
-    assert split_long("abc\u0301d", at_most(3)) == [
+    assert split("abc\u0301d", at_most(3)) == [
         Piece("ab", ""),
         Piece("c\u0301d", ""),
     ]
-    assert whole(split_long("a" + "\u0301" * 9, at_most(3))) == "a" + "\u0301" * 9
+    assert whole(split("a" + "\u0301" * 9, at_most(3))) == "a" + "\u0301" * 9
 
 
 def test_a_character_that_does_not_fit_is_a_piece():
-    assert [piece.text for piece in split_long("ab", lambda _: False)] == ["a", "b"]
+    assert [piece.text for piece in split("ab", lambda _: False)] == ["a", "b"]
 
 
 def test_white_space_alone_has_nothing_to_translate():
-    assert split_long("   ", at_most(1)) == [Piece("", "   ")]
-    assert split_long("  ab", at_most(2)) == [Piece("", "  "), Piece("ab", "")]
+    assert split("   ", at_most(1)) == [Piece("", "   ")]
+    assert split("  ab", at_most(2)) == [Piece("", "  "), Piece("ab", "")]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +115,7 @@ def test_chinese_and_japanese_sentences_need_no_space():
 @given(text=st.text(), length=st.integers(1, 9))
 @settings(deadline=None)
 def test_nothing_is_lost_and_every_piece_fits(text, length):
-    pieces = split_long(text, at_most(length))
+    pieces = split(text, at_most(length))
 
     assert whole(pieces) == text
     assert all(len(piece.text) <= length for piece in pieces if piece.text.strip())
@@ -123,7 +127,7 @@ def test_nothing_is_lost_and_every_piece_fits(text, length):
 )
 @settings(deadline=None)
 def test_nothing_is_lost_of_text_full_of_marks(text, limit):
-    pieces = split_long(text, words_at_most(limit))
+    pieces = split(text, words_at_most(limit))
 
     assert whole(pieces) == text
     if len(pieces) > 1:
@@ -133,13 +137,18 @@ def test_nothing_is_lost_of_text_full_of_marks(text, limit):
 
 @given(text=st.text("aB. ;,。あ"), limit=st.integers(0, 3))
 def test_rejoining_the_pieces_themselves_gives_the_text(text, limit):
-    pieces = split_long(text, words_at_most(limit))
+    pieces = split(text, words_at_most(limit))
     assert rejoin(pieces, [piece.text for piece in pieces]) == text
 
 
 def test_translations_are_joined_with_what_stood_between_the_pieces():
     pieces = [Piece("One.", "  "), Piece("Two.", "\u2028"), Piece("Three.", " ")]
     assert rejoin(pieces, ["Un.", "Deux.", "Trois."]) == "Un.  Deux.\u2028Trois. "
+
+
+def test_what_is_joined_is_one_line():
+    pieces = [Piece("one", "\r"), Piece("two", " \n"), Piece("three", "\r")]
+    assert rejoin(pieces, ["eins", "zwei", "drei"]) == "eins zwei  drei "
 
 
 def test_spaces_follow_the_custom_of_the_translation():
@@ -176,7 +185,7 @@ def test_little_is_asked_of_a_very_long_line(text):
         asked.append(len(part))
         return len(part) <= 100
 
-    assert whole(split_long(text, fits)) == text
+    assert whole(split(text, fits)) == text
     assert sum(asked) <= 20 * len(text)
 
 
@@ -187,8 +196,38 @@ def test_real_text_joined_into_one_line_comes_apart_at_its_sentences(corpora):
     text = " ".join(sentences)
     assert len(text.split()) > 10_000
 
-    pieces = split_long(text, words_at_most(60))
+    pieces = split(text, words_at_most(60))
 
     assert whole(pieces) == text
     found = {piece.text for piece in pieces}
     assert sum(sentence in found for sentence in sentences) > 0.97 * len(sentences)
+
+
+def test_what_a_carriage_return_sets_apart_is_a_text_of_its_own():
+    """Lines of an old Mac are one here, and the model ended after the first of them."""
+    text = "one two. \rthree\r\rfour five"
+
+    assert split(text, words_at_most(3)) == [
+        Piece("one two. ", "\r"),
+        Piece("three", "\r\r"),
+        Piece("four five", ""),
+    ]
+    assert split("\rone two three\r", words_at_most(2)) == [
+        Piece("", "\r"),
+        Piece("one two", " "),
+        Piece("three", "\r"),
+        Piece("", ""),
+    ]
+
+
+def test_the_first_pieces_are_there_before_the_rest_is_looked_at():
+    """Else a word of some megabytes would fill memory with its letters' places."""
+    asked = []
+
+    def fits(part):
+        asked.append(len(part))
+        return len(part) <= 100
+
+    pieces = split_long("x" * 100_000, fits)
+    assert next(pieces) == Piece("x" * 100, "")
+    assert sum(asked) < 2 * 100_000 + 2_000

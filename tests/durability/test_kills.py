@@ -4,12 +4,12 @@
 """
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 from benchmarks.durability.kills import BEST, CHECKPOINTS, LOG, differences
+from tests.processes import environment
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +22,7 @@ def test_five_kills_change_nothing(tmp_path):
     done = subprocess.run(
         [*command, "--scratch", str(tmp_path)],
         cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=300,

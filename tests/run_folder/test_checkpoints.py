@@ -75,6 +75,21 @@ def test_the_running_mean_of_the_weights_is_kept_where_there_is_one(checkpoints)
     assert checkpoints.newest().weights["w"].item() == 1.0
 
 
+@pytest.mark.parametrize("kind", ["weights", "optimizer", "ema"])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bfloat16])
+def test_training_goes_on_from_float32_only(checkpoints, said, kind, dtype):
+    """From rounded weights or moments it would go on, and not say so."""
+    save(checkpoints, 1)
+    tensors = {each: {"w": torch.ones(2)} for each in ("weights", "optimizer", "ema")}
+    tensors[kind] = {"w": torch.ones(2, dtype=dtype)}
+    checkpoints.save(TrainingState(step=2), **tensors, corpus="c")
+
+    assert checkpoints.newest().state.step == 1
+    name = str(dtype).removeprefix("torch.")
+    assert f"w is {name}; allowed: float32" in said[0]
+    assert steps(checkpoints.last_weights(2, 1)) == [1]
+
+
 def test_before_the_first_there_is_none(checkpoints):
     assert checkpoints.newest() is None
     assert checkpoints.newest_corpus() is None

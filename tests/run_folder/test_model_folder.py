@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 import torch
-from safetensors.torch import load_file, save
+from safetensors.torch import load, load_file, save
 
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.errors import ModelError, NumericsError
@@ -18,6 +18,7 @@ from headwise.run_folder.model_folder import (
     open_model_folder,
     write_model_folder,
 )
+from headwise.run_folder.tensors import FLOATS
 from headwise.storage.manifests import seal
 
 TEXTS = ["one two three.", "six.", "four four five one."]
@@ -235,6 +236,35 @@ def test_a_tensor_more_or_less_is_named(model_folder, rewrite):
     assert "extra is not known" in refusal(model_folder)
     rewrite(model_folder, "model.safetensors", save(less))
     assert f"{name} is missing" in refusal(model_folder)
+
+
+def with_dtype(folder, rewrite, dtype):
+    weights = load((folder / "model.safetensors").read_bytes())
+    changed = {name: weight.to(dtype) for name, weight in weights.items()}
+    rewrite(folder, "model.safetensors", save(changed))
+    return weights
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.int8, torch.int32, torch.int64, torch.bool, torch.float8_e4m3fn],
+)
+def test_weights_that_are_no_plain_floats_are_refused(model_folder, rewrite, dtype):
+    """Of int32 the folder opened, and every translation was blank."""
+    weights = with_dtype(model_folder, rewrite, dtype)
+
+    message = refusal(model_folder)
+    found = str(dtype).removeprefix("torch.")
+    assert sum(f"{name} is {found}" in message for name in weights) >= 3
+    assert "allowed: float32, float64, bfloat16, float16" in message
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_weights_in_other_floats_are_used_as_float32(model_folder, rewrite, dtype):
+    weights = with_dtype(model_folder, rewrite, dtype)
+
+    for name, weight in open_model_folder(model_folder).model.state_dict().items():
+        assert torch.equal(weight, weights[name].to(dtype).float()), name
 
 
 def test_the_tokenizer_of_another_model_is_refused(model_folder, rewrite):

@@ -61,9 +61,33 @@ def test_the_byte_is_counted_from_the_start_of_the_file_even_after_a_mark():
         lines_of(b"\xef\xbb\xbfa\xff\n")
 
 
-def test_the_message_knows_utf_16():
-    with pytest.raises(DataError, match="iconv -f utf-16 "):
-        lines_of("hello\n".encode("utf-16"))
+@pytest.mark.parametrize("end", [b"", b"\r"])
+def test_text_of_an_old_mac_is_refused(end):
+    """It was one line that "ended in \\r\\n", and all but its first words were lost."""
+    with pytest.raises(DataError) as caught:
+        lines_of(b"one.\rtwo.\rthree." + end, name="mac.txt")
+
+    message = str(caught.value)
+    assert f"mac.txt has no line end (\\n) and {2 + len(end)} of old Macs" in message
+    assert "tr '\\r' '\\n' < FILE > NEW" in message
+
+
+def test_text_of_an_old_mac_is_one_line_for_who_can_tell_its_parts():
+    (line,) = lines_of(b"one.\rtwo.\r", refuse_old_mac=False)
+
+    assert line.text == "one.\rtwo."
+    assert (line.has_lone_returns, line.had_carriage_return) == (True, False)
+
+
+def test_carriage_returns_inside_lines_are_said():
+    tally = LineTally()
+    for line in lines_of(b"one\n10%\r20%\n\r\n"):
+        tally.add(line)
+
+    ended, inside = tally.notes("x.txt")
+    assert ended == "x.txt: 1 line of 3 ended in \\r\\n; the \\r was dropped"
+    assert inside.startswith("x.txt: 1 line held \\r without \\n, which ends no line")
+    assert "first line 2" in inside
 
 
 def test_undecodable_bytes_are_replaced_and_counted_when_asked():
@@ -99,7 +123,8 @@ def test_a_tally_of_clean_lines_says_nothing():
 @given(st.binary())
 def test_any_bytes_give_as_many_lines_as_they_have_line_ends(data):
     expected = data.count(b"\n") + (data[-1:] not in (b"", b"\n"))
-    assert len(texts_of(data, strict=False)) == expected
+    found = texts_of(data, strict=False, refuse_old_mac=False)
+    assert len(found) == expected
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\r\n", codec="utf-8"))))

@@ -84,11 +84,11 @@ def test_a_pipe_hears_of_updates_now_and_then(in_a_pipe, pipe, monkeypatch):
         in_a_pipe.updated(an_update(step), TrainingState(step=step))
     before = pipe.getvalue()
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
-    in_a_pipe.updated(an_update(100), TrainingState(step=100))
+    in_a_pipe.updated(an_update(100), TrainingState(step=100, epoch=2))
 
     assert "step 9" not in before
     # 900 steps are left, of 0.1 s each
-    last = "step 100: loss 2.000, 4,000 tokens/s, 1 min 30 s left\n"
+    last = "step 100: epoch 2.0, loss 2.000, 4,000 tokens/s, 1 min 30 s left\n"
     assert pipe.getvalue().endswith(last)
 
 

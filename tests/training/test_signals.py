@@ -10,6 +10,7 @@ import threading
 from contextlib import contextmanager
 
 import pytest
+from tests.processes import environment, seconds_to_end
 from tests.training.test_ranks import SETTINGS
 
 from headwise.errors import Stopped
@@ -240,3 +241,72 @@ def test_an_update_that_takes_long_is_abandoned_and_what_was_before_it_is_saved(
     )
     assert resumed.returncode == 0
     assert "going on from step 4" in resumed.stderr
+
+
+BUSY = """
+import os, time
+from headwise.cli.app import main
+from headwise.run_folder.checkpoints import Checkpoints
+from headwise.tasks.translation import Translation
+
+def take(seconds, owner, name, number):
+    whole, calls = getattr(owner, name), []
+
+    def method(*arguments, **options):
+        calls.append(name)
+        if len(calls) == number:
+            print("busy", flush=True)
+            time.sleep(seconds)
+        return whole(*arguments, **options)
+
+    setattr(owner, name, method)
+
+{
+    "a short update": lambda: take(0.1, Translation, "loss", 6),
+    "a long update": lambda: take(600, Translation, "loss", 6),
+    "a long validation": lambda: take(600, Translation, "translate", 1),
+    "a checkpoint": lambda: take(1.0, Checkpoints, "save", 1),
+}[os.environ["MOMENT"]]()
+main()
+"""
+
+MOST_SECONDS = 5.0
+"""What is promised; the work itself sleeps here, and takes no processor's time."""
+
+
+@pytest.mark.parametrize(
+    ("moment", "number", "code"),
+    [
+        ("a short update", signal.SIGTERM, 75),
+        ("a short update", signal.SIGINT, 130),
+        ("a long update", signal.SIGTERM, 75),
+        ("a long validation", signal.SIGTERM, 75),
+        ("a long validation", signal.SIGINT, 130),
+        ("a checkpoint", signal.SIGTERM, 75),
+    ],
+)
+def test_training_ends_within_five_seconds_of_a_signal_with_all_updates_saved(
+    corpus, tmp_path, moment, number, code
+):
+    run = tmp_path / "run"
+    settings = {**SETTINGS, "training.accumulate": 1}
+    process = subprocess.Popen(
+        [sys.executable, "-c", BUSY, "train", str(corpus.folder), "--out", str(run)]
+        + [f"--set={name}={value}" for name, value in settings.items()],
+        env=environment(MOMENT=moment),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "busy\n"
+    process.send_signal(number)
+    took = seconds_to_end(process)
+    _, said = process.communicate(timeout=60)
+
+    assert process.returncode == code, said
+    assert took <= MOST_SECONDS
+    entries = map(json.loads, (run / "log.jsonl").read_text().splitlines())
+    updates = [entry["step"] for entry in entries if entry["what"] == "update"]
+    assert len(updates) >= 4
+    newest = max(each.name for each in (run / "checkpoints").iterdir())
+    assert newest == f"step-{updates[-1]:08d}"

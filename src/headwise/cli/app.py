@@ -9,6 +9,7 @@ import typer
 from headwise import __version__
 from headwise.cli.demo import demo
 from headwise.cli.doctor import doctor
+from headwise.cli.edit import edit
 from headwise.cli.evaluate import evaluate
 from headwise.cli.export import export
 from headwise.cli.prepare import prepare
@@ -41,7 +42,19 @@ app = typer.Typer(
 RESUMABLE = (run, prepare, train, demo)
 """Verbs that a stop signal ends in good order, to be typed again."""
 
-VERBS = (run, prepare, train, translate, evaluate, score, export, recipe, doctor, demo)
+VERBS = (
+    run,
+    prepare,
+    train,
+    translate,
+    evaluate,
+    score,
+    export,
+    edit,
+    recipe,
+    doctor,
+    demo,
+)
 
 for verb in VERBS:
     app.command(cls=Verb)(reported(verb, resumable=verb in RESUMABLE))

@@ -64,6 +64,15 @@ Dev = Annotated[
         show_default=False,
     ),
 ]
+Languages = Annotated[
+    tuple[str, str] | None,
+    typer.Option(
+        metavar="SOURCE TARGET",
+        help="Languages, as codes such as en de: the keys of the texts in JSON Lines, "
+        "and, in a run, what the model card says.",
+        show_default=False,
+    ),
+]
 Threads = Annotated[
     int | None,
     typer.Option(

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from headwise.cli.options import Assignments, Dev, Preset, RecipeFile, say, to_folder
+from headwise.cli.options import (
+    Assignments,
+    Dev,
+    Languages,
+    Preset,
+    RecipeFile,
+    say,
+    to_folder,
+)
 from headwise.cli.steps import recipe_for
 from headwise.wording import count_of
 
@@ -25,6 +33,7 @@ def prepare(
         Path | None, typer.Argument(metavar="TARGET", help="Target text.")
     ] = None,
     dev: Dev = None,
+    languages: Languages = None,
     preset: Preset = None,
     recipe_file: RecipeFile = None,
     assignments: Assignments = None,
@@ -35,9 +44,13 @@ def prepare(
     with an empty or over-long side are left out and listed in dropped.tsv. What is
     there already, made of the same text with the same settings, is not made again.
 
+    A line of JSON Lines is {"source": ..., "target": ...}; with --languages en de it is
+    {"en": ..., "de": ...} or {"translation": {"en": ..., "de": ...}}.
+
     \b
     headwise prepare train.en train.de --out corpus
     headwise prepare pairs.tsv.gz --out corpus --set text.vocab_size=4000
+    headwise prepare pairs.jsonl --languages en de --out corpus
     headwise prepare --recipe several-corpora.toml --out corpus
     """
     from headwise.data.prepare import prepare as make
@@ -46,6 +59,7 @@ def prepare(
         source,
         target,
         dev=dev,
+        languages=languages,
         preset=preset,
         recipe_file=recipe_file,
         assignments=assignments or (),

@@ -14,6 +14,7 @@ from headwise.cli.options import (
     BatchTokens,
     Dev,
     Device,
+    Languages,
     MaxTime,
     Preset,
     RecipeFile,
@@ -25,7 +26,14 @@ from headwise.cli.options import (
     to_folder,
     use_threads,
 )
-from headwise.cli.steps import measured, prepared, read_aligned, recipe_for, trained
+from headwise.cli.steps import (
+    measured,
+    prepared,
+    read_aligned,
+    recipe_for,
+    say_unknown,
+    trained,
+)
 from headwise.cli.streams import output
 from headwise.run_folder.claim import check_claimable
 from headwise.wording import count_of
@@ -44,6 +52,7 @@ def run(
         Path | None, typer.Argument(metavar="TARGET", help="Target text.")
     ] = None,
     dev: Dev = None,
+    languages: Languages = None,
     test: Annotated[
         tuple[Path, Path] | None,
         typer.Option(
@@ -69,6 +78,7 @@ def run(
     \b
     headwise run train.en train.de --out en-de
     headwise run train.en train.de --out en-de --preset tiny --max-time 30m
+    headwise run pairs.jsonl --languages en de --out en-de
     headwise run pairs.tsv --out en-fr --dev dev.en dev.fr --test test.en test.fr
     headwise run --recipe my.toml --out en-cs --set training.steps=60
     """
@@ -80,6 +90,7 @@ def run(
         source,
         target,
         dev=dev,
+        languages=languages,
         preset=preset,
         recipe_file=recipe_file,
         assignments=assignments or (),
@@ -105,4 +116,5 @@ def run(
     scores, _ = measured(load(out, device=device), sources, references, names)
     for score in scores:
         output(f"{score}  {score.signature}")
+    say_unknown(out)
     say(f"the model is {out / 'best'}; next: headwise translate {out} < TEXT")

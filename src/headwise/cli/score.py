@@ -21,6 +21,7 @@ from headwise.cli.options import (
     SearchSettings,
     Threads,
     chosen_device,
+    say,
     search_table,
     use_threads,
 )
@@ -124,7 +125,10 @@ def score(
 def _scored(
     translator: Translator, source: Path, target: Path, table: dict[str, object]
 ) -> Iterator[Scored]:
+    from headwise.data.sameness import SameTexts
+
     sources, targets = lines_of([source]), lines_of([target])
+    same = SameTexts()
     count = 0
     while True:
         ours = list(islice(sources, PAIRS_AT_ONCE))
@@ -137,8 +141,12 @@ def _scored(
                 "and the other file does not; line N of both must belong together"
             )
         if not ours:
+            for note in same.notes(source, target):
+                say(note)
             return
         count += len(ours)
+        for pair in zip(ours, theirs, strict=True):
+            same.add(*pair)
         yield from zip(ours, translator.score(ours, theirs, **table), strict=True)
 
 

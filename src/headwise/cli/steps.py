@@ -28,6 +28,7 @@ def recipe_for(
     target: Path | None,
     *,
     dev: tuple[Path, Path] | None = None,
+    languages: tuple[str, str] | None = None,
     preset: str | None = None,
     recipe_file: Path | None = None,
     assignments: Sequence[str] = (),
@@ -49,6 +50,9 @@ def recipe_for(
     if dev is not None:
         held_out = {"source": str(dev[0]), "target": str(dev[1])}
         extra = merged(extra, {"data": {"dev": held_out}})
+    if languages is not None:
+        file = {} if recipe_file is None else read_toml(recipe_file)
+        extra = merged(extra, _in_languages(merged(file, extra), languages))
     if max_minutes is not None:
         extra = merged(extra, {"training": {"max_minutes": max_minutes}})
     if preset is None and (recipe_file is None or not _names_preset(recipe_file)):
@@ -62,6 +66,29 @@ def recipe_for(
             "[[data.corpora]]"
         )
     return recipe
+
+
+def _in_languages(
+    table: Mapping[str, Any], languages: tuple[str, str]
+) -> dict[str, Any]:
+    """Return settings for texts that stand under the names of their languages.
+
+    A corpus that names its fields keeps them.
+    """
+    fields = dict(zip(("source_field", "target_field"), languages, strict=True))
+
+    def named(corpus: Any) -> Any:
+        if not isinstance(corpus, Mapping) or {"target", *fields} & corpus.keys():
+            return corpus
+        return {**corpus, **fields}
+
+    data = table.get("data", {})
+    found: dict[str, Any] = {}
+    if isinstance(data.get("corpora"), list):
+        found["corpora"] = [named(each) for each in data["corpora"]]
+    if "dev" in data:
+        found["dev"] = named(data["dev"])
+    return {"languages": list(languages), "data": found}
 
 
 def _names_preset(recipe_file: Path) -> bool:
@@ -141,6 +168,20 @@ def trained(
     )
 
 
+def say_unknown(folder: Path) -> None:
+    """Say what the card of a trained model leaves open, and how to fill it in."""
+    from headwise.run_folder.card_edit import edit_command, unknown_in
+    from headwise.run_folder.model_folder import CARD
+    from headwise.run_folder.paths import model_path
+
+    card = model_path(folder) / CARD
+    if unknown := unknown_in(card.read_text(encoding="utf-8")):
+        say(
+            f"its card names no {' and no '.join(unknown)}; to say so: "
+            f"{edit_command(folder, unknown)}"
+        )
+
+
 def measured(
     translator: Translator,
     sources: Sequence[str],
@@ -161,6 +202,7 @@ def measured(
 def read_aligned(source: Path, reference: Path) -> tuple[list[str], list[str]]:
     """Read two text files, plain or .gz, strictly; they must have as many lines."""
     from headwise.data.reading import read_lines
+    from headwise.data.sameness import SameTexts
 
     check_files(source, reference)
     sources, references = (
@@ -171,4 +213,9 @@ def read_aligned(source: Path, reference: Path) -> tuple[list[str], list[str]]:
             f"{source} has {count_of(len(sources), 'line')} and {reference} has "
             f"{len(references):,}; line N of both must belong together"
         )
+    same = SameTexts()
+    for pair in zip(sources, references, strict=True):
+        same.add(*pair)
+    for note in same.notes(source, reference):
+        say(note)
     return sources, references

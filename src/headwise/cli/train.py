@@ -79,7 +79,7 @@ def train(
     headwise train corpus --out run --preset base --dry-run
     """
     from headwise.cli.dry_run import show
-    from headwise.cli.steps import trained
+    from headwise.cli.steps import say_unknown, trained
     from headwise.data.prepared import PreparedCorpus
 
     check_folders(corpus)
@@ -108,6 +108,7 @@ def train(
         show(out, recipe, prepared, device, as_json=as_json, until=until)
         return
     trained(out, recipe, prepared, device, until=until)
+    say_unknown(out)
     say(f"{out / 'best'}: the best model; next: headwise translate {out} < TEXT")
 
 

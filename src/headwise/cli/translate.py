@@ -29,7 +29,7 @@ from headwise.cli.options import (
     use_threads,
 )
 from headwise.cli.streams import flush_output, output
-from headwise.cli.text_lines import lines_of
+from headwise.cli.text_lines import InputLines, is_terminal, lines_of
 from headwise.engines.settings import check_engine
 
 if TYPE_CHECKING:
@@ -88,6 +88,14 @@ def translate(
             show_default=False,
         ),
     ] = None,
+    interactive: Annotated[
+        bool,
+        typer.Option(
+            "--interactive",
+            help="Answer each line before the next one is read.",
+            show_default="so where standard input is a terminal",
+        ),
+    ] = False,
     engine: EngineName = "auto",
     precision: Precision = "float32",
     threads: Threads = None,
@@ -99,12 +107,16 @@ def translate(
     for is split, translated and rejoined, with a warning. Bytes that are not UTF-8 are
     replaced, with a warning. Only translations go to standard output.
 
+    Lines are read ahead and translated together. Where none is there yet, as from a
+    pipe that stays open, what was read is answered first.
+
     \b
     echo "A dog runs." | headwise translate en-de
     headwise translate en-de test.en > test.de
     headwise translate en-de test.en --beam 5 --n-best 5 > test.jsonl
     headwise translate en-de test.en --search search=sampling --search top_k=10
     """
+    from headwise.cli.translation_progress import TranslationProgress
     from headwise.decoding.settings import paper as paper_search
     from headwise.settings import as_table
     from headwise.storage import write_text
@@ -132,15 +144,25 @@ def translate(
     translator = load(
         folders, device=chosen_device(device), engine=engine, precision=precision
     )
+    at_terminal = is_terminal(files or [])
+    if at_terminal:
+        say("type a line to translate it; Ctrl-D ends")
+    lines = InputLines(
+        files or [],
+        refuse_old_mac=False,
+        after_each=interactive or at_terminal,
+        before_waiting=flush_output,
+    )
     found = translator.lines(
-        lines_of(files or []),
+        lines,
         prefixes=lines_of([prefix_file]) if prefix_file else None,
+        on_progress=TranslationProgress(lines.where),
         **table,
     )
     aligned = []
     for number, each in enumerate(found, start=1):
         for warning in each.warnings:
-            say(f"line {number:,}: {warning}")
+            say(f"{lines.where(number)}: {warning}")
         output(_json(each) if as_json else each.text, flush=False)
         if alignments is not None:
             aligned.append(f"{each.candidates[0].alignment}\n")

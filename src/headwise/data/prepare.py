@@ -25,6 +25,7 @@ from headwise.data.prepared import (
     PreparedFacts,
 )
 from headwise.data.reading import check_file, read_pairs
+from headwise.data.sameness import SameTexts
 from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.data.writing import CorpusWriter
 from headwise.errors import DataError, SettingsError, UsageError
@@ -229,13 +230,17 @@ def _count(
     also_in: Container[int] = (),
 ) -> _Counts:
     counts = _Counts()
+    same = SameTexts()
     for pair in read_pairs(corpus, note=say):
         counts.read += 1
+        same.add(pair.source, pair.target)
         if not pair.is_empty:
             counts.pairs += 1
             source_key = key(seed, pair.source)
             counts.known += source_key in also_in
             keys.add(source_key)
+    for each in same.notes(*corpus.files):
+        say(each)
     return counts
 
 

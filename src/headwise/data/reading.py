@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from io import BufferedReader
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 from headwise.data.settings import CorpusSettings, Layout
 from headwise.errors import DataError
+from headwise.text.encodings import opened_text
 from headwise.text.lines import Line, LineTally, split_lines
 from headwise.text.normalization import one_line
-
-GZIP = b"\x1f\x8b"
-"""How a gzip file starts, and no UTF-8 text can."""
 
 Note = Callable[[str], None]
 
@@ -66,7 +64,7 @@ def read_lines(path: Path, note: Note) -> Iterator[Line]:
     tally = LineTally()
     try:
         with path.open("rb") as file:
-            for line in split_lines(unzipped(file), name=str(path)):
+            for line in split_lines(opened_text(file, str(path)), name=str(path)):
                 tally.add(line)
                 yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -80,12 +78,6 @@ def read_lines(path: Path, note: Note) -> Iterator[Line]:
         raise DataError(f"{path} holds no lines; a corpus needs at least one")
     for each in tally.notes(str(path)):
         note(each)
-
-
-def unzipped(file: BufferedReader) -> BinaryIO:
-    """Return what to read of ``file``, which may be gzip whatever its name is."""
-    zipped = file.peek(len(GZIP)).startswith(GZIP)
-    return cast(BinaryIO, gzip.open(file)) if zipped else file
 
 
 def check_file(path: Path) -> None:
@@ -181,14 +173,22 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
     return table
 
 
+NESTED = "translation"
+"""Key of an object that holds both texts, as collections of data sets have it."""
+
+
 def _text(table: dict[str, Any], field: str, where: str) -> str:
-    if field not in table:
+    nested = table.get(NESTED)
+    place = table
+    if field not in table and isinstance(nested, dict):
+        place = nested
+    if field not in place:
         raise DataError(
             f"{where}: the key {field!r} is missing; there are "
-            f"{', '.join(map(repr, table)) or 'none'}. source_field and target_field "
-            "say which are read"
+            f"{', '.join(map(repr, place)) or 'none'}{_hint(place)}. source_field and "
+            "target_field say which are read"
         )
-    text = table[field]
+    text = place[field]
     if not isinstance(text, str):
         raise DataError(f"{where}: {field!r} is {_shown(repr(text))}, not a text")
     try:
@@ -200,6 +200,18 @@ def _text(table: dict[str, Any], field: str, where: str) -> str:
             "text; write both halves, or the character itself"
         ) from None
     return text
+
+
+def _hint(table: dict[str, Any]) -> str:
+    """Say how texts under their languages are asked for, where these look like it."""
+    codes = [key for key in table if re.fullmatch("[a-z]{2,3}", key)]
+    if len(codes) < 2:
+        return ""
+    one, other = codes[:2]
+    return (
+        f"; if they are languages, name the source and the target, such as "
+        f"--languages {one} {other}"
+    )
 
 
 def _shown(text: str) -> str:

@@ -40,10 +40,10 @@ class CorpusSettings:
     """Column of a TSV that holds the target, counted from 1."""
 
     source_field: str = "source"
-    """Key of a JSON line that holds the source."""
+    """Key of a JSON line that holds the source, at its top or in "translation"."""
 
     target_field: str = "target"
-    """Key of a JSON line that holds the target."""
+    """Key of a JSON line that holds the target, at its top or in "translation"."""
 
     weight: float = 1.0
     """How many times an epoch takes each pair, on average; 0.5 takes every second."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -81,6 +82,28 @@ def warnings_of(
                     f"the {side} has {count} unknown token{'s' if count > 1 else ''}: "
                     "letters or words that the vocabulary lacks"
                 )
+
+
+def once_a_line(of_pieces: Sequence[Sequence[str]]) -> list[str]:
+    """Gather the warnings of a line's pieces: each kind once, and of how many pieces.
+
+    Warnings are of one kind if only the numbers in them differ.
+    """
+    if len(of_pieces) == 1:
+        return list(dict.fromkeys(of_pieces[0]))
+    kinds: dict[str, list[str]] = {}
+    for warnings in of_pieces:
+        here = {_NUMBERS.sub("", each): each for each in warnings}
+        for kind, each in here.items():
+            kinds.setdefault(kind, []).append(each)
+    return [
+        f"in {len(each):,} of {len(of_pieces):,} pieces: {each[0]}"
+        for each in kinds.values()
+    ]
+
+
+_NUMBERS = re.compile(r"\d[\d,.]*|(?<=token)s\b")
+"""Numbers, and the plural of what is counted."""
 
 
 def longest_copy(source: Sequence[str], output: Sequence[str]) -> int:

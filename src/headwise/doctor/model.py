@@ -9,10 +9,11 @@ from torch import Tensor
 
 from headwise.doctor.exports import look_at_exports
 from headwise.doctor.files import look_at_files
-from headwise.doctor.finding import FAILED, OK, SKIPPED, Finding
+from headwise.doctor.finding import FAILED, NOTE, OK, SKIPPED, Finding
 from headwise.doctor.precisions import look_at_precisions
 from headwise.errors import HeadwiseError
-from headwise.run_folder.model_folder import ModelFolder, open_model_folder
+from headwise.run_folder.card_edit import edit_command, unknown_in
+from headwise.run_folder.model_folder import CARD, ModelFolder, open_model_folder
 from headwise.storage import MANIFEST
 from headwise.wording import count_of
 
@@ -34,7 +35,18 @@ def look_at_model(path: Path) -> Iterator[Finding]:
     yield look_at_numbers("weights", opened.model.state_dict(), advice)
     yield _tokenizers(opened)
     yield from look_at_precisions(opened)
+    yield _card(opened)
     yield from look_at_exports(opened)
+
+
+def _card(opened: ModelFolder) -> Finding:
+    """See that the card says what only the model's maker can know."""
+    card = (opened.path / CARD).read_text(encoding="utf-8")
+    unknown = unknown_in(card)
+    if not unknown:
+        return Finding("card", OK, "it names languages and licence")
+    found = f"it names no {' and no '.join(unknown)}"
+    return Finding("card", NOTE, found, edit_command(opened.path, unknown))
 
 
 def _opened(path: Path) -> tuple[list[Finding], ModelFolder | None]:

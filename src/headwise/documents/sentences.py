@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 Fits = Callable[[str], bool]
 
@@ -31,34 +32,52 @@ class Piece:
     """The white space, perhaps none, that stood between it and the next piece."""
 
 
-def split_long(text: str, fits: Fits) -> list[Piece]:
-    """Cut ``text`` into pieces for which ``fits`` says that they are short enough.
+def split_long(text: str, fits: Fits) -> Iterator[Piece]:
+    r"""Cut ``text`` into pieces for which ``fits`` says that they are short enough.
 
     A text that fits is one piece. Else each sentence is a piece, since sentences are
     what models are mostly trained on, and a sentence that does not fit becomes as few
     pieces as there must be. A single character that does not fit is a piece too.
-    ``"".join(piece.text + piece.separator for piece in pieces)`` is ``text``.
+    ``"".join(piece.text + piece.separator for piece in pieces)`` is ``text``. They come
+    one by one, so that a line of many megabytes is not cut before any is translated.
+
+    A ``\r`` inside the text ends a line in the eyes of whoever wrote it, though here
+    only ``\n`` does: what stands between two of them is treated as a text of its own.
     """
+    if "\r" not in text:
+        yield from _split_line(text, fits)
+        return
+    for line, separator in _apart(text, _gaps_at(r"\r+")(text), end=""):
+        *pieces, last = _split_line(line, fits)
+        yield from pieces
+        yield Piece(last.text, last.separator + separator)
+
+
+def _split_line(text: str, fits: Fits) -> Iterator[Piece]:
     if fits(text):
-        return [Piece(text, "")]
+        yield Piece(text, "")
+        return
     body = text.strip()
     if not body:
-        return [Piece("", text)]
-    before, after = text.split(body, 1)
-    pieces = [Piece("", before)] if before else []
+        yield Piece("", text)
+        return
+    start = text.index(body)
+    if start:
+        yield Piece("", text[:start])
+    after = text[start + len(body) :]
     for sentence, separator in _apart(body, _sentence_gaps(body), end=after):
         if fits(sentence):
-            pieces.append(Piece(sentence, separator))
+            yield Piece(sentence, separator)
         else:
-            pieces += _shortened(sentence, separator, fits, _SMALLER_GAPS)
-    return pieces
+            yield from _shortened(sentence, separator, fits, _SMALLER_GAPS)
 
 
 def rejoin(pieces: Sequence[Piece], translations: Sequence[str]) -> str:
     """Join the translations of ``pieces`` with what stood between the pieces.
 
-    Chinese and Japanese have no spaces between sentences and other languages do, so a
-    space is added or left out where a translation changes from one custom to the other.
+    What comes out is one line: a line end that stood there becomes a space. Chinese and
+    Japanese have no spaces between sentences and other languages do, so a space is
+    added or left out where a translation changes from one custom to the other.
     """
     if len(pieces) != len(translations):
         raise ValueError(
@@ -68,7 +87,7 @@ def rejoin(pieces: Sequence[Piece], translations: Sequence[str]) -> str:
     for place, (piece, translation) in enumerate(
         zip(pieces, translations, strict=True)
     ):
-        separator = piece.separator
+        separator = piece.separator.replace("\n", " ").replace("\r", " ")
         if piece.text and place + 1 < len(pieces):
             needed_none, needs_none = map(_ends_unspaced, (piece.text, translation))
             if needed_none and not needs_none:
@@ -158,29 +177,32 @@ def _is_abbreviation(text: str, match: re.Match[str]) -> bool:
 # Smaller than sentences
 
 
-def _gaps_at(pattern: str) -> Callable[[str], list[Gap]]:
+FindGaps = Callable[[str], Iterator[Gap]]
+
+
+def _gaps_at(pattern: str) -> FindGaps:
     compiled = re.compile(pattern)
 
-    def gaps(text: str) -> list[Gap]:
-        return [match.span() for match in compiled.finditer(text)]
+    def gaps(text: str) -> Iterator[Gap]:
+        return (match.span() for match in compiled.finditer(text))
 
     return gaps
 
 
-def _gaps_before_letters(text: str) -> list[Gap]:
-    """Return the places between characters, marks kept with what they stand on."""
-    return [
+def _gaps_before_letters(text: str) -> Iterator[Gap]:
+    """Yield the places between characters, marks kept with what they stand on."""
+    return (
         (place, place)
         for place in range(1, len(text))
         if not unicodedata.category(text[place]).startswith("M")
-    ]
+    )
 
 
-def _gaps_anywhere(text: str) -> list[Gap]:
-    return [(place, place) for place in range(1, len(text))]
+def _gaps_anywhere(text: str) -> Iterator[Gap]:
+    return ((place, place) for place in range(1, len(text)))
 
 
-_SMALLER_GAPS: tuple[Callable[[str], list[Gap]], ...] = (
+_SMALLER_GAPS: tuple[FindGaps, ...] = (
     _gaps_at(r"(?<=[;:])\s+|(?<=[；：])\s*(?=\S)"),
     _gaps_at(r"(?<=,)\s+|(?<=[，、])\s*(?=\S)"),
     _gaps_at(r"\s+"),
@@ -190,61 +212,77 @@ _SMALLER_GAPS: tuple[Callable[[str], list[Gap]], ...] = (
 
 
 def _shortened(
-    text: str,
-    separator: str,
-    fits: Fits,
-    finders: Sequence[Callable[[str], list[Gap]]],
+    text: str, separator: str, fits: Fits, finders: Sequence[FindGaps]
 ) -> Iterator[Piece]:
     """Cut ``text``, which does not fit, at the first kind of gap that it has."""
     if not finders:
         yield Piece(text, separator)
         return
-    parts = _apart(text, finders[0](text), end=separator)
-    if len(parts) == 1:
+    parts = _Ahead(_apart(text, finders[0](text), end=separator))
+    if parts.there(2) < 2:
         yield from _shortened(text, separator, fits, finders[1:])
         return
-    start, num_joined = 0, 1
-    while start < len(parts):
-        num_fitting = _num_fitting(parts, start, fits, guess=num_joined)
+    num_joined = 1
+    while parts.there(1):
+        num_fitting = _num_fitting(parts, fits, guess=num_joined)
         num_joined = max(1, num_fitting)
-        stretch = _joined(parts[start : start + num_joined])
-        start += num_joined
+        stretch, behind = parts.taken(num_joined)
         if num_fitting:
-            yield Piece(stretch, parts[start - 1][1])
+            yield Piece(stretch, behind)
         else:
-            yield from _shortened(stretch, parts[start - 1][1], fits, finders[1:])
+            yield from _shortened(stretch, behind, fits, finders[1:])
 
 
-def _num_fitting(
-    parts: Sequence[tuple[str, str]], start: int, fits: Fits, *, guess: int
-) -> int:
-    """Count the parts from ``start`` on that fit together, perhaps none.
+class _Ahead:
+    """Parts of a text with what stands behind each, few of them in memory."""
+
+    def __init__(self, parts: Iterator[tuple[str, str]]) -> None:
+        self._parts = parts
+        self._read: list[tuple[str, str]] = []
+
+    def there(self, count: int) -> int:
+        """Return how many of the next ``count`` parts there are."""
+        self._read += islice(self._parts, max(0, count - len(self._read)))
+        return min(count, len(self._read))
+
+    def joined(self, count: int) -> str:
+        """Put the next parts together, without what stands behind the last one."""
+        *first, last = self._read[:count]
+        return "".join([part + gap for part, gap in first]) + last[0]
+
+    def taken(self, count: int) -> tuple[str, str]:
+        """Take the next parts away: what they are together and what stands behind."""
+        found = self.joined(count), self._read[count - 1][1]
+        del self._read[:count]
+        return found
+
+
+def _num_fitting(parts: _Ahead, fits: Fits, *, guess: int) -> int:
+    """Count the next parts that fit together, perhaps none.
 
     Asks for ``guess`` parts, doubles while they fit, and then halves the doubt: asking
     is what costs, and more so the longer the text is.
     """
-    most = len(parts) - start
-    fitting, too_many = 0, most + 1
-    count = min(guess, most)
-    while too_many - fitting > 1:
-        if fits(_joined(parts[start : start + count])):
+    fitting, count = 0, guess
+    too_many: int | None = None
+    while too_many is None or too_many - fitting > 1:
+        there = parts.there(count)
+        if there < count:
+            too_many, count = there + 1, there
+        if count > fitting and fits(parts.joined(count)):
             fitting = count
-        else:
+        elif count > fitting:
             too_many = count
-        count = min(2 * fitting or 1, (fitting + too_many) // 2)
+        count = 2 * fitting or 1
+        if too_many is not None:
+            count = min(count, (fitting + too_many) // 2)
     return fitting
 
 
-def _joined(parts: Sequence[tuple[str, str]]) -> str:
-    """Put parts together again, without what stood behind the last one."""
-    return "".join(part + gap for part, gap in parts[:-1]) + parts[-1][0]
-
-
-def _apart(text: str, gaps: Iterable[Gap], *, end: str) -> list[tuple[str, str]]:
+def _apart(text: str, gaps: Iterable[Gap], *, end: str) -> Iterator[tuple[str, str]]:
     """Cut ``text`` at ``gaps``: each part and what stood behind it, ``end`` at last."""
-    parts, start = [], 0
+    start = 0
     for gap_start, gap_end in gaps:
-        parts.append((text[start:gap_start], text[gap_start:gap_end]))
+        yield text[start:gap_start], text[gap_start:gap_end]
         start = gap_end
-    parts.append((text[start:], end))
-    return parts
+    yield text[start:], end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,8 +29,31 @@ class Score:
     """Half the width of the 95% confidence interval, where one was asked for."""
 
     def __str__(self) -> str:
-        spread = "" if self.interval is None else f" ± {self.interval:.1f}"
-        return f"{self.name} {self.value:.1f}{spread}"
+        said = with_interval(self.value, self.interval, self.higher_is_better)
+        return f"{self.name} {said}"
+
+
+def limits(higher_is_better: bool) -> tuple[float, float]:
+    """Return what a measure cannot lie beyond; an error rate has no upper end."""
+    return 0.0, 100.0 if higher_is_better else math.inf
+
+
+def interval_ends(
+    value: float, interval: float, higher_is_better: bool
+) -> tuple[float, float]:
+    """Return both ends of a confidence interval: resamples are no better than all."""
+    least, most = limits(higher_is_better)
+    return max(least, value - interval), min(most, value + interval)
+
+
+def with_interval(value: float, interval: float | None, higher_is_better: bool) -> str:
+    """Write a value with its interval, by its ends where one of them is cut off."""
+    if interval is None:
+        return f"{value:.1f}"
+    low, high = interval_ends(value, interval, higher_is_better)
+    if value - interval < low or value + interval > high:
+        return f"{value:.1f} ({low:.1f} to {high:.1f})"
+    return f"{value:.1f} ± {interval:.1f}"
 
 
 def check_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:

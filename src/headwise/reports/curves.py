@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from headwise.metrics.score import interval_ends, limits
 from headwise.reports.history import NOW, History, Look, Stretch
 from headwise.reports.plot import Plot, Point, Series, Span
 
@@ -29,9 +30,11 @@ def plots(history: History) -> list[Plot]:
 def loss(history: History) -> Plot:
     """Show how wrong the model is, of what it learns from and of what it does not."""
     spans = [(each.middle, each.lowest, each.highest) for each in history.stretches]
+    smoothing = history.label_smoothing
+    smoothed = f", labels smoothed by {smoothing:g}" if smoothing else ""
     series = [
         Series(
-            name="training",
+            name=f"training{smoothed}",
             points=_means(history, lambda each: each.loss),
             spans=spans if history.updates_a_stretch > 1 else [],
             colour=TRAINING,
@@ -41,12 +44,12 @@ def loss(history: History) -> Plot:
     values = [value for each in series for _, value in each.points]
     return Plot(
         title="Loss",
-        about="Nats for each target token: in training with label smoothing, on "
-        "held-out text without.",
+        about=_about_loss(smoothing),
         shade="single updates",
         series=series,
         main=True,
         log=min(values, default=0) > 0 and max(values) > STEEP * min(values),
+        last=history.step,
         resumes=history.resumes,
     )
 
@@ -62,9 +65,10 @@ def learning_rate(history: History) -> Plot:
     points = _means(history, lambda each: each.learning_rate)
     return Plot(
         title="Learning rate",
-        about="How far an update may go.",
+        about="Learning rate of each update, by its schedule.",
         series=[Series(name="learning rate", points=points, colour=TRAINING)],
         from_zero=True,
+        last=history.step,
         resumes=history.resumes,
     )
 
@@ -83,10 +87,11 @@ def gradient_norm(history: History) -> Plot:
     )
     return Plot(
         title="Gradient norm",
-        about="Length of the gradient before it is cut down.",
-        shade="up to the highest",
+        about="Norm of the gradient of all weights, before clipping.",
+        shade="up to the highest of single updates",
         series=[series],
         log=True,
+        last=history.step,
         resumes=history.resumes,
     )
 
@@ -102,6 +107,7 @@ def throughput(history: History) -> Plot:
         about="Source and target tokens learned from in a second, without padding.",
         series=[Series(name="tokens a second", points=points, colour=TRAINING)],
         from_zero=True,
+        last=history.step,
         resumes=history.resumes,
     )
 
@@ -124,9 +130,21 @@ def looked(
     return series
 
 
+def _about_loss(smoothing: float | None) -> str:
+    """Say what each curve is, so that nobody takes the distance for overfitting."""
+    said = "Cross-entropy in nats for each target token."
+    if smoothing == 0:
+        return f"{said} Training with dropout, held-out text without."
+    least = "" if smoothing is None else ", which cannot fall to 0"
+    return (
+        f"{said} Training with smoothed labels{least}, and with dropout; held-out text "
+        "with neither: compare each curve with itself."
+    )
+
+
 def _score(history: History, key: str) -> Plot:
     of_it = [look.scores[key] for look in history.looks if key in look.scores]
-    better = "More" if of_it[-1].higher_is_better else "Less"
+    better = "Higher" if of_it[-1].higher_is_better else "Lower"
     sure = any(each.interval is not None for each in of_it)
     series = [
         Series(
@@ -145,6 +163,9 @@ def _score(history: History, key: str) -> Plot:
         f"{' Bars: 95% confidence.' if sure else ''} {of_it[-1].signature}",
         series=series,
         main=True,
+        from_zero=len(of_it) == 1,
+        within=limits(of_it[-1].higher_is_better),
+        last=history.step,
         resumes=history.resumes,
     )
 
@@ -158,7 +179,9 @@ def _spans(history: History, key: str, averaged: bool) -> list[Span]:
     for look in history.looks:
         found = look.scores.get(key)
         if found and found.interval is not None and (look.name != NOW) == averaged:
-            low, high = found.value - found.interval, found.value + found.interval
+            low, high = interval_ends(
+                found.value, found.interval, found.higher_is_better
+            )
             spans.append((float(look.step), low, high))
     return spans
 

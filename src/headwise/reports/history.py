@@ -168,6 +168,8 @@ class History:
     ended: str = RUNNING
     """Why the run ended; empty while it has not said so."""
     updates_a_stretch: int = 1
+    label_smoothing: float | None = None
+    """That of the loss in training; None where an older log does not say."""
 
     def add(self, entry: Entry) -> None:
         """Take in an entry of the log; one that is not as we write them is left out."""
@@ -193,6 +195,8 @@ class History:
         step = int(entry["step"])
         self.step, self.ended = step, RUNNING
         self.seconds = float(entry["seconds"])
+        smoothing = entry.get("label_smoothing")
+        self.label_smoothing = None if smoothing is None else float(smoothing)
         kind = "resume" if step else "start"
         text = f"went on from step {step:,}" if step else "training began"
         self.events.append(Event(step, kind, text))

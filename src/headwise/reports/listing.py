@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from headwise.errors import SettingsError, UsageError
+from headwise.metrics.score import with_interval
 from headwise.reports.history import NOW, RUNNING, History, Look, read_looks
 from headwise.reports.words import columns
 from headwise.settings import read_toml
@@ -194,8 +195,8 @@ def _row(run: RunFacts) -> tuple[str, ...]:
 def best_in_words(best: Look) -> str:
     """Say how good a model is and which it is."""
     scores = ", ".join(
-        f"{each.name} {each.value:.1f}"
-        + ("" if each.interval is None else f" ± {each.interval:.1f}")
+        f"{each.name} "
+        + with_interval(each.value, each.interval, each.higher_is_better)
         for each in best.scores.values()
     )
     where = f"step {best.step:,}" if best.name == NOW else best.name

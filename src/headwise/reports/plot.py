@@ -7,6 +7,7 @@ or an arrow key asks for.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -60,6 +61,10 @@ class Plot:
     """Give it more room than the others."""
     log: bool = False
     from_zero: bool = False
+    within: tuple[float, float] = (-math.inf, math.inf)
+    """Ends that no value can lie beyond."""
+    last: float = 0.0
+    """The step that the axis reaches, which all figures of a run share."""
     resumes: Sequence[int] = ()
     """Steps that are marked by an upright line."""
 
@@ -70,9 +75,8 @@ def figure(plot: Plot) -> str:
     if not series:
         return ""
     reach = [v for s in series for _, *values in (*s.points, *s.spans) for v in values]
-    y = scale_for(reach, log=plot.log, from_zero=plot.from_zero)
-    steps = [step for each in series for step, _ in each.points]
-    x = Scale(min(steps), max(steps)) if max(steps) > min(steps) else _around(steps[0])
+    y = scale_for(reach, log=plot.log, from_zero=plot.from_zero, within=plot.within)
+    x = Scale(0.0, max(plot.last, *(each.points[-1][0] for each in series), 1.0))
     return "\n".join(
         [
             f'<figure class="plot{" main" if plot.main else ""}">',
@@ -89,10 +93,6 @@ def figure(plot: Plot) -> str:
             "</figure>",
         ]
     )
-
-
-def _around(step: float) -> Scale:
-    return Scale(max(0.0, step - 1), step + 1)
 
 
 def _about(plot: Plot, y: Scale) -> str:

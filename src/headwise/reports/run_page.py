@@ -49,7 +49,8 @@ class RunPage:
         self.folder = folder
         self.say = say
         self.history = History()
-        self._steps = 0
+        self._settings = TrainingSettings()
+        self._epoch_batches = 1
         self._time_left = time_left or TimeLeft()
         self._state = TrainingState()
         self._recipe = ""
@@ -60,7 +61,8 @@ class RunPage:
         self, state: TrainingState, settings: TrainingSettings, epoch_batches: int
     ) -> None:
         """Read what happened so far, less what is going to be done again."""
-        self._steps, self._state = settings.steps, state
+        self._settings, self._state = settings, state
+        self._epoch_batches = epoch_batches
         self._time_left.starts(state, settings, epoch_batches)
         try:
             self.history = read_history(
@@ -69,7 +71,7 @@ class RunPage:
             self._recipe = (self.folder / RECIPE).read_text(encoding="utf-8")
         except (HeadwiseError, OSError, UnicodeDecodeError) as error:
             self._fail(error)
-        self._add(start_entry(state))
+        self._add(start_entry(state, settings))
         self._write()
 
     def updated(self, update: Update, state: TrainingState) -> None:
@@ -105,7 +107,9 @@ class RunPage:
     def _write(self) -> None:
         about = AboutRun(
             name=self.folder.resolve().name,
-            steps=self._steps,
+            steps=self._settings.num_steps,
+            epoch=self._state.epochs(self._epoch_batches),
+            epochs=self._settings.epochs,
             left=self._time_left.seconds(self._state),
             recipe=self._recipe,
         )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from headwise.metrics.score import with_interval
 from headwise.reports.curves import plots
 from headwise.reports.heat_map import heat_map, readable, table, thumbnail
 from headwise.reports.history import NOW, RUNNING, History, Look, Picture, Shown
@@ -36,6 +37,10 @@ class AboutRun:
     name: str
     steps: int
     """Updates that are planned."""
+    epoch: float = 0.0
+    """Passes over the training text so far."""
+    epochs: int | None = None
+    """Passes that are planned, if somebody said so."""
     left: float | None = None
     """Seconds that are left, if somebody knows."""
     recipe: str = ""
@@ -45,12 +50,13 @@ class AboutRun:
 def run_report(history: History, about: AboutRun) -> str:
     """Draw the page of a run as it stands."""
     now = time.time()
+    curves = [drawn for plot in plots(history) if (drawn := figure(plot))]
     body = "\n".join(
         [
             _header(history, about),
             _numbers(history, about),
             '<section class="plots" aria-label="Curves">',
-            *(figure(plot) for plot in plots(history)),
+            *(curves or ['<p class="about">Curves come with the first updates.</p>']),
             "</section>",
             _samples(history),
             _attention(history.looks),
@@ -84,6 +90,10 @@ def _numbers(history: History, about: AboutRun) -> str:
         left = ""
     shown = {
         "step": (f"{history.step:,}", f"of {about.steps:,} at most"),
+        "epoch": (
+            f"{about.epoch:.1f}",
+            "" if about.epochs is None else f"of {about.epochs:,} at most",
+        ),
         "time": (duration(history.seconds), left),
         "tokens learned from": (short(history.tokens), _speed(history)),
     }
@@ -93,8 +103,8 @@ def _numbers(history: History, about: AboutRun) -> str:
         if best.name != NOW:
             where = best.name
         for found in best.scores.values():
-            sure = "" if found.interval is None else f" ± {found.interval:.1f}"
-            shown[f"best model, {found.name}"] = (f"{found.value:.1f}{sure}", where)
+            said = with_interval(found.value, found.interval, found.higher_is_better)
+            shown[f"best model, {found.name}"] = (said, where)
         shown["best model, loss"] = (f"{best.loss:.3f}", "on held-out text")
     return facts(shown)
 

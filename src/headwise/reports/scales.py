@@ -70,9 +70,16 @@ class Scale:
 
 
 def scale_for(
-    values: Iterable[float], *, log: bool = False, from_zero: bool = False
+    values: Iterable[float],
+    *,
+    log: bool = False,
+    from_zero: bool = False,
+    within: tuple[float, float] = (-math.inf, math.inf),
 ) -> Scale:
-    """Make an axis on which all ``values`` have room, and at least some length."""
+    """Make an axis on which all ``values`` have room, and at least some length.
+
+    ``within`` are ends that no value can lie beyond, nor the axis.
+    """
     least = LEAST_LOG if log else -math.inf
     known = [each for each in values if math.isfinite(each) and each >= least]
     if not known:
@@ -86,7 +93,10 @@ def scale_for(
     size = max(abs(low), abs(high))
     room = 0.04 * (high - low) if high - low > LEAST * size else 0.1 * size
     room = room if room > LEAST else 1.0
-    return Scale(low if from_zero and low == 0 else low - room, high + room)
+    return Scale(
+        max(within[0], low if from_zero and low == 0 else low - room),
+        min(within[1], high + room),
+    )
 
 
 def written(value: float) -> str:

@@ -54,7 +54,7 @@ def card_head(
     metrics = dict.fromkeys(HUB_METRICS[each] for each in validation.scores)
     lines = [
         *(["language:", *_items(spoken)] if spoken else []),
-        f"license: {quoted(license or UNKNOWN_LICENSE)}",
+        f"license: {quoted((license or UNKNOWN_LICENSE).lower())}",
         "library_name: headwise",
         "pipeline_tag: translation",
         *(["metrics:", *_items(metrics)] if metrics else []),

@@ -5,19 +5,21 @@ docs/checkpoints.md says what is in them, field by field.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from headwise import storage
 from headwise.errors import ModelError, SettingsError
 from headwise.run_folder.model_folder import WEIGHTS
 from headwise.run_folder.paths import CHECKPOINT
-from headwise.run_folder.tensors import read_tensors, write_tensors
+from headwise.run_folder.tensors import check_dtypes, read_tensors, write_tensors
 from headwise.settings import as_table, read
+from headwise.training.optimizer import UPDATES
 from headwise.training.state import TrainingState
 
 OPTIMIZER = "optimizer.safetensors"
@@ -122,7 +124,7 @@ class Checkpoints:
         for path in self._in_rhythm(rhythm)[-count:]:
             try:
                 _verify(path)
-                weights = read_tensors(path / WEIGHTS)
+                weights = _read_float32(path / WEIGHTS)
             except ModelError as error:
                 self.say(f"checkpoint {path.name} is left out of the mean: {error}")
             else:
@@ -182,9 +184,9 @@ class Checkpoints:
         return Checkpoint(
             path=path,
             state=_read_state(path),
-            weights=read_tensors(path / WEIGHTS),
-            optimizer=read_tensors(path / OPTIMIZER),
-            ema=read_tensors(path / EMA) if EMA in manifest["files"] else None,
+            weights=_read_float32(path / WEIGHTS),
+            optimizer=_read_float32(path / OPTIMIZER, but={UPDATES}),
+            ema=_read_float32(path / EMA) if EMA in manifest["files"] else None,
         )
 
     def _path(self, step: int) -> Path:
@@ -218,6 +220,14 @@ def _verify(path: Path) -> dict[str, Any]:
             "renamed or copied into its place"
         )
     return manifest
+
+
+def _read_float32(path: Path, *, but: Set[str] = frozenset()) -> dict[str, Tensor]:
+    """Read tensors that training goes on from, which are all float32 as written."""
+    tensors = read_tensors(path)
+    learned = {name: each for name, each in tensors.items() if name not in but}
+    check_dtypes(learned, path, [torch.float32])
+    return tensors
 
 
 def _read_state(path: Path) -> TrainingState:

@@ -26,7 +26,13 @@ from headwise.errors import ModelError, SettingsError
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
 from headwise.run_folder.paths import CONFIG, GENERATION, MODEL, check_is_model
-from headwise.run_folder.tensors import read_tensors, write_tensors
+from headwise.run_folder.tensors import (
+    FLOATS,
+    check_dtypes,
+    first_of,
+    read_tensors,
+    write_tensors,
+)
 from headwise.settings import as_table, read
 from headwise.tasks.translation import Translation
 from headwise.text.tokenizer import TokenizerPair, open_tokenizers
@@ -177,7 +183,8 @@ def load_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path) 
 def check_weights(
     model: Transformer, weights: Mapping[str, Tensor], path: Path
 ) -> None:
-    """Raise a ``ModelError`` where names or shapes do not fit ``model``."""
+    """Raise a ``ModelError`` where names, shapes or dtypes do not fit ``model``."""
+    check_dtypes(weights, path, FLOATS)
     wanted = model.state_dict()
     problems = [f"{name} is missing" for name in wanted if name not in weights]
     problems += [f"{name} is not known" for name in weights if name not in wanted]
@@ -187,10 +194,7 @@ def check_weights(
         if name in weights and weights[name].shape != tensor.shape
     ]
     if problems:
-        more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
-        raise ModelError(
-            f"{path} does not fit {CONFIG}: {'; '.join(problems[:3])}{more}"
-        )
+        raise ModelError(f"{path} does not fit {CONFIG}: {first_of(problems)}")
 
 
 def _built(

@@ -29,6 +29,7 @@ from headwise.run_folder.checkpoints import Checkpoint, Checkpoints
 from headwise.run_folder.claim import claimed
 from headwise.run_folder.model_folder import (
     ModelFacts,
+    check_weights,
     load_weights,
     write_model_folder,
 )
@@ -48,6 +49,7 @@ GOLDEN_PAIRS = 5
 
 MAY_CHANGE = (
     "training.steps",
+    "training.epochs",
     "training.max_minutes",
     "training.patience",
     "training.validation_pairs",
@@ -105,6 +107,8 @@ def train_run(
         model = task.new_model(recipe.model, seed=recipe.seed)
         if found is not None:
             load_weights(model, found.weights, found.path)
+            if found.ema is not None:
+                check_weights(model, found.ema, found.path)
         trainer = Trainer(
             task,
             model.to(device),
@@ -126,7 +130,7 @@ def train_run(
 def _reaching(recipe: Recipe, until: int | None) -> Recipe:
     """Return a recipe whose ``steps`` allow to train until that update."""
     training = recipe.training
-    if until is None or until <= training.steps:
+    if until is None or training.steps is None or until <= training.steps:
         return recipe
     if training.schedule == "linear":
         raise SettingsError(

@@ -8,7 +8,7 @@ header is, a header in JSON, and the numbers.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -39,6 +39,10 @@ The widest come first, so that each begins where its numbers may begin in memory
 """
 
 
+FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+"""Dtypes that the weights of a model folder may have; they are used as float32."""
+
+
 def write_tensors(
     path: Path, tensors: Mapping[str, Tensor], *, notes: Mapping[str, str] | None = None
 ) -> None:
@@ -54,6 +58,38 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     except (SafetensorError, OSError, ValueError, KeyError) as error:
         raise ModelError(f"{path} cannot be read: {error}") from None
+
+
+def check_dtypes(
+    tensors: Mapping[str, Tensor], path: Path, allowed: Sequence[torch.dtype]
+) -> None:
+    """Raise a ``ModelError`` that names the tensors of any other dtype.
+
+    Integers of a quantised model, say, mean nothing without their scales, and taken
+    for weights they would give outputs that mean nothing either.
+    """
+    wrong = [
+        f"{name} is {_name(tensor.dtype)}"
+        for name, tensor in tensors.items()
+        if tensor.dtype not in allowed
+    ]
+    if wrong:
+        kinds = ", ".join(map(_name, allowed))
+        raise ModelError(
+            f"{path} holds tensors of a dtype that cannot be used: {first_of(wrong)}; "
+            f"allowed: {kinds}. Store the original numbers as float32, or copy the "
+            "file again from where the model was trained"
+        )
+
+
+def first_of(problems: Sequence[str]) -> str:
+    """Join the first three problems, and say how many more there are."""
+    more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
+    return "; ".join(problems[:3]) + more
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _pieces(

@@ -7,14 +7,12 @@ lines, and a last line without its ``\n`` counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
 
 from headwise.errors import DataError
 
 _BOM = b"\xef\xbb\xbf"
-_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _REPLACEMENT = "\ufffd"
 
 
@@ -31,6 +29,9 @@ class Line:
     had_carriage_return: bool = False
     """A final ``\\r`` was dropped."""
 
+    has_lone_returns: bool = False
+    """A ``\\r`` stands inside, which on old Macs ended lines and here ends none."""
+
     had_byte_order_mark: bool = False
     """It opened the file with a byte order mark, which was dropped."""
 
@@ -45,6 +46,8 @@ class LineTally:
     lines: int = 0
     carriage_returns: int = 0
     byte_order_marks: int = 0
+    lone_returns: int = 0
+    first_lone_return: int = 0
     replaced_lines: int = 0
     first_replaced: int = 0
 
@@ -53,6 +56,9 @@ class LineTally:
         self.lines += 1
         self.carriage_returns += line.had_carriage_return
         self.byte_order_marks += line.had_byte_order_mark
+        if line.has_lone_returns:
+            self.lone_returns += 1
+            self.first_lone_return = self.first_lone_return or line.number
         if line.num_replaced:
             self.replaced_lines += 1
             self.first_replaced = self.first_replaced or line.number
@@ -67,6 +73,12 @@ class LineTally:
                 f"{name}: {_lines(self.carriage_returns)} of {self.lines:,} ended in "
                 "\\r\\n; the \\r was dropped"
             )
+        if self.lone_returns:
+            notes.append(
+                f"{name}: {_lines(self.lone_returns)} held \\r without \\n, which ends "
+                f"no line here, first line {self.first_lone_return:,}; if they should "
+                f"end there: {MAKE_NEWLINES}"
+            )
         if self.replaced_lines:
             notes.append(
                 f"{name}: {_lines(self.replaced_lines)} held bytes that are not UTF-8, "
@@ -77,44 +89,77 @@ class LineTally:
 
 
 def split_lines(
-    stream: BinaryIO, *, name: str = "standard input", strict: bool = True
+    raw_lines: Iterable[bytes],
+    *,
+    name: str = "standard input",
+    strict: bool = True,
+    refuse_old_mac: bool = True,
 ) -> Iterator[Line]:
-    """Yield the lines of ``stream``, holding one in memory at a time.
+    r"""Yield the lines of a file that is open for reading bytes, one at a time.
 
     Undecodable bytes are a ``DataError`` naming file, line and byte when ``strict``,
-    else they become U+FFFD. ``name`` stands for the stream in messages.
+    else they become U+FFFD. Text whose lines end in ``\r`` alone would be one line,
+    and is one only without ``refuse_old_mac``. ``name`` stands for the file in
+    messages.
     """
-    for number, raw in enumerate(stream, start=1):
-        raw = raw.removesuffix(b"\n")
-        had_mark = number == 1 and raw.startswith(_BOM)
-        raw = raw[len(_BOM) :] if had_mark else raw
-        had_return = raw.endswith(b"\r")
-        raw = raw[:-1] if had_return else raw
-        num_replaced = 0
-        try:
-            text = raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            if strict:
-                start = error.start + len(_BOM) * had_mark
-                raise _undecodable(name, number, raw, start, error) from None
-            text = raw.decode("utf-8", "replace")
-            # U+FFFD may also stand in the input; its bytes are never part of a mistake.
-            num_replaced = text.count(_REPLACEMENT) - raw.count(_REPLACEMENT.encode())
-        yield Line(number, text, had_return, had_mark, num_replaced)
+    for number, raw in enumerate(raw_lines, start=1):
+        yield line_of(
+            raw, number, name=name, strict=strict, refuse_old_mac=refuse_old_mac
+        )
+
+
+def line_of(
+    raw: bytes, number: int, *, name: str, strict: bool, refuse_old_mac: bool
+) -> Line:
+    """Return line ``number`` of a file, as :func:`split_lines` does."""
+    is_ended = raw.endswith(b"\n")
+    raw = raw.removesuffix(b"\n")
+    had_mark = number == 1 and raw.startswith(_BOM)
+    raw = raw[len(_BOM) :] if had_mark else raw
+    had_return = raw.endswith(b"\r")
+    raw = raw[:-1] if had_return else raw
+    lone_returns = raw.count(b"\r")
+    if lone_returns and number == 1 and not is_ended and refuse_old_mac:
+        raise _old_mac(name, lone_returns + had_return)
+    num_replaced = 0
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if strict:
+            start = error.start + len(_BOM) * had_mark
+            raise _undecodable(name, number, raw, start, error) from None
+        text = raw.decode("utf-8", "replace")
+        # U+FFFD may also stand in the input; its bytes are never part of a mistake.
+        num_replaced = text.count(_REPLACEMENT) - raw.count(_REPLACEMENT.encode())
+    return Line(
+        number,
+        text,
+        had_return and is_ended,
+        bool(lone_returns) or (had_return and not is_ended),
+        had_mark,
+        num_replaced,
+    )
+
+
+MAKE_NEWLINES = "tr '\\r' '\\n' < FILE > NEW"
+
+
+def _old_mac(name: str, count: int) -> DataError:
+    return DataError(
+        f"{name} has no line end (\\n) and {count:,} of old Macs (\\r); lines must end "
+        f"in \\n or \\r\\n: convert it, for example: {MAKE_NEWLINES}"
+    )
 
 
 def _undecodable(
     name: str, number: int, raw: bytes, start: int, error: UnicodeDecodeError
 ) -> DataError:
     found = f"0x{raw[error.start]:02x}"
-    encoding = "latin1"
-    if number == 1 and raw.startswith(_UTF16_BOMS):
-        encoding = "utf-16"
     return DataError(
         f"{name}, line {number:,}, byte {start + 1:,} of the line: {found} is not "
         f"valid UTF-8 ({error.reason}); text must be UTF-8. If the file is in another "
         f"encoding, convert it, for example: "
-        f"iconv -f {encoding} -t utf-8 {name} > {name}.utf8"
+        f"iconv -f latin1 -t utf-8 {name} > {name}.utf8"
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
-from headwise.training.ranks import shared_like
+from headwise.training.sharding import sharded_like
 
 
 class RunningMean:
@@ -23,7 +23,7 @@ class RunningMean:
         self.tensors = {
             name: weight.detach().clone()
             if tensors is None
-            else shared_like(tensors[name], weight)
+            else sharded_like(tensors[name], weight)
             for name, weight in model.state_dict().items()
         }
 

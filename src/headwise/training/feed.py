@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
 from headwise.data.batches import Batch, Indices, TrainingOrder, make_batch
+from headwise.data.prepared import PairStore, PreparedCorpus
 from headwise.training.ranks import Ranks
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
@@ -31,35 +32,63 @@ class Place:
     indices: Indices
 
 
+def training_order(
+    corpus: PreparedCorpus, settings: TrainingSettings, *, seed: int
+) -> TrainingOrder:
+    """Return the order of batches that a run with these settings takes."""
+    return TrainingOrder(
+        corpus.train,
+        seed=seed,
+        batch_tokens=settings.batch_tokens,
+        batch_pairs=settings.batch_pairs,
+        in_rows=settings.kernels == "compiled",
+    )
+
+
 Feed = Generator[tuple[Place, Batch | None], None, None]
 
 
 def feed(
     order: TrainingOrder, state: TrainingState, settings: TrainingSettings, ranks: Ranks
 ) -> Feed:
-    """Yield what follows ``state``, for ever; batches of other ranks are not read."""
+    """Yield what follows ``state``, up to the last epoch if there is one.
+
+    Batches of other ranks are not read.
+    """
 
     def read(place: Place) -> Batch | None:
         if not ranks.takes(place.in_update):
             return None
         return make_batch(order.store, place.indices)
 
-    places = _places(order, state, settings.accumulate)
+    places = _places(order, state, settings)
     return read_ahead(places, read, settings.data_workers)
 
 
 def _places(
-    order: TrainingOrder, state: TrainingState, accumulate: int
+    order: TrainingOrder, state: TrainingState, settings: TrainingSettings
 ) -> Iterator[Place]:
     epoch, start = state.epoch, state.batch
     count = 0
-    while True:
+    while settings.epochs is None or epoch < settings.epochs:
         for number, indices in enumerate(
             order.epoch(epoch, start=start), start=start + 1
         ):
-            yield Place(epoch, number, count % accumulate, indices)
+            yield Place(epoch, number, count % settings.accumulate, indices)
             count += 1
         epoch, start = epoch + 1, 0
+
+
+def idle_batches(
+    chosen: Sequence[tuple[Place, Batch | None]], store: PairStore, fair: int
+) -> list[Batch]:
+    """Return what a rank computes for nothing, to have ``fair`` batches of an update.
+
+    In the last update of all others may have a batch where it has none.
+    """
+    own = sum(batch is not None for _, batch in chosen)
+    first, _ = chosen[0]
+    return [make_batch(store, first.indices)] * (fair - own)
 
 
 def read_ahead(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -13,8 +14,9 @@ from headwise.tasks import Transformer, Translation, why_not_compiled
 from headwise.training.learner import Learner, Manner, Part
 from headwise.training.numerics import first_not_finite
 from headwise.training.partners import Partners, number_of_processes
-from headwise.training.ranks import Ranks, gathered, sharded
+from headwise.training.ranks import Ranks
 from headwise.training.settings import TrainingSettings
+from headwise.training.sharding import ShardedPasses, gathered
 from headwise.training.underway import Amount
 
 
@@ -42,12 +44,12 @@ class Gradients:
         self.ranks = ranks
         self.say = say
         self.stop = stop
-        self.is_sharded = ranks.size > 1 and settings.devices == "shard"
         count = number_of_processes(settings, model.device, ranks)
         self._learner = Learner(task.loss, model, settings, seed=seed, count=count)
         self._learner.hurries &= ranks.size == 1
         self.partners = Partners(model, settings, seed=seed, count=count - 1)
-        if self.is_sharded:
+        self._passes: ShardedPasses | None = None
+        if ranks.size > 1 and settings.devices == "shard":
             # What a decoder block reads of the source is computed outside its forward,
             # so of these only the feed-forward networks come and go.
             parts = [*model.encoder.blocks]
@@ -55,9 +57,16 @@ class Gradients:
                 parts.append(
                     model.get_submodule(f"decoder.blocks.{number}.feed_forward")
                 )
-            sharded(self._learner.loss_module, parts, model.device.type)
+            self._passes = ShardedPasses(
+                self._learner.loss_module, parts, model.device.type
+            )
         self._weights = list(model.parameters())  # to look for them takes a while
         self._most_places: int | None = None
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether this rank keeps a shard of the weights only."""
+        return self._passes is not None
 
     @property
     def hurries(self) -> bool:
@@ -90,12 +99,18 @@ class Gradients:
         self.partners.close()
 
     def of(
-        self, batches: Sequence[tuple[int, Batch]], *, step: int, divisor: float
+        self,
+        batches: Sequence[tuple[int, Batch]],
+        *,
+        step: int,
+        divisor: float,
+        idle: Sequence[Batch] = (),
     ) -> Amount:
         """Return the summed loss of ``batches``; gradients are of its quotient.
 
         Each batch comes with its number in the update, which, with ``step``, decides
-        what dropout silences.
+        what dropout silences. Those of ``idle`` count for nothing: they keep this rank
+        in step with others that have more to learn from.
         """
         while True:
             for weight in self._weights:
@@ -109,6 +124,8 @@ class Gradients:
                     break  # it will come in smaller parts: begin again
                 total += found
             else:
+                for batch in idle:
+                    self._learn_from(batch, 0, step, math.inf)
                 self.partners.add_gradients()
                 return total
 
@@ -153,33 +170,97 @@ class Gradients:
         self, batch: Batch, number: int, step: int, divisor: float
     ) -> Amount | None:
         """Go through one batch and back; None where memory did not suffice."""
-        # FSDP2 takes the mean over the ranks; what is wanted is the sum.
-        scale = (self.ranks.size if self.is_sharded else 1) / divisor
-        if self.is_sharded:  # the other ranks would not begin again
-            return self._learner.learn(batch, step, number, Manner(scale))
+        if self._passes is not None:
+            return self._learn_in_step(self._passes, batch, number, step, divisor)
         shares = batch.dealt(self._learner.count)
-        how = Manner(scale, self._most_places)
+        how = Manner(1 / divisor, self._most_places)
         with self.partners.learning(shares[1:], step, number, how) as others:
             own = self._learner.try_to_learn(shares[0], step, number, how)
         losses = [own, *others]
         found = [each for each in losses if each is not None]
         if len(found) == len(losses):
             return sum(found)
-        self._make_parts_smaller(self._learner.parts(shares[0], self._most_places)[0])
+        failed = self._learner.parts(shares[0], self._most_places)[0]
+        self._make_parts_smaller(len(failed), failed.num_places)
         return None
 
-    def _make_parts_smaller(self, failed: Part) -> None:
-        rows, length = len(failed), failed.num_places // len(failed)
-        if rows == 1:
-            raise ResourceError(
-                f"there is not enough memory to learn from a single pair of {length:,} "
-                "tokens; a smaller data.max_tokens or model, or "
-                "training.activation_checkpointing = true, needs less"
+    def _learn_in_step(
+        self,
+        passes: ShardedPasses,
+        batch: Batch,
+        number: int,
+        step: int,
+        divisor: float,
+    ) -> Amount | None:
+        """Do what :meth:`_learn_from` does where each pass takes all ranks.
+
+        All cut their batches into as many parts; who has too few pairs for that goes
+        through one of them again, for nothing. None on one rank is None on all.
+        """
+        # FSDP2 takes the mean over the ranks; what is wanted is the sum.
+        scale = self.ranks.size / divisor
+        count = 1
+        if self._most_places is not None:
+            count = max(
+                self.ranks.every(len(self._learner.parts(batch, self._most_places)))
             )
-        self._most_places = length * (rows // 2)
+        parts = batch.parts(min(count, len(batch)))
+        total: Amount = 0.0
+        for index in range(count):
+            is_idle = index >= len(parts)
+            part = parts[0 if is_idle else index]
+            loss = self._try_part(
+                passes, part, 0.0 if is_idle else scale, step, number, index
+            )
+            if any(self.ranks.total(loss is None)):
+                failed = (len(part), part.num_places) if loss is None else None
+                sizes = self.ranks.every(failed)
+                self._make_parts_smaller(*min(sizes, key=_half))
+                return None
+            total += 0.0 if is_idle or loss is None else loss
+        return total
+
+    def _try_part(
+        self, passes: ShardedPasses, part: Batch, scale: float, *place: int
+    ) -> Amount | None:
+        """Go through a part and back; None if memory did not suffice on this rank."""
+        learner = self._learner
+
+        def catch_up() -> None:
+            pair = part.parts(len(part))[-1]
+            done = learner.within_memory(lambda: learner.learn_part(pair, 0.0, *place))
+            if done is None:
+                raise _no_memory_for_a_pair(pair.num_places)
+
+        return passes.attempt(
+            lambda: learner.within_memory(
+                lambda: learner.learn_part(part, scale, *place)
+            ),
+            catch_up,
+        )
+
+    def _make_parts_smaller(self, rows: int, places: int) -> None:
+        """Let no more than half of such a part be learned from at a time."""
+        if rows == 1:
+            raise _no_memory_for_a_pair(places)
+        self._most_places = _half((rows, places))
         self.say(
-            f"a batch of {failed.num_places:,} tokens with padding did not fit into "
+            f"a batch of {places:,} tokens with padding did not fit into "
             f"memory; from now on at most {self._most_places:,} are learned from at a "
             "time, to the same sum. A smaller training.batch_tokens with a larger "
             "training.accumulate would save the second attempt"
         )
+
+
+def _half(size: tuple[int, int]) -> int:
+    """Return the places of half the rows of a part, which has rows and places."""
+    rows, places = size
+    return places // rows * (rows // 2)
+
+
+def _no_memory_for_a_pair(places: int) -> ResourceError:
+    return ResourceError(
+        f"there is not enough memory to learn from a single pair of {places:,} "
+        "tokens; a smaller data.max_tokens or model, or "
+        "training.activation_checkpointing = true, needs less"
+    )

@@ -115,18 +115,28 @@ class Learner:
         """
         total: Amount = 0.0
         for index, part in enumerate(self.parts(share, how.most_places)):
-            with compiling_explained():
-                loss = self.loss(part, step, number, self.number + self.count * index)
-                (loss * how.scale).backward()  # type: ignore[no-untyped-call]
-            total += loss.detach() if self.hurries else loss.item()
+            total += self.learn_part(part, how.scale, step, number, index)
         return total
+
+    def learn_part(
+        self, part: Part, scale: float, step: int, number: int, index: int
+    ) -> Amount:
+        """Do the forward and backward pass of part ``index`` of a share."""
+        with compiling_explained():
+            loss = self.loss(part, step, number, self.number + self.count * index)
+            (loss * scale).backward()  # type: ignore[no-untyped-call]
+        return loss.detach() if self.hurries else loss.item()
 
     def try_to_learn(
         self, share: Batch, step: int, number: int, how: Manner
     ) -> Amount | None:
         """Do what :meth:`learn` does, or return None where memory does not suffice."""
+        return self.within_memory(lambda: self.learn(share, step, number, how))
+
+    def within_memory(self, learn: Callable[[], Amount]) -> Amount | None:
+        """Return what ``learn`` does, or None where memory does not suffice."""
         try:
-            return self.learn(share, step, number, how)
+            return learn()
         except Exception as error:
             if not is_out_of_memory(error):
                 raise

@@ -4,7 +4,9 @@ update      step, loss, learning_rate, gradient_norm, tokens, seconds
 validation  step, name, loss, perplexity, scores with signatures, samples, best; one
             sample has the attention of its source and reference
 note        text
-start, end  step, seconds, reason
+start       step, seconds; label_smoothing, which losses of updates are with, and those
+            of validations without
+end         step, seconds, reason
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class JsonLog:
             ]
             if text != "".join(kept):
                 write_text(self.path, "".join(kept))
-        self._write(start_entry(state))
+        self._write(start_entry(state, settings))
 
     def updated(self, update: Update, state: TrainingState) -> None:
         """Note an update."""
@@ -87,9 +89,14 @@ class JsonLog:
             raise resource_error(error, self.path) from error
 
 
-def start_entry(state: TrainingState) -> Entry:
-    """Say where training goes on from."""
-    return {"what": "start", "step": state.step, "seconds": state.seconds}
+def start_entry(state: TrainingState, settings: TrainingSettings) -> Entry:
+    """Say where training goes on from, and what its losses are."""
+    return {
+        "what": "start",
+        "step": state.step,
+        "seconds": state.seconds,
+        "label_smoothing": settings.label_smoothing,
+    }
 
 
 def update_entry(update: Update) -> Entry:

@@ -11,16 +11,18 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from torch import Tensor
 
-from headwise.data.batches import TrainingOrder, largest_batch
+from headwise.data.batches import largest_batch
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import Stopped
 from headwise.tasks import Transformer, Translation
 from headwise.training.averaging import RunningMean, average
 from headwise.training.clock import Clock
-from headwise.training.feed import Feed, feed
+from headwise.training.epochs import counted
+from headwise.training.feed import Feed, feed, idle_batches, training_order
 from headwise.training.gradients import Gradients
 from headwise.training.keeper import Keeper
 from headwise.training.numerics import Divergence, check_finite, passed_over
@@ -34,11 +36,11 @@ from headwise.training.ranks import (
     LostRankError,
     Ranks,
     check_batches,
-    gathered,
     of_another_kind,
 )
 from headwise.training.schedule import learning_rate
 from headwise.training.settings import TrainingSettings
+from headwise.training.sharding import gathered
 from headwise.training.signals import Interrupted, StopSignals
 from headwise.training.state import TrainingState
 from headwise.training.twin import Twin
@@ -74,7 +76,6 @@ class Trainer:
         self.task = replace(task, stop=signals.check)
         self.model = model
         self.corpus = corpus
-        self.settings = settings
         self.seed = seed
         self.keeper = keeper
         self.clock = Clock(settings, corpus.facts, state or TrainingState())
@@ -82,7 +83,12 @@ class Trainer:
         self.signals = signals
         self.state = state or TrainingState()
         self.ranks = ranks or Ranks()
-        self.last_step = settings.steps if until is None else until
+        self.order = training_order(corpus, settings, seed=seed)
+        settings = counted(settings, self.order, self.state)
+        self.settings = settings
+        self.last_step = settings.num_steps
+        if until is not None:
+            self.last_step = min(until, self.last_step)
         check_batches(settings, self.ranks.size)
         self.gradients = Gradients(
             task,
@@ -102,13 +108,6 @@ class Trainer:
             else RunningMean(model, settings.ema_decay, ema)
         )
         self.divergence = Divergence()
-        self.order = TrainingOrder(
-            corpus.train,
-            seed=seed,
-            batch_tokens=settings.batch_tokens,
-            batch_pairs=settings.batch_pairs,
-            in_rows=settings.kernels == "compiled",
-        )
         self._underway: Underway | None = None
         self._settled = 0.0
         self._time_is_up = False
@@ -188,7 +187,7 @@ class Trainer:
         """Learn from the next batches: one update of the weights."""
         started = time.monotonic()
         settings, step = self.settings, self.state.step + 1
-        chosen = [next(batches) for _ in range(settings.accumulate)]
+        chosen = list(islice(batches, settings.accumulate))
         counts = [self.corpus.train.count_tokens(each.indices) for each, _ in chosen]
         num_targets = sum(targets for _, targets in counts)
         divisor = num_targets if settings.objective == "mean" else 1
@@ -196,7 +195,9 @@ class Trainer:
 
         if not self.model.training:
             self.model.train()
-        own_loss = self.gradients.of(mine, step=step, divisor=divisor)
+        fair = -(-len(chosen) // self.ranks.size) if self.gradients.is_sharded else 1
+        idle = idle_batches(chosen, self.corpus.train, fair)
+        own_loss = self.gradients.of(mine, step=step, divisor=divisor, idle=idle)
         loss = self._total(own_loss)
         if not self.gradients.is_sharded:
             self.ranks.add_gradients(self.model.parameters())
@@ -222,13 +223,14 @@ class Trainer:
                     self.ema.follow(self.model, step)
                 self._underway = update
             last, _ = chosen[-1]
+            ends = last.number == self.order.num_batches(last.epoch)
             self.state = replace(
                 self.state,
                 step=step,
                 skipped=self.state.skipped + (not is_finite),
                 skipped_in_a_row=0 if is_finite else self.state.skipped_in_a_row + 1,
-                epoch=last.epoch,
-                batch=last.number,
+                epoch=last.epoch + ends,
+                batch=0 if ends else last.number,
                 tokens=self.state.tokens + update.tokens,
                 seconds=self.clock.seconds,
             )

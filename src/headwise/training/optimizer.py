@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from headwise.errors import ModelError
-from headwise.training.ranks import shared_like
 from headwise.training.settings import TrainingSettings
+from headwise.training.sharding import sharded_like
 from headwise.training.underway import Underway
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -72,7 +72,7 @@ def restore_optimizer(
         optimizer.state[parameter] = {
             "step": tensors[UPDATES].to(torch.float32).to(parameter.device).clone(),
             **{
-                moment: shared_like(tensors[f"{name}.{moment}"], parameter)
+                moment: sharded_like(tensors[f"{name}.{moment}"], parameter)
                 for moment in MOMENTS
             },
         }

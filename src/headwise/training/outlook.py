@@ -17,6 +17,8 @@ from torch import nn
 from headwise.data.batches import TrainingOrder, dev_batches
 from headwise.data.prepared import CorpusFacts, PreparedCorpus
 from headwise.data.rows import RowShape
+from headwise.training.epochs import counted
+from headwise.training.feed import training_order
 from headwise.training.memory import Forecast, Rehearsal, searches
 from headwise.training.optimizer import make_optimizer
 from headwise.training.schedule import learning_rate
@@ -106,16 +108,13 @@ def look_ahead(
     """
     model, corpus = rehearsal.model, rehearsal.corpus
     settings = rehearsal.settings
-    order = TrainingOrder(
-        corpus.train,
-        seed=seed,
-        batch_tokens=settings.batch_tokens,
-        batch_pairs=settings.batch_pairs,
-        in_rows=settings.kernels == "compiled",
-    )
+    order = training_order(corpus, settings, seed=seed)
+    settings = counted(settings, order)
     updates_an_epoch = max(1, order.num_batches(0) // settings.accumulate)
     forecast = rehearsal.forecast()
-    last = settings.steps if until is None else until
+    last = settings.num_steps
+    if until is not None:
+        last = until if settings.epochs is None else min(last, until)
     left = max(0, last - done)
     return Outlook(
         parameters=parameters_by_part(model),
@@ -149,7 +148,8 @@ def parameters_by_part(model: nn.Module) -> dict[str, int]:
 
 def turning_points(settings: TrainingSettings) -> list[int]:
     """Return the first update, that at the end of the warm-up, and the last."""
-    return sorted({1, min(settings.warmup_steps, settings.steps), settings.steps})
+    last = settings.num_steps
+    return sorted({1, min(settings.warmup_steps, last), last})
 
 
 def share_of_padding(order: TrainingOrder) -> float:

@@ -33,6 +33,8 @@ class TrainingProgress:
         self._time_left = TimeLeft(facts)
         self._recent: deque[Update] = deque(maxlen=RECENT)
         self._bar: Progress | None = None
+        self._epochs: int | None = None
+        self._epoch_batches = 1
         self._said = time.monotonic()
 
     def starts(
@@ -44,8 +46,14 @@ class TrainingProgress:
         how = f"going on from step {state.step:,}" if state.step else "training"
         limit = settings.max_minutes
         end = f", {duration(60 * limit)} at most" if limit is not None else ""
+        self._epochs, self._epoch_batches = settings.epochs, epoch_batches
+        passes = (
+            ""
+            if self._epochs is None
+            else f", {count_of(self._epochs, 'epoch')} at most"
+        )
         self.says(
-            f"{how}: up to {count_of(settings.steps, 'step')}{end}; "
+            f"{how}: up to {count_of(settings.num_steps, 'step')}{passes}{end}; "
             f"an epoch has about {updates:,}"
         )
         if self.console.is_terminal:
@@ -56,7 +64,7 @@ class TrainingProgress:
                 console=self.console,
                 transient=True,
             )
-            self._bar.add_task("", total=settings.steps, completed=state.step)
+            self._bar.add_task("", total=settings.num_steps, completed=state.step)
             self._bar.start()
 
     def updated(self, update: Update, state: TrainingState) -> None:
@@ -108,4 +116,7 @@ class TrainingProgress:
         speed = sum(each.tokens for each in self._recent) / max(seconds, 1e-9)
         left = self._time_left.seconds(state)
         ahead = "" if left is None else f", {duration(left)} left"
-        return f"loss {loss:.3f}, {speed:,.0f} tokens/s{ahead}"
+        epoch = f"epoch {state.epochs(self._epoch_batches):.1f}"
+        if self._epochs is not None:
+            epoch += f" of {self._epochs:,}"
+        return f"{epoch}, loss {loss:.3f}, {speed:,.0f} tokens/s{ahead}"

@@ -12,7 +12,6 @@ import datetime
 import os
 import secrets
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -22,7 +21,12 @@ from torch import Tensor, distributed, nn
 from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
-from headwise.errors import HeadwiseError, ResourceError, SettingsError
+from headwise.errors import (
+    HeadwiseError,
+    ResourceError,
+    SettingsError,
+    is_out_of_memory,
+)
 from headwise.training.settings import TrainingSettings
 
 T = TypeVar("T")
@@ -78,7 +82,7 @@ class Ranks:
         if self.size == 1:
             return list(numbers)
         sums = torch.tensor(numbers, dtype=torch.float64, device=_device())
-        with _peers_alive():
+        with peers_alive():
             distributed.all_reduce(sums)
         return [float(each) for each in sums]
 
@@ -92,7 +96,7 @@ class Ranks:
                 result[0] = work()
             except (HeadwiseError, KeyboardInterrupt) as error:
                 result[1] = error
-        with _peers_alive():
+        with peers_alive():
             distributed.broadcast_object_list(result, device=_device())
         if result[1] is not None:
             raise result[1]
@@ -118,19 +122,19 @@ class Ranks:
                 tensor = tensors[name].to(_device()).contiguous()
             else:
                 tensor = torch.empty(shape, dtype=dtype, device=_device())
-            with _peers_alive():
+            with peers_alive():
                 distributed.broadcast(tensor, 0)
             received[name] = tensor.cpu()
         return received
 
-    def every(self, text: str | None) -> list[str]:
-        """Return what each rank says, in their order; None says nothing."""
+    def every(self, own: T | None) -> list[T]:
+        """Return what each rank has, in their order; None is nothing."""
         if self.size == 1:
-            return [] if text is None else [text]
-        said: list[str | None] = [None] * self.size
-        with _peers_alive():
-            distributed.all_gather_object(said, text)
-        return [each for each in said if each is not None]
+            return [] if own is None else [own]
+        found: list[T | None] = [None] * self.size
+        with peers_alive():
+            distributed.all_gather_object(found, own)
+        return [each for each in found if each is not None]
 
     def add_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Put the sum over all ranks in the place of each gradient."""
@@ -139,7 +143,7 @@ class Ranks:
         gradients = [p.grad for p in parameters if p.grad is not None]
         for bucket in _buckets(gradients):
             flat = torch.cat([gradient.flatten() for gradient in bucket])
-            with _peers_alive():
+            with peers_alive():
                 distributed.all_reduce(flat)
             sums = torch.split(flat, [gradient.numel() for gradient in bucket])
             for gradient, total in zip(bucket, sums, strict=True):
@@ -233,48 +237,6 @@ def _meeting(store: Store, rank: int, size: int) -> str:
         time.sleep(0.05)
 
 
-def sharded(whole: nn.Module, parts: Iterable[nn.Module], device: str) -> None:
-    """Let each rank keep a share of the weights of ``whole`` (FSDP2).
-
-    The weights of one of ``parts`` are brought together while it computes, all others
-    for the length of a pass.
-    """
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard  # seconds to import
-
-    # What the parts return is added to out of place, so the warning is not for us.
-    warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* view tensor")
-    mesh = init_device_mesh(device, (distributed.get_world_size(),))
-    for part in parts:
-        fully_shard(part, mesh=mesh)
-    fully_shard(whole, mesh=mesh)
-
-
-def gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Bring together what is kept in shares; every rank must ask for it."""
-    return {name: _whole(tensor) for name, tensor in tensors.items()}
-
-
-def _whole(tensor: Any) -> Tensor:
-    """Return all of a tensor, which may be a ``DTensor`` that has a share of it."""
-    whole: Tensor = tensor.full_tensor() if _is_share(tensor) else tensor
-    return whole
-
-
-def _is_share(tensor: Any) -> bool:
-    return hasattr(tensor, "full_tensor")
-
-
-def shared_like(tensor: Tensor, model: Any) -> Tensor:
-    """Return ``tensor`` where, and in such shares as, ``model`` is kept."""
-    tensor = tensor.detach().to(model.device, copy=True)
-    if _is_share(model):
-        from torch.distributed.tensor import distribute_tensor
-
-        return distribute_tensor(tensor, model.device_mesh, model.placements)
-    return tensor
-
-
 def _device() -> torch.device:
     has_cuda = "nccl" in distributed.get_backend_config()
     return torch.device("cuda" if has_cuda else "cpu")
@@ -298,10 +260,13 @@ class LostRankError(ResourceError):
 
 
 @contextmanager
-def _peers_alive() -> Iterator[None]:
+def peers_alive() -> Iterator[None]:
+    """Say by our own error that a collective failed, as another rank is gone."""
     try:
         yield
     except RuntimeError as error:  # also what torch.distributed raises
+        if is_out_of_memory(error):
+            raise
         raise LostRankError(
             f"another process of this run has ended ({str(error).splitlines()[0]}); "
             "start all of them again: the newest checkpoint is whole"

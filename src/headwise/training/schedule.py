@@ -40,4 +40,4 @@ def learning_rate(step: int, settings: TrainingSettings, d_model: int) -> float:
     """Return the learning rate of update ``step``."""
     warmup = settings.warmup_steps
     peak = settings.learning_rate or paper_rate(warmup, d_model, warmup)
-    return peak * SCHEDULES[settings.schedule](step, warmup, settings.steps)
+    return peak * SCHEDULES[settings.schedule](step, warmup, settings.num_steps)

@@ -26,8 +26,13 @@ MEASURES = ("loss", "bleu", "chrf", "ter", "exact-match", *ERRORS_COUNT_DOWN[2:]
 class TrainingSettings:
     """How a model learns, when it is looked at, and when it stops."""
 
-    steps: int = 100_000
-    """Updates of the weights at most."""
+    steps: int | None = 100_000
+    """Updates of the weights at most; none where ``epochs`` alone says how many. A
+    recipe that sets ``epochs`` and no ``steps`` means none."""
+
+    epochs: int | None = None
+    """Passes over the training text at most, each pair as often as its corpus weighs;
+    not set: ``steps`` alone says how long."""
 
     max_minutes: float | None = None
     """Minutes of training at most; not set: no limit. Counted from the making of the
@@ -50,8 +55,8 @@ class TrainingSettings:
     """Share of the right answer spread over the whole vocabulary (ε_ls)."""
 
     schedule: ScheduleName = "paper"
-    """Equation 3; or up during warm-up and straight down to 0 at ``steps``; or up
-    during warm-up and level."""
+    """Equation 3; or up during warm-up and straight down to 0 after the last update,
+    by ``steps`` or ``epochs``; or up during warm-up and level."""
 
     learning_rate: float | None = None
     """Highest learning rate; not set: that of Equation 3 for d_model and warm-up."""
@@ -134,6 +139,12 @@ class TrainingSettings:
             raise SettingsError(problems)
 
     @property
+    def num_steps(self) -> int:
+        """Updates at most, once epochs were counted (``training.epochs``)."""
+        assert self.steps is not None, "epochs are still to be counted"
+        return self.steps
+
+    @property
     def keep_checkpoints(self) -> int:
         """Checkpoints that stay on disk: enough to average, and never fewer than 2."""
         return max(2, self.average_last)
@@ -145,22 +156,30 @@ class TrainingSettings:
 
     def _counts(self) -> list[str]:
         required = [
-            *("steps", "batch_tokens", "accumulate", "warmup_steps"),
+            *("batch_tokens", "accumulate", "warmup_steps"),
             *("validate_every", "validation_pairs", "average_last"),
         ]
         optional = [
             name
-            for name in ("batch_pairs", "patience", "processes")
+            for name in ("steps", "epochs", "batch_pairs", "patience", "processes")
             if getattr(self, name) is not None
         ]
-        return [
-            f"{name} must be 1 or more, not {getattr(self, name)}"
-            for name in [*required, *optional]
-            if getattr(self, name) < 1
-        ] + (
-            [f"data_workers must be 0 or more, not {self.data_workers}"]
-            if self.data_workers < 0
-            else []
+        return (
+            [
+                f"{name} must be 1 or more, not {getattr(self, name)}"
+                for name in [*required, *optional]
+                if getattr(self, name) < 1
+            ]
+            + (
+                [f"data_workers must be 0 or more, not {self.data_workers}"]
+                if self.data_workers < 0
+                else []
+            )
+            + (
+                ["steps or epochs must say when training ends; set one of them"]
+                if self.steps is None and self.epochs is None
+                else []
+            )
         )
 
     def _numbers(self) -> list[str]:

@@ -52,6 +52,10 @@ class TrainingState:
     """What computed the last update: processes, device, threads, version of torch,
     precision."""
 
+    def epochs(self, epoch_batches: int) -> float:
+        """Return the passes so far, with the share of the running one."""
+        return self.epoch + self.batch / max(1, epoch_batches, self.batch)
+
     def is_beaten_by(self, value: float, loss: float, *, less_is_better: bool) -> bool:
         """Compare with the best so far; of equals, as BLEU 0 is, the loss decides."""
         if self.best_value is None:

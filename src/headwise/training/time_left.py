@@ -78,7 +78,7 @@ class TimeLeft:
         an_update = a_token * (self._tokens_an_update or tokens / len(self._recent))
         look = self._seconds_a_look(a_token)
         settings = self._settings
-        left = max(0, settings.steps - state.step) * an_update
+        left = max(0, settings.num_steps - state.step) * an_update
         left += self._looks_left(state.step) * look
         at_end = look * (1 if settings.average_last == 1 else 2)
         if settings.max_minutes is not None:
@@ -111,9 +111,9 @@ class TimeLeft:
     def _looks_left(self, step: int) -> int:
         """Count the looks on the way, the one at the end, and that at the mean."""
         settings = self._settings
-        if step > settings.steps:
+        if step > settings.num_steps:
             return 0
-        rhythm, last = settings.validate_every, settings.steps
+        rhythm, last = settings.validate_every, settings.num_steps
         on_the_way = last // rhythm - step // rhythm
         at_the_end = 1 if last % rhythm and step < last else 0
         mean = 1 if settings.average_last > 1 and -(-last // rhythm) > 1 else 0

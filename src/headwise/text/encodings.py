@@ -1,0 +1,91 @@
+"""What a file is by its first bytes: UTF-8 text, or something to be converted first."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import unicodedata
+from io import BufferedReader, RawIOBase
+from typing import BinaryIO, cast
+
+from headwise.errors import DataError
+
+GZIP = b"\x1f\x8b"
+"""How a gzip file starts, and no UTF-8 text can."""
+
+LOOKED_AT = 4096
+"""Bytes that tell UTF-16 without a byte order mark."""
+
+_UTF16 = "UTF-16 text"
+
+OTHER_FORMATS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
+    (re.compile(start, re.DOTALL), name, remedy)
+    for start, name, remedy in (
+        (rb"BZh[1-9](1AY&SY|\x17rE8P\x90)", "bzip2", "bzip2 -dc FILE"),
+        (rb"\xfd7zXZ\x00", "xz", "xz -dc FILE"),
+        (rb"\x28\xb5\x2f\xfd", "Zstandard", "zstd -dc FILE"),
+        (rb"\x04\x22\x4d\x18", "LZ4", "lz4 -dc FILE"),
+        (rb"PK(\x03\x04|\x05\x06)", "a zip archive", "unzip -p FILE"),
+        (rb"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "7z x -so FILE"),
+        (rb"PAR1[\x00-\x1f]", "Apache Parquet", "a script that writes JSON Lines"),
+        (rb"%PDF-\d", "PDF", "pdftotext FILE -"),
+        (rb"\xff\xfe\x00\x00", "UTF-32 text", "iconv -f UTF-32 -t UTF-8 FILE"),
+        (rb"\x00\x00\xfe\xff", "UTF-32 text", "iconv -f UTF-32 -t UTF-8 FILE"),
+        (rb"\xff\xfe|\xfe\xff", _UTF16, "iconv -f UTF-16 -t UTF-8 FILE"),
+    )
+)
+"""How files start that are no UTF-8 text, what they are, and what makes it of them."""
+
+
+def opened_text(file: BinaryIO, name: str) -> BinaryIO:
+    """Return what to read of ``file``, which may be gzip whatever its name is.
+
+    What is neither gzip nor UTF-8 text by its first bytes is a ``DataError``.
+    """
+    if not isinstance(file, BufferedReader):
+        file = BufferedReader(cast(RawIOBase, file))
+    start = file.peek(LOOKED_AT)
+    if not start.startswith(GZIP):
+        check_start(start, name)
+        return file
+    unzipped = gzip.GzipFile(fileobj=file)
+    check_start(unzipped.peek(LOOKED_AT), name)
+    return cast(BinaryIO, unzipped)
+
+
+def check_start(start: bytes, name: str) -> None:
+    """Raise a ``DataError`` if the file called ``name`` cannot be UTF-8 text.
+
+    ``start`` is how it starts, up to ``LOOKED_AT`` bytes of it.
+    """
+    for pattern, found, remedy in OTHER_FORMATS:
+        if pattern.match(start):
+            raise _not_text(name, found, remedy)
+    encoding = _utf16_without_mark(start[:LOOKED_AT])
+    if encoding is not None:
+        raise _not_text(name, _UTF16, f"iconv -f {encoding} -t UTF-8 FILE")
+
+
+def _not_text(name: str, found: str, remedy: str) -> DataError:
+    return DataError(
+        f"{name} looks like {found}; text must be UTF-8, plain or gzip. Convert it, "
+        f"for example with {remedy}"
+    )
+
+
+def _utf16_without_mark(start: bytes) -> str | None:
+    """Return the encoding that makes text of ``start``, if it is one of UTF-16.
+
+    Letters of many scripts, spaces and line ends have a zero for one of their bytes,
+    always on the same side. Text in UTF-8 has no zeros; a few in it fall anywhere.
+    """
+    start = start[: len(start) // 2 * 2]
+    pairs = len(start) // 2
+    zeros = {"UTF-16BE": start[::2].count(0), "UTF-16LE": start[1::2].count(0)}
+    (_, fewest), (encoding, most) = sorted(zeros.items(), key=lambda item: item[1])
+    enough = most >= max(4, pairs / 50) or (pairs >= 3 and most == pairs)
+    if fewest or not enough:
+        return None
+    text = start.decode(encoding, "ignore")
+    has_letters = any(unicodedata.category(each).startswith("L") for each in text)
+    return encoding if has_letters else None

@@ -1,0 +1,164 @@
+"""Weights in shards: each rank keeps some rows of every weight (FSDP2).
+
+Weights are gathered for the length of a forward or backward pass, and gradients are
+reduced and scattered in it. So all ranks have to go through the same collectives in the
+same order, also one that ran out of memory halfway: it catches up.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+
+from headwise.errors import ResourceError
+from headwise.training.ranks import peers_alive
+from headwise.training.underway import Amount
+
+
+class ShardedPasses:
+    """Forward and backward passes through ``whole``, whose weights it shards.
+
+    The weights of one of ``parts`` are gathered while it computes, all others for the
+    length of a pass.
+    """
+
+    def __init__(
+        self, whole: nn.Module, parts: Iterable[nn.Module], device: str
+    ) -> None:
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard  # seconds to import
+
+        # What the parts return is added to out of place: the warning is not for us.
+        warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* view tensor")
+        mesh = init_device_mesh(device, (distributed.get_world_size(),))
+        self._whole: Any = whole
+        self._count = _Count()
+        # Their names since torch 2.13, which deprecates those before.
+        gather = getattr(
+            distributed, "all_gather_single", distributed.all_gather_into_tensor
+        )
+        scatter = getattr(
+            distributed, "reduce_scatter_single", distributed.reduce_scatter_tensor
+        )
+        for module in (*parts, whole):
+            sharded: Any = fully_shard(module, mesh=mesh)
+            sharded.set_custom_all_gather(_Counted(gather, self._count))
+            sharded.set_custom_reduce_scatter(_Counted(scatter, self._count))
+
+    def attempt(
+        self, run: Callable[[], Amount | None], catch_up: Callable[[], object]
+    ) -> Amount | None:
+        """Do one pass; None if memory did not suffice here.
+
+        ``run`` returns None then, and ``catch_up``, a pass of any size, takes part in
+        the collectives that were missed. Gradients are worth nothing after that.
+        """
+        self._count.begin()
+        found = run()
+        if found is None:
+            done = self._count.done
+            self._reset()
+            self._count.begin(skip=done)
+            catch_up()
+        return found
+
+    def _reset(self) -> None:
+        """Forget a pass that was broken off."""
+        if not hasattr(self._whole, "reset_iter_state"):
+            raise ResourceError(
+                "a batch did not fit into memory, and PyTorch "
+                f"{torch.__version__} cannot go on from there with devices = 'shard'; "
+                "2.13 can. A smaller training.batch_tokens with a larger "
+                "training.accumulate needs less"
+            )
+        for weight in self._whole.parameters():
+            weight.grad = None  # of what is still gathered; a reset leaves it there
+        self._whole.reset_iter_state()
+
+
+class _Count:
+    """The collectives that this rank has taken part in since a pass began."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self, *, skip: int = 0) -> None:
+        """Begin a pass, of which the first ``skip`` collectives were done before."""
+        self.done = 0
+        self.skip = skip
+
+
+class _Counted:
+    """A collective as FSDP2 calls it: counted, and skipped if it was done before."""
+
+    def __init__(self, collective: Callable[..., Any], count: _Count) -> None:
+        self._collective = collective
+        self._count = count
+
+    def allocate(
+        self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device
+    ) -> Tensor:
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def __call__(
+        self, *, output_tensor: Tensor, input_tensor: Tensor, **how: Any
+    ) -> Any:
+        if self._count.skip:
+            self._count.skip -= 1
+            output_tensor.zero_()
+            return None
+        with peers_alive():
+            work = self._collective(output_tensor, input_tensor, **how)
+        self._count.done += 1
+        return work
+
+
+def gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return whole tensors for what is kept in shards; all ranks have to call it."""
+    return {name: _whole(tensor) for name, tensor in tensors.items()}
+
+
+def _whole(tensor: Any) -> Tensor:
+    """Return all of a tensor, which may be a ``DTensor`` that has a shard of it."""
+    if not _is_sharded(tensor):
+        plain: Tensor = tensor
+        return plain
+    from torch.distributed.tensor import Shard
+
+    if list(tensor.placements) == [Shard(0)]:
+        return _all_rows(tensor.to_local().detach(), len(tensor))
+    reduced: Tensor = tensor.full_tensor()
+    return reduced
+
+
+def _all_rows(shard: Tensor, num_rows: int) -> Tensor:
+    """Gather the rows of all ranks, which have equally many, but for the last ones.
+
+    What ``DTensor.full_tensor`` calls corrupts the heap on gloo: decision 78.
+    """
+    size = distributed.get_world_size()
+    most = -(-num_rows // size)
+    padded = shard.new_zeros(most, *shard.shape[1:])
+    padded[: len(shard)] = shard
+    whole = shard.new_empty(size * most, *shard.shape[1:])
+    with peers_alive():
+        distributed.all_gather(list(torch.split(whole, most)), padded)
+    return whole[:num_rows]
+
+
+def _is_sharded(tensor: Any) -> bool:
+    return hasattr(tensor, "full_tensor")
+
+
+def sharded_like(tensor: Tensor, model: Any) -> Tensor:
+    """Return ``tensor`` where, and in such shards as, ``model`` is kept."""
+    tensor = tensor.detach().to(model.device, copy=True)
+    if _is_sharded(model):
+        from torch.distributed.tensor import distribute_tensor
+
+        return distribute_tensor(tensor, model.device_mesh, model.placements)
+    return tensor

@@ -1,0 +1,64 @@
+"""``headwise edit``: what is asked for is done and told; what is unknown is said."""
+
+import shutil
+
+import pytest
+
+
+@pytest.fixture
+def run(tiny_run, tmp_path):
+    return shutil.copytree(tiny_run, tmp_path / "en-de")
+
+
+def test_a_changed_model_says_what_changed_and_searches_so(headwise, run, tmp_path):
+    notes = tmp_path / "notes.md"
+    notes.write_text("For captions.\n")
+    found = headwise(
+        *("edit", run, "--search", "beam=2", "--search", "alpha=0.5"),
+        *("--license", "CC-BY-4.0", "--title", "Tiny", "--notes", notes),
+    )
+
+    assert (found.code, found.out) == (0, "")
+    assert "beam: 4 → 2\nalpha: 1.0 → 0.5\n" in found.error
+    assert "golden translations made again: " in found.error
+    assert f"{run / 'best'}: written and sealed" in found.error
+    card = (run / "best" / "README.md").read_text()
+    assert "# Tiny\n" in card
+    assert card.endswith("## Notes\n\nFor captions.\n")
+    assert headwise("doctor", run).code == 0
+
+
+def test_the_doctor_says_what_a_card_leaves_open_until_it_is_said(headwise, run):
+    assert "note    card: it names no license" in headwise("doctor", run / "best").out
+
+    assert (
+        headwise("edit", run, "--license", "mit", "--languages", "en", "de").code == 0
+    )
+    assert "ok      card: " in headwise("doctor", run / "best").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ((), 2, "nothing to change is named"),
+        (("--search", "beam"), 2, "NAME=VALUE"),
+        (("--search", "bem=3"), 3, "did you mean beam?"),
+        (("--languages", "English", "de"), 3, "tags such as 'en' or 'pt-BR'"),
+        (("--license", "CC BY"), 3, "license must be a name that hubs use"),
+        (("--notes", "/nowhere/notes.md"), 4, "cannot be read"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_code(headwise, run, arguments, code, said):
+    before = (run / "best" / "manifest.json").read_bytes()
+    found = headwise("edit", run, *arguments)
+
+    assert found.code == code
+    assert said in found.error
+    assert (run / "best" / "manifest.json").read_bytes() == before
+
+
+def test_a_licence_that_hubs_do_not_list_is_taken_and_said(headwise, run):
+    found = headwise("edit", run, "--license", "Apache2")
+
+    assert found.code == 0
+    assert "do not list the licence apache2; did you mean apache-2.0?" in found.error

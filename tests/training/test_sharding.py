@@ -1,0 +1,239 @@
+"""Weights in shards on two ranks: what they gather, and what they do without memory."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from tests.processes import environment
+from tests.training.test_ranks import (
+    assert_same,
+    command,
+    free_port,
+    losses,
+    trained,
+)
+
+EAGER = {"kernels": "eager", "devices": "shard"}
+
+WITHOUT_FULL_TENSOR = """
+from torch.distributed import _functional_collectives
+from torch.distributed.tensor import DTensor, Shard
+
+from headwise.cli.app import main
+
+whole_tensor = DTensor.full_tensor
+
+def full_tensor(self, **how):
+    if any(isinstance(each, Shard) for each in self.placements):
+        raise AssertionError("ALLGATHER_COALESCED corrupts the heap on gloo")
+    return whole_tensor(self, **how)
+
+def all_gather_tensor(*arguments, **how):
+    raise AssertionError("ALLGATHER_COALESCED corrupts the heap on gloo")
+
+DTensor.full_tensor = full_tensor
+_functional_collectives.all_gather_tensor = all_gather_tensor
+main()
+"""
+
+
+def test_two_ranks_with_shards_gather_them_as_they_were_and_never_by_full_tensor(
+    corpus, tmp_path
+):
+    """Training once ended in a corrupted heap, in a collective of a long name.
+
+    All that is gathered is compared: weights, moments, the running mean, best model.
+    """
+    script = tmp_path / "script.py"
+    script.write_text(WITHOUT_FULL_TENSOR)
+    alone, together = tmp_path / "alone", tmp_path / "run"
+    trained(corpus, alone, ema_decay=0.9, kernels="eager")
+    trained(corpus, together, ranks=2, script=[str(script)], ema_decay=0.9, **EAGER)
+
+    assert_same(alone, together)
+    names = ["best/model.safetensors"]
+    for kept in ("model", "optimizer", "ema"):
+        names.append(f"checkpoints/step-00000012/{kept}.safetensors")
+    for name in names:
+        assert (alone / name).read_bytes() == (together / name).read_bytes(), name
+
+
+UNEVEN = """
+import os
+
+import torch
+from torch import distributed
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+from headwise.training.sharding import gathered
+
+distributed.init_process_group("gloo")
+mesh = init_device_mesh("cpu", (distributed.get_world_size(),))
+for shape in [(7, 2), (5,), (3, 1, 2), (2, 4), (1,)]:
+    tensor = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    for placement in (Shard(0), Replicate()):
+        shared = distribute_tensor(tensor, mesh, [placement])
+        assert torch.equal(gathered({"": shared})[""], tensor), (shape, placement)
+plain = torch.ones(3)
+assert gathered({"": plain})[""] is plain
+print("all whole")
+distributed.destroy_process_group()
+"""
+
+
+def test_rows_that_three_ranks_have_unequally_many_of_are_gathered_whole(tmp_path):
+    """Of 7 rows, ranks have 3, 3 and 1; of 2 they have 1, 1 and none."""
+    script = tmp_path / "script.py"
+    script.write_text(UNEVEN)
+    start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3"]
+    start += ["--master-port", str(free_port())]
+    done = subprocess.run(
+        [*start, str(script)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("all whole") == 3
+
+
+OUT_OF_MEMORY_AT = """
+import json
+import os
+import sys
+
+import torch
+
+from headwise.cli.app import main
+from headwise.training.gradients import Gradients
+from headwise.training.learner import Learner
+
+failures = {int(k): v for k, v in json.loads(os.environ["FAILURES"]).items()}
+splits = {int(k): v for k, v in json.loads(os.environ["SPLITS"]).items()}
+rank = int(os.environ["RANK"])
+whole_of, whole_learn_part = Gradients.of, Learner.learn_part
+
+def of(self, batches, *, step, divisor):
+    self._most_places = splits.get(step)  # each update by itself
+    return whole_of(self, batches, step=step, divisor=divisor)
+
+def fail(*arguments):
+    raise torch.OutOfMemoryError("CUDA out of memory")
+
+def fail_on_the_way_back(module, inputs, output):
+    output.register_hook(fail)
+
+def learn_part(self, part, scale, step, number, index):
+    if not scale:
+        print("pass for nothing", file=sys.stderr)
+    fails = scale and failures.get(step)  # to catch up takes next to no memory
+    if not fails or fails[0][0] != rank:
+        return whole_learn_part(self, part, scale, step, number, index)
+    _, name, direction = fails.pop(0)
+    module = self.model.get_submodule(name)
+    if direction == "forward":
+        hook = module.register_forward_pre_hook(fail)
+    else:
+        hook = module.register_forward_hook(fail_on_the_way_back)
+    try:
+        return whole_learn_part(self, part, scale, step, number, index)
+    finally:
+        hook.remove()
+
+Gradients.of, Learner.learn_part = of, learn_part
+main()
+"""
+
+FAILURES = {
+    2: [(1, "encoder.blocks.1", "forward")],
+    3: [(0, "decoder.blocks.1.feed_forward", "forward")],
+    4: [(1, "decoder.blocks.0.feed_forward", "backward")],
+    5: [(0, "encoder.blocks.0", "backward"), (0, "encoder.blocks.1", "backward")],
+}
+"""For an update, the rank that runs out of memory, and where; the last one twice."""
+
+SMALL_PARTS = {7: 9, 8: 9}
+"""So many that a batch with fewer pairs than that of the other rank has too few."""
+
+
+@pytest.mark.parametrize("checkpoints", [False, True])
+def test_out_of_memory_on_one_rank_splits_the_batch_on_all_as_from_the_start(
+    corpus, tmp_path, checkpoints
+):
+    """A rank that fails amid a pass takes part in the collectives that are left.
+
+    The second run splits its batches just so before each of these updates; nothing
+    fails in it. Had any of a broken pass stayed, weights would differ.
+    """
+    script = tmp_path / "script.py"
+    script.write_text(OUT_OF_MEMORY_AT)
+    options = {
+        "steps": 8,
+        "batch_pairs": 48,
+        "activation_checkpointing": str(checkpoints).lower(),
+        "model.encoder_layers": 2,
+        "model.decoder_layers": 2,
+        "model.dropout": 0.0,
+        "kernels": "eager",
+    }
+    sharded = {**options, "ranks": 2, "script": [str(script)], "devices": "shard"}
+    alone, failed, split = (tmp_path / name for name in ("alone", "failed", "split"))
+
+    def variables(failures, splits):
+        return {"FAILURES": json.dumps(failures), "SPLITS": json.dumps(splits)}
+
+    said = trained(
+        corpus, failed, variables=variables(FAILURES, SMALL_PARTS), **sharded
+    )
+    found = re.findall(r"at\s+most\s+([\d,]+)\s+are\s+learned", said)
+    sizes = [int(each.replace(",", "")) for each in found]
+    assert len(sizes) == 5
+    assert sizes[4] < sizes[3]
+
+    splits = {**dict(zip(FAILURES, [*sizes[:3], sizes[4]], strict=True)), **SMALL_PARTS}
+    said = trained(corpus, split, variables=variables({}, splits), **sharded)
+    assert "pass for nothing" in said
+    assert_same(split, failed, step=8)
+
+    trained(corpus, alone, **options)
+    assert losses(failed) == pytest.approx(losses(alone), rel=1e-5)
+
+
+NO_MEMORY_AT_ALL = """
+import os
+import torch
+from headwise.cli.app import main
+from headwise.tasks.translation import Translation
+
+whole_loss = Translation.loss
+
+def loss(self, model, batch, *, smoothing):
+    if os.environ["RANK"] == "1" and model.training:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+    return whole_loss(self, model, batch, smoothing=smoothing)
+
+Translation.loss = loss
+main()
+"""
+
+
+def test_where_not_a_single_pair_fits_into_memory_all_ranks_end(corpus, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(NO_MEMORY_AT_ALL)
+    done = subprocess.run(
+        command(corpus, tmp_path / "run", ranks=2, script=[str(script)], **EAGER),
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=300,
+    )
+
+    assert done.returncode != 0
+    said = " ".join(done.stderr.split())
+    assert "not enough memory to learn from a single pair" in said
+    assert "Traceback" not in said.partition("torch/distributed")[0]
