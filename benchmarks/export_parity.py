@@ -33,8 +33,8 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 import headwise
 from headwise.data.demo_corpus import demo_corpus
 from headwise.data.reading import read_lines
-from headwise.interop.ctranslate2 import QUANTIZATIONS
 from headwise.interop.exports import export
+from headwise.interop.limits import QUANTIZATIONS
 from headwise.metrics.registry import measure
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.text.vocabulary import END, PAD, START

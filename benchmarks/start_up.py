@@ -1,61 +1,140 @@
-"""Measure how long the command line takes to answer without doing anything.
+"""Measure how long the command line takes to answer: help, a mistake, one line.
 
 python benchmarks/start_up.py
 
-Each command runs in turn, several rounds, beside an interpreter that does nothing.
+Each command runs in turn, several rounds, beside an interpreter that does nothing and
+one that only imports torch; ``beyond_torch`` is what a command takes more than that in
+the same round. Processor time is noted with time, as it says more where others work on
+the machine. A first round, in which bytecode, kernels and exports are made, is left
+out: they are made once.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import resource
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from result_file import Measurement, add_options, place_of
+from result_file import (
+    COMMAND_LINE,
+    ROOT,
+    TRANSLATION,
+    Measurement,
+    add_options,
+    place_of,
+)
 
 RESULTS = Path(__file__).parent / "results" / "start_up.json"
+
 VERBS = [
-    *("run", "prepare", "train", "translate", "evaluate", "recipe", "runs"),
-    *("doctor", "demo"),
+    *("run", "prepare", "train", "translate", "evaluate", "score", "export", "recipe"),
+    *("runs", "doctor", "demo"),
 ]
+NOTHING = "python -c pass"
+TORCH = 'python -c "import torch"'
+LINE = b"The cat is tired.\n"
+MISTAKE = 2
+"""The code of a command line that is wrong."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
     add_options(parser, RESULTS)
-    arguments = parser.parse_args()
-    rounds = 1 if arguments.rehearse else arguments.rounds
-    measurement = Measurement.begin(["src/headwise/**/*"])
+    chosen = parser.parse_args()
+    rounds = 1 if chosen.rehearse else chosen.rounds
+    measurement = Measurement.begin(
+        [*TRANSLATION, *COMMAND_LINE, "src/headwise/run_folder/*"]
+    )
+    with tempfile.TemporaryDirectory() as made:
+        model = shutil.copytree(ROOT / "tests" / "models" / "demo", Path(made) / "demo")
+        spent = measure(commands_with(model), rounds)
+    figures = {
+        "rounds": rounds,
+        "seconds": {name: summary(each) for name, each in spent["seconds"].items()},
+        "processor_seconds": {
+            name: summary(each) for name, each in spent["processor_seconds"].items()
+        },
+        "beyond_torch": {
+            kind: {
+                name: summary([a - b for a, b in zip(each, of[TORCH], strict=True)])
+                for name, each in of.items()
+                if name.startswith("headwise translate model")
+            }
+            for kind, of in spent.items()
+        },
+    }
+    measurement.write(place_of(chosen), figures)
+    print(json.dumps(figures, indent=2))
+
+
+def commands_with(model: Path) -> dict[str, list[str]]:
+    """Return every command that is timed, under the name that it has in the result."""
     headwise = str(Path(sys.executable).with_name("headwise"))
+    translate = [headwise, "translate", str(model)]
     commands = {
-        "python -c pass": [sys.executable, "-c", "pass"],
+        NOTHING: [sys.executable, "-c", "pass"],
         "headwise --version": [headwise, "--version"],
         "headwise --help": [headwise, "--help"],
         **{f"headwise {verb} --help": [headwise, verb, "--help"] for verb in VERBS},
+        "headwise translate model --precision int4": [*translate, "--precision=int4"],
+        TORCH: [sys.executable, "-c", "import torch"],
+        "headwise translate model": translate,
+        "headwise translate model --engine torch": [*translate, "--engine=torch"],
     }
-    seconds: dict[str, list[float]] = {name: [] for name in commands}
-    for _ in range(rounds):
+    if find_spec("ctranslate2"):
+        name = "headwise translate model --engine ctranslate2"
+        commands[name] = [*translate, "--engine=ctranslate2"]
+    return commands
+
+
+def measure(
+    commands: Mapping[str, Sequence[str]], rounds: int
+) -> dict[str, dict[str, list[float]]]:
+    """Return time and processor time of each command in each round but the first."""
+    environment = {**os.environ}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # users have bytecode
+    spent: dict[str, dict[str, list[float]]] = {
+        kind: {name: [] for name in commands}
+        for kind in ("seconds", "processor_seconds")
+    }
+    for number in range(rounds + 1):
         for name, command in commands.items():
-            started = time.perf_counter()
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-            seconds[name].append(time.perf_counter() - started)
-    result = {
-        "rounds": rounds,
-        "seconds": {
-            name: {
-                "median": round(statistics.median(each), 3),
-                "least": round(min(each), 3),
-            }
-            for name, each in seconds.items()
-        },
+            before, started = processor_seconds(), time.perf_counter()
+            done = subprocess.run(
+                command, input=LINE, capture_output=True, env=environment
+            )
+            seconds = time.perf_counter() - started
+            expected = MISTAKE if "int4" in name else 0
+            if done.returncode != expected:
+                raise SystemExit(f"{name}: {done.stderr.decode()}")
+            if number:
+                spent["seconds"][name].append(seconds)
+                spent["processor_seconds"][name].append(processor_seconds() - before)
+    return spent
+
+
+def processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def summary(values: Sequence[float]) -> dict[str, Any]:
+    return {
+        "median": round(statistics.median(values), 3),
+        "least": round(min(values), 3),
     }
-    measurement.write(place_of(arguments), result)
-    print(json.dumps(result["seconds"], indent=2))
 
 
 if __name__ == "__main__":

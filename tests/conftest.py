@@ -97,7 +97,8 @@ def tiny_run(tmp_path_factory, tiny_text):
     """Return the folder of a finished run on ``tiny_text``; not to be changed."""
     from headwise.data.prepare import prepare
     from headwise.recipe import resolve
-    from headwise.run_folder.run import PREPARED, train_run
+    from headwise.run_folder.paths import PREPARED
+    from headwise.run_folder.run import train_run
 
     source, target = map(str, tiny_text)
     data = {"corpora": [{"source": source, "target": target}]}

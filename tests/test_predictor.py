@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import headwise
-from headwise.engines import ENGINES
+from headwise.engines.registry import ENGINES
 from headwise.errors import ModelError, SettingsError, UsageError
 from headwise.predictor import Translated, Translator, load
 
@@ -180,7 +180,7 @@ def test_every_engine_gives_the_same_words(translator, tiny_run, tmp_path, engin
 
 
 def test_an_engine_that_is_none_is_answered_with_those_that_are(tiny_run):
-    with pytest.raises(UsageError, match="'warp' is not an engine; known: torch"):
+    with pytest.raises(UsageError, match="'warp' is not an engine; known: auto"):
         load(tiny_run, engine="warp")
 
 

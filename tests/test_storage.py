@@ -548,14 +548,15 @@ def test_way_is_made_only_where_a_folder_could_not_be_replaced(final, older):
     assert content(final) == older
 
     (final / MANIFEST).write_bytes(b"\0" * 100)
-    for _ in range(2):  # also where something was set aside before
+    names = ["damaged-best", "damaged-best-2", "damaged-best-3"]
+    for name in names:  # what was set aside before is left alone
         aside = storage.make_way(final)
-        assert aside == final.with_name("damaged-best")
+        assert aside == final.with_name(name)
         assert (aside / "weights").read_text() == "old"
         shutil.copytree(aside, final)
     storage.make_way(final)
     fill(final, "new")
-    assert sorted(os.listdir(final.parent)) == ["best", "damaged-best"]
+    assert sorted(os.listdir(final.parent)) == ["best", *names, "damaged-best-4"]
 
 
 def test_a_folder_of_another_kind_is_not_replaced(final):

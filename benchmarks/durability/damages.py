@@ -27,7 +27,7 @@ from benchmarks.durability.saves import no_fsync, save_checkpoints, write_model
 from headwise.errors import ModelError
 from headwise.run_folder.checkpoints import Checkpoints
 from headwise.run_folder.model_folder import open_model_folder
-from headwise.run_folder.run import BEST, CHECKPOINTS
+from headwise.run_folder.paths import BEST, CHECKPOINTS
 from headwise.storage import MANIFEST
 
 STEPS = (10, 20, 30, 40)

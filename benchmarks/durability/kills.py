@@ -42,7 +42,8 @@ from headwise.recipe import Recipe, resolve
 from headwise.run_folder import run as run_module
 from headwise.run_folder.checkpoints import Checkpoints
 from headwise.run_folder.model_folder import open_model_folder
-from headwise.run_folder.run import BEST, CHECKPOINTS, LOG, train_run
+from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG
+from headwise.run_folder.run import train_run
 from headwise.run_folder.tensors import read_tensors
 from headwise.storage import disk
 from headwise.training.loop import Trainer

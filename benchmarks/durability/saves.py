@@ -21,7 +21,7 @@ from headwise.run_folder.model_folder import (
     open_model_folder,
     write_model_folder,
 )
-from headwise.run_folder.run import BEST, CHECKPOINTS, LOG, RECIPE
+from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG, RECIPE
 from headwise.storage import disk, verify, write_text
 from headwise.text.settings import TextSettings
 from headwise.text.tokenizer import TokenizerPair, train_tokenizers

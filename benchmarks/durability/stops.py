@@ -27,7 +27,7 @@ from benchmarks.durability.reports import arguments_with, finish
 from tests.tiny import write_text
 
 from headwise.run_folder.checkpoints import Checkpoints
-from headwise.run_folder.run import BEST, CHECKPOINTS, LOG
+from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG
 
 CODES = {signal.SIGTERM: 75, signal.SIGINT: 130}
 MOST_SECONDS = 5.0

@@ -10,15 +10,18 @@ from typing import Any, overload
 import torch
 
 from headwise.decoding.settings import DecodingSettings
-from headwise.engines import ENGINES, Engine
+from headwise.engines.engine import Engine
 from headwise.engines.ensemble_engine import ensemble
+from headwise.engines.registry import ENGINES
+from headwise.engines.settings import check_engine
 from headwise.errors import UsageError
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
-from headwise.run_folder.run import model_path
+from headwise.run_folder.paths import model_path
 from headwise.settings import as_table, read
 from headwise.streaming import Asked, LineTranslator, Part, Progress
 from headwise.tasks.translated import Candidate, Translated
 from headwise.text.arriving import PAUSE, Pause
+from headwise.wording import count_of
 
 __all__ = [
     "PAUSE",
@@ -43,9 +46,7 @@ class Translator:
         precision: str = "float32",
         others: Sequence[ModelFolder] = (),
     ) -> None:
-        if engine not in ENGINES:
-            known = ", ".join(ENGINES)
-            raise UsageError(f"{engine!r} is not an engine; known: {known}")
+        check_engine(engine, precision)
         self.opened = opened
         self.models = [opened.model, *(each.model for each in others)]
         self.engine: Engine
@@ -119,8 +120,9 @@ class Translator:
         """
         if len(sources) != len(targets):
             raise UsageError(
-                f"each source needs its target: there are {len(sources)} sources and "
-                f"{len(targets)} targets"
+                f"each source needs its target: there are "
+                f"{count_of(len(sources), 'source')} and "
+                f"{count_of(len(targets), 'target')}"
             )
         settings = read(DecodingSettings, {**as_table(self.decoding), **search})
         pair = self.opened.tokenizers
@@ -189,7 +191,7 @@ def _together(
             what = "settings" if mine is None else "prefixes"
             raise UsageError(
                 f"each line needs its own: line {number:,} has none, {what} are for "
-                f"{number - 1:,} lines only; an empty one asks for nothing"
+                f"{count_of(number - 1, 'line')} only; an empty one asks for nothing"
             )
         yield checked_text(line), mine, prefix
     for name, rest in (("settings", chosen), ("prefixes", begun)):

@@ -79,7 +79,9 @@ def read_toml(path: Path) -> dict[str, Any]:
     raise SettingsError([f"{path} cannot be read: {reason}"])
 
 
-def overridden(table: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
+def overridden(
+    table: Mapping[str, Any], assignments: Iterable[str], *, option: str = "--set"
+) -> dict[str, Any]:
     """Return ``table`` with assignments such as ``training.steps=60`` applied.
 
     The right side is read as a TOML value, and as plain text where it is not one, so
@@ -92,7 +94,7 @@ def overridden(table: Mapping[str, Any], assignments: Iterable[str]) -> dict[str
         names = [name.strip() for name in path.split(".")]
         if not equals or not all(names):
             problems.append(
-                f"--set wants path=value, such as training.steps=60; "
+                f"{option} wants NAME=VALUE, such as training.steps=60; "
                 f"{assignment!r} is not of that form"
             )
             continue
@@ -101,8 +103,8 @@ def overridden(table: Mapping[str, Any], assignments: Iterable[str]) -> dict[str
             deeper = inner.setdefault(name, {})
             if not isinstance(deeper, dict):
                 problems.append(
-                    f"--set {assignment}: {name} is {deeper!r}, and only a table has "
-                    f"settings in it; --set {name}=VALUE replaces it"
+                    f"{option} {assignment}: {name} is {deeper!r}, and only a table "
+                    f"has settings in it; {option} {name}=VALUE replaces it"
                 )
                 break
             inner = deeper

@@ -9,11 +9,12 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "headwise"
 
-BASE = {"errors", "settings", "storage", "children"}
+BASE = {"errors", "settings", "storage", "children", "wording"}
 PARTS = {"text", "documents", "model", "data", "losses", "metrics", "decoding"}
 EXPERIMENT = BASE | PARTS | {"tasks", "training", "recipe", "run_folder"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "wording": set(),
     "settings": {"errors"},
     "storage": {"errors", "settings"},
     "children": {"errors"},

@@ -167,7 +167,7 @@ class TestReported:
 
         said = capsys.readouterr().err
         assert "ZeroDivisionError" in said
-        assert "headwise --debug" in said
+        assert "the same command and --debug" in said
 
     def test_an_interruption_that_says_nothing_is_called_one(self, capsys):
         with pytest.raises(typer.Exit):
@@ -195,7 +195,24 @@ class TestReported:
         reported(verb, resumable=True)()
 
 
-def test_debug_stands_before_the_verb(headwise, monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--debug", "recipe", "--preset", "none such"],
+        ["recipe", "--debug", "--preset", "none such"],
+        ["recipe", "--preset", "none such", "--debug"],
+        ["runs", "--debug", "diff", "none", "such"],
+        ["runs", "diff", "none", "such", "--debug"],
+        ["runs", "none such", "--debug"],
+    ],
+)
+def test_debug_stands_before_the_verb_or_behind(headwise, monkeypatch, arguments):
+    """Behind it, where one adds it to a command that failed, it was unknown."""
     monkeypatch.setenv("HEADWISE_DEBUG", "")  # so that it is put back
     with pytest.raises(AssertionError, match="Traceback"):
-        headwise("--debug", "doctor", tmp_path)
+        headwise(*arguments)
+
+
+@pytest.mark.parametrize("verb", [*VERBS, "runs list", "runs diff"])
+def test_every_verb_takes_debug(headwise, verb):
+    assert "--debug" in headwise(*verb.split(), "--help").out

@@ -45,7 +45,7 @@ def test_the_doctor_says_what_a_card_leaves_open_until_it_is_said(headwise, run)
         (("--search", "bem=3"), 3, "did you mean beam?"),
         (("--languages", "English", "de"), 3, "tags such as 'en' or 'pt-BR'"),
         (("--license", "CC BY"), 3, "license must be a name that hubs use"),
-        (("--notes", "/nowhere/notes.md"), 4, "cannot be read"),
+        (("--notes", "/nowhere/notes.md"), 2, "is not there"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_code(headwise, run, arguments, code, said):

@@ -38,12 +38,9 @@ def test_the_presets_are_listed_with_what_they_are_for(headwise):
     [
         (["--preset", "huge"], "'huge' is not a preset; known: base, big"),
         (["--preset", ""], "'' is not a preset"),
-        (["--set", "training.steps"], "--set wants path=value"),
         (["--set", "training.stepps=3"], "did you mean steps?"),
         (["--set", "training.steps=abc"], "must be a whole number, not 'abc'"),
         (["--set", "model.d_model=7"], "7 does not, 8 would"),
-        (["--recipe", "nowhere.toml"], "nowhere.toml cannot be read"),
-        (["--recipe", "."], "cannot be read"),
     ],
 )
 def test_mistakes_in_settings_are_code_3_and_said(headwise, arguments, said):

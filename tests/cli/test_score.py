@@ -90,7 +90,7 @@ def test_files_of_different_lengths_are_refused(headwise, tiny_run, pairs, tmp_p
     found = headwise("score", tiny_run, pairs[0], short)
 
     assert found.code == 4
-    assert "short ends after 1 lines" in found.error
+    assert "short ends after 1 line and" in found.error
 
 
 def test_two_ways_to_choose_are_one_too_many(headwise, tiny_run, pairs):

@@ -11,8 +11,10 @@ import torch
 from headwise import load
 from headwise.data.demo_corpus import demo_corpus
 from headwise.decoding.settings import DecodingSettings, greedy, paper
-from headwise.engines import AutoEngine, TorchEngine, auto_engine, torch_engine
+from headwise.engines import auto_engine, torch_engine
+from headwise.engines.auto_engine import AutoEngine
 from headwise.engines.reasons import reasons_against_search
+from headwise.engines.torch_engine import TorchEngine
 from headwise.errors import ResourceError, SettingsError, UsageError
 from headwise.interop import kept
 from headwise.interop.search_notes import CARRIED

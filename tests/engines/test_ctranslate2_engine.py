@@ -12,7 +12,8 @@ import torch
 from headwise import load
 from headwise.data.demo_corpus import demo_corpus
 from headwise.decoding.settings import DecodingSettings, greedy, paper
-from headwise.engines import CTranslate2Engine, TorchEngine
+from headwise.engines.ctranslate2_engine import CTranslate2Engine
+from headwise.engines.torch_engine import TorchEngine
 from headwise.errors import ResourceError, SettingsError, UsageError
 from headwise.interop import kept
 from headwise.model.transformer import Transformer

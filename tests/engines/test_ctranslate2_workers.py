@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwise.decoding.settings import DecodingSettings
-from headwise.engines import CTranslate2Engine, TorchEngine
+from headwise.engines.ctranslate2_engine import CTranslate2Engine
 from headwise.engines.ctranslate2_workers import (
     BATCH_TOKENS,
     BEAM_ROWS,
@@ -18,6 +18,7 @@ from headwise.engines.ctranslate2_workers import (
     QUEUED,
     Workers,
 )
+from headwise.engines.torch_engine import TorchEngine
 from headwise.interop.exports import export
 from headwise.run_folder.model_folder import open_model_folder
 

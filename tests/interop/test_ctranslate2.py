@@ -12,9 +12,9 @@ from tests.interop.conftest import CHANCE_SOURCES, CHANCE_TARGETS, in_vocabulary
 from headwise.decoding.settings import DecodingSettings, paper
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.ctranslate2 import (
-    QUANTIZATIONS,
     write_ctranslate2,
 )
+from headwise.interop.limits import QUANTIZATIONS
 from headwise.metrics.registry import measure
 from headwise.model.feed_forward import ACTIVATIONS
 from headwise.storage import verify

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from headwise.run_folder.run import BEST
+from headwise.run_folder.paths import BEST
 from headwise.storage.manifests import seal
 
 

@@ -108,7 +108,7 @@ def test_scores_stand_with_their_signatures(card):
     assert r"| BLEU | 31.25 | `nrefs:1\|tok:13a` |" in text
     assert "| perplexity of a token | 2.718 |" in text
     assert "greedy search on 5 of 12 held-out pairs, after 1,234 updates" in text
-    assert "(3 epochs,\n1.5 minutes); perplexity on all of them" in text
+    assert "(3 epochs,\n1 min 30 s); perplexity on all of them" in text
 
 
 def test_scores_of_all_held_out_pairs_are_said_to_be(card):

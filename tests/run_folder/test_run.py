@@ -13,7 +13,8 @@ from headwise.data.prepared import PreparedCorpus
 from headwise.errors import DataError, ModelError, SettingsError, Stopped, UsageError
 from headwise.predictor import load
 from headwise.recipe import resolve
-from headwise.run_folder.run import check_run, model_path, train_run
+from headwise.run_folder.paths import model_path
+from headwise.run_folder.run import check_run, train_run
 from headwise.settings import read_toml
 from headwise.training.state import TrainingState
 
@@ -236,15 +237,15 @@ def test_a_recipe_that_was_broken_by_hand_is_named(run_folder, corpus):
         train_run(run_folder, before, corpus)
 
 
-@pytest.mark.parametrize("name", ["recipe.toml", "log.jsonl"])
-def test_a_file_of_the_users_own_is_not_written_over(tmp_path, corpus, recipe, name):
-    """--out . beside one's own recipe.toml."""
-    (tmp_path / name).write_text("mine")
+def test_a_folder_of_somebody_elses_is_not_trained_in(tmp_path, corpus, recipe):
+    """A best/ that was no model of ours was renamed, and went with the next one."""
+    (tmp_path / "best").mkdir()
+    (tmp_path / "best" / "chapter.tex").write_text("mine")
 
-    with pytest.raises(UsageError, match=f"{name} is there already"):
+    with pytest.raises(UsageError, match="holds no run but best"):
         train_run(tmp_path, recipe, corpus)
-    assert [path.name for path in tmp_path.iterdir()] == [name]
-    assert (tmp_path / name).read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["best"]
+    assert (tmp_path / "best" / "chapter.tex").read_text() == "mine"
 
 
 def test_a_file_is_no_folder_to_train_in(tmp_path, corpus, recipe):
@@ -256,6 +257,8 @@ def test_a_file_is_no_folder_to_train_in(tmp_path, corpus, recipe):
 
 
 def test_other_files_beside_a_run_do_no_harm(tmp_path, corpus, recipe):
+    """Whoever keeps notes in the folder of a run goes on with it all the same."""
+    train_run(tmp_path, recipe, corpus, until=4)
     (tmp_path / "notes.txt").write_text("mine")
 
     assert train_run(tmp_path, recipe, corpus).step == 8

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from headwise.data.batches import make_batch
 from headwise.decoding.settings import PRESETS, DecodingSettings, greedy
 from headwise.run_folder.model_folder import open_model_folder
-from headwise.run_folder.run import BEST
+from headwise.run_folder.paths import BEST
 from headwise.tasks import searching, translation
 from headwise.text.vocabulary import PAD
 

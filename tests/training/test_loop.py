@@ -197,7 +197,7 @@ def test_training_ends_when_the_time_is_over(make_trainer):
     trainer.run()
 
     assert trainer.state.step == 1  # so that there is a model at all
-    assert "minutes are over" in witness.reason
+    assert "the time is over" in witness.reason
     assert len(trainer.keeper.best) == 1
 
 

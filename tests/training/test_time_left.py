@@ -194,13 +194,22 @@ def test_looks_are_counted_up_to_the_end(steps, rhythm, average, looks):
     assert run.left == pytest.approx(steps - 21 + 5.0 * looks)
 
 
-def test_a_limit_of_time_ends_it_if_it_comes_first_and_a_look_follows():
+def test_a_limit_of_time_ends_it_if_it_comes_first_with_the_look_in_it():
     run = Clock(TimeLeft(), settings(steps=10_000, max_minutes=1.0, validate_every=20))
     run.update(20)
     run.look(5.0)
     run.update(15)
 
-    assert run.left == pytest.approx(60 - 40 + 5.0)
+    assert run.left == pytest.approx(60 - 40)
+
+
+def test_what_is_left_when_the_time_is_over_is_the_look():
+    run = Clock(TimeLeft(), settings(steps=10_000, max_minutes=0.5, validate_every=20))
+    run.update(20)
+    run.look(5.0)
+    run.update(15)
+
+    assert run.left == pytest.approx(5.0)
 
 
 def test_a_limit_that_will_not_be_reached_changes_nothing():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 import typer
@@ -15,16 +14,23 @@ from headwise.cli.evaluate import evaluate
 from headwise.cli.export import export
 from headwise.cli.prepare import prepare
 from headwise.cli.recipe import recipe
-from headwise.cli.report import DEBUG, reported
+from headwise.cli.report import reported
 from headwise.cli.run import run
 from headwise.cli.runs import runs
 from headwise.cli.score import score
+from headwise.cli.streams import open_closed_streams
 from headwise.cli.train import train
 from headwise.cli.translate import translate
+from headwise.cli.verbs import Group, Verb
 
-EPILOG = "Exit codes: 0 ok, 1 bug, 2 usage, 3 settings, 4 data, 5 model, 6 resources, 7 numerics, 75 saved after a stop signal, 130 interrupted."  # noqa: E501
+EPILOG = (
+    "Exit codes: 0 ok, 1 bug, 2 usage (the command line is wrong, or names what is not "
+    "there), 3 settings (a name or value is refused), 4 data, 5 model, 6 resources, 7 "
+    "numerics, 75 saved after a stop signal, 130 interrupted."
+)
 
 app = typer.Typer(
+    cls=Group,
     help="From two text files to a translator: the Transformer of "
     '"Attention Is All You Need", trained, measured and used.',
     epilog=EPILOG,
@@ -51,7 +57,7 @@ VERBS = (
 )
 
 for verb in VERBS:
-    app.command()(reported(verb, resumable=verb in RESUMABLE))
+    app.command(cls=Verb)(reported(verb, resumable=verb in RESUMABLE))
 app.add_typer(runs, name="runs")
 
 
@@ -72,15 +78,11 @@ def headwise(
             is_eager=True,
         ),
     ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show where in the code an error arose.")
-    ] = False,
 ) -> None:
     """Read the options that stand before the verb."""
-    if debug:
-        os.environ[DEBUG] = "1"
 
 
 def main() -> None:
     """Run the command line; every error becomes a message and an exit code."""
+    open_closed_streams()
     app(prog_name="headwise")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwise.cli.options import MaxTime, Threads, minutes, say, use_threads
+from headwise.cli.streams import output
 
 if TYPE_CHECKING:
     from headwise.data.demo_corpus import DemoCorpus
@@ -49,13 +50,13 @@ def demo(
     """
     from headwise.cli.steps import prepared, trained
     from headwise.data.demo_corpus import EXAMPLES, write
-    from headwise.predictor import load
     from headwise.recipe import resolve
-    from headwise.run_folder.run import claimed
+    from headwise.run_folder.claim import claimed
 
+    limit = None if max_time is None else minutes(max_time)
     say("making an English-French corpus")
     text = out / "corpus"
-    with claimed(out, text.name):
+    with claimed(out):
         corpus = write(text)
     extra = {
         **SETTINGS,
@@ -64,17 +65,19 @@ def demo(
             "dev": _files(text, "dev"),
         },
     }
-    if max_time is not None:
-        extra["training"] = {**extra["training"], "max_minutes": minutes(max_time)}
+    if limit is not None:
+        extra["training"] = {**extra["training"], "max_minutes": limit}
     recipe = resolve(preset="tiny", extra=extra)
     use_threads(threads)
     trained(out, recipe, prepared(out, recipe), "cpu")
+    from headwise.predictor import load
+
     translator = load(out)
     _show_scores(translator, corpus)
-    typer.echo("\nSome translations (the first two sentences differ in one word):\n")
+    output("\nSome translations (the first two sentences differ in one word):\n")
     for source in EXAMPLES:
-        typer.echo(f"    {source}\n    → {translator.translate(source)}\n")
-    typer.echo(_next_steps(out))
+        output(f"    {source}\n    → {translator.translate(source)}\n")
+    output(_next_steps(out))
 
 
 def _files(text: Path, part: str) -> dict[str, str]:
@@ -95,16 +98,16 @@ def _show_scores(translator: Translator, corpus: DemoCorpus) -> None:
         if pair.pronoun is not None
     ]
     accuracy = pronoun_accuracy([case for case, _ in cases], [out for _, out in cases])
-    typer.echo(
+    output(
         f"\nOn {len(sources):,} held-out sentences, whose combinations of words never "
         "occurred in training:\n"
     )
-    typer.echo(f"word-by-word dictionary: {words}")
-    typer.echo(
+    output(f"word-by-word dictionary: {words}")
+    output(
         f"il or elle: {100 * accuracy:.1f}% right of {len(cases)} "
         "(the noun alone, or the adjective alone, would give 50%)"
     )
-    typer.echo(str(measure("bleu", outputs, references)))
+    output(str(measure("bleu", outputs, references)))
 
 
 def _next_steps(out: Path) -> str:

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headwise.cli.checks import check_folders
+from headwise.cli.streams import output
 from headwise.errors import ModelError, ResourceError, UsageError
+from headwise.wording import count_of
 
 if TYPE_CHECKING:
     from headwise.doctor import Finding
@@ -51,8 +54,10 @@ def doctor(
             raise UsageError("--loader prints one program for all folders; name none")
         from headwise.run_folder.loader_script import SCRIPT
 
-        typer.echo(SCRIPT, nl=False)
+        output(SCRIPT, end="")
         return
+    if folder is not None:
+        check_folders(folder)
     from headwise.doctor import FAILED, look_at_folder, look_at_machine
 
     findings = []
@@ -64,13 +69,13 @@ def doctor(
     if as_json:
         checks = [asdict(finding) for finding in findings]
         table = {"ok": not faults, "checks": checks}
-        typer.echo(json.dumps(table, indent=2, ensure_ascii=False))
+        output(json.dumps(table, indent=2, ensure_ascii=False))
     if faults:
-        summary = f"{faults} of {len(findings)} checks failed"
+        summary = f"{faults} of {count_of(len(findings), 'check')} failed"
         raise ResourceError(summary) if folder is None else ModelError(summary)
 
 
 def _show(finding: Finding) -> None:
-    typer.echo(f"{finding.status:<8}{finding.what}: {finding.found}")
+    output(f"{finding.status:<8}{finding.what}: {finding.found}")
     if finding.advice is not None:
-        typer.echo(f"{'':<8}→ {finding.advice}")
+        output(f"{'':<8}→ {finding.advice}")

@@ -8,9 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from headwise.cli.fitting import rehearsal_of
+from headwise.cli.streams import output
 from headwise.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -29,7 +28,8 @@ def show(
 ) -> None:
     """Try training out in memory and print what it would be; write nothing."""
     from headwise.run_folder.checkpoints import Checkpoints, step_of
-    from headwise.run_folder.run import CHECKPOINTS, check_run
+    from headwise.run_folder.paths import CHECKPOINTS
+    from headwise.run_folder.run import check_run
     from headwise.training.outlook import look_ahead
 
     check_run(out, recipe, corpus.facts.fingerprint)
@@ -40,15 +40,15 @@ def show(
     )
     if as_json:
         facts = {**asdict(outlook), "seconds": outlook.seconds}
-        typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+        output(json.dumps(facts, indent=2, ensure_ascii=False))
         return
     for name, *lines in _table(outlook, recipe):
         for number, line in enumerate(lines):
-            typer.echo(f"{'' if number else name:<15}{line}")
+            output(f"{'' if number else name:<15}{line}")
 
 
 def _table(outlook: Outlook, recipe: Recipe) -> Iterator[list[str]]:
-    from headwise.training.duration import duration
+    from headwise.wording import count_of, duration
 
     training = recipe.training
     parts = outlook.parameters
@@ -59,15 +59,16 @@ def _table(outlook: Outlook, recipe: Recipe) -> Iterator[list[str]]:
     ]
     yield ["memory", str(outlook.memory)]
     size = (
-        f"{training.batch_tokens:,} target tokens"
+        count_of(training.batch_tokens, "target token")
         if training.batch_pairs is None
-        else f"{training.batch_pairs:,} pairs"
+        else count_of(training.batch_pairs, "pair")
     )
     times = f", {training.accumulate} to an update" if training.accumulate > 1 else ""
     yield ["batches", f"{size} at most{times}; {outlook.padding:.1%} padding"]
     yield [
         "an epoch",
-        f"{outlook.updates_an_epoch:,} updates over {outlook.pairs:,} pairs",
+        f"{count_of(outlook.updates_an_epoch, 'update')} over "
+        f"{count_of(outlook.pairs, 'pair')}",
     ]
     yield [
         "longest",
@@ -99,8 +100,13 @@ def _table(outlook: Outlook, recipe: Recipe) -> Iterator[list[str]]:
         "time",
         f"{duration(outlook.seconds)}"
         + (f", and no more than {duration(limit)}" if limit is not None else "")
-        + (f"; less if {patience} validations bring no gain" if patience else ""),
-        f"    {left:,} updates{begun}, {outlook.seconds_an_update:.2f} s each",
-        f"    {outlook.validations:,} validations, at most "
+        + (
+            f"; less if {count_of(patience, 'validation')} bring no gain"
+            if patience
+            else ""
+        ),
+        f"    {count_of(left, 'update')}{begun}, "
+        f"{outlook.seconds_an_update:.2f} s each",
+        f"    {count_of(outlook.validations, 'validation')}, at most "
         f"{outlook.seconds_a_validation:.1f} s each",
     ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headwise.cli.checks import check_files, check_models, check_search
 from headwise.cli.options import say, search_table
 from headwise.errors import DataError, UsageError
 
@@ -81,6 +82,9 @@ def edit(
             "nothing to change is named; --search, --languages, --license, --title "
             "and --notes do"
         )
+    check_models(folder)
+    check_files(notes)
+    check_search(folder, table)
     from headwise.run_folder.card_edit import COMMON_LICENSES, CardChanges
     from headwise.run_folder.editing import edit_model
 

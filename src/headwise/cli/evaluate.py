@@ -10,6 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
+from headwise.cli.checks import (
+    check_device,
+    check_models,
+    check_out_file,
+    check_search,
+)
 from headwise.cli.options import (
     Beam,
     Device,
@@ -24,6 +30,8 @@ from headwise.cli.options import (
     use_threads,
 )
 from headwise.cli.steps import measured, read_aligned
+from headwise.cli.streams import output
+from headwise.engines.settings import check_engine
 from headwise.errors import UsageError
 from headwise.storage import write_text
 
@@ -80,7 +88,6 @@ def evaluate(
     """
     from headwise.metrics.multi30k import LANGUAGES
     from headwise.metrics.registry import METRICS, NEED_LANGUAGE
-    from headwise.predictor import load
 
     names = metrics or [*DEFAULT_METRICS, *(["multi30k-bleu"] if language else [])]
     for name in names:
@@ -93,16 +100,22 @@ def evaluate(
                 f"{name} needs --language, one of {known}, not {language!r}; for "
                 "others use --metric bleu"
             )
-    if out is not None and out.is_dir():
-        raise UsageError(f"--out {out} is a folder; name a file for the translations")
-    use_threads(threads)
-    sources, references = read_aligned(source, reference)
-    translator = load(
-        folder, device=chosen_device(device), engine=engine, precision=precision
-    )
+    check_out_file("--out", out)
+    check_engine(engine, precision)
+    check_device(device)
+    check_models(folder)
     table = search_table(search)
     if beam is not None:
         table.setdefault("beam", beam)
+    check_search(folder, table)
+    sources, references = read_aligned(source, reference)
+
+    from headwise.predictor import load
+
+    use_threads(threads)
+    translator = load(
+        folder, device=chosen_device(device), engine=engine, precision=precision
+    )
     scores, outputs = measured(
         translator, sources, references, names, language=language, **table
     )
@@ -111,11 +124,11 @@ def evaluate(
         ran["search"] = ",".join(_assigned(table))
     if as_json:
         rows = [{**asdict(score), **ran} for score in scores]
-        typer.echo(json.dumps(rows, indent=2))
+        output(json.dumps(rows, indent=2))
     else:
         made = "|".join(f"{name}:{value}" for name, value in ran.items() if value)
         for score in scores:
-            typer.echo(f"{score}  {score.signature}  {made}")
+            output(f"{score}  {score.signature}  {made}")
     say_engines(translator.engine.used, engine)
     if out is not None:
         write_text(out, "".join(f"{output}\n" for output in outputs))

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headwise.cli.checks import check_files, check_models
 from headwise.cli.options import say, to_folder
 from headwise.errors import SettingsError, UsageError
+from headwise.interop.limits import LIMITS, QUANTIZATIONS, check_export
+from headwise.run_folder.paths import EXPORT, model_path
+from headwise.storage import check_replaceable
+from headwise.wording import count_of
 
 if TYPE_CHECKING:
     from headwise.run_folder.model_folder import ModelFolder
@@ -22,7 +27,7 @@ def export(
         str,
         typer.Option(
             "--to",
-            metavar="ctranslate2|huggingface",
+            metavar="|".join(LIMITS),
             help="The program that is to run the model.",
         ),
     ],
@@ -30,7 +35,7 @@ def export(
     quantization: Annotated[
         str,
         typer.Option(
-            metavar="float32|float16|int8",
+            metavar="|".join(QUANTIZATIONS),
             help="Numbers to write the weights in; the smaller ones are for "
             "CTranslate2, and may change words.",
         ),
@@ -57,10 +62,14 @@ def export(
         --compare test.en
     headwise export en-de --to huggingface --out en-de-hf
     """
+    check_export(target, quantization)
+    check_models(folder)
+    check_files(text)
+    check_replaceable(out, EXPORT)
+
     from headwise.data.reading import read_lines
     from headwise.interop.exports import export as write
     from headwise.run_folder.model_folder import open_model_folder
-    from headwise.run_folder.run import model_path
 
     opened = open_model_folder(model_path(folder))
     sources = [each.source for each in opened.golden]
@@ -80,7 +89,7 @@ def _what_changed(
     out: Path, opened: ModelFolder, quantization: str, sources: list[str]
 ) -> str:
     """Translate with the export as well, and compare."""
-    from headwise.engines import CTranslate2Engine
+    from headwise.engines.ctranslate2_engine import CTranslate2Engine
     from headwise.metrics.registry import measure
     from headwise.predictor import Translator
 
@@ -97,6 +106,7 @@ def _what_changed(
     equal = sum(a == b for a, b in zip(outputs, wanted, strict=True))
     bleu = measure("bleu", outputs, wanted)
     return (
-        f"{quantization} beside float32: {equal:,} of {len(wanted):,} translations "
+        f"{quantization} beside float32: {equal:,} of "
+        f"{count_of(len(wanted), 'translation')} "
         f"are the same; BLEU between them {bleu.value:.2f}"
     )

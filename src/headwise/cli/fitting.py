@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from headwise.cli.options import say
 from headwise.errors import ModelError, SettingsError, UsageError
 from headwise.recipe import Recipe
+from headwise.run_folder.paths import RECIPE, has_checkpoints
 from headwise.settings import read, read_toml
+from headwise.wording import count_of
 
 if TYPE_CHECKING:
     from headwise.data.prepared import PreparedCorpus
@@ -89,8 +91,8 @@ def fitted(recipe: Recipe, corpus: PreparedCorpus, device: str) -> Recipe:
     updates = max(1, places // (tokens * recipe.training.accumulate))
     if updates < FEW_UPDATES:
         say(
-            f"an epoch has only about {updates:,} updates of that size; so little text "
-            f"is learned from better in smaller batches, such as "
+            f"an epoch has only about {count_of(updates, 'update')} of that size; so "
+            f"little text is learned from better in smaller batches, such as "
             f"{recipe.training.batch_tokens:,} of this recipe"
         )
     return replace(recipe, training=replace(recipe.training, batch_tokens=tokens))
@@ -129,10 +131,7 @@ def _refuse(text: str) -> None:
 
 def _of_run(out: Path) -> int | None:
     """Return the batch size of a run that has a checkpoint to go on from."""
-    from headwise.run_folder.checkpoints import Checkpoints
-    from headwise.run_folder.run import CHECKPOINTS, RECIPE
-
-    if not Checkpoints(out / CHECKPOINTS, lambda _: None).paths():
+    if not has_checkpoints(out):
         return None
     try:
         return read(Recipe, read_toml(out / RECIPE)).training.batch_tokens

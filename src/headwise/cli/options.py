@@ -9,6 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from headwise.cli.checks import check_assignments, check_device
+from headwise.cli.streams import messages
+from headwise.engines.settings import PRECISIONS
 from headwise.errors import UsageError
 
 Preset = Annotated[
@@ -47,7 +50,9 @@ MaxTime = Annotated[
     typer.Option(
         "--max-time",
         metavar="TIME",
-        help="Time of training at most, such as 30m, 90s or 2h.",
+        help="Time of training at most, such as 30m, 90s or 2h: from the making of the "
+        "model to the last save, validations counted. Not counted: the start of the "
+        "program, preparing text, and the score that run takes at the end.",
         show_default=False,
     ),
 ]
@@ -106,7 +111,7 @@ EngineName = Annotated[
 Precision = Annotated[
     str,
     typer.Option(
-        metavar="float32|bf16|float16|int8",
+        metavar="|".join(PRECISIONS),
         help="Numbers of the weights: float32 in every engine, bf16 in torch, float16 "
         "and int8 in ctranslate2; smaller ones may change words.",
     ),
@@ -149,14 +154,8 @@ def search_table(assignments: list[str] | None) -> dict[str, Any]:
     """Return what ``--search`` says, as a table of decoding settings."""
     from headwise.settings import overridden
 
-    for each in assignments or []:
-        name, equals, _ = each.partition("=")
-        if not equals or not name.strip():
-            raise UsageError(
-                f"--search wants NAME=VALUE, such as alpha=0.6; {each!r} is not of "
-                "that form"
-            )
-    return overridden({}, assignments or [])
+    check_assignments("--search", "alpha=0.6", assignments)
+    return overridden({}, assignments or [], option="--search")
 
 
 def use_threads(threads: int | None) -> None:
@@ -169,6 +168,7 @@ def use_threads(threads: int | None) -> None:
 
 def chosen_device(name: str) -> str:
     """Return a device that is there; ``auto`` takes a GPU if there is one."""
+    check_device(name)
     import torch
 
     if name == "auto":
@@ -209,4 +209,4 @@ def say(text: str) -> None:
     Of several processes that ``torchrun`` started, the first one speaks.
     """
     if os.environ.get("RANK", "0") == "0":
-        typer.echo(text, err=True)
+        typer.echo(text, file=messages())

@@ -17,6 +17,7 @@ from headwise.cli.options import (
     to_folder,
 )
 from headwise.cli.steps import recipe_for
+from headwise.wording import count_of
 
 
 def prepare(
@@ -66,6 +67,6 @@ def prepare(
     corpus = make(recipe.data, recipe.text, out, seed=recipe.seed, say=say)
     train = corpus.facts.train
     say(
-        f"{out}: {train.pairs:,} pairs to learn from, {corpus.facts.dev.pairs:,} held "
-        f"out; next: headwise train {out} --out RUN"
+        f"{out}: {count_of(train.pairs, 'pair')} to learn from, "
+        f"{corpus.facts.dev.pairs:,} held out; next: headwise train {out} --out RUN"
     )

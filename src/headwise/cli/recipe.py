@@ -8,6 +8,7 @@ import typer
 
 from headwise.cli.options import Assignments, Preset, RecipeFile
 from headwise.cli.resolved import resolved
+from headwise.cli.streams import output
 from headwise.model.presets import PRESETS
 from headwise.settings import as_toml
 
@@ -31,7 +32,7 @@ def recipe(
     """
     if names:
         for name, each in PRESETS.items():
-            typer.echo(f"{name:<10} {each.about}")
+            output(f"{name:<10} {each.about}")
         return
     settled = resolved(preset=preset, file=recipe_file, assignments=assignments or ())
-    typer.echo(as_toml(settled), nl=False)
+    output(as_toml(settled), end="")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from functools import wraps
 from typing import ParamSpec
 
 import typer
 
+from headwise.cli.streams import ReaderLeftError, flush_output
 from headwise.errors import (
     HeadwiseError,
     ResourceError,
@@ -34,22 +35,30 @@ def reported(verb: Callable[P, None], *, resumable: bool) -> Callable[P, None]:
 
     @wraps(verb)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
+        with every_error_in_words():
             with stopping_at_once() if resumable else nullcontext():
                 verb(*args, **kwargs)
-            sys.stdout.flush()
-        except (typer.Exit, typer.Abort):
-            raise
-        except BrokenPipeError:
-            _end_quietly()
-        except (Exception, KeyboardInterrupt) as error:
+            flush_output()
+
+    return run
+
+
+@contextmanager
+def every_error_in_words() -> Iterator[None]:
+    """Make a message and ``typer.Exit`` with its code of every error inside."""
+    try:
+        yield
+    except (typer.Exit, typer.Abort):
+        raise
+    except ReaderLeftError:
+        raise typer.Exit(0) from None
+    except (Exception, KeyboardInterrupt) as error:
+        with suppress(OSError):  # of a stderr that cannot be written
             if os.environ.get(DEBUG):
                 traceback.print_exception(error)
             message, code = _message(error)
             print(f"headwise: {message}", file=sys.stderr)
-            raise typer.Exit(code) from None
-
-    return run
+        raise typer.Exit(code) from None
 
 
 def _message(error: BaseException) -> tuple[str, int]:
@@ -69,13 +78,6 @@ def _message(error: BaseException) -> tuple[str, int]:
         return str(error), ResourceError.exit_code
     return (
         f"{type(error).__name__}: {error}\nThis is a fault of headwise; please report "
-        "it with the output of: headwise --debug ...",
+        "it with the output of the same command and --debug",
         1,
     )
-
-
-def _end_quietly() -> None:
-    """End well: whoever read our output, such as ``head -1``, has had enough."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    raise typer.Exit(0)

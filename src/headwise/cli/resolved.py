@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from headwise.cli.checks import check_files, check_set
 from headwise.errors import SettingsError
 from headwise.interop.limits import reasons_against
 from headwise.recipe import Recipe, resolve
@@ -22,6 +23,9 @@ def resolved(
 
     The recipe itself does not know the programs that it names.
     """
+    check_files(file)
+    assignments = tuple(assignments)
+    check_set(assignments)
     recipe = resolve(preset=preset, file=file, assignments=assignments, extra=extra)
     reasons = reasons_against(recipe.must_export_to, recipe.model, recipe.text)
     if reasons:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from headwise.cli.checks import check_device, check_files
 from headwise.cli.fitting import batch_tokens_of, fitted, is_to_be_fitted
 from headwise.cli.options import (
     Assignments,
@@ -33,6 +34,9 @@ from headwise.cli.steps import (
     say_unknown,
     trained,
 )
+from headwise.cli.streams import output
+from headwise.run_folder.claim import check_claimable
+from headwise.wording import count_of
 
 
 def run(
@@ -78,9 +82,10 @@ def run(
     headwise run pairs.tsv --out en-fr --dev dev.en dev.fr --test test.en test.fr
     headwise run --recipe my.toml --out en-cs --set training.steps=60
     """
-    from headwise.predictor import load
-
     refuse_several_processes("run")
+    check_files(*(test or ()))
+    check_device(device)
+    check_claimable(out)
     recipe = recipe_for(
         source,
         target,
@@ -92,21 +97,24 @@ def run(
         max_minutes=None if max_time is None else minutes(max_time),
         also=batch_tokens_of(batch_tokens, assignments or (), out),
     )
-    use_threads(threads)
-    device = chosen_device(device)
     texts = None if test is None else read_aligned(*test)
     corpus = prepared(out, recipe)
+    use_threads(threads)
+    device = chosen_device(device)
     if is_to_be_fitted(batch_tokens, out):
         recipe = fitted(recipe, corpus, device)
     trained(out, recipe, corpus, device)
 
+    from headwise.predictor import load
+
     sources, references = texts or corpus.dev_text
-    say(f"translating {len(sources):,} {'test' if test else 'held-out'} lines")
+    kind = "test line" if test else "held-out line"
+    say(f"translating {count_of(len(sources), kind)}")
     names = ["bleu", "chrf"]
     if recipe.training.measure not in ("loss", *names):
         names.append(recipe.training.measure)
     scores, _ = measured(load(out, device=device), sources, references, names)
     for score in scores:
-        typer.echo(f"{score}  {score.signature}")
+        output(f"{score}  {score.signature}")
     say_unknown(out)
     say(f"the model is {out / 'best'}; next: headwise translate {out} < TEXT")

@@ -9,13 +9,15 @@ import typer
 
 from headwise.cli.options import say
 from headwise.cli.report import reported
+from headwise.cli.streams import output
+from headwise.cli.verbs import Group, Verb
 from headwise.errors import UsageError
 
 DEPTH = 3
 """Folders below the one named that are searched."""
 
 
-class ListsByDefault(typer.core.TyperGroup):
+class ListsByDefault(Group):
     """Takes ``headwise runs FOLDER`` for ``headwise runs list FOLDER``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -80,9 +82,9 @@ def list_runs(
         found.update(dict.fromkeys(here))
     facts = [run_facts(folder, is_held=is_held(folder)) for folder in found]
     if as_json:
-        typer.echo(json.dumps([each.as_json() for each in facts], indent=2))
+        output(json.dumps([each.as_json() for each in facts], indent=2))
     elif facts:
-        typer.echo("\n".join(as_lines(facts)))
+        output("\n".join(as_lines(facts)))
     else:
         say("there are no runs here; headwise runs FOLDER looks elsewhere")
 
@@ -109,7 +111,7 @@ def diff(
     from headwise.storage import write_text
 
     one, other = Compared.open(first), Compared.open(second)
-    typer.echo("\n".join(as_lines(one, other)))
+    output("\n".join(as_lines(one, other)))
     if html is not None:
         if html.is_dir():
             raise UsageError(f"--html {html} is a folder; name a file to be written")
@@ -117,5 +119,5 @@ def diff(
         say(f"{html}: open it in a browser")
 
 
-runs.command("list")(reported(list_runs, resumable=False))
-runs.command()(reported(diff, resumable=False))
+runs.command("list", cls=Verb)(reported(list_runs, resumable=False))
+runs.command(cls=Verb)(reported(diff, resumable=False))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -11,6 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headwise.cli.checks import (
+    check_device,
+    check_files,
+    check_models,
+    check_search,
+)
 from headwise.cli.options import (
     Device,
     SearchSettings,
@@ -20,8 +25,10 @@ from headwise.cli.options import (
     search_table,
     use_threads,
 )
-from headwise.cli.text_lines import lines_of, refuse_missing
+from headwise.cli.streams import output
+from headwise.cli.text_lines import lines_of
 from headwise.errors import DataError, UsageError
+from headwise.wording import count_of
 
 if TYPE_CHECKING:
     from headwise.predictor import Candidate, Translator
@@ -89,16 +96,19 @@ def score(
     headwise score en-de test.en test.de --search length_penalty=none
     headwise score en-de all.en all.de --keep-best 100000 | cut -f 3 > best.de
     """
-    from headwise.predictor import load
-
     if keep_best is not None and min_score is not None:
         raise UsageError("--keep-best and --min-score are two ways; choose one of them")
-    use_threads(threads)
-    refuse_missing([source, target])
-    translator = load(
-        [folder, *(ensemble or [])], device=chosen_device(device), engine="torch"
-    )
+    folders = [folder, *(ensemble or [])]
+    check_device(device)
+    check_models(*folders)
+    check_files(source, target)
     table = {**search_table(search), "token_scores": as_json}
+    check_search(folder, table)
+
+    from headwise.predictor import load
+
+    use_threads(threads)
+    translator = load(folders, device=chosen_device(device), engine="torch")
     found = _scored(translator, source, target, table)
     whole = sort or keep_best is not None or min_score is not None
     if min_score is not None:
@@ -109,8 +119,7 @@ def score(
         found = iter(sorted(found, key=lambda each: -each[1].score))
     for line, candidate in found:
         shown = _shown(line, candidate, as_json=as_json, whole=whole)
-        sys.stdout.buffer.write(f"{shown}\n".encode())
-    sys.stdout.buffer.flush()
+        output(shown, flush=False)
 
 
 def _scored(
@@ -127,7 +136,8 @@ def _scored(
         if len(ours) != len(theirs):
             shorter = source if len(ours) < len(theirs) else target
             raise DataError(
-                f"{shorter} ends after {count + min(len(ours), len(theirs)):,} lines "
+                f"{shorter} ends after "
+                f"{count_of(count + min(len(ours), len(theirs)), 'line')} "
                 "and the other file does not; line N of both must belong together"
             )
         if not ours:

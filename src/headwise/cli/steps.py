@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headwise.cli.checks import check_files, check_set
 from headwise.cli.options import say
 from headwise.cli.resolved import resolved
+from headwise.cli.streams import messages
 from headwise.data.settings import DataSettings
 from headwise.errors import DataError, UsageError
 from headwise.recipe import Recipe, merged, preset_for
 from headwise.settings import overridden, read, read_toml
+from headwise.wording import count_of
 
 if TYPE_CHECKING:
     from headwise.data.prepared import PreparedCorpus
@@ -36,6 +39,8 @@ def recipe_for(
 
     ``also`` is a table of settings that other options stand for.
     """
+    check_files(source, target, *(dev or ()), recipe_file)
+    check_set(assignments)
     extra: dict[str, Any] = dict(also or {})
     if source is not None:
         corpus = {"source": str(source)}
@@ -105,18 +110,23 @@ def _chosen_preset(
     if not num_pairs:
         return None
     preset = preset_for(num_pairs)
-    say(f"{num_pairs:,} pairs: preset {preset} (--preset chooses another)")
+    say(f"{count_of(num_pairs, 'pair')}: preset {preset} (--preset chooses another)")
     return preset
 
 
 def prepared(folder: Path, recipe: Recipe) -> PreparedCorpus:
     """Prepare the text of a run in its folder, if that fits what is there."""
     from headwise.data.prepare import fingerprint, prepare
-    from headwise.run_folder.run import PREPARED, check_run, claimed
+    from headwise.run_folder.claim import check_claimable, claimed
+    from headwise.run_folder.paths import PREPARED, has_checkpoints
 
+    check_claimable(folder)
     text = fingerprint(recipe.data, recipe.text, seed=recipe.seed)
     with claimed(folder):
-        check_run(folder, recipe, text)
+        if has_checkpoints(folder):
+            from headwise.run_folder.run import check_run  # it imports torch
+
+            check_run(folder, recipe, text)
         return prepare(
             recipe.data, recipe.text, folder / PREPARED, seed=recipe.seed, say=say
         )
@@ -131,6 +141,8 @@ def trained(
     until: int | None = None,
 ) -> TrainingState:
     """Train with all that shows it, and the memory allocator set for it."""
+    from rich.console import Console
+
     from headwise.reports.run_page import RunPage
     from headwise.run_folder.run import train_run
     from headwise.training.allocator import keep_freed_memory
@@ -140,7 +152,8 @@ def trained(
     from headwise.training.time_left import TimeLeft
 
     keep_freed_memory()
-    progress = TrainingProgress(facts=corpus.facts)
+    console = Console(file=messages(), highlight=False)
+    progress = TrainingProgress(console, facts=corpus.facts)
     events = TensorBoardEvents(folder / "tensorboard", say=progress.says)
     left = TimeLeft(corpus.facts)
     report = RunPage(folder, say=progress.says, time_left=left)
@@ -159,7 +172,7 @@ def say_unknown(folder: Path) -> None:
     """Say what the card of a trained model leaves open, and how to fill it in."""
     from headwise.run_folder.card_edit import edit_command, unknown_in
     from headwise.run_folder.model_folder import CARD
-    from headwise.run_folder.run import model_path
+    from headwise.run_folder.paths import model_path
 
     card = model_path(folder) / CARD
     if unknown := unknown_in(card.read_text(encoding="utf-8")):
@@ -191,12 +204,13 @@ def read_aligned(source: Path, reference: Path) -> tuple[list[str], list[str]]:
     from headwise.data.reading import read_lines
     from headwise.data.sameness import SameTexts
 
+    check_files(source, reference)
     sources, references = (
         [line.text for line in read_lines(path, say)] for path in (source, reference)
     )
     if len(sources) != len(references):
         raise DataError(
-            f"{source} has {len(sources):,} lines and {reference} has "
+            f"{source} has {count_of(len(sources), 'line')} and {reference} has "
             f"{len(references):,}; line N of both must belong together"
         )
     same = SameTexts()

@@ -9,23 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from headwise.cli.checks import STANDARD_INPUT
 from headwise.cli.options import say
+from headwise.cli.streams import why
 from headwise.errors import DataError
 
 if TYPE_CHECKING:
     from headwise.text.arriving import Pause
-
-STANDARD_INPUT = Path("-")
-
-
-def refuse_missing(paths: Sequence[Path]) -> None:
-    """Say so before any work is done where a file is not there."""
-    for path in paths:
-        if path != STANDARD_INPUT and (not path.exists() or path.is_dir()):
-            raise DataError(
-                f"{path} is {'a folder' if path.exists() else 'not there'}; name text "
-                "files, or none for standard input"
-            )
 
 
 def is_terminal(files: Sequence[Path]) -> bool:
@@ -82,8 +72,14 @@ class InputLines:
             except BrokenPipeError:
                 raise
             except OSError as error:
-                reason = error.strerror or error
-                raise DataError(f"{name} cannot be read: {reason}") from None
+                advice = (
+                    "; name a FILE, or send text into it (< FILE, or a pipe)"
+                    if is_input
+                    else ""
+                )
+                raise DataError(
+                    f"{name} cannot be read: {why(error)}{advice}"
+                ) from None
 
     def where(self, number: int) -> str:
         """Name the place of a line, counted from 1 over all files."""

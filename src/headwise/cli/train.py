@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headwise.cli.checks import check_device, check_files, check_folders, check_set
 from headwise.cli.fitting import batch_tokens_of, fitted, is_to_be_fitted
 from headwise.cli.options import (
     Assignments,
@@ -27,7 +28,9 @@ from headwise.cli.options import (
 from headwise.cli.resolved import resolved
 from headwise.errors import SettingsError, UsageError
 from headwise.recipe import Recipe, merged, preset_for
+from headwise.run_folder.claim import check_claimable
 from headwise.settings import as_table, read_toml
+from headwise.wording import count_of
 
 if TYPE_CHECKING:
     from headwise.data.prepared import PreparedCorpus
@@ -79,6 +82,11 @@ def train(
     from headwise.cli.steps import say_unknown, trained
     from headwise.data.prepared import PreparedCorpus
 
+    check_folders(corpus)
+    check_files(recipe_file)
+    check_set(assignments)
+    check_device(device)
+    check_claimable(out)
     if as_json and not dry_run:
         raise UsageError("--json has a meaning only with --dry-run; add that")
     if dry_run:
@@ -118,7 +126,7 @@ def _recipe_for(
     file = {} if recipe_file is None else read_toml(recipe_file)
     if preset is None and "preset" not in file:
         preset = preset_for(prepared.facts.train.pairs)
-        say(f"{prepared.facts.train.pairs:,} pairs: preset {preset}")
+        say(f"{count_of(prepared.facts.train.pairs, 'pair')}: preset {preset}")
     text = merged(made["text"], file.get("text", {}))
     extra = merged({"data": made["data"], "text": text}, also)
     if max_minutes is not None:

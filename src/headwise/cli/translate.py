@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headwise.cli.checks import (
+    check_device,
+    check_files,
+    check_models,
+    check_out_file,
+    check_search,
+)
 from headwise.cli.options import (
     Beam,
     Device,
@@ -22,12 +28,9 @@ from headwise.cli.options import (
     search_table,
     use_threads,
 )
-from headwise.cli.text_lines import (
-    InputLines,
-    is_terminal,
-    lines_of,
-    refuse_missing,
-)
+from headwise.cli.streams import flush_output, output
+from headwise.cli.text_lines import InputLines, is_terminal, lines_of
+from headwise.engines.settings import check_engine
 
 if TYPE_CHECKING:
     from headwise.predictor import Candidate, Translated
@@ -115,19 +118,16 @@ def translate(
     """
     from headwise.cli.translation_progress import TranslationProgress
     from headwise.decoding.settings import paper as paper_search
-    from headwise.predictor import load
     from headwise.settings import as_table
     from headwise.storage import write_text
 
-    use_threads(threads)
-    refuse_missing([*(files or []), *([prefix_file] if prefix_file else [])])
-    translator = load(
-        [folder, *(ensemble or [])],
-        device=chosen_device(device),
-        engine=engine,
-        precision=precision,
-    )
-    table: dict[str, Any] = as_table(paper_search() if paper else translator.decoding)
+    folders = [folder, *(ensemble or [])]
+    check_engine(engine, precision)
+    check_device(device)
+    check_models(*folders)
+    check_files(*(files or ()), prefix_file)
+    check_out_file("--alignments", alignments)
+    table: dict[str, Any] = as_table(paper_search()) if paper else {}
     if beam is not None:
         table["beam"] = beam
     if num_best is not None:
@@ -135,7 +135,15 @@ def translate(
     if alignments is not None:
         table["alignments"] = True
     table |= search_table(search)
-    as_json = scores or num_best is not None or table["num_best"] > 1
+    chosen = check_search(folder, table)
+    as_json = scores or num_best is not None or chosen.num_best > 1
+
+    from headwise.predictor import load
+
+    use_threads(threads)
+    translator = load(
+        folders, device=chosen_device(device), engine=engine, precision=precision
+    )
     at_terminal = is_terminal(files or [])
     if at_terminal:
         say("type a line to translate it; Ctrl-D ends")
@@ -143,7 +151,7 @@ def translate(
         files or [],
         refuse_old_mac=False,
         after_each=interactive or at_terminal,
-        before_waiting=sys.stdout.buffer.flush,
+        before_waiting=flush_output,
     )
     found = translator.lines(
         lines,
@@ -155,11 +163,10 @@ def translate(
     for number, each in enumerate(found, start=1):
         for warning in each.warnings:
             say(f"{lines.where(number)}: {warning}")
-        sys.stdout.buffer.write((_json(each) if as_json else each.text).encode())
-        sys.stdout.buffer.write(b"\n")
+        output(_json(each) if as_json else each.text, flush=False)
         if alignments is not None:
             aligned.append(f"{each.candidates[0].alignment}\n")
-    sys.stdout.buffer.flush()
+    flush_output()
     if alignments is not None:
         write_text(alignments, "".join(aligned))
     say_engines(translator.engine.used, engine)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headwise.cli.options import say
-from headwise.training.duration import duration
+from headwise.wording import duration
 
 if TYPE_CHECKING:
     from headwise.predictor import Progress

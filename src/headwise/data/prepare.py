@@ -32,6 +32,7 @@ from headwise.errors import DataError, SettingsError, UsageError
 from headwise.settings import as_table
 from headwise.text.settings import TextSettings
 from headwise.text.tokenizer import train_tokenizers
+from headwise.wording import count_of
 
 Say = Callable[[str], None]
 
@@ -171,8 +172,9 @@ class _Survey:
         """Choose what is held out of the corpora: nothing if a dev corpus is given."""
         if not self.num_pairs:
             raise DataError(
-                f"nothing can be learned: of {sum(self.num_read):,} pairs read, each "
-                "has a side without text; check the files, columns or keys"
+                "nothing can be learned: of "
+                f"{count_of(sum(self.num_read), 'pair')} read, each has a side without "
+                "text; check the files, columns or keys"
             )
         if data.dev is not None:
             return HeldOut(seed)
@@ -186,8 +188,8 @@ class _Survey:
             if corpus.read != num_read:
                 raise DataError(
                     f"{corpus.source} was changed while it was read: first it had "
-                    f"{num_read:,} lines, then {corpus.read:,}; prepare it again when "
-                    "nothing writes to it"
+                    f"{count_of(num_read, 'line')}, then {corpus.read:,}; prepare it "
+                    "again when nothing writes to it"
                 )
 
 
@@ -281,4 +283,4 @@ def _summary(corpus: CorpusFacts, max_tokens: int) -> str:
         if corpus.target is None
         else (f"{corpus.source} and {corpus.target}")
     )
-    return f"{name}: {corpus.read:,} pairs read: {counts}"
+    return f"{name}: {count_of(corpus.read, 'pair')} read: {counts}"

@@ -9,6 +9,7 @@ from dataclasses import replace
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.warning_settings import WarningSettings
+from headwise.wording import count_of
 
 CUT_OFF = "the translation hit the length limit and may be cut off"
 
@@ -126,13 +127,15 @@ def _copied(
         return
     piece = longest_copy(source, output)
     if piece >= enough:
-        yield f"{piece} of {len(output)} words stand in the source as they are"
+        words = count_of(len(output), "word")
+        yield f"{piece} of {words} stand in the source as they are"
 
 
 def _length(source: int, output: int, limits: WarningSettings) -> Iterator[str]:
     if max(source, output) < limits.length_from or not source:
         return
+    tokens = count_of(output, "token")
     if limits.longer_than and output > limits.longer_than * source:
-        yield f"the translation is long: {output} tokens for {source} of the source"
+        yield f"the translation is long: {tokens} for {source} of the source"
     if limits.shorter_than and output < limits.shorter_than * source:
-        yield f"the translation is short: {output} tokens for {source} of the source"
+        yield f"the translation is short: {tokens} for {source} of the source"

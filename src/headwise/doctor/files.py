@@ -8,6 +8,7 @@ from pathlib import Path
 from headwise import storage
 from headwise.doctor.finding import FAILED, OK, Finding
 from headwise.errors import ModelError
+from headwise.wording import count_of
 
 MOST_NAMED = 5
 """Damaged files that are named one by one."""
@@ -30,5 +31,7 @@ def look_at_files(folder: Path, what: str) -> Iterator[Finding]:
     if not damages:
         files = manifest["files"].values()
         size = sum(facts["bytes"] for facts in files)
-        found = f"{len(files)} files, {size:,} bytes, all as the manifest says"
+        found = (
+            f"{count_of(len(files), 'file')}, {size:,} bytes, all as the manifest says"
+        )
         yield Finding(what, OK, found)

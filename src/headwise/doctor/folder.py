@@ -14,14 +14,21 @@ from headwise.doctor.finding import FAILED, NOTE, OK, SKIPPED, Finding
 from headwise.doctor.model import look_at_model, look_at_numbers
 from headwise.errors import DataError, ModelError, SettingsError
 from headwise.interop.kept import EXPORTS_FOLDER
-from headwise.interop.provenance import KIND as EXPORT
 from headwise.model.transformer import Transformer
 from headwise.recipe import Recipe
 from headwise.run_folder.checkpoints import KIND as CHECKPOINT
 from headwise.run_folder.checkpoints import Checkpoint, Checkpoints
 from headwise.run_folder.model_folder import check_weights
-from headwise.run_folder.run import BEST, CHECKPOINTS, PREPARED, RECIPE, model_path
+from headwise.run_folder.paths import (
+    BEST,
+    CHECKPOINTS,
+    EXPORT,
+    PREPARED,
+    RECIPE,
+    model_path,
+)
 from headwise.settings import read, read_toml
+from headwise.wording import count_of
 
 
 def look_at_folder(folder: Path) -> Iterator[Finding]:
@@ -89,7 +96,9 @@ def _prepared(folder: Path) -> Finding:
     except DataError as error:
         advice = "prepare the corpus again, from the same text"
         return Finding(PREPARED, FAILED, str(error), advice)
-    found = f"{facts.train.pairs:,} + {facts.dev.pairs:,} pairs, every file whole"
+    found = (
+        f"{facts.train.pairs:,} + {count_of(facts.dev.pairs, 'pair')}, every file whole"
+    )
     return Finding(PREPARED, OK, found)
 
 

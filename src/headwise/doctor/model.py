@@ -15,6 +15,7 @@ from headwise.errors import HeadwiseError
 from headwise.run_folder.card_edit import edit_command, unknown_in
 from headwise.run_folder.model_folder import CARD, ModelFolder, open_model_folder
 from headwise.storage import MANIFEST
+from headwise.wording import count_of
 
 NOT_USED = "not looked at: a folder is used only where every file of it can be trusted"
 
@@ -59,7 +60,7 @@ def _opened(path: Path) -> tuple[list[Finding], ModelFolder | None]:
         advice = "copy the folder again; a newer one needs a newer headwise"
         return [*findings, Finding("shapes", FAILED, str(error), advice)], None
     count = sum(weight.numel() for weight in opened.model.parameters())
-    found = f"{count:,} parameters, as config.json asks for"
+    found = f"{count_of(count, 'parameter')}, as config.json asks for"
     return [*findings, Finding("shapes", OK, found)], opened
 
 
@@ -74,7 +75,9 @@ def look_at_numbers(what: str, tensors: Mapping[str, Tensor], advice: str) -> Fi
     """Look for numbers that are none."""
     bad = [name for name, tensor in tensors.items() if not tensor.isfinite().all()]
     if not bad:
-        return Finding(what, OK, f"{len(tensors)} tensors, every number finite")
+        return Finding(
+            what, OK, f"{count_of(len(tensors), 'tensor')}, every number finite"
+        )
     more = f" and {len(bad) - 1} more hold" if len(bad) > 1 else " holds"
     found = f"{bad[0]}{more} numbers that are not finite"
     return Finding(what, FAILED, found, advice)

@@ -18,9 +18,8 @@ from headwise.engines.reasons import (
     reasons_against_search,
 )
 from headwise.errors import HeadwiseError
-from headwise.interop.ctranslate2 import QUANTIZATIONS
 from headwise.interop.exports import export
-from headwise.interop.limits import CTRANSLATE2
+from headwise.interop.limits import CTRANSLATE2, QUANTIZATIONS
 from headwise.run_folder.model_folder import ModelFolder, golden_pairs
 
 LOG_PROBABILITY_TOLERANCE = 1e-3

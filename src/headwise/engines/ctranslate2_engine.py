@@ -30,11 +30,10 @@ from headwise.engines.reasons import (
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.ctranslate2 import (
     ALMOST_NO_PENALTY,
-    QUANTIZATIONS,
     translate_batch_arguments,
 )
 from headwise.interop.kept import kept_export
-from headwise.interop.limits import CTRANSLATE2
+from headwise.interop.limits import CTRANSLATE2, QUANTIZATIONS
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.tasks.translation import NEVER_WRITTEN
 from headwise.text.vocabulary import END, SPECIALS

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from headwise import storage
-from headwise.errors import UsageError
 from headwise.interop.ctranslate2_file import (
     Array,
     apart_from_copies,
@@ -30,7 +29,11 @@ from headwise.interop.ctranslate2_file import (
 )
 from headwise.interop.ctranslate2_script import SCRIPT
 from headwise.interop.ctranslate2_weights import named_arrays
-from headwise.interop.limits import CTRANSLATE2, refuse_what_cannot_be_expressed
+from headwise.interop.limits import (
+    CTRANSLATE2,
+    check_export,
+    refuse_what_cannot_be_expressed,
+)
 from headwise.interop.positions import num_positions
 from headwise.interop.provenance import described, model_name
 from headwise.interop.search_notes import (
@@ -42,9 +45,6 @@ from headwise.run_folder.model_folder import ModelFolder
 from headwise.text.settings import SENTENCEPIECE
 from headwise.text.tokenizer import Tokenizer
 from headwise.text.vocabulary import END, SPECIALS, START, UNKNOWN
-
-QUANTIZATIONS = ("float32", "float16", "int8")
-"""How the weights may be written; only the first gives the same words for certain."""
 
 ALMOST_NO_PENALTY = 1e-9
 """An exponent that changes no score in float32. With 0 itself, CTranslate2 ends a
@@ -85,11 +85,7 @@ def write_ctranslate2(
     Whole or not at all. What CTranslate2 cannot express is a ``SettingsError`` with
     every reason; what is expressed otherwise comes back as notes.
     """
-    if quantization not in QUANTIZATIONS:
-        raise UsageError(
-            f"{quantization!r} is no form that weights can be written in for "
-            f"CTranslate2; known: {', '.join(QUANTIZATIONS)}"
-        )
+    check_export(CTRANSLATE2, quantization)
     model, text = opened.model, opened.tokenizers.settings
     refuse_what_cannot_be_expressed(CTRANSLATE2, model.config, text)
     arrays, aliases = apart_from_copies(named_arrays(model, num_positions(opened)))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from headwise.errors import UsageError
 from headwise.interop.ctranslate2 import write_ctranslate2
 from headwise.interop.huggingface import write_huggingface
-from headwise.interop.limits import CTRANSLATE2, HUGGINGFACE, known_targets
+from headwise.interop.limits import CTRANSLATE2, HUGGINGFACE, check_export
 from headwise.run_folder.model_folder import ModelFolder
 
 
@@ -31,6 +30,5 @@ def export(
     out: Path, opened: ModelFolder, *, target: str, quantization: str = "float32"
 ) -> list[str]:
     """Write ``opened`` for ``target``; return what the user should know of it."""
-    if target not in EXPORTS:
-        raise UsageError(f"{target!r} is no target of an export; {known_targets()}")
+    check_export(target, quantization)
     return EXPORTS[target](out, opened, quantization=quantization)

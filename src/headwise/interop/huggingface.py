@@ -17,9 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from headwise import storage
-from headwise.errors import UsageError
 from headwise.interop.huggingface_script import SCRIPT
-from headwise.interop.limits import HUGGINGFACE, refuse_what_cannot_be_expressed
+from headwise.interop.limits import (
+    HUGGINGFACE,
+    check_export,
+    refuse_what_cannot_be_expressed,
+)
 from headwise.interop.marian_weights import marian_tensors
 from headwise.interop.positions import num_positions
 from headwise.interop.provenance import described
@@ -55,11 +58,7 @@ def write_huggingface(
     Whole or not at all. What Marian cannot express is a ``SettingsError`` with every
     reason; what is expressed otherwise comes back as notes.
     """
-    if quantization != "float32":
-        raise UsageError(
-            f"a folder for transformers is written in float32, not {quantization!r}; "
-            "from_pretrained(..., dtype=...) opens it in other numbers"
-        )
+    check_export(HUGGINGFACE, quantization)
     refuse_what_cannot_be_expressed(
         HUGGINGFACE, opened.model.config, opened.tokenizers.settings
     )

@@ -11,8 +11,9 @@ from tempfile import TemporaryDirectory
 from headwise import storage
 from headwise.errors import ModelError, ResourceError
 from headwise.interop.exports import export
-from headwise.interop.provenance import KIND, described
+from headwise.interop.provenance import described
 from headwise.run_folder.model_folder import ModelFolder
+from headwise.run_folder.paths import EXPORT
 
 EXPORTS_FOLDER = "exports"
 
@@ -70,7 +71,7 @@ def _write(
     folder: Path, opened: ModelFolder, *, target: str, quantization: str
 ) -> None:
     if folder.exists():
-        storage.make_way(folder, KIND)  # a damaged one is set aside, not replaced
+        storage.make_way(folder, EXPORT)  # a damaged one is set aside, not replaced
     export(folder, opened, target=target, quantization=quantization)
 
 

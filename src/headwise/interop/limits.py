@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from headwise.errors import SettingsError
+from headwise.errors import SettingsError, UsageError
 from headwise.model.config import TransformerConfig
 from headwise.text.settings import SENTENCEPIECE, TextSettings
 
 CTRANSLATE2 = "ctranslate2"
 HUGGINGFACE = "huggingface"
+
+QUANTIZATIONS = ("float32", "float16", "int8")
+"""How weights may be written; only the first gives the same words for certain."""
 
 Limits = Callable[[TransformerConfig, TextSettings], Iterator[str]]
 
@@ -81,6 +84,22 @@ def reasons_against(
         else:
             reasons.append(f"{target!r} is no target of an export; {known_targets()}")
     return reasons
+
+
+def check_export(target: str, quantization: str) -> None:
+    """Raise a ``UsageError`` unless there is such an export."""
+    if target not in LIMITS:
+        raise UsageError(f"{target!r} is no target of an export; {known_targets()}")
+    if quantization not in QUANTIZATIONS:
+        raise UsageError(
+            f"{quantization!r} is no form that weights can be written in; known: "
+            f"{', '.join(QUANTIZATIONS)}"
+        )
+    if target == HUGGINGFACE and quantization != "float32":
+        raise UsageError(
+            f"a folder for transformers is written in float32, not {quantization!r}; "
+            "from_pretrained(..., dtype=...) opens it in other numbers"
+        )
 
 
 def known_targets() -> str:

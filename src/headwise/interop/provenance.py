@@ -7,10 +7,8 @@ from typing import Any
 
 from headwise import __version__
 from headwise.run_folder.model_folder import CARD, WEIGHTS, ModelFolder
+from headwise.run_folder.paths import EXPORT
 from headwise.storage.manifests import seal
-
-KIND = "export"
-"""What the manifest of an export calls it."""
 
 
 def described(opened: ModelFolder, *, target: str, **more: Any) -> dict[str, Any]:
@@ -19,7 +17,7 @@ def described(opened: ModelFolder, *, target: str, **more: Any) -> dict[str, Any
     Both are those of the files that were opened, whatever stands there by now.
     """
     return {
-        "kind": KIND,
+        "kind": EXPORT,
         "target": target,
         **more,
         "headwise": __version__,

@@ -22,7 +22,7 @@ from headwise.reports.listing import (
 from headwise.reports.page import page
 from headwise.reports.plot import Plot, Series, figure
 from headwise.reports.words import columns
-from headwise.training.duration import duration
+from headwise.wording import duration
 
 NOT_SET = "not set"
 

@@ -15,7 +15,7 @@ from headwise.metrics.score import with_interval
 from headwise.reports.history import NOW, RUNNING, History, Look, read_looks
 from headwise.reports.words import columns
 from headwise.settings import read_toml
-from headwise.training.duration import duration
+from headwise.wording import duration
 
 RECIPE = "recipe.toml"
 LOG = "log.jsonl"

@@ -15,7 +15,7 @@ from headwise.reports.listing import state_of
 from headwise.reports.page import facts, page
 from headwise.reports.plot import embedded, figure
 from headwise.reports.words import short, spread
-from headwise.training.duration import duration
+from headwise.wording import duration
 
 RELOAD_SECONDS = 30
 """How often an open page looks for a newer one while training goes on."""

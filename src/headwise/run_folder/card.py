@@ -12,6 +12,7 @@ from headwise.model.transformer import Transformer
 from headwise.run_folder.card_head import card_head
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
+from headwise.wording import count_of, duration
 
 BAR = r"\|"
 """How a bar is written where it ends no cell of a Markdown table."""
@@ -40,13 +41,13 @@ print(translator.translate("..."))
 
 {corpora}
 
-{train:,} pairs were learned from; {dev:,} were held out for validation. The longest
-source has {longest:,} tokens; longer lines are split, translated and rejoined.
+{train} were learned from; {dev} were held out for validation. The longest
+source has {longest}; longer lines are split, translated and rejoined.
 
 ## Scores
 
-Of greedy search on {scored} held-out pairs, after {steps:,} updates ({epochs} epochs,
-{minutes:.1f} minutes); perplexity on all of them:
+Of greedy search on {scored} held-out pairs, after {steps} ({epochs},
+{time}); perplexity on all of them:
 
 | measure | value | signature |
 | --- | --- | --- |
@@ -87,7 +88,7 @@ def model_card(
     corpora = [
         f"- `{corpus.source}`"
         + (f" and `{corpus.target}`" if corpus.target else "")
-        + f": {corpus.train:,} pairs, weight {corpus.weight:g}"
+        + f": {count_of(corpus.train, 'pair')}, weight {corpus.weight:g}"
         for corpus in facts.corpora
     ]
     head = card_head(
@@ -100,18 +101,19 @@ def model_card(
         quoted=json.dumps(name, ensure_ascii=False),
         version=__version__,
         corpora="\n".join(corpora),
-        train=facts.train.pairs,
-        dev=facts.dev.pairs,
-        longest=facts.train.longest_source,
+        train=count_of(facts.train.pairs, "pair"),
+        dev=f"{facts.dev.pairs:,}",
+        longest=count_of(facts.train.longest_source, "token"),
         scored=_share(validation.num_scored, facts.dev.pairs),
-        steps=state.step,
-        epochs=state.epoch,
-        minutes=state.seconds / 60,
+        steps=count_of(state.step, "update"),
+        epochs=count_of(state.epoch, "epoch"),
+        time=duration(state.seconds),
         scores="\n".join(rows),
         architecture=(
             f"{config.encoder_layers} + {config.decoder_layers} layers, d_model "
             f"{config.d_model}, d_ff {config.d_ff}, {config.num_heads} heads, "
-            f"{num_parameters:,} parameters; vocabulary {model.target_vocab_size:,}."
+            f"{count_of(num_parameters, 'parameter')}; "
+            f"vocabulary {model.target_vocab_size:,}."
         ),
     )
 

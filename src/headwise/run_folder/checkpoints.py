@@ -5,7 +5,6 @@ docs/checkpoints.md says what is in them, field by field.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,6 +16,7 @@ from torch import Tensor
 from headwise import storage
 from headwise.errors import ModelError, SettingsError
 from headwise.run_folder.model_folder import WEIGHTS
+from headwise.run_folder.paths import CHECKPOINT
 from headwise.run_folder.tensors import check_dtypes, read_tensors, write_tensors
 from headwise.settings import as_table, read
 from headwise.training.optimizer import UPDATES
@@ -25,7 +25,6 @@ from headwise.training.state import TrainingState
 OPTIMIZER = "optimizer.safetensors"
 EMA = "ema.safetensors"
 STATE = "state.json"
-NAME = re.compile(r"step-(\d{8,})")
 KIND = "checkpoint"
 FORMAT = 1
 NUM_WHOLE = 2
@@ -55,7 +54,7 @@ class Checkpoints:
 
     def paths(self) -> list[Path]:
         """Return the folders that are there, oldest first."""
-        found = [p for p in self.folder.glob("step-*") if NAME.fullmatch(p.name)]
+        found = [p for p in self.folder.glob("step-*") if CHECKPOINT.fullmatch(p.name)]
         return sorted(found, key=step_of)
 
     def save(

@@ -22,13 +22,12 @@ from headwise.run_folder.card_edit import CardChanges, edited
 from headwise.run_folder.lock import locked
 from headwise.run_folder.model_folder import (
     CARD,
-    GENERATION,
     GOLDEN,
     ModelFolder,
     golden_pairs,
     open_model_folder,
 )
-from headwise.run_folder.run import BEST, RECIPE, model_path
+from headwise.run_folder.paths import BEST, GENERATION, RECIPE, model_path
 from headwise.settings import as_table, as_toml, read, read_toml
 from headwise.storage import MANIFEST
 

@@ -25,6 +25,7 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.errors import ModelError, SettingsError
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
+from headwise.run_folder.paths import CONFIG, GENERATION, MODEL, check_is_model
 from headwise.run_folder.tensors import (
     FLOATS,
     check_dtypes,
@@ -36,13 +37,8 @@ from headwise.settings import as_table, read
 from headwise.tasks.translation import Translation
 from headwise.text.tokenizer import TokenizerPair, open_tokenizers
 
-KIND = "model"
-"""What the manifest of a model folder calls it."""
-
-CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 TOKENIZER = "tokenizer"
-GENERATION = "generation.json"
 GOLDEN = "golden.json"
 CARD = "README.md"
 FORMAT = 1
@@ -101,7 +97,7 @@ def write_model_folder(
 ) -> None:
     """Write a model folder, whole or not at all."""
     decoding = replace(decoding, num_best=1)
-    with storage.new_folder(path, describe={"kind": KIND}) as folder:
+    with storage.new_folder(path, describe={"kind": MODEL}) as folder:
         storage.write_json(
             folder / CONFIG,
             {
@@ -121,13 +117,7 @@ def write_model_folder(
 def open_model_folder(path: Path, *, device: torch.device | str = "cpu") -> ModelFolder:
     """Open and check a model folder; anything amiss is a ``ModelError``."""
     manifest = storage.verify(path)
-    kind = manifest.get("kind", KIND)
-    if kind != KIND:
-        what = f"{kind} for {manifest['target']}" if "target" in manifest else kind
-        raise ModelError(
-            f"{path} is no model folder but another of ours ({what}); name the run or "
-            "model folder that it was made of"
-        )
+    check_is_model(path, manifest)
     table = storage.read_json(path / CONFIG)
     if not isinstance(table, dict) or table.get("format") != FORMAT:
         raise ModelError(

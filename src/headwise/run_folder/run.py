@@ -12,7 +12,7 @@ tensorboard/    the same, as event files
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,20 +21,19 @@ from torch import Tensor
 
 from headwise import storage
 from headwise.data.prepared import PreparedCorpus
-from headwise.errors import DataError, ModelError, SettingsError, UsageError
+from headwise.errors import DataError, ModelError, SettingsError
 from headwise.model.transformer import Transformer
 from headwise.recipe import Recipe
 from headwise.run_folder.card import model_card
 from headwise.run_folder.checkpoints import Checkpoint, Checkpoints
-from headwise.run_folder.lock import LOCK, locked
+from headwise.run_folder.claim import claimed
 from headwise.run_folder.model_folder import (
-    CONFIG,
-    KIND,
     ModelFacts,
     check_weights,
     load_weights,
     write_model_folder,
 )
+from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG, MODEL, RECIPE
 from headwise.settings import as_table, as_toml, read, read_toml
 from headwise.storage import write_text
 from headwise.tasks.translation import Translation
@@ -46,11 +45,6 @@ from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
 from headwise.training.watch import Watcher
 
-RECIPE = "recipe.toml"
-PREPARED = "prepared"
-CHECKPOINTS = "checkpoints"
-BEST = "best"
-LOG = "log.jsonl"
 GOLDEN_PAIRS = 5
 
 MAY_CHANGE = (
@@ -234,7 +228,7 @@ class RunKeeper:
         self, state: TrainingState, model: Transformer, validation: Validation
     ) -> None:
         """Write the model folder ``best``; a damaged one is set aside."""
-        aside = storage.make_way(self.folder / BEST, KIND)
+        aside = storage.make_way(self.folder / BEST, MODEL)
         if aside is not None:
             self.checkpoints.say(f"{BEST} was damaged and is now {aside.name}")
         facts = self.corpus.facts
@@ -266,47 +260,6 @@ class RunKeeper:
         """Yield the weights of the last checkpoints."""
         rhythm = self.recipe.training.validate_every
         return self.checkpoints.last_weights(count, rhythm)
-
-
-def model_path(folder: Path) -> Path:
-    """Return the model folder in ``folder``, which is a run or a model folder."""
-    if (folder / CONFIG).is_file():
-        return folder
-    if folder.is_dir():
-        with suppress(OSError):  # whoever may only read finds what there is
-            storage.bring_back(folder / BEST)
-    if (folder / BEST / CONFIG).is_file():
-        return folder / BEST
-    if not folder.is_dir():
-        raise ModelError(f"{folder} is not a folder; a run or a model folder is needed")
-    if (folder / RECIPE).is_file():
-        raise ModelError(
-            f"{folder} is a run without a best model yet: its first validation has "
-            "not come; train on, with a smaller training.validate_every if need be"
-        )
-    raise ModelError(
-        f"{folder} is neither a model folder (it has no {CONFIG}) nor a run folder "
-        f"(it has no {BEST}/{CONFIG})"
-    )
-
-
-@contextmanager
-def claimed(folder: Path, *names: str) -> Iterator[None]:
-    """Work in ``folder``, alone; refuse one where files of others have our names.
-
-    ``names`` are further ones that are going to be written.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file; choose a folder, new or of a run")
-    is_ours = (folder / LOCK).exists() or (folder / CHECKPOINTS).exists()
-    for path in (folder / name for name in (RECIPE, LOG, *names)):
-        if path.exists() and not is_ours:
-            raise UsageError(
-                f"{path} is there already and would be overwritten, but {folder} holds "
-                "no run; choose a folder that is new, or move the file"
-            )
-    with locked(folder):
-        yield
 
 
 def check_run(folder: Path, recipe: Recipe, fingerprint: str) -> None:

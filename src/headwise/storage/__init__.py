@@ -21,6 +21,7 @@ from headwise.storage.files import write_json as write_json
 from headwise.storage.files import write_pieces as write_pieces
 from headwise.storage.files import write_text as write_text
 from headwise.storage.folders import DAMAGED as DAMAGED
+from headwise.storage.folders import check_replaceable as check_replaceable
 from headwise.storage.folders import make_way as make_way
 from headwise.storage.folders import new_folder as new_folder
 from headwise.storage.folders import remove_folder as remove_folder

@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def new_folder(
     """
     place = final.resolve()  # through a link, to the disk that the user chose
     try:
-        _refuse_to_replace_what_is_not_ours(final, (describe or {}).get("kind"))
+        check_replaceable(final, (describe or {}).get("kind"))
         disk.make_folder(place.parent)
         disk.sweep(place.parent, place.name)
         draft = disk.draft_of(place)
@@ -69,9 +70,11 @@ def remove_folder(folder: Path) -> None:
 
 def set_aside(path: Path) -> Path:
     """Rename what is damaged, so that nothing is in its way and nobody takes it."""
+    names = (f"-{number}" for number in count(2))
     aside = path.with_name(f"{DAMAGED}{path.name}")
+    while os.path.lexists(aside):  # what it holds may be dear to somebody
+        aside = path.with_name(f"{DAMAGED}{path.name}{next(names)}")
     try:
-        shutil.rmtree(aside, ignore_errors=True)
         path.rename(aside)
         disk.sync(path.parent)
     except OSError as error:
@@ -85,7 +88,7 @@ def make_way(path: Path, kind: str | None = None) -> Path | None:
     A folder whose manifest was damaged looks like one of somebody else's.
     """
     try:
-        _refuse_to_replace_what_is_not_ours(path, kind)
+        check_replaceable(path, kind)
     except UsageError:
         return set_aside(path)
     return None
@@ -107,7 +110,8 @@ def _read_back(draft: Path, final: Path) -> None:
         ) from error
 
 
-def _refuse_to_replace_what_is_not_ours(final: Path, kind: str | None) -> None:
+def check_replaceable(final: Path, kind: str | None) -> None:
+    """Raise a ``UsageError`` where ``new_folder`` would replace what is not ours."""
     if not final.exists() or (final.is_dir() and not any(final.iterdir())):
         return
     try:

@@ -20,6 +20,7 @@ from headwise.data.prepared import PreparedCorpus
 from headwise.errors import Stopped
 from headwise.tasks import Transformer, Translation
 from headwise.training.averaging import RunningMean, average
+from headwise.training.clock import Clock
 from headwise.training.epochs import counted
 from headwise.training.feed import Feed, feed, idle_batches, training_order
 from headwise.training.gradients import Gradients
@@ -46,6 +47,7 @@ from headwise.training.twin import Twin
 from headwise.training.underway import Amount, Underway
 from headwise.training.validation import Validation, validate
 from headwise.training.watch import Update, Watcher
+from headwise.wording import count_of, duration
 
 
 class Trainer:
@@ -76,7 +78,8 @@ class Trainer:
         self.corpus = corpus
         self.seed = seed
         self.keeper = keeper
-        self.watchers = tuple(watchers)
+        self.clock = Clock(settings, corpus.facts, state or TrainingState())
+        self.watchers = (*watchers, self.clock)
         self.signals = signals
         self.state = state or TrainingState()
         self.ranks = ranks or Ranks()
@@ -105,7 +108,6 @@ class Trainer:
             else RunningMean(model, settings.ema_decay, ema)
         )
         self.divergence = Divergence()
-        self._started = time.monotonic() - self.state.seconds
         self._underway: Underway | None = None
         self._settled = 0.0
         self._time_is_up = False
@@ -230,7 +232,7 @@ class Trainer:
                 epoch=last.epoch + ends,
                 batch=0 if ends else last.number,
                 tokens=self.state.tokens + update.tokens,
-                seconds=time.monotonic() - self._started,
+                seconds=self.clock.seconds,
             )
             if not self.gradients.hurries:
                 self._settle()
@@ -255,7 +257,9 @@ class Trainer:
         """Sum the loss over all ranks, and learn whether any of them is to stop."""
         known = 0.0 if isinstance(loss, Tensor) else loss
         wants_to_stop = self.signals.received is not None
-        total, stops, late = self.ranks.total(known, wants_to_stop, self._is_late())
+        total, stops, late = self.ranks.total(
+            known, wants_to_stop, self._is_late(self.state.step + 1)
+        )
         self._time_is_up = late > 0
         if stops:
             self.signals.check()
@@ -311,7 +315,7 @@ class Trainer:
         state = replace(
             self.state,
             validated_step=self.state.step,
-            seconds=time.monotonic() - self._started,
+            seconds=self.clock.seconds,
         )
         if best:
             state = replace(
@@ -330,23 +334,21 @@ class Trainer:
     def _reason_to_end(self) -> str | None:
         settings = self.settings
         if self.state.step >= self.last_step:
-            return f"{self.state.step:,} updates are done"
+            are = "is" if self.state.step == 1 else "are"
+            return f"{count_of(self.state.step, 'update')} {are} done"
         if self._time_is_up:
-            return f"{settings.max_minutes:g} minutes are over"
+            return f"the time is over ({duration(60 * (settings.max_minutes or 0))})"
         if settings.patience and self.state.without_gain >= settings.patience:
-            return f"{self.state.without_gain} validations brought no gain"
+            return f"{count_of(self.state.without_gain, 'validation')} brought no gain"
         return None
 
-    def _is_late(self) -> bool:
-        """Tell whether time is up, by the clock of rank 0."""
-        limit = self.settings.max_minutes
-        if limit is None or not self.ranks.is_first:
-            return False
-        return time.monotonic() - self._started >= 60 * limit
+    def _is_late(self, step: int) -> bool:
+        """Tell whether time is up after update ``step``, by the clock of rank 0."""
+        return self.ranks.is_first and self.clock.is_late(self.state, step)
 
     def _look_at_the_clock(self) -> None:
         """Learn if time was up before; one update is always made, so a model is."""
-        (late,) = self.ranks.total(self._is_late())
+        (late,) = self.ranks.total(self._is_late(self.state.step))
         self._time_is_up = late > 0 and self.state.step > 0
 
     def _try_average(self) -> None:

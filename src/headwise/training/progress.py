@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from headwise.data.prepared import PreparedFacts
-from headwise.training.duration import duration
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.time_left import TimeLeft
 from headwise.training.validation import Validation
 from headwise.training.watch import Update
+from headwise.wording import count_of, duration
 
 RECENT = 50
 """Updates that the shown loss and speed are taken from."""
@@ -45,11 +45,15 @@ class TrainingProgress:
         updates = max(1, epoch_batches // settings.accumulate)
         how = f"going on from step {state.step:,}" if state.step else "training"
         limit = settings.max_minutes
-        end = f", {limit:g} minutes at most" if limit is not None else ""
+        end = f", {duration(60 * limit)} at most" if limit is not None else ""
         self._epochs, self._epoch_batches = settings.epochs, epoch_batches
-        passes = "" if self._epochs is None else f", {self._epochs:,} epochs at most"
+        passes = (
+            ""
+            if self._epochs is None
+            else f", {count_of(self._epochs, 'epoch')} at most"
+        )
         self.says(
-            f"{how}: up to {settings.num_steps:,} steps{passes}{end}; "
+            f"{how}: up to {count_of(settings.num_steps, 'step')}{passes}{end}; "
             f"an epoch has about {updates:,}"
         )
         if self.console.is_terminal:
@@ -103,7 +107,7 @@ class TrainingProgress:
             self._bar = None
         self.says(
             f"training ended: {reason} (step {state.step:,}, "
-            f"{duration(state.seconds)}, {state.tokens:,} tokens)"
+            f"{duration(state.seconds)}, {count_of(state.tokens, 'token')})"
         )
 
     def _figures(self, state: TrainingState) -> str:

@@ -35,7 +35,8 @@ class TrainingSettings:
     not set: ``steps`` alone says how long."""
 
     max_minutes: float | None = None
-    """Minutes of training at most, validation counted; not set: no limit."""
+    """Minutes of training at most; not set: no limit. Counted from the making of the
+    model to the last thing saved: updates end early enough for the validation after."""
 
     batch_tokens: int = 25_000
     """Target tokens of a batch at most, padding counted, and as many source tokens."""

@@ -73,18 +73,40 @@ class TimeLeft:
         """Return the seconds from ``state`` to the end; None before any update."""
         if not self._recent:
             return None
+        a_token = self._seconds_a_token()
         tokens = sum(tokens for tokens, _ in self._recent)
-        a_token = sum(spent for _, spent in self._recent) / max(1, tokens)
         an_update = a_token * (self._tokens_an_update or tokens / len(self._recent))
-        look = self._look if self._look is not None else a_token * self._work_of_look()
+        look = self._seconds_a_look(a_token)
         settings = self._settings
         left = max(0, settings.num_steps - state.step) * an_update
         left += self._looks_left(state.step) * look
         at_end = look * (1 if settings.average_last == 1 else 2)
         if settings.max_minutes is not None:
             limit = max(0.0, 60 * settings.max_minutes - state.seconds)
-            left = min(left, limit + at_end)
+            left = min(left, max(limit, at_end))
         return left
+
+    def of_end(self, state: TrainingState, step: int) -> float:
+        """Return the seconds from the update ``step`` on, if training ends after it.
+
+        ``state`` is the one before that update. After it come a look, one at the mean
+        of checkpoints, and what is saved with them. If a look is due by itself, it is
+        better the last one than followed by a few updates and another; so both count.
+        """
+        if not self._recent:
+            return 0.0
+        a_token, settings = self._seconds_a_token(), self._settings
+        has_mean = settings.average_last > 1 and state.validated_step > 0
+        looks = 1 + has_mean + (step % settings.validate_every == 0)
+        update = sum(spent for _, spent in self._recent) / len(self._recent)
+        return update + looks * self._seconds_a_look(a_token)
+
+    def _seconds_a_token(self) -> float:
+        tokens = sum(tokens for tokens, _ in self._recent)
+        return sum(spent for _, spent in self._recent) / max(1, tokens)
+
+    def _seconds_a_look(self, a_token: float) -> float:
+        return self._look if self._look is not None else a_token * self._work_of_look()
 
     def _looks_left(self, step: int) -> int:
         """Count the looks on the way, the one at the end, and that at the mean."""

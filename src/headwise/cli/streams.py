@@ -1,0 +1,123 @@
+"""The standard streams, whatever the caller made of them: closed, full, or a pipe."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from contextlib import suppress
+from typing import TextIO, cast
+
+from headwise.errors import ResourceError
+
+
+class ReaderLeftError(Exception):
+    """Whoever read our standard output, such as ``head -1``, has had enough."""
+
+
+class Messages(io.TextIOBase):
+    """A text stream for messages, of which a failing write is no error.
+
+    A terminal that was closed, or a full disk under a log of stderr, must not end
+    hours of training.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write ``text`` if that can be done."""
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush if that can be done."""
+        with suppress(OSError):
+            self._stream.flush()
+
+    def isatty(self) -> bool:
+        """Return whether a person reads this."""
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        """Return the file descriptor, by which the width of a terminal is found."""
+        return self._stream.fileno()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The encoding of the stream itself."""
+        return self._stream.encoding
+
+
+def messages() -> TextIO:
+    """Return standard error, as a stream that never fails."""
+    return cast(TextIO, Messages(sys.stderr))
+
+
+def open_closed_streams() -> None:
+    """Give standard streams that are closed (``<&-``, ``>&-``) a descriptor again.
+
+    Else the next file to be opened would take the number, and what is printed would
+    go into that file. Using a closed stdin or stdout stays an ``OSError`` (EBADF), and
+    what is said on a closed stderr is lost.
+    """
+    closed = {
+        "stdin": (os.O_WRONLY, "r"),
+        "stdout": (os.O_RDONLY, "w"),
+        "stderr": (os.O_WRONLY, "w"),
+    }
+    for number, (name, (flags, mode)) in enumerate(closed.items()):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, flags)  # takes the lowest number, which is this one
+        if getattr(sys, name) is None:
+            stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
+            setattr(sys, name, stream)
+
+
+def output(text: str, *, end: str = "\n", flush: bool = True) -> None:
+    """Write data to standard output, in UTF-8 whatever the locale is."""
+    try:
+        # A file name in another encoding goes out as the bytes that it is.
+        sys.stdout.buffer.write(f"{text}{end}".encode(errors="surrogateescape"))
+        if flush:
+            sys.stdout.buffer.flush()
+    except OSError as error:
+        raise output_error(error) from None
+
+
+def flush_output() -> None:
+    """Have all that was written leave this process."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        raise output_error(error) from None
+
+
+def output_error(error: OSError) -> ResourceError | ReaderLeftError:
+    """Return what to raise for an error of standard output, of which no more is kept.
+
+    What is still buffered would fail once more when Python ends.
+    """
+    with suppress(OSError):  # a stream that is no file has no descriptor
+        handle = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(handle, sys.stdout.fileno())
+        finally:
+            os.close(handle)
+    if isinstance(error, BrokenPipeError):
+        return ReaderLeftError()
+    return ResourceError(
+        f"standard output cannot be written: {why(error)}; send it to a file, a pipe "
+        "or a terminal that takes it (> FILE)"
+    )
+
+
+def why(error: OSError) -> str:
+    """Return in words what the system refused of a standard stream."""
+    if error.errno == errno.EBADF:
+        return "it is closed"
+    return error.strerror or str(error)

@@ -1,0 +1,32 @@
+"""The engines and precisions that users choose from, by name: nothing needs torch."""
+
+from __future__ import annotations
+
+from headwise.errors import UsageError
+
+PRECISIONS_OF: dict[str, tuple[str, ...]] = {
+    "auto": ("float32", "bf16", "float16", "int8"),
+    "ctranslate2": ("float32", "float16", "int8"),
+    "torch": ("float32", "bf16"),
+    "torch-eager": ("float32", "bf16"),
+    "torch-readable": ("float32",),
+}
+"""Every engine, and the numbers that it can hold weights in."""
+
+PRECISIONS = PRECISIONS_OF["auto"]
+
+
+def check_engine(engine: str, precision: str) -> None:
+    """Raise a ``UsageError`` unless there is such an engine, with this precision."""
+    if engine not in PRECISIONS_OF:
+        known = ", ".join(PRECISIONS_OF)
+        raise UsageError(f"{engine!r} is not an engine; known: {known}")
+    if precision not in PRECISIONS:
+        known = ", ".join(PRECISIONS)
+        raise UsageError(f"{precision!r} is not a precision; known: {known}")
+    if precision not in PRECISIONS_OF[engine]:
+        others = [name for name, has in PRECISIONS_OF.items() if precision in has]
+        raise UsageError(
+            f"the engine {engine} computes in {' or '.join(PRECISIONS_OF[engine])}, "
+            f"not {precision!r}; --engine {' or '.join(others)} has it"
+        )

@@ -1,0 +1,254 @@
+"""What a command line gets wrong is said at once, with one code for one kind of fault.
+
+2: the command line itself is wrong, or names what is not there. 3: a setting's name or
+value is refused. 4: text that cannot be used. 5: a folder without a model.
+"""
+
+import json
+import shlex
+import subprocess
+import sys
+
+import pytest
+from tests.tiny import write_text
+
+NOT_THERE = [
+    "translate nowhere",
+    "translate {model} nowhere",
+    "translate {model} --prefix-file nowhere",
+    "translate {model} --ensemble nowhere",
+    "score nowhere {en} {de}",
+    "score {model} nowhere {de}",
+    "score {model} {en} nowhere",
+    "evaluate nowhere {en} {de}",
+    "evaluate {model} nowhere {de}",
+    "evaluate {model} {en} nowhere",
+    "export nowhere --to ctranslate2 --out new",
+    "export {model} --to ctranslate2 --out new --compare nowhere",
+    "edit nowhere --title new",
+    "edit {model} --notes nowhere",
+    "doctor nowhere",
+    "runs nowhere",
+    "runs diff nowhere {run}",
+    "train nowhere --out new",
+    "train {corpus} --out new --recipe nowhere",
+    "prepare nowhere {de} --out new",
+    "prepare {en} nowhere --out new",
+    "prepare {en} {de} --dev nowhere {de} --out new",
+    "prepare --recipe nowhere --out new",
+    "run nowhere {de} --out new",
+    "run {en} nowhere --out new",
+    "run {en} {de} --dev {en} nowhere --out new",
+    "run {en} {de} --test nowhere {de} --out new",
+    "run --recipe nowhere --out new",
+    "recipe --recipe nowhere",
+]
+"""What is named and not there is 2, whatever it should have been."""
+
+OF_ANOTHER_KIND = [
+    "translate {en}",
+    "translate {model} {empty}",
+    "translate {model} --alignments {empty}",
+    "score {model} {empty} {de}",
+    "evaluate {model} {en} {empty}",
+    "evaluate {model} {en} {de} --out {empty}",
+    "export {en} --to ctranslate2 --out new",
+    "doctor {en}",
+    "runs {en}",
+    "train {en} --out new",
+    "run {empty} {de} --out new",
+    "prepare {en} {empty} --out new",
+    "recipe --recipe {empty}",
+]
+"""A file where a folder is wanted, or a folder for a file."""
+
+NO_ASSIGNMENT = [
+    "translate {model} --search beam",
+    "score {model} {en} {de} --search beam",
+    "evaluate {model} {en} {de} --search =3",
+    "edit {model} --search beam",
+    "recipe --set steps",
+    "prepare {en} {de} --out new --set =3",
+    "run {en} {de} --out new --set training..steps=3",
+    "train {corpus} --out new --set training",
+]
+
+NO_CHOICE = {
+    "translate {model} --precision int4": "known: float32, bf16, float16, int8",
+    "evaluate {model} {en} {de} --precision int4": "float32, bf16, float16, int8",
+    "translate {model} --engine torch --precision int8": "--engine auto or ctranslate2",
+    "translate {model} --engine ctranslate2 --precision bf16": "or torch-eager has it",
+    "translate {model} --engine warp": "known: auto, ctranslate2, torch",
+    "evaluate {model} {en} {de} --engine warp": "known: auto",
+    "evaluate {model} {en} {de} --metric blew": "known: bleu",
+    "evaluate {model} {en} {de} --metric multi30k-bleu": "needs --language",
+    "export {model} --to onyx --out new": "known: ctranslate2, huggingface",
+    "export {model} --to ctranslate2 --quantization int2 --out new": "float16, int8",
+    "export {model} --to huggingface --quantization int8 --out new": "in float32",
+    "score {model} {en} {de} --keep-best 1 --min-score 0": "choose one",
+    "doctor --loader {model}": "name none",
+    "demo --out new --max-time soon": "30m, not 'soon'",
+    "run {en} {de} --out new --max-time soon": "30m, not 'soon'",
+    "train {corpus} --out new --max-time 5": "30m, not '5'",
+    "train {corpus} --out new --batch-tokens few": "or auto, not 'few'",
+    "train {corpus} --out new --json": "only with --dry-run",
+    "run {en} {de} --out new --batch-tokens 0": "or auto, not '0'",
+    "run --out new": "no text is named",
+    **{
+        f"{verb} --device abacus": "--device abacus is no device"
+        for verb in (
+            "translate {model}",
+            "score {model} {en} {de}",
+            "evaluate {model} {en} {de}",
+            "train {corpus} --out new",
+            "run {en} {de} --out new",
+        )
+    },
+}
+"""A value that an option does not have, and a part of what is said of it."""
+
+SOMEBODY_ELSES = [
+    "run {en} {de} --out {thesis}",
+    "train {corpus} --out {thesis}",
+    "prepare {en} {de} --out {thesis}",
+    "demo --out {thesis}",
+    "export {model} --to ctranslate2 --out {thesis}",
+]
+"""A folder that holds what we did not write."""
+
+NO_SETTING = [
+    "translate {model} --search beem=3",
+    "translate {model} --beam 2 --n-best 3",
+    "score {model} {en} {de} --search alpha=high",
+    "evaluate {model} {en} {de} --search beem=3",
+    "edit {model} --search beem=3",
+    "recipe --set training.stepz=3",
+    "recipe --preset huge",
+    "prepare {en} {de} --out new --set text.vocab_size=many",
+    "run {en} {de} --out new --set training.stepz=3",
+    "train {corpus} --out new --set training.stepz=3",
+    "train {corpus} --out new --set data.max_tokens=9",
+]
+
+NO_TEXT = [
+    "evaluate {model} {en} {short}",
+    "prepare {en} {short} --out new",
+    "run {en} {short} --out new",
+    "run {en} {de} --test {en} {short} --out new",
+    "train {empty} --out new",
+]
+
+NO_MODEL = [
+    "translate {empty}",
+    "edit {empty} --title new",
+    "translate {corpus}",
+    "score {empty} {en} {de}",
+    "evaluate {empty} {en} {de}",
+    "export {empty} --to ctranslate2 --out new",
+]
+
+CODES = {
+    **dict.fromkeys([*NOT_THERE, *OF_ANOTHER_KIND, *NO_ASSIGNMENT, *NO_CHOICE], 2),
+    **dict.fromkeys(SOMEBODY_ELSES, 2),
+    **dict.fromkeys(NO_SETTING, 3),
+    **dict.fromkeys(NO_TEXT, 4),
+    **dict.fromkeys(NO_MODEL, 5),
+}
+"""Every mistake, and the code it ends with."""
+
+PROBE = """
+import contextlib, io, json, sys
+from headwise.__main__ import main
+ends = []
+for arguments in json.loads(sys.argv[1]):
+    sys.argv = ["headwise", *arguments]
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        try:
+            main()
+            code = 0
+        except SystemExit as ending:
+            code = ending.code
+    ends.append([code, said.getvalue(), "torch" in sys.modules])
+print("\\n" + json.dumps(ends))
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Return the folder in which the mistakes are made."""
+    return tmp_path_factory.mktemp("mistakes")
+
+
+@pytest.fixture(scope="module")
+def ends(place, tiny_run):
+    """Make every mistake, one after the other in one process that is new."""
+    en, de = write_text(place / "text", num_pairs=30)
+    (place / "short").write_text("eins.\n")
+    (place / "empty").mkdir()
+    (place / "thesis" / "best").mkdir(parents=True)
+    (place / "thesis" / "best" / "chapter.tex").write_text("all of it")
+    names = {
+        "model": tiny_run / "best",
+        "run": tiny_run,
+        "corpus": tiny_run / "prepared",
+        "en": en,
+        "de": de,
+        **{name: place / name for name in ("short", "empty", "thesis")},
+    }
+    names = {name: shlex.quote(str(path)) for name, path in names.items()}
+    calls = [shlex.split(each.format(**names)) for each in CODES]
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, json.dumps(calls)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=place,
+    )
+    found = json.loads(done.stdout.splitlines()[-1])
+    return dict(zip(CODES, found, strict=True))
+
+
+@pytest.mark.parametrize("mistake", CODES)
+def test_it_is_said_with_its_code(ends, mistake):
+    code, said, _ = ends[mistake]
+
+    assert code == CODES[mistake], said
+    assert said.splitlines()[-1].strip()
+    assert "Traceback" not in said
+    assert "fault of headwise" not in said
+
+
+def test_torch_is_not_waited_for(ends):
+    """It takes seconds to import; the first of these that did it is named."""
+    assert [mistake for mistake, (_, _, torch) in ends.items() if torch][:1] == []
+
+
+@pytest.mark.parametrize("mistake", NOT_THERE)
+def test_what_is_not_there_is_named(ends, mistake):
+    said = ends[mistake][1]
+    assert "nowhere is not" in said
+
+
+@pytest.mark.parametrize("mistake", NO_ASSIGNMENT)
+def test_what_is_no_assignment_is_told_the_form_of_one(ends, mistake):
+    said = ends[mistake][1]
+    option = "--search" if "--search" in mistake else "--set"
+    assert f"{option} wants NAME=VALUE, such as " in said
+
+
+@pytest.mark.parametrize("mistake", NO_CHOICE)
+def test_what_is_no_choice_is_told_what_is(ends, mistake):
+    assert NO_CHOICE[mistake] in ends[mistake][1]
+
+
+def test_nothing_was_written(ends, place):
+    """A foreign best/ was renamed damaged-best, when it was a run's turn to save."""
+    there = sorted(str(each.relative_to(place)) for each in place.rglob("*"))
+
+    assert there == [
+        *("empty", "new", "new/.lock", "short"),  # as long as a run was beginning
+        *("text", "text/train.de", "text/train.en"),
+        *("thesis", "thesis/best", "thesis/best/chapter.tex"),
+    ]

@@ -1,0 +1,126 @@
+"""Standard streams that are closed, full or left: a sentence and a code."""
+
+import io
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from headwise.cli.streams import Messages
+
+HEADWISE = f"{shlex.quote(sys.executable)} -m headwise"
+LIGHT = [
+    *("--help", "--version", "translate --help", "runs diff --help"),
+    *("recipe", "recipe --list", "doctor --loader"),
+]
+
+
+def shell(command, **how):
+    return subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, check=False, **how
+    )
+
+
+@pytest.fixture
+def model(tiny_run, tmp_path):
+    """Return a model folder and a text of one line, as words of a command."""
+    (tmp_path / "one.en").write_text("one two.\n")
+    return shlex.quote(str(tiny_run / "best")), shlex.quote(str(tmp_path / "one.en"))
+
+
+@pytest.mark.parametrize("arguments", LIGHT)
+@pytest.mark.parametrize(
+    ("redirection", "reason"),
+    [(">/dev/full", "No space left on device"), (">&-", "it is closed")],
+)
+def test_output_that_cannot_be_written_is_said(arguments, redirection, reason):
+    """Each of these ended in a traceback, or in silence and code 0 or 120."""
+    done = shell(f"{HEADWISE} {arguments} {redirection}")
+
+    assert done.returncode == 6
+    assert done.stderr == (
+        f"headwise: standard output cannot be written: {reason}; send it to a file, a "
+        "pipe or a terminal that takes it (> FILE)\n"
+    )
+
+
+@pytest.mark.parametrize("redirection", [">/dev/full", ">&-"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "translate {model} {text}",
+        "translate {model} {text} --scores",
+        "score {model} {text} {text}",
+        "evaluate {model} {text} {text} --json",
+    ],
+)
+def test_what_a_model_makes_is_not_lost_in_silence(model, command, redirection):
+    folder, text = model
+    command = command.format(model=folder, text=text)
+    done = shell(f"{HEADWISE} {command} {redirection}")
+
+    assert done.returncode == 6
+    assert "standard output cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+def test_a_closed_standard_input_is_input_that_cannot_be_read(model):
+    """It was an AttributeError of None: "a fault of headwise"."""
+    done = shell(f"{HEADWISE} translate {model[0]} <&-")
+
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr.startswith("headwise: standard input cannot be read: it is ")
+    assert "Traceback" not in done.stderr
+
+
+def test_who_names_a_file_needs_no_standard_input(model):
+    done = shell(f"{HEADWISE} translate {model[0]} {model[1]} <&-")
+
+    assert done.returncode == 0
+    assert done.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
+def test_messages_that_cannot_be_written_end_nothing(model, redirection):
+    done = shell(f"{HEADWISE} translate {model[0]} {model[1]} {redirection}")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [*LIGHT, "translate {model} {text}"])
+def test_a_reader_who_leaves_at_once_is_no_error(model, arguments):
+    """| head -1 has had enough; here nobody reads at all."""
+    arguments = arguments.format(model=model[0], text=model[1])
+    done = shell(f"{HEADWISE} {arguments} | sleep 0; exit ${{PIPESTATUS[0]}}")
+
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+def test_no_file_is_opened_in_place_of_a_closed_stream(tmp_path):
+    """Else the next file to be opened would be printed into."""
+    code = (
+        "from headwise.cli.streams import open_closed_streams\n"
+        "open_closed_streams()\n"
+        f"with open({str(tmp_path / 'file')!r}, 'w') as file:\n"
+        "    file.write(str(file.fileno()))\n"
+    )
+    done = shell(f"{shlex.quote(sys.executable)} -c {shlex.quote(code)} <&- >&- 2>&-")
+
+    assert done.returncode == 0
+    assert int((tmp_path / "file").read_text()) > 2
+
+
+def test_a_stream_of_messages_hides_only_that_it_failed():
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError(28, "No space left on device")
+
+    working = io.StringIO()
+    assert Messages(working).write("hello") == 5
+    assert working.getvalue() == "hello"
+    assert Messages(Full()).write("hello") == 5

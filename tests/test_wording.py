@@ -1,0 +1,43 @@
+"""Counts and durations as people write them."""
+
+import pytest
+
+from headwise.wording import count_of, duration
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "written"),
+    [
+        (0, "pair", "0 pairs"),
+        (1, "pair", "1 pair"),
+        (2, "pair", "2 pairs"),
+        (1_000_000, "line", "1,000,000 lines"),
+        (3, "epoch", "3 epochs"),
+    ],
+)
+def test_one_thing_is_not_many(count, noun, written):
+    assert count_of(count, noun) == written
+
+
+def test_an_odd_plural_can_be_given():
+    assert count_of(2, "entry", "entries") == "2 entries"
+    assert count_of(1, "entry", "entries") == "1 entry"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "written"),
+    [
+        (0, "0 s"),
+        (0.06, "0.06 s"),
+        (0.999, "1 s"),
+        (1, "1 s"),
+        (59.4, "59 s"),
+        (60, "1 min"),
+        (65, "1 min 05 s"),
+        (3600, "1 h"),
+        (7800, "2 h 10 min"),
+    ],
+)
+def test_durations_have_the_units_that_people_use(seconds, written):
+    """``--max-time 1s`` was repeated as 0.0166667 minutes."""
+    assert duration(seconds) == written

@@ -1,0 +1,103 @@
+"""The clock of training, in runs whose updates and looks take what they are told to."""
+
+import pytest
+from tests.training.test_time_left import facts, settings
+
+from headwise.training import clock
+from headwise.training.clock import Clock
+from headwise.training.state import TrainingState
+from headwise.training.time_left import FORWARD, SEARCHED
+from headwise.training.watch import Update
+
+UPDATE = 1.0
+LOOK = 200 * (FORWARD + SEARCHED) * 0.01  # as is expected before the first
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Return a function that trains as the loop does, and when it ended."""
+    now = [1000.0]
+    monkeypatch.setattr(clock.time, "monotonic", lambda: now[0])
+
+    def train(chosen, *, start_up=0.0, begun=None):
+        state = begun or TrainingState()
+        ours = Clock(chosen, facts(), state)
+        ours.starts(state, chosen, 20)
+        now[0] += start_up
+        late = ours.is_late(state, state.step) and state.step > 0
+        looks = 0
+        while True:
+            step = state.step
+            due = late or step % chosen.validate_every == 0
+            if step and due and state.validated_step != step:
+                now[0] += LOOK
+                looks += 1
+                ours.validated(None, state, "now", False)
+                state = TrainingState(
+                    step=step, validated_step=step, seconds=ours.seconds
+                )
+            if late:
+                break
+            now[0] += UPDATE
+            late = ours.is_late(state, step + 1)
+            state = TrainingState(
+                step=step + 1,
+                validated_step=state.validated_step,
+                seconds=ours.seconds,
+            )
+            update = Update(
+                step=step + 1,
+                loss=1.0,
+                learning_rate=0.1,
+                gradient_norm=1.0,
+                tokens=100,
+                seconds=UPDATE,
+            )
+            ours.updated(update, state)
+        if looks > 1 and chosen.average_last > 1:
+            now[0] += LOOK
+        return ours.seconds, state.step
+
+    return train
+
+
+@pytest.mark.parametrize("average", [1, 5])
+@pytest.mark.parametrize("rhythm", [7, 19, 20, 25, 1000])
+@pytest.mark.parametrize("start_up", [0.0, 12.0])
+def test_all_is_done_by_the_time_given(run, average, rhythm, start_up):
+    """``--max-time 60s`` took 70: the validation at the end came after the time."""
+    chosen = settings(
+        steps=10**6, max_minutes=1.0, validate_every=rhythm, average_last=average
+    )
+    seconds, steps = run(chosen, start_up=start_up)
+
+    assert seconds <= 60
+    assert seconds >= 60 - 2 * LOOK - 2 * UPDATE  # and the time is made use of
+    assert steps
+
+
+def test_a_time_that_is_too_short_still_gives_one_update_and_a_look(run):
+    seconds, steps = run(settings(max_minutes=1e-9))
+
+    assert steps == 1
+    assert seconds == pytest.approx(UPDATE + LOOK)
+
+
+def test_what_was_trained_before_counts(run):
+    chosen = settings(steps=10**6, max_minutes=1.0)
+    begun = TrainingState(step=30, seconds=40.0)
+    seconds, steps = run(chosen, begun=begun)
+
+    assert 60 - LOOK - 2 * UPDATE <= seconds <= 60
+    assert 30 < steps < 50
+
+
+def test_a_run_whose_time_was_over_makes_no_more_updates(run):
+    begun = TrainingState(step=30, validated_step=30, seconds=61.0)
+
+    assert run(settings(max_minutes=1.0), begun=begun) == (61.0, 30)
+
+
+def test_without_a_limit_it_is_never_late():
+    state = TrainingState()
+    assert not Clock(settings(), facts(), state).is_late(state, 1)
