@@ -230,6 +230,26 @@ def test_a_search_that_both_know_needs_no_note(chance_model, tmp_path):
     assert written["max_decoding_length"] == 28  # 1.5 * 12 + 10
 
 
+@pytest.mark.parametrize(
+    ("search", "patience"),
+    [
+        ({}, 2.0),
+        ({"patience": 1.0}, 1.0),
+        ({"beam": 3, "patience": 1.2}, 4 / 3),  # 3.6 outputs: it rounds, we wait for 4
+        ({"beam": 3, "patience": 0.1}, 1 / 3),
+        ({"beam": 1}, 1.0),  # greedy: there is nothing to wait for
+        ({"stopping": "exact", "patience": 1.0}, 2.0),
+    ],
+    ids=str,
+)
+def test_patience_is_so_many_finished_outputs(chance_model, tmp_path, search, patience):
+    settings = DecodingSettings(**search)
+    write_ctranslate2(tmp_path / "out", chance_model(decoding=settings))
+
+    written = json.loads((tmp_path / "out" / "translate_batch.json").read_text())
+    assert written["patience"] == patience
+
+
 def test_no_length_penalty_is_an_exponent_that_is_almost_0(chance_model, tmp_path):
     search = DecodingSettings(length_penalty="none")
     assert write_ctranslate2(tmp_path / "out", chance_model(decoding=search)) == []
@@ -270,11 +290,11 @@ def test_the_folder_has_a_manifest_that_names_the_weights(trained, exported):
 
 
 def test_what_the_search_loses_is_named_whatever_it_is(chance_model, tmp_path):
-    search = DecodingSettings(no_repeat_ngram=3, patience=2.0)
+    search = DecodingSettings(no_repeat_ngram=3, epsilon=0.5)
     notes = write_ctranslate2(tmp_path / "out", chance_model(decoding=search))
 
     assert [note.split(" is not carried over")[0] for note in notes] == [
-        "patience = 2.0",
+        "epsilon = 0.5",
         "no_repeat_ngram = 3",
     ]
     card = (tmp_path / "out" / "README.md").read_text()

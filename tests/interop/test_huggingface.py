@@ -291,10 +291,26 @@ def test_the_folder_has_a_manifest_that_names_the_weights(trained, exported):
 
 
 def test_what_the_search_loses_is_named_whatever_it_is(chance_model, tmp_path):
-    search = DecodingSettings(no_repeat_ngram=3, patience=2.0)
+    search = DecodingSettings(no_repeat_ngram=3, epsilon=0.5, patience=1.0)
     notes = write_huggingface(tmp_path / "out", chance_model(decoding=search))
 
     assert [note.split(" is not carried over")[0] for note in notes] == [
-        "patience = 2.0",
+        "epsilon = 0.5",
         "no_repeat_ngram = 3",
     ]
+
+
+@pytest.mark.parametrize(
+    ("patience", "nearest", "notes"),
+    [(1.0, True, 0), (2.0, "never", 1), (0.5, True, 1)],
+)
+def test_patience_becomes_the_nearest_rule_that_it_has(
+    chance_model, tmp_path, patience, nearest, notes
+):
+    opened = chance_model(decoding=DecodingSettings(patience=patience))
+    told = write_huggingface(tmp_path / "out", opened)
+
+    assert len(told) == notes
+    assert all("no patience" in note for note in told)
+    written = json.loads((tmp_path / "out" / "generation_config.json").read_text())
+    assert written["early_stopping"] == nearest

@@ -10,7 +10,7 @@ from headwise.run_folder.model_folder import ModelFolder
 
 CARRIED = frozenset(
     {
-        *("beam", "length_penalty", "alpha", "stopping", "num_best"),
+        *("beam", "length_penalty", "alpha", "stopping", "patience", "num_best"),
         *("max_length_factor", "max_length_offset"),
     }
 )
