@@ -4,13 +4,14 @@
 
 One model and one text a call; NAME is what the result is filed under in
 benchmarks/results/default_search.json, beside those of other models. Without files: the
-1,000 held-out sentences of the demo corpus. --table prints all results as Markdown.
+1,000 held-out sentences of the demo corpus. A call with other --beams adds its rows.
+--table prints all results as Markdown.
 
 Of each search and beam: BLEU; words of outputs over those of references; outputs that
-the model itself scores lower (T / n) than what greedy search found; outputs that are the
-reference; outputs with fewer than 0.6 of its words; outputs equal to those of the other
-rules; and the user CPU time of one thread, which other work on the machine disturbs
-less than the wall clock. With --rounds the searches take turns, and the least counts.
+the model itself scores lower (T / n) than what greedy search found; outputs that are
+the reference; outputs with fewer than 0.6 of its words; outputs equal to those of the
+other rules; and the user CPU time of one thread, which other work on the machine
+disturbs less than the wall clock. With --rounds searches take turns; the least counts.
 """
 
 from __future__ import annotations
@@ -37,20 +38,12 @@ from headwise.metrics.registry import measure
 from headwise.run_folder.model_folder import ModelFolder
 
 RESULTS = Path(__file__).parent / "results" / "default_search.json"
-BEAMS = (4, 5, 8)
+BEAMS = [4, 5, 8]
 RULES: dict[str, dict[str, Any]] = {
     "first-k": {"stopping": "first-k", "patience": 1.0},
     "patience 1.5": {"stopping": "first-k", "patience": 1.5},
     "patience 2": {"stopping": "first-k", "patience": 2.0},
     "exact": {"stopping": "exact"},
-}
-SEARCHES = {
-    "greedy": greedy(),
-    **{
-        f"beam {beam}, {name}": DecodingSettings(beam=beam, **rule)
-        for beam in BEAMS
-        for name, rule in RULES.items()
-    },
 }
 SHORT = 0.6
 AS_GOOD = 1e-4
@@ -64,30 +57,34 @@ def main() -> None:
     parser.add_argument("--source", type=Path)
     parser.add_argument("--reference", type=Path)
     parser.add_argument("--about", default="", help="what model and text this is")
+    parser.add_argument("--sentences", type=int, help="the first so many; else all")
+    parser.add_argument("--beams", type=int, nargs="+", default=BEAMS)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
-    results = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
     if arguments.table:
-        print(*tables(results), sep="\n")
+        print(*tables(json.loads(arguments.out.read_text())), sep="\n")
         return
     torch.set_num_threads(1)
 
-    sources, references = texts(arguments.source, arguments.reference)
+    sources, references = (
+        side[: arguments.sentences]
+        for side in texts(arguments.source, arguments.reference)
+    )
     opened = headwise.load(arguments.folder, engine="torch").opened
     tokens = opened.task.encode(sources)
     found: dict[str, list[Hypothesis]] = {}
     seconds: dict[str, float] = {}
     for _ in range(arguments.rounds):
-        for name, settings in SEARCHES.items():
+        for name, settings in searches(arguments.beams).items():
             before = user_seconds()
             outputs = opened.task.search(opened.model, tokens, settings, compiled=False)
             seconds[name] = min(
                 user_seconds() - before, seconds.get(name, float("inf"))
             )
             found[name] = [best for (best,) in outputs]
-    results[arguments.name] = {
+    result = {
         "command": " ".join(["python", *sys.argv]),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "about": arguments.about,
@@ -109,9 +106,25 @@ def main() -> None:
             for name, outputs in found.items()
         },
     }
+    results = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    before = results.get(arguments.name, {}).get("searches", {})
+    result["searches"] = {**before, **result["searches"]}
+    results[arguments.name] = result
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(results, indent=2) + "\n")
-    print(*tables({arguments.name: results[arguments.name]}), sep="\n")
+    print(*tables({arguments.name: result}), sep="\n")
+
+
+def searches(beams: list[int]) -> dict[str, DecodingSettings]:
+    """Return every search under its name, greedy search first."""
+    return {
+        "greedy": greedy(),
+        **{
+            f"beam {beam}, {name}": DecodingSettings(beam=beam, **rule)
+            for beam in beams
+            for name, rule in RULES.items()
+        },
+    }
 
 
 def measured(

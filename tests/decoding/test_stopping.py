@@ -28,9 +28,9 @@ def test_patience_multiplies_what_first_k_waits_for(patience, enough):
 
 
 def test_the_last_bits_of_a_product_ask_for_no_more():
-    """10 * 1.1 is 11.000000000000002 to a computer, and 11 to everybody else."""
-    assert 10 * 1.1 > 11
-    assert outputs_to_finish(10, 1.1) == 11
+    """25 * 2.2 is 55.00000000000001 to a computer, and 55 to everybody else."""
+    assert 25 * 2.2 > 55
+    assert outputs_to_finish(25, 2.2) == 55
 
 
 @pytest.mark.parametrize("patience", [0.5, 1.0, 2.0, 7.0])

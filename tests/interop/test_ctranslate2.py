@@ -7,7 +7,12 @@ import ctranslate2
 import numpy as np
 import pytest
 import torch
-from tests.interop.conftest import CHANCE_SOURCES, CHANCE_TARGETS, in_vocabulary
+from tests.interop.conftest import (
+    CHANCE_SOURCES,
+    CHANCE_TARGETS,
+    in_vocabulary,
+    our_logits_of,
+)
 
 from headwise.decoding.settings import DecodingSettings, paper
 from headwise.errors import SettingsError, UsageError
@@ -99,21 +104,22 @@ def test_the_trained_model_writes_the_same_strings(trained, ours, translate, bea
 
 
 def test_the_trained_model_gives_the_same_logits(trained, exported):
-    """Every score of every entry of the vocabulary, at every step of an output."""
+    """Every score of every entry of the vocabulary, at every step of 500 outputs."""
     translator = opened_by_ctranslate2(exported("float32"))
-    ids = trained.ids[:25]
     results = translator.translate_batch(
-        pieces_of(trained.opened, ids),
+        pieces_of(trained.opened, trained.ids),
+        max_batch_size=64,
         beam_size=1,
         min_decoding_length=0,
         return_logits_vocab=True,
     )
 
     entries = ids_of_pieces(trained.opened.tokenizers.target)
-    for source, result in zip(ids, results, strict=True):
-        target = [entries[piece] for piece in result.hypotheses[0]]
+    targets = [[entries[each] for each in result.hypotheses[0]] for result in results]
+    ours = our_logits_of(trained, targets)
+    assert len(ours) == 500
+    for wanted, result in zip(ours, results, strict=True):
         theirs = np.array([np.array(step) for step in result.logits[0]])
-        wanted = our_logits(trained.opened.model, source, target).numpy()
         np.testing.assert_allclose(theirs, wanted, atol=1e-4, rtol=0)
 
 

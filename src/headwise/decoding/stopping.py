@@ -47,7 +47,7 @@ def outputs_to_finish(beam: int, patience: float, num_best: int = 1) -> int:
     """Return the number of finished hypotheses at which first-k stops.
 
     A beam of 1 is greedy search: there is no second hypothesis to wait for. Rounded up,
-    but not for the last bits of a product: 10 * 1.1 is 11.
+    but not for the last bits of a product: 25 * 2.2 is 55.
     """
     wanted = 1 if beam == 1 else math.ceil(round(beam * patience, 6))
     return max(num_best, wanted)

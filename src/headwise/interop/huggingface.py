@@ -136,9 +136,7 @@ def generation(opened: ModelFolder) -> dict[str, Any]:
 
 def _is_patient(decoding: DecodingSettings) -> bool:
     """Tell whether a search goes on beyond as many outputs as its beam is wide."""
-    return (
-        decoding.stopping != "first-k" or decoding.outputs_to_finish > decoding.beam
-    )
+    return decoding.stopping != "first-k" or decoding.outputs_to_finish > decoding.beam
 
 
 def _notes_on_patience(decoding: DecodingSettings) -> list[str]:
