@@ -10,7 +10,10 @@ from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.warning_settings import WarningSettings
 
-CUT_OFF = "the translation hit the length limit and may be cut off"
+CUT_OFF = (
+    "the translation hit the length limit and may be cut off; a larger "
+    "max_length_factor or max_length_offset allows more"
+)
 
 
 def loop_in(tokens: Sequence[int], limits: WarningSettings) -> tuple[int, ...]:
@@ -135,4 +138,7 @@ def _length(source: int, output: int, limits: WarningSettings) -> Iterator[str]:
     if limits.longer_than and output > limits.longer_than * source:
         yield f"the translation is long: {output} tokens for {source} of the source"
     if limits.shorter_than and output < limits.shorter_than * source:
-        yield f"the translation is short: {output} tokens for {source} of the source"
+        yield (
+            f"the translation is short: {output} tokens for {source} of the source; "
+            "something may be missing"
+        )
