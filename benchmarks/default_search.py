@@ -22,6 +22,7 @@ import datetime
 import json
 import platform
 import resource
+import shlex
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -89,7 +90,7 @@ def main() -> None:
             )
             found[name] = [best for (best,) in outputs]
     result = {
-        "command": " ".join(["python", *sys.argv]),
+        "commands": [shlex.join(["python", *sys.argv])],
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "about": arguments.about,
         "processor": processor(),
@@ -111,8 +112,9 @@ def main() -> None:
         },
     }
     results = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
-    before = results.get(arguments.name, {}).get("searches", {})
-    result["searches"] = {**before, **result["searches"]}
+    before = results.get(arguments.name, {"commands": [], "searches": {}})
+    result["commands"] = [*before["commands"], *result["commands"]]
+    result["searches"] = {**before["searches"], **result["searches"]}
     results[arguments.name] = result
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(results, indent=2) + "\n")

@@ -140,8 +140,8 @@ def translate_batch_arguments(opened: ModelFolder) -> tuple[dict[str, Any], list
         enough = NEAREST_TO_EXACT * decoding.beam
         notes.append(
             f"CTranslate2 does not search with stopping = {decoding.stopping!r}: "
-            f"with translate_batch.json it stops at {enough} finished outputs, and other "
-            "translations may win"
+            f"with translate_batch.json it stops at {enough} finished outputs, and "
+            "other translations may win"
         )
     arguments = {
         "beam_size": decoding.beam,
