@@ -18,18 +18,14 @@ Rows of other --beams, --rules or --engine may be added by further calls.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import platform
 import resource
-import shlex
-import sys
-from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import torch
+from result_file import SEARCH, Measurement, add_options, place_of, write_json
 
 import headwise
 from headwise.data.demo_corpus import demo_corpus
@@ -65,11 +61,15 @@ def main() -> None:
     parser.add_argument("--engine", default="torch-eager")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--table", action="store_true")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    add_options(parser, RESULTS)
     arguments = parser.parse_args()
+    out = place_of(arguments)
     if arguments.table:
-        print(*tables(json.loads(arguments.out.read_text())), sep="\n")
+        print(*tables(json.loads((out or RESULTS).read_text())), sep="\n")
         return
+    if arguments.rehearse:
+        arguments.sentences, arguments.beams = 4, [2]
+    measurement = Measurement.begin([*SEARCH, "src/headwise/metrics/*"])
     torch.set_num_threads(1)
 
     sources, references = (
@@ -90,16 +90,8 @@ def main() -> None:
             )
             found[name] = [best for (best,) in outputs]
     result = {
-        "commands": [shlex.join(["python", *sys.argv])],
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "parts": [{**measurement.provenance(), "rounds": arguments.rounds}],
         "about": arguments.about,
-        "processor": processor(),
-        "threads": 1,
-        "rounds": arguments.rounds,
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("torch", "sacrebleu")},
-        },
         "sentences": len(sources),
         "searches": {
             name: {
@@ -111,13 +103,12 @@ def main() -> None:
             for name, outputs in found.items()
         },
     }
-    results = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
-    before = results.get(arguments.name, {"commands": [], "searches": {}})
-    result["commands"] = [*before["commands"], *result["commands"]]
-    result["searches"] = {**before["searches"], **result["searches"]}
-    results[arguments.name] = result
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(results, indent=2) + "\n")
+    if out is not None:
+        results = json.loads(out.read_text()) if out.exists() else {}
+        before = results.get(arguments.name, {"parts": [], "searches": {}})
+        result["parts"] = [*before["parts"], *result["parts"]]
+        result["searches"] = {**before["searches"], **result["searches"]}
+        write_json(out, {**results, arguments.name: result})
     print(*tables({arguments.name: result}), sep="\n")
 
 
@@ -187,16 +178,6 @@ def texts(source: Path | None, reference: Path | None) -> tuple[list[str], list[
 
 def user_seconds() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_utime
-
-
-def processor() -> str:
-    """Return the name of the processor, as Linux knows it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = (line.split(":", 1)[1].strip() for line in lines if "model name" in line)
-    return next(names, platform.machine())
 
 
 def tables(results: dict[str, Any]) -> list[str]:
