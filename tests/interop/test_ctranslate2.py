@@ -15,6 +15,7 @@ from tests.interop.conftest import (
 )
 
 from headwise.decoding.settings import DecodingSettings, paper
+from headwise.decoding.warning_settings import WarningSettings
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.ctranslate2 import (
     QUANTIZATIONS,
@@ -305,6 +306,13 @@ def test_what_the_search_loses_is_named_whatever_it_is(chance_model, tmp_path):
     ]
     card = (tmp_path / "out" / "README.md").read_text()
     assert all(note in card for note in notes)
+
+
+def test_when_a_model_warns_is_no_matter_of_its_search(chance_model, tmp_path):
+    """Folders that spell the thresholds of an older version lose nothing."""
+    search = DecodingSettings(warnings=WarningSettings(shorter_than=0.25))
+
+    assert write_ctranslate2(tmp_path / "out", chance_model(decoding=search)) == []
 
 
 def test_the_limit_of_each_source_can_be_computed(chance_model, tmp_path):
