@@ -27,7 +27,8 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "beam_widths.json"
 WIDTHS = (1, 2, 4, 8, 16)
 SEARCHES = {
-    "default (n^1, first-k)": DecodingSettings(),
+    "n^1, first-k": DecodingSettings(patience=1.0),
+    "default (n^1, patience 2)": DecodingSettings(),
     "exact": DecodingSettings(stopping="exact"),
     "paper": paper(),
     "no penalty, exact": DecodingSettings(length_penalty="none", stopping="exact"),

@@ -75,7 +75,10 @@ def headwise_search(folder: Path, engine: str, precision: str) -> Search:
 
     def search(sources: Sequence[Sequence[int]], beam: int) -> list[list[int]]:
         settings = DecodingSettings(
-            beam=beam, max_length_factor=0.0, max_length_offset=LONGEST
+            beam=beam,
+            patience=1.0,  # as in the other tools
+            max_length_factor=0.0,
+            max_length_offset=LONGEST,
         )
         return [list(best.tokens) for best, *_ in used.search(sources, settings)]
 

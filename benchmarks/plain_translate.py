@@ -37,6 +37,7 @@ pieces = tokenizer.encode(lines, out_type=str)
 results = translator.translate_batch(
     pieces,
     beam_size=arguments.beam,
+    patience=2,  # as headwise searches; of one hypothesis it changes nothing
     max_batch_size=arguments.max_batch_size,
     batch_type=arguments.batch_type,
 )

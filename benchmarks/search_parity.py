@@ -75,9 +75,13 @@ def main() -> None:
 
 
 def searching(**changes: Any) -> DecodingSettings:
-    """Return the default search with four hypotheses and one limit for all."""
+    """Return the search that all tools share, of four, with one limit for all."""
     return DecodingSettings(
-        num_best=4, max_length_factor=0.0, max_length_offset=LONGEST, **changes
+        num_best=4,
+        patience=1.0,
+        max_length_factor=0.0,
+        max_length_offset=LONGEST,
+        **changes,
     )
 
 

@@ -36,10 +36,10 @@ BATCH = 50
 Outputs = list[tuple[int, ...]]
 
 OURS: dict[str, dict[str, Any]] = {
-    "n^1, first-k": {},
-    "n^0.6, first-k": {"alpha": 0.6},
-    "none, first-k": {"length_penalty": "none"},
-    "gnmt 0.6, first-k": {"length_penalty": "gnmt", "alpha": 0.6},
+    "n^1, first-k": {"patience": 1.0},
+    "n^0.6, first-k": {"alpha": 0.6, "patience": 1.0},
+    "none, first-k": {"length_penalty": "none", "patience": 1.0},
+    "gnmt 0.6, first-k": {"length_penalty": "gnmt", "alpha": 0.6, "patience": 1.0},
     "n^1, first-k, patience 2": {"patience": 2.0},
     "n^1, exact": {"stopping": "exact"},
     "n^0.6, exact": {"alpha": 0.6, "stopping": "exact"},

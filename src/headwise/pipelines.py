@@ -210,7 +210,7 @@ def _penalty(name: str, value: Any) -> Search:
 
 def _stopping(name: str, value: Any) -> Search:
     if value is True:
-        return {"stopping": "first-k"}
+        return {"stopping": "first-k", "patience": 1.0}
     if value == "never":
         return {"stopping": "exact"}
     raise UsageError(

@@ -81,6 +81,30 @@ def test_first_k_stops_where_exact_goes_on(table):
     )
 
 
+def test_a_sure_model_is_cut_short_by_the_first_two_and_not_by_the_first_four(table):
+    """A, B, C and END are each 0.98 sure; else the sentence ends at once.
+
+    While the one good output is written, a beam of 2 has nothing else to hold than
+    early ends: END (ln 0.02) and A END (ln 0.0196 / 2 = -1.97) are two, and the search
+    is over. The fourth that is finished is A B C END, with ln 0.94 / 4 = -0.015. So
+    became "Le loup n'a" of a wolf who did not cross the road because it was too sick.
+    """
+    end, sure, early = 4, 0.98, 0.02
+    model = [[0.0] * 5 for _ in range(5)]
+    for token in (START, 1, 2):
+        model[token][token + 1], model[token][end] = sure, early
+    model[3][end] = model[end][end] = 1.0
+    asked = {"end": end, "penalty": float}
+
+    ((hasty,),) = searched(table(model), patience=1.0, **asked)
+    ((patient,),) = searched(table(model), patience=2.0, **asked)
+    ((exact,),) = searched(table(model), stopping=STOPPING["exact"], **asked)
+
+    assert hasty.tokens == (1,)
+    assert patient.tokens == exact.tokens == (1, 2, 3)
+    assert patient.score > hasty.score
+
+
 def test_a_complete_output_below_the_beam_does_not_count(table):
     """END is third after START, so a beam of 2 never returns the empty output."""
     model = table([[0, 0.4, 0.35, 0.25], [0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 0, 1]])

@@ -1,3 +1,4 @@
+import math
 import subprocess
 import sys
 
@@ -20,6 +21,14 @@ def test_the_paper_is_section_6_1():
     assert (settings.beam, settings.alpha) == (4, 0.6)
     assert settings.max_length(7) == 57
     assert settings.penalty(7) == pytest.approx(2**0.6)  # (5 + 7) / 6 = 2
+
+
+def test_the_default_waits_for_twice_its_beam():
+    """With as many as its beam, a sure model ended sentences after two words."""
+    settings = DecodingSettings()
+
+    assert settings.stopping == "first-k"
+    assert settings.outputs_to_finish == 2 * settings.beam == 8
 
 
 def test_the_default_ranks_by_the_mean():
@@ -94,6 +103,76 @@ def test_a_search_without_an_end_is_refused(name, value):
     """Nobody would write it, but a model folder from elsewhere could."""
     with pytest.raises(SettingsError, match=f"{name} must be at most"):
         DecodingSettings(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"beam": 100_000}, "beam must be at most 1,000, not 100,000"),
+        ({"num_best": 100_000}, "num_best must be at most 1,000, not 100,000"),
+        (
+            {"search": "sampling", "samples": 10**9},
+            "samples must be at most 1,000, not 1,000,000,000",
+        ),
+        ({"patience": 1e6}, "patience must be at most 100"),
+        (
+            {"beam": 500, "max_length_offset": 10_000},
+            "beam=500 and outputs of up to 10,200 tokens (for a source of 100) are "
+            "5,100,000 tokens to write for one sentence, and at most 1,000,000 are "
+            "allowed; beam=98 would be",
+        ),
+        ({"beam": 500, "choose": "bleu"}, "beam must be at most 256 with choose"),
+    ],
+)
+def test_one_request_may_not_cost_what_it_likes(changes, problem):
+    """A beam of 100,000 used to run for minutes, of which nobody had been told."""
+    with pytest.raises(SettingsError) as caught:
+        DecodingSettings(**changes)
+
+    (told,) = caught.value.problems
+    assert problem in told
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"beam": 1000, "num_best": 1000},
+        {"beam": 98, "max_length_offset": 10_000},
+        {"search": "sampling", "samples": 1000},
+        {"beam": 256, "choose": "chrf"},
+    ],
+    ids=str,
+)
+def test_what_is_just_allowed_is_allowed(changes):
+    assert DecodingSettings(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"alpha": 500.0}, "alpha must be at most 10, not 500.0"),
+        ({"coverage": 1e300}, "coverage must be at most 100"),
+        ({"diversity": 1e300}, "diversity must be at most 1,000"),
+        ({"repetition_penalty": 1e300}, "repetition_penalty must be at most 100"),
+        ({"temperature": 1e300}, "temperature must be at most 1,000"),
+        ({"temperature": 1e-300}, "temperature must be 0.001 or more"),
+    ],
+)
+def test_numbers_that_leave_those_of_a_computer_are_refused(changes, problem):
+    """20 tokens to the power of 500 once ended in a traceback."""
+    with pytest.raises(SettingsError) as caught:
+        DecodingSettings(**changes)
+
+    (told,) = caught.value.problems
+    assert problem in told
+
+
+@pytest.mark.parametrize("form", LENGTH_PENALTIES)
+def test_every_score_of_the_strongest_penalty_is_a_number(form):
+    strongest = DecodingSettings(length_penalty=form, alpha=10.0)
+    longest = DecodingSettings(max_length_factor=100, max_length_offset=10_000)
+
+    assert math.isfinite(strongest.score(-1e6, longest.max_length(10_000)))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from headwise.decoding.stopping import STOPPING
+from headwise.decoding.stopping import STOPPING, outputs_to_finish
 
 
 @pytest.mark.parametrize("rule", STOPPING)
@@ -25,6 +25,18 @@ def test_patience_multiplies_what_first_k_waits_for(patience, enough):
     few, many = [-1.0] * (enough - 1), [-1.0] * enough
     assert not stop(few, -9.0, beam=2, num_best=1, patience=patience)
     assert stop(many, -9.0, beam=2, num_best=1, patience=patience)
+
+
+def test_the_last_bits_of_a_product_ask_for_no_more():
+    """25 * 2.2 is 55.00000000000001 to a computer, and 55 to everybody else."""
+    assert 25 * 2.2 > 55
+    assert outputs_to_finish(25, 2.2) == 55
+
+
+@pytest.mark.parametrize("patience", [0.5, 1.0, 2.0, 7.0])
+def test_greedy_search_has_nothing_to_wait_for(patience):
+    """Or a beam of 1 would go on past its END with the second best token."""
+    assert outputs_to_finish(1, patience) == 1
 
 
 def test_little_patience_still_waits_for_all_that_are_asked_for():

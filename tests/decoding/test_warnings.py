@@ -99,10 +99,26 @@ def test_each_warning_has_its_reason():
 
     assert "length limit" in cut
     assert long == "the translation is long: 13 tokens for 4 of the source"
-    assert short == "the translation is short: 3 tokens for 13 of the source"
+    assert short == (
+        "the translation is short: 3 tokens for 13 of the source; something may be "
+        "missing"
+    )
     assert copied == "4 of 4 words stand in the source as they are"
     assert strange.startswith("the source has 1 unknown token:")
     assert unknown.startswith("the output has 2 unknown tokens:")
+
+
+def test_a_sentence_that_ends_too_early_is_warned_of():
+    """What once came of "The wolf didn't cross the road because it was too sick."
+
+    14 pieces became 5, "Le loup n'a", without a word: 0.36 of them, where 0.25 was
+    the threshold. Half of them is no reason: one of 100 good translations is so short.
+    """
+    (short,) = said("a", [5] * 14, "c", [6] * 5)
+
+    assert "5 tokens for 14" in short
+    assert said("a", [5] * 14, "c", [6] * 7) == []
+    assert said("a", [5] * 7, "c", [6]) == []  # too few to tell
 
 
 @pytest.mark.parametrize(

@@ -108,8 +108,9 @@ def test_a_folder_of_another_kind_is_no_export(opened):
 @pytest.mark.parametrize(
     ("search", "ctranslate2", "huggingface"),
     [
-        ({}, True, True),
-        ({"length_penalty": "none"}, True, True),
+        ({}, True, False),  # transformers has no patience
+        ({"patience": 1.0}, True, True),
+        ({"patience": 1.0, "length_penalty": "none"}, True, True),
         ({"length_penalty": "gnmt"}, False, False),
         ({"stopping": "exact"}, False, True),
         ({"beam": 1, "stopping": "exact", "length_penalty": "gnmt"}, True, True),

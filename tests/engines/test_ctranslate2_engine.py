@@ -49,6 +49,12 @@ SEARCHES = {
     "alpha 0": DecodingSettings(alpha=0.0),
     "greedy, scored as the paper": DecodingSettings(beam=1, length_penalty="gnmt"),
     "three best": DecodingSettings(num_best=3),
+    "no patience": DecodingSettings(patience=1.0),
+    "little patience": DecodingSettings(patience=0.3, num_best=2),
+    "uneven patience": DecodingSettings(beam=3, patience=1.2, num_best=3),
+    "patience, cut off": DecodingSettings(
+        patience=3.0, max_length_factor=0.7, max_length_offset=1, num_best=4
+    ),
     "cut off": DecodingSettings(max_length_factor=0.7, max_length_offset=1),
     "cut off, greedy": DecodingSettings(
         beam=1, max_length_factor=0.7, max_length_offset=1

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.tiny import WORDS
+from torch.nn.utils.rnn import pad_sequence
 
 from headwise.data.demo_corpus import demo_corpus
 from headwise.decoding.settings import DecodingSettings
@@ -19,7 +20,7 @@ from headwise.run_folder.model_folder import (
 )
 from headwise.text.settings import TextSettings
 from headwise.text.tokenizer import train_tokenizers
-from headwise.text.vocabulary import UNKNOWN
+from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
 DEMO = Path(__file__).parents[1] / "models" / "demo"
 
@@ -108,6 +109,37 @@ def chance_model(tmp_path, tokenizers):
         return open_model_folder(tmp_path / "model")
 
     return make
+
+
+def in_batches(trained, targets, size=50):
+    """Yield places, sources and what precedes each token of the targets, all padded.
+
+    Similar lengths go together: the logits of hundreds of sentences in a few calls.
+    """
+    order = sorted(range(len(targets)), key=lambda n: len(trained.ids[n]))
+    for first in range(0, len(order), size):
+        places = order[first : first + size]
+        yield (
+            places,
+            padded([[*trained.ids[n], END] for n in places]),
+            padded([[START, *targets[n]] for n in places]),
+        )
+
+
+def padded(rows):
+    """Return rows of tokens as one tensor."""
+    return pad_sequence([torch.tensor(row) for row in rows], True, PAD)
+
+
+def our_logits_of(trained, targets):
+    """Return the logits [1 + length, vocabulary] after START and each token."""
+    found = {}
+    for places, sources, before in in_batches(trained, targets):
+        with torch.inference_mode():
+            logits = trained.opened.model(sources, before, sources != PAD)
+        for row, number in enumerate(places):
+            found[number] = logits[row, : len(targets[number]) + 1].numpy()
+    return [found[number] for number in range(len(targets))]
 
 
 CHANCE_SOURCES = [[5, 9, 17], [21, 4, 8, 11, 30, 6], [7], [12, 12, 33, 10, 5]]

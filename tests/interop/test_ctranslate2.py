@@ -7,9 +7,15 @@ import ctranslate2
 import numpy as np
 import pytest
 import torch
-from tests.interop.conftest import CHANCE_SOURCES, CHANCE_TARGETS, in_vocabulary
+from tests.interop.conftest import (
+    CHANCE_SOURCES,
+    CHANCE_TARGETS,
+    in_vocabulary,
+    our_logits_of,
+)
 
 from headwise.decoding.settings import DecodingSettings, paper
+from headwise.decoding.warning_settings import WarningSettings
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.ctranslate2 import (
     write_ctranslate2,
@@ -99,21 +105,22 @@ def test_the_trained_model_writes_the_same_strings(trained, ours, translate, bea
 
 
 def test_the_trained_model_gives_the_same_logits(trained, exported):
-    """Every score of every entry of the vocabulary, at every step of an output."""
+    """Every score of every entry of the vocabulary, at every step of 500 outputs."""
     translator = opened_by_ctranslate2(exported("float32"))
-    ids = trained.ids[:25]
     results = translator.translate_batch(
-        pieces_of(trained.opened, ids),
+        pieces_of(trained.opened, trained.ids),
+        max_batch_size=64,
         beam_size=1,
         min_decoding_length=0,
         return_logits_vocab=True,
     )
 
     entries = ids_of_pieces(trained.opened.tokenizers.target)
-    for source, result in zip(ids, results, strict=True):
-        target = [entries[piece] for piece in result.hypotheses[0]]
+    targets = [[entries[each] for each in result.hypotheses[0]] for result in results]
+    ours = our_logits_of(trained, targets)
+    assert len(ours) == 500
+    for wanted, result in zip(ours, results, strict=True):
         theirs = np.array([np.array(step) for step in result.logits[0]])
-        wanted = our_logits(trained.opened.model, source, target).numpy()
         np.testing.assert_allclose(theirs, wanted, atol=1e-4, rtol=0)
 
 
@@ -230,6 +237,26 @@ def test_a_search_that_both_know_needs_no_note(chance_model, tmp_path):
     assert written["max_decoding_length"] == 28  # 1.5 * 12 + 10
 
 
+@pytest.mark.parametrize(
+    ("search", "patience"),
+    [
+        ({}, 2.0),
+        ({"patience": 1.0}, 1.0),
+        ({"beam": 3, "patience": 1.2}, 4 / 3),  # 3.6 outputs: it rounds, we wait for 4
+        ({"beam": 3, "patience": 0.1}, 1 / 3),
+        ({"beam": 1}, 1.0),  # greedy: there is nothing to wait for
+        ({"stopping": "exact", "patience": 1.0}, 2.0),
+    ],
+    ids=str,
+)
+def test_patience_is_so_many_finished_outputs(chance_model, tmp_path, search, patience):
+    settings = DecodingSettings(**search)
+    write_ctranslate2(tmp_path / "out", chance_model(decoding=settings))
+
+    written = json.loads((tmp_path / "out" / "translate_batch.json").read_text())
+    assert written["patience"] == patience
+
+
 def test_no_length_penalty_is_an_exponent_that_is_almost_0(chance_model, tmp_path):
     search = DecodingSettings(length_penalty="none")
     assert write_ctranslate2(tmp_path / "out", chance_model(decoding=search)) == []
@@ -270,15 +297,22 @@ def test_the_folder_has_a_manifest_that_names_the_weights(trained, exported):
 
 
 def test_what_the_search_loses_is_named_whatever_it_is(chance_model, tmp_path):
-    search = DecodingSettings(no_repeat_ngram=3, patience=2.0)
+    search = DecodingSettings(no_repeat_ngram=3, epsilon=0.5)
     notes = write_ctranslate2(tmp_path / "out", chance_model(decoding=search))
 
     assert [note.split(" is not carried over")[0] for note in notes] == [
-        "patience = 2.0",
+        "epsilon = 0.5",
         "no_repeat_ngram = 3",
     ]
     card = (tmp_path / "out" / "README.md").read_text()
     assert all(note in card for note in notes)
+
+
+def test_when_a_model_warns_is_no_matter_of_its_search(chance_model, tmp_path):
+    """Folders that spell the thresholds of an older version lose nothing."""
+    search = DecodingSettings(warnings=WarningSettings(shorter_than=0.25))
+
+    assert write_ctranslate2(tmp_path / "out", chance_model(decoding=search)) == []
 
 
 def test_the_limit_of_each_source_can_be_computed(chance_model, tmp_path):

@@ -7,7 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.interop.conftest import CHANCE_SOURCES, CHANCE_TARGETS, in_vocabulary
+from tests.interop.conftest import (
+    CHANCE_SOURCES,
+    CHANCE_TARGETS,
+    in_batches,
+    in_vocabulary,
+    our_logits_of,
+)
 from transformers import (
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
@@ -31,7 +37,8 @@ BATCH = 125
 @pytest.fixture(scope="module")
 def exported(trained, tmp_path_factory):
     folder = tmp_path_factory.mktemp("huggingface") / "model"
-    assert write_huggingface(folder, trained.opened) == []
+    (note,) = write_huggingface(folder, trained.opened)
+    assert "transformers has no patience" in note
     return folder
 
 
@@ -108,7 +115,7 @@ def test_the_search_of_the_model_is_the_default(trained, ours, model, tokenizer)
     ids=str,
 )
 def test_other_searches_are_the_same_too(trained, model, tokenizer, search):
-    settings = DecodingSettings(**search)
+    settings = DecodingSettings(patience=1.0, **search)
     opened = replace(trained.opened, decoding=settings)
     found = opened.task.search(opened.model, trained.ids[:40], settings)
     batch = tokenizer(trained.sentences[:40], return_tensors="pt", padding=True)
@@ -120,13 +127,24 @@ def test_other_searches_are_the_same_too(trained, model, tokenizer, search):
 
 
 def test_the_trained_model_gives_the_same_logits(trained, ours, model):
-    for source, best in list(zip(trained.ids, ours[1], strict=True))[:25]:
-        np.testing.assert_allclose(
-            logits(model, source, best.tokens).numpy(),
-            logits(trained.opened.model, source, best.tokens).numpy(),
-            atol=1e-4,
-            rtol=0,
-        )
+    """Every score of every entry of the vocabulary, at every step of 500 outputs."""
+    targets = [best.tokens for best in ours[1]]
+    wanted = our_logits_of(trained, targets)
+    compared = 0
+    for places, sources, before in in_batches(trained, targets):
+        with torch.inference_mode():
+            theirs = model(
+                input_ids=sources,
+                attention_mask=(sources != PAD).long(),
+                decoder_input_ids=before,
+            ).logits
+        for row, number in enumerate(places):
+            mine = wanted[number]
+            np.testing.assert_allclose(
+                theirs[row, : len(mine)].numpy(), mine, atol=1e-4, rtol=0
+            )
+            compared += 1
+    assert compared == 500
 
 
 @pytest.mark.parametrize(
@@ -291,10 +309,26 @@ def test_the_folder_has_a_manifest_that_names_the_weights(trained, exported):
 
 
 def test_what_the_search_loses_is_named_whatever_it_is(chance_model, tmp_path):
-    search = DecodingSettings(no_repeat_ngram=3, patience=2.0)
+    search = DecodingSettings(no_repeat_ngram=3, epsilon=0.5, patience=1.0)
     notes = write_huggingface(tmp_path / "out", chance_model(decoding=search))
 
     assert [note.split(" is not carried over")[0] for note in notes] == [
-        "patience = 2.0",
+        "epsilon = 0.5",
         "no_repeat_ngram = 3",
     ]
+
+
+@pytest.mark.parametrize(
+    ("patience", "nearest", "notes"),
+    [(1.0, True, 0), (2.0, "never", 1), (0.5, True, 1)],
+)
+def test_patience_becomes_the_nearest_rule_that_it_has(
+    chance_model, tmp_path, patience, nearest, notes
+):
+    opened = chance_model(decoding=DecodingSettings(patience=patience))
+    told = write_huggingface(tmp_path / "out", opened)
+
+    assert len(told) == notes
+    assert all("no patience" in note for note in told)
+    written = json.loads((tmp_path / "out" / "generation_config.json").read_text())
+    assert written["early_stopping"] == nearest

@@ -349,3 +349,13 @@ def test_what_was_opened_is_no_longer_the_file(model_folder):
     after = opened.model.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
     assert all(each.requires_grad for each in opened.model.parameters())
+
+
+def test_a_folder_older_than_patience_searches_as_it_did(model_folder, rewrite):
+    """Its generation.json names none; what it meant was 1, whatever the default is."""
+    search = table(model_folder, "generation.json")
+    del search["patience"]
+    rewrite(model_folder, "generation.json", json.dumps(search).encode())
+
+    assert DecodingSettings().patience != 1.0
+    assert open_model_folder(model_folder).decoding.patience == 1.0

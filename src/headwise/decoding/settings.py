@@ -14,7 +14,7 @@ from headwise.decoding.length import (
     LengthPenalty,
     max_length,
 )
-from headwise.decoding.stopping import STOPPING
+from headwise.decoding.stopping import STOPPING, outputs_to_finish
 from headwise.decoding.warning_settings import WarningSettings
 from headwise.errors import SettingsError
 
@@ -51,8 +51,9 @@ class DecodingSettings:
     stopping: Literal["first-k", "exact", "never"] = "first-k"
     """End a sentence at ``beam`` hypotheses, or when none can become better."""
 
-    patience: float = 1.0
-    """With first-k: end at ``beam * patience`` hypotheses."""
+    patience: float = 2.0
+    """With first-k: end at ``beam * patience`` hypotheses. With 1 a sure model ends
+    some sentences too early: it fills the count with improbable early ends."""
 
     max_length_factor: float = 2.0
     """Tokens that an output may have for each source token, both without END."""
@@ -128,7 +129,12 @@ class DecodingSettings:
     """When a result comes with a warning."""
 
     def __post_init__(self) -> None:
-        problems = [*self._too_small(), *self._unfit(), *self._not_of_a_list()]
+        problems = [
+            *self._too_small(),
+            *self._unfit(),
+            *self._not_of_a_list(),
+            *self._too_large(),
+        ] or [*self._too_costly()]
         if problems:
             raise SettingsError(problems)
 
@@ -137,7 +143,7 @@ class DecodingSettings:
             for name in names:
                 if getattr(self, name) < least:
                     yield f"{name} must be {least} or more, not {getattr(self, name)}"
-        if self.num_best > max(self.num_candidates, 1):
+        if max(self.num_candidates, 1) < self.num_best <= MOST_OUTPUTS:
             name = "samples" if self.search == "sampling" else "beam"
             yield (
                 f"num_best must be at most {name}={self.num_candidates}, not "
@@ -149,18 +155,18 @@ class DecodingSettings:
                     f"{name} must be a finite number, 0 or more, "
                     f"not {getattr(self, name)}"
                 )
-        for name, most in _MOST.items():
-            if getattr(self, name) > most:
-                yield (
-                    f"{name} must be at most {most:,}, not {getattr(self, name)}; a "
-                    "search without an end would not come back"
-                )
 
     def _unfit(self) -> Iterator[str]:
         for name in ("patience", "temperature", "repetition_penalty"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
                 yield f"{name} must be a finite number above 0, not {value}"
+        if 0 < self.temperature < LEAST_TEMPERATURE:
+            yield (
+                f"temperature must be {LEAST_TEMPERATURE} or more, not "
+                f"{self.temperature}: only the likeliest token would be drawn, which "
+                "search = 'beam' with beam = 1 takes"
+            )
         if not 0 < self.top_p <= 1:
             yield f"top_p must be above 0 and at most 1, not {self.top_p}"
         if self.epsilon >= 1:
@@ -193,6 +199,31 @@ class DecodingSettings:
         if any(not phrase.strip() for phrase in self.banned):
             yield "banned must hold words; one of them is empty"
 
+    def _too_large(self) -> Iterator[str]:
+        for name, (most, why) in _MOST.items():
+            value = getattr(self, name)
+            if value > most and value != math.inf:
+                yield f"{name} must be at most {most:,}, not {value:,}: {why}"
+
+    def _too_costly(self) -> Iterator[str]:
+        """Say what would take one sentence beyond any use of its result."""
+        name = "samples" if self.search == "sampling" else "beam"
+        if self.choose != "score" and self.num_candidates > MOST_COMPARED:
+            yield (
+                f"{name} must be at most {MOST_COMPARED} with choose = {self.choose!r},"
+                f" not {self.num_candidates:,}: each output is compared with each other"
+            )
+        longest = self.max_length(ORDINARY_SOURCE)
+        if self.num_candidates * longest > MOST_TOKENS:
+            room = max(1, MOST_TOKENS // longest)
+            yield (
+                f"{name}={self.num_candidates:,} and outputs of up to {longest:,} "
+                f"tokens (for a source of {ORDINARY_SOURCE}) are "
+                f"{self.num_candidates * longest:,} tokens to write for one sentence, "
+                f"and at most {MOST_TOKENS:,} are allowed; {name}={room:,} would be, "
+                "or less max_length_factor or max_length_offset"
+            )
+
     def _not_of_a_list(self) -> Iterator[str]:
         for name, known in _KNOWN.items():
             if getattr(self, name) not in known:
@@ -216,6 +247,11 @@ class DecodingSettings:
     def reward(self) -> float:
         """What is added to a score for each token."""
         return self.alpha if self.length_penalty in REWARDS else 0.0
+
+    @property
+    def outputs_to_finish(self) -> int:
+        """With first-k: the finished hypotheses at which the search of one ends."""
+        return outputs_to_finish(self.beam, self.patience, self.num_best)
 
     def score(self, total: float, length: int) -> float:
         """Return the score of an output of ``length`` tokens, END counted."""
@@ -243,7 +279,38 @@ _NOT_NEGATIVE = (
     *("alpha", "max_length_factor", "min_length_factor"),
     *("coverage", "diversity", "epsilon"),
 )
-_MOST = {"max_length_factor": 100, "max_length_offset": 10**4}
+MOST_OUTPUTS = 1000
+"""Hypotheses that a search may keep alive, draw or return for a sentence."""
+
+MOST_TOKENS = 1_000_000
+"""Tokens that all hypotheses of an ordinary sentence may have together."""
+
+ORDINARY_SOURCE = 100
+"""Tokens of a source by which that is reckoned: longer ones are rare."""
+
+MOST_COMPARED = 256
+"""Outputs of a sentence that may be ranked by their likeness to one another."""
+
+LEAST_TEMPERATURE = 0.001
+
+_TIME = "the time of a search grows with it, and beyond some tens little else does"
+_NO_END = "a search without an end would not come back"
+_RANKS = "beyond it nothing but this setting would choose the words"
+_MOST = {
+    "beam": (MOST_OUTPUTS, _TIME),
+    "samples": (MOST_OUTPUTS, "each is written in full"),
+    "num_best": (MOST_OUTPUTS, "each comes from a beam or samples as many"),
+    "patience": (100, _NO_END),
+    "max_length_factor": (100, _NO_END),
+    "max_length_offset": (10**4, _NO_END),
+    "alpha": (10, "lengths to a higher power leave the numbers of a computer"),
+    "coverage": (100, _RANKS),
+    "diversity": (1000, _RANKS),
+    "repetition_penalty": (100, _RANKS),
+    "temperature": (1000, "all tokens would be equally likely"),
+}
+"""The most that one sentence may cost or be bent by, and why."""
+
 _KNOWN: dict[str, Any] = {
     "search": get_args(SearchName),
     "length_penalty": LENGTH_PENALTIES,

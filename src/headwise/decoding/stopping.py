@@ -5,6 +5,7 @@ A rule takes the scores found and the best score that can still be reached.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -39,7 +40,17 @@ def first_k(
     fast, and what other tools do by default (CTranslate2, and Hugging Face with
     early_stopping=True); with 2 it goes on until there are twice as many.
     """
-    return len(found) >= max(num_best, beam * patience)
+    return len(found) >= outputs_to_finish(beam, patience, num_best)
+
+
+def outputs_to_finish(beam: int, patience: float, num_best: int = 1) -> int:
+    """Return the number of finished hypotheses at which first-k stops.
+
+    A beam of 1 is greedy search: there is no second hypothesis to wait for. Rounded up,
+    but not for the last bits of a product: 25 * 2.2 is 55.
+    """
+    wanted = 1 if beam == 1 else math.ceil(round(beam * patience, 6))
+    return max(num_best, wanted)
 
 
 def exact(

@@ -24,10 +24,10 @@ class WarningSettings:
     longer_than: float = 3.0
     """Tokens in the output for each in the source before it is too long; 0 never."""
 
-    shorter_than: float = 0.25
+    shorter_than: float = 0.4
     """Tokens in the output for each in the source before it is too short; 0 never."""
 
-    length_from: int = 12
+    length_from: int = 8
     """Tokens that the longer of both must have before their lengths are compared."""
 
     copied: float = 0.75

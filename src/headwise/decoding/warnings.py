@@ -11,7 +11,10 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.warning_settings import WarningSettings
 from headwise.wording import count_of
 
-CUT_OFF = "the translation hit the length limit and may be cut off"
+CUT_OFF = (
+    "the translation hit the length limit and may be cut off; a larger "
+    "max_length_factor or max_length_offset allows more"
+)
 
 
 def loop_in(tokens: Sequence[int], limits: WarningSettings) -> tuple[int, ...]:
@@ -138,4 +141,7 @@ def _length(source: int, output: int, limits: WarningSettings) -> Iterator[str]:
     if limits.longer_than and output > limits.longer_than * source:
         yield f"the translation is long: {tokens} for {source} of the source"
     if limits.shorter_than and output < limits.shorter_than * source:
-        yield f"the translation is short: {tokens} for {source} of the source"
+        yield (
+            f"the translation is short: {tokens} for {source} of the source; "
+            "something may be missing"
+        )

@@ -111,4 +111,6 @@ def _same_search(opened: ModelFolder, target: str) -> bool:
         return True
     if search.length_penalty == "gnmt":
         return False
-    return search.stopping == "first-k" or target == HUGGINGFACE
+    if target == HUGGINGFACE:  # which knows no patience
+        return search.stopping != "first-k" or search.outputs_to_finish == search.beam
+    return search.stopping == "first-k"

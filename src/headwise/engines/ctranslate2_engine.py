@@ -123,10 +123,13 @@ class CTranslate2Engine:
         suppress: bool = False,
     ) -> Batch:
         """Return the search for the sources of these numbers, the longest first."""
+        enough = settings.outputs_to_finish
         arguments = {
             **self.fixed,
             "beam_size": settings.beam,
-            "num_hypotheses": settings.beam,
+            # All that it finds: the lengths tell whether a limit was passed.
+            "num_hypotheses": enough,
+            "patience": enough / settings.beam,
             "length_penalty": length_penalty(settings),
             "max_decoding_length": limit,
         }

@@ -50,6 +50,9 @@ ALMOST_NO_PENALTY = 1e-9
 """An exponent that changes no score in float32. With 0 itself, CTranslate2 ends a
 search as soon as the hypothesis that leads is finished, and finds other words."""
 
+NEAREST_TO_EXACT = 2
+"""The patience that finds most of what exact stopping finds: docs/searches.md."""
+
 EPSILON = 1e-5
 """What torch's LayerNorm adds to a variance."""
 
@@ -128,16 +131,18 @@ def translate_batch_arguments(opened: ModelFolder) -> tuple[dict[str, Any], list
     tool = "CTranslate2"
     notes = notes_on_penalty(opened, tool=tool, file="translate_batch.json")
     notes += notes_on_what_is_left(opened, tool=tool)
+    enough = decoding.outputs_to_finish
     if decoding.stopping != "first-k" and decoding.beam > 1:
+        enough = NEAREST_TO_EXACT * decoding.beam
         notes.append(
             f"CTranslate2 does not search with stopping = {decoding.stopping!r}: "
-            "with translate_batch.json it stops at as many outputs as the beam is "
-            "wide, and other translations may win"
+            f"with translate_batch.json it stops at {enough} finished outputs, and "
+            "other translations may win"
         )
     arguments = {
         "beam_size": decoding.beam,
         "length_penalty": exponent(opened) or ALMOST_NO_PENALTY,
-        "patience": 1.0,
+        "patience": enough / decoding.beam,
         "max_input_length": 0,  # else it cuts a long source without a word
         "max_decoding_length": decoding.max_length(longest),
         "min_decoding_length": 0,  # else an empty output is forbidden

@@ -43,6 +43,9 @@ GOLDEN = "golden.json"
 CARD = "README.md"
 FORMAT = 1
 
+BEFORE_IT_WAS_SAID = {"patience": 1.0}
+"""What a search meant in folders that are older than the setting."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelFacts:
@@ -128,7 +131,8 @@ def open_model_folder(path: Path, *, device: torch.device | str = "cpu") -> Mode
     try:
         config = read(TransformerConfig, architecture or {}, "architecture.")
         facts = read(ModelFacts, table)
-        decoding = read(DecodingSettings, storage.read_json(path / GENERATION))
+        search = storage.read_json(path / GENERATION)
+        decoding = read(DecodingSettings, {**BEFORE_IT_WAS_SAID, **search})
         golden = tuple(read(Golden, each) for each in storage.read_json(path / GOLDEN))
     except (SettingsError, TypeError) as error:
         raise ModelError(f"{path} cannot be used:\n{error}") from None
