@@ -21,9 +21,7 @@ DOUBTFUL = [0.0, 0.02, 0.49, 0.49]
 def both(table, average):
     """Let both models end after the first token, whatever it was."""
     ended = [[0.0, 0.0, 0.0, 1.0]] * 3
-    pair = Ensemble(
-        [table([SURE, *ended]), table([DOUBTFUL, *ended])], average=average
-    )
+    pair = Ensemble([table([SURE, *ended]), table([DOUBTFUL, *ended])], average=average)
     pair.start = lambda: Ensemble.start(pair)
     for model in pair.models:
         model.start = model.state

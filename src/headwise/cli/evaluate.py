@@ -12,6 +12,7 @@ import typer
 
 from headwise.cli.options import (
     Beam,
+    Deterministic,
     Device,
     EngineName,
     Precision,
@@ -68,6 +69,7 @@ def evaluate(
     precision: Precision = "float32",
     threads: Threads = None,
     device: Device = "auto",
+    deterministic: Deterministic = False,
 ) -> None:
     """Translate SOURCE and compare with REFERENCE; every score says how it was made.
 
@@ -98,7 +100,11 @@ def evaluate(
     use_threads(threads)
     sources, references = read_aligned(source, reference)
     translator = load(
-        folder, device=chosen_device(device), engine=engine, precision=precision
+        folder,
+        device=chosen_device(device),
+        engine=engine,
+        precision=precision,
+        deterministic=deterministic,
     )
     table = search_table(search)
     if beam is not None:
@@ -107,6 +113,8 @@ def evaluate(
         translator, sources, references, names, language=language, **table
     )
     ran = {"engine": "+".join(translator.engine.used), "precision": precision}
+    if deterministic:
+        ran["deterministic"] = "yes"
     if table:
         ran["search"] = ",".join(_assigned(table))
     if as_json:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headwise.cli.options import (
+    Deterministic,
     Device,
     SearchSettings,
     Threads,
@@ -76,6 +77,7 @@ def score(
     ] = None,
     threads: Threads = None,
     device: Device = "auto",
+    deterministic: Deterministic = False,
 ) -> None:
     """Score each line pair: N lines in, N lines out, higher is better.
 
@@ -96,7 +98,10 @@ def score(
     use_threads(threads)
     refuse_missing([source, target])
     translator = load(
-        [folder, *(ensemble or [])], device=chosen_device(device), engine="torch"
+        [folder, *(ensemble or [])],
+        device=chosen_device(device),
+        engine="torch",
+        deterministic=deterministic,
     )
     table = {**search_table(search), "token_scores": as_json}
     found = _scored(translator, source, target, table)

@@ -11,6 +11,7 @@ import typer
 
 from headwise.cli.options import (
     Beam,
+    Deterministic,
     Device,
     EngineName,
     Precision,
@@ -97,6 +98,7 @@ def translate(
     precision: Precision = "float32",
     threads: Threads = None,
     device: Device = "auto",
+    deterministic: Deterministic = False,
 ) -> None:
     """Translate text; N lines in, N lines out.
 
@@ -126,6 +128,7 @@ def translate(
         device=chosen_device(device),
         engine=engine,
         precision=precision,
+        deterministic=deterministic,
     )
     table: dict[str, Any] = as_table(paper_search() if paper else translator.decoding)
     if beam is not None:
