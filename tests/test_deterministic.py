@@ -1,4 +1,4 @@
-"""The same bits on one machine, whatever is translated together and by how many threads.
+"""The same bits on one machine, whatever comes together and on however many threads.
 
 The models are those that a user has: the committed one by every engine. That an engine
 keeps the promise is seen from outside, by comparing words and the bits of scores; that
@@ -94,7 +94,8 @@ def test_no_bit_depends_on_threads_batches_or_order(folder, engine, precision, w
                 for part in parts
                 for each in translator.lines(part, **search)
             ]
-            assert torch.get_num_threads() == count
+            if engine.startswith("torch"):
+                assert torch.get_num_threads() == count
         return found
 
     expected = translated(LINES, 1, len(LINES))

@@ -63,6 +63,9 @@ def readable(model, batch, smoothing=0.1, dtype=torch.float64, seed=None):
     source, target_in, target_out, source_is_real, real = batch
     copy = Transformer(model.config, model.source_vocab_size, model.target_vocab_size)
     copy.load_state_dict(model.state_dict())
+    for ours, theirs in zip(model.modules(), copy.modules(), strict=True):
+        if isinstance(ours, torch.nn.LayerNorm):
+            theirs.eps = ours.eps
     copy.to(dtype).train(model.training)
     use_kernels(copy, "readable")
     if seed is not None:
@@ -112,6 +115,20 @@ def test_loss_and_gradients_are_those_of_the_boxes(changes, vocabulary):
     """2,100 words are looked at in three parts, the last of no round size."""
     model = trained(vocabulary, **changes)
     batch = batch_of(vocabulary)
+
+    loss, gradients = by_kernels(model, batch)
+    expected, theirs = readable(model, batch)
+
+    assert math.isclose(loss, expected, rel_tol=1e-5)
+    assert_close(gradients, theirs, model)
+
+
+def test_what_hardly_varies_is_normed_by_the_epsilon():
+    """Of rows that vary as they should, an epsilon of 0.00001 changes no digit."""
+    model, batch = trained(), batch_of(101)
+    for each in model.modules():
+        if isinstance(each, torch.nn.LayerNorm):
+            each.eps = 0.5
 
     loss, gradients = by_kernels(model, batch)
     expected, theirs = readable(model, batch)
