@@ -9,12 +9,13 @@ import json
 import os
 import platform
 import random
+import re
 import subprocess
 import sys
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -58,24 +59,23 @@ def main() -> None:
     chosen = _of_native() if arguments.kind == "native" else _of_python(arguments)
     if arguments.only:
         chosen = [each for each in chosen if arguments.only in each.breaks]
-    notes = cache_folder() / f"outcomes-{arguments.kind}.jsonl"
-    known = _noted(notes)
+    known = _Notes(cache_folder() / f"outcomes-{arguments.kind}.jsonl")
+    mine = chosen[arguments.part[0] - 1 :: arguments.part[1]]
     runner.prepare()
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
         copy = make_copy(Path(scratch) / "repository")
         checks = _Checks(copy, Path(scratch), arguments.seconds)
-        checks.require_passing([each for each in chosen if each.key not in known])
-        for number, mutant in enumerate(chosen, start=1):
-            outcome = known.get(mutant.key) or checks.outcome(mutant)
-            if mutant.key not in known:
-                known[mutant.key] = outcome
-                with notes.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps([mutant.key, outcome]) + "\n")
-            print(f"{number}/{len(chosen)} {outcome}: {mutant.breaks}", flush=True)
-    if not arguments.only:
-        _report(arguments, chosen, known)
-    if any(known[each.key] == SURVIVED for each in chosen):
-        sys.exit(1)
+        if not arguments.trust:
+            left = [each for each in mine if each.key not in known]
+            checks.require_passing(left, known)
+        for number, mutant in enumerate(mine, start=1):
+            outcome = known.get(mutant.key, lambda: checks.outcome(mutant))  # noqa: B023
+            print(f"{number}/{len(mine)} {outcome}: {mutant.breaks}", flush=True)
+    if arguments.only or any(each.key not in known for each in chosen):
+        return
+    outcomes = [known[each.key] for each in chosen]
+    _report(arguments, chosen, outcomes)
+    sys.exit(1 if SURVIVED in outcomes else 0)
 
 
 def _arguments() -> argparse.Namespace:
@@ -85,6 +85,18 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument(
         "--seconds", type=int, default=120, help="processor time for one mutant"
+    )
+    parser.add_argument(
+        "--part",
+        type=lambda text: tuple(map(int, text.split("/"))),
+        default=(1, 1),
+        metavar="K/N",
+        help="of N processes that share the work this is number K",
+    )
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="do not run the tests without any fault first: they are known to pass",
     )
     parser.add_argument("--only", help="mutants whose description holds this text")
     return parser.parse_args()
@@ -154,11 +166,13 @@ class _Checks:
             "HYPOTHESIS_STORAGE_DIRECTORY": str(scratch / "hypothesis"),
         }
 
-    def require_passing(self, chosen: Sequence[Mutant]) -> None:
+    def require_passing(self, chosen: Sequence[Mutant], known: _Notes) -> None:
         """Stop where tests fail without a fault: nothing could be told then."""
         self._require_kernels()
+        sources = _digest(sorted((self.copy / PACKAGE).rglob("*.[pc]*")))
         for tests in dict.fromkeys(tuple(each.tests) for each in chosen):
-            outcome = self._outcome(tests)
+            key = f"{sources} {_tests_digest(tests)}"
+            outcome = known.get(key, lambda: self._outcome(tests))  # noqa: B023
             if outcome != SURVIVED:
                 last = self.log.read_text(errors="replace")[-2000:]
                 sys.exit(f"without any fault {' '.join(tests)} {outcome}:\n{last}")
@@ -173,7 +187,12 @@ class _Checks:
         try:
             if mutant.file.startswith("native/"):
                 self._require_kernels()
-            return self._outcome(mutant.tests)
+            outcome = self._outcome(mutant.tests)
+            if outcome != SURVIVED:
+                log = self.log.read_text(encoding="utf-8", errors="replace")
+                first = re.search(r"^(?:FAILED|ERROR) (\S+)", log, re.MULTILINE)
+                outcome += f": {first[1]}" if first else ""
+            return outcome
         finally:
             path.write_text(text, encoding="utf-8")
 
@@ -207,24 +226,50 @@ def _tests_digest(tests: Sequence[str]) -> str:
     files = sorted(
         path for folder in folders for path in folder.glob("*.py") if path.is_file()
     )
-    found = hashlib.sha256(" ".join(tests).encode())
+    asked = {Path(name).name for name in names}
+    return _digest(
+        each
+        for each in files
+        if each.name in asked or not each.name.startswith("test_")
+    )
+
+
+def _digest(files: Iterable[Path]) -> str:
+    found = hashlib.sha256()
     for path in files:
-        if path.name in {Path(name).name for name in names} or not (
-            path.name.startswith("test_")
-        ):
-            found.update(path.read_bytes())
-    return found.hexdigest()
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]
 
 
-def _noted(notes: Path) -> dict[str, str]:
-    lines = notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []
-    return dict(json.loads(line) for line in lines)
+class _Notes:
+    """Outcomes by key, in a file that several processes may add to."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.path.touch()
+
+    def __getitem__(self, key: str) -> str:
+        return self._all()[key]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._all()
+
+    def get(self, key: str, find: Callable[[], str]) -> str:
+        """Return the outcome that is known, or find and note it."""
+        if key not in self:
+            outcome = find()
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([key, outcome]) + "\n")
+        return self[key]
+
+    def _all(self) -> dict[str, str]:
+        lines = self.path.read_text(encoding="utf-8").splitlines()
+        return dict(json.loads(line) for line in lines)
 
 
 def _report(
-    arguments: argparse.Namespace, chosen: Sequence[Mutant], known: dict[str, str]
+    arguments: argparse.Namespace, chosen: Sequence[Mutant], outcomes: Sequence[str]
 ) -> None:
-    outcomes = [known[each.key] for each in chosen]
     found: dict[str, Any] = {
         "command": f"python -m benchmarks.mutation {' '.join(sys.argv[1:])}",
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -236,7 +281,8 @@ def _report(
         },
         "mutants": len(chosen),
         "survived": outcomes.count(SURVIVED),
-        "outcomes": dict(Counter(outcomes)),
+        "outcomes": dict(Counter(each.split(":")[0] for each in outcomes)),
+        "killed by": dict(Counter(each.partition(": ")[2] for each in outcomes)),
         "survivors": [each.breaks for each in chosen if known[each.key] == SURVIVED],
     }
     whole = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
