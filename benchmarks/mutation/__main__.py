@@ -17,6 +17,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results" / "mutation.json"
 SURVIVED = "passed"
 PACKAGE = Path("src") / "headwise"
+COMPILATIONS = 5
+"""Times a compilation may take too long on a busy machine: object files are kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +50,7 @@ class Mutant:
     before: str = field(repr=False)
     after: str = field(repr=False)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Name the mutant by all that its outcome depends on."""
         whole = json.dumps([*asdict(self).values(), _tests_digest(self.tests)])
@@ -59,6 +62,8 @@ def main() -> None:
     chosen = _of_native() if arguments.kind == "native" else _of_python(arguments)
     if arguments.only:
         chosen = [each for each in chosen if arguments.only in each.breaks]
+    if len({each.key for each in chosen}) < len(chosen):
+        sys.exit("two mutants are the same; leave one of them out")
     known = _Notes(cache_folder() / f"outcomes-{arguments.kind}.jsonl")
     mine = chosen[arguments.part[0] - 1 :: arguments.part[1]]
     runner.prepare()
@@ -190,7 +195,9 @@ class _Checks:
             outcome = self._outcome(mutant.tests)
             if outcome != SURVIVED:
                 log = self.log.read_text(encoding="utf-8", errors="replace")
-                first = re.search(r"^(?:FAILED|ERROR) (\S+)", log, re.MULTILINE)
+                first = re.search(
+                    r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", log, re.MULTILINE
+                )
                 outcome += f": {first[1]}" if first else ""
             return outcome
         finally:
@@ -208,15 +215,21 @@ class _Checks:
     def _require_kernels(self) -> None:
         """Compile: tests would be skipped where the kernels cannot be."""
         code = "from headwise.native.compiler import why_not; print(why_not())"
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, **self.environment, "PYTHONPATH": f"{self.copy}/src"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.stdout.strip() != "None":
-            sys.exit(f"no kernels: {done.stdout}{done.stderr}")
+        for _ in range(COMPILATIONS):
+            done = subprocess.run(
+                [sys.executable, "-c", code],
+                env={
+                    **os.environ,
+                    **self.environment,
+                    "PYTHONPATH": f"{self.copy}/src",
+                },
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.stdout.strip() == "None":
+                return
+        sys.exit(f"no kernels: {done.stdout}{done.stderr}")
 
 
 def _tests_digest(tests: Sequence[str]) -> str:
