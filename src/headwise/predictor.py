@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 from typing import Any, overload
@@ -205,19 +206,26 @@ def load(
     device: torch.device | str = "cpu",
     engine: str = "auto",
     precision: str = "float32",
+    deterministic: bool = False,
 ) -> Translator:
     """Open a run folder or a model folder; anything amiss is a ``ModelError``.
 
     Several folders make an ensemble. ``engine`` is a key of ``ENGINES``;
     ``translator.engine.used`` says which ones ran. ``precision`` other than float32
     may change words: bf16 is torch's, float16 and int8 are CTranslate2's.
+    ``deterministic``: words and scores are the same bits whatever else is translated,
+    in whatever order and on however many threads; each sentence is computed alone.
     """
     folders = [folder] if isinstance(folder, str | Path) else list(folder)
     if not folders:
         raise UsageError("no folder was named; name one, or several for an ensemble")
     _check_device(device)
     opened, *others = (
-        open_model_folder(model_path(Path(each)), device=device) for each in folders
+        replace(
+            open_model_folder(model_path(Path(each)), device=device),
+            deterministic=deterministic,
+        )
+        for each in folders
     )
     return Translator(opened, engine=engine, precision=precision, others=others)
 

@@ -55,6 +55,17 @@ def test_no_token_comes_twice():
     assert after(no_repeat_ngrams(1), [2, 2, 0]) == [LOW, -2, LOW, -4]
 
 
+def test_an_output_as_long_as_an_ngram_is_looked_at_already():
+    """Behind 2 the 2 has been; behind 1 1 the pair 1 1 has, and behind 1 2 nothing.
+
+    Once it was not noticed when the rule began one token later.
+    """
+    assert after(no_repeat_ngrams(1), [2]) == [-1, -2, LOW, -4]
+    assert after(no_repeat_ngrams(2), [1, 1]) == [-1, LOW, -3, -4]
+    assert after(no_repeat_ngrams(2), [1, 2]) == [-1, -2, -3, -4]
+    assert after(no_repeat_ngrams(3), [3, 3, 3]) == [-1, -2, -3, LOW]
+
+
 def test_what_was_written_costs_twice_as_much():
     assert after(repetition_penalty(2.0), [1, 1, 3]) == [-1, -4, -3, -8]
 

@@ -403,6 +403,16 @@ def test_what_is_written_ahead_is_what_single_steps_choose(precision, source):
         states = [state.rows(kept) for state in states]
 
 
+def test_what_hardly_varies_is_normed_by_the_epsilon(source):
+    """Of rows that vary as they should, an epsilon of 0.00001 changes no digit."""
+    model = made()
+    for each in model.modules():
+        if isinstance(each, torch.nn.LayerNorm):
+            each.eps = 0.5
+
+    assert_same_steps(model, CompiledDecoder(model), source, rtol=1e-5, atol=1e-5)
+
+
 @torch.inference_mode()
 def test_writing_ahead_ends_once_enough_rows_have(source):
     fast = CompiledDecoder(made())

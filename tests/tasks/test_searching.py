@@ -18,6 +18,7 @@ from headwise.decoding.warnings import CUT_OFF
 from headwise.errors import SettingsError, UsageError
 from headwise.metrics.utilities import UTILITIES
 from headwise.run_folder.model_folder import open_model_folder
+from headwise.text.vocabulary import END, PAD, START
 
 DEMO = Path(__file__).parents[1] / "models" / "demo"
 
@@ -144,12 +145,18 @@ def test_a_model_with_itself_is_the_model(opened, task, way, average):
             )
 
 
-def test_two_models_differ_from_each_of_them(opened, task):
+@pytest.fixture(scope="module")
+def other():
+    """Return a model of the same vocabulary that says something else."""
     other = open_model_folder(DEMO).model
     with torch.no_grad():
         generator = torch.Generator().manual_seed(0)
         noise = torch.randn(other.output_vectors.shape, generator=generator)
         other.output_vectors.add_(0.1 * noise)
+    return other
+
+
+def test_two_models_differ_from_each_of_them(opened, task, other):
     sources = task.encode(TEXTS)
     scores = [
         task.search(models, sources, greedy())[0][0].log_probability
@@ -157,6 +164,40 @@ def test_two_models_differ_from_each_of_them(opened, task):
     ]
 
     assert len(set(scores)) == 3
+
+
+BY_HAND = {
+    "probabilities": lambda ours, theirs: ((ours.exp() + theirs.exp()) / 2).log(),
+    "log-probabilities": lambda ours, theirs: ((ours + theirs) / 2).log_softmax(-1),
+}
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+@pytest.mark.parametrize("way", ["greedy", "beam", "coverage"])
+def test_different_models_are_averaged_as_was_asked(opened, task, other, way, average):
+    """The ln p of each token, from the scores of each model by itself.
+
+    Once only a model with itself was looked at, of which every mean is the model.
+    """
+    asked = replace(WAYS[way], ensemble=average, token_scores=True)
+    models = [opened.model, other]
+    sources = task.encode(TEXTS)
+    found = [each[0] for each in task.search(models, sources, asked)]
+    pairs = [(source, each.tokens) for source, each in zip(sources, found, strict=True)]
+    scored = task.score(models, pairs, asked)
+
+    for (source, target), each, score in zip(pairs, found, scored, strict=True):
+        tokens, shifted = torch.tensor([[*source, END]]), [[START, *target]]
+        with torch.inference_mode():
+            ours, theirs = (
+                model(tokens, torch.tensor(shifted), tokens != PAD)[0].log_softmax(-1)
+                for model in models
+            )
+        mean = BY_HAND[average](ours.double(), theirs.double())
+        expected = mean.gather(1, torch.tensor([*target, END])[:, None])[:, 0].tolist()
+        traced = each.token_log_probabilities
+        assert traced == pytest.approx(expected[: len(traced)], abs=1e-4)
+        assert score.token_log_probabilities == pytest.approx(expected, abs=1e-4)
 
 
 def test_models_of_different_vocabularies_are_no_ensemble(tiny_run):

@@ -18,6 +18,7 @@ from headwise.cli.checks import (
 )
 from headwise.cli.options import (
     Beam,
+    Deterministic,
     Device,
     EngineName,
     Precision,
@@ -76,6 +77,7 @@ def evaluate(
     precision: Precision = "float32",
     threads: Threads = None,
     device: Device = "auto",
+    deterministic: Deterministic = False,
 ) -> None:
     """Translate SOURCE and compare with REFERENCE; every score says how it was made.
 
@@ -114,12 +116,18 @@ def evaluate(
 
     use_threads(threads)
     translator = load(
-        folder, device=chosen_device(device), engine=engine, precision=precision
+        folder,
+        device=chosen_device(device),
+        engine=engine,
+        precision=precision,
+        deterministic=deterministic,
     )
     scores, outputs = measured(
         translator, sources, references, names, language=language, **table
     )
     ran = {"engine": "+".join(translator.engine.used), "precision": precision}
+    if deterministic:
+        ran["deterministic"] = "yes"
     if table:
         ran["search"] = ",".join(_assigned(table))
     if as_json:

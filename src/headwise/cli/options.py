@@ -117,6 +117,16 @@ Precision = Annotated[
     ),
 ]
 
+Deterministic = Annotated[
+    bool,
+    typer.Option(
+        "--deterministic",
+        help="The same bits, words and scores, whatever the number of threads and "
+        "whatever else is translated: each sentence is computed alone, which takes "
+        "longer.",
+    ),
+]
+
 
 def to_folder(help: str) -> Any:
     """Return the option that says where to write; an empty name is refused.

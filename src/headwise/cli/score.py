@@ -17,6 +17,7 @@ from headwise.cli.checks import (
     check_search,
 )
 from headwise.cli.options import (
+    Deterministic,
     Device,
     SearchSettings,
     Threads,
@@ -83,6 +84,7 @@ def score(
     ] = None,
     threads: Threads = None,
     device: Device = "auto",
+    deterministic: Deterministic = False,
 ) -> None:
     """Score each line pair: N lines in, N lines out, higher is better.
 
@@ -108,7 +110,12 @@ def score(
     from headwise.predictor import load
 
     use_threads(threads)
-    translator = load(folders, device=chosen_device(device), engine="torch")
+    translator = load(
+        folders,
+        device=chosen_device(device),
+        engine="torch",
+        deterministic=deterministic,
+    )
     found = _scored(translator, source, target, table)
     whole = sort or keep_best is not None or min_score is not None
     if min_score is not None:

@@ -17,6 +17,7 @@ from headwise.cli.checks import (
 )
 from headwise.cli.options import (
     Beam,
+    Deterministic,
     Device,
     EngineName,
     Precision,
@@ -100,6 +101,7 @@ def translate(
     precision: Precision = "float32",
     threads: Threads = None,
     device: Device = "auto",
+    deterministic: Deterministic = False,
 ) -> None:
     """Translate text; N lines in, N lines out.
 
@@ -142,7 +144,11 @@ def translate(
 
     use_threads(threads)
     translator = load(
-        folders, device=chosen_device(device), engine=engine, precision=precision
+        folders,
+        device=chosen_device(device),
+        engine=engine,
+        precision=precision,
+        deterministic=deterministic,
     )
     at_terminal = is_terminal(files or [])
     if at_terminal:

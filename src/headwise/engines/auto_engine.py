@@ -32,7 +32,9 @@ from headwise.run_folder.model_folder import ModelFolder
 class AutoEngine:
     """Asks for each search anew; ``name`` is the engine that ran last.
 
-    Of smaller numbers than float32 each engine has its own, so there is no choice then.
+    Of smaller numbers than float32 each engine has its own, so there is no choice then;
+    nor where results shall be deterministic: what is chosen for a search depends on all
+    that is searched with it, and engines differ in the last bits of a score.
     """
 
     def __init__(self, opened: ModelFolder, *, precision: str = "float32") -> None:
@@ -50,6 +52,8 @@ class AutoEngine:
             self._only = TorchEngine(opened, precision=precision, compiled=None)
         elif precision != "float32":
             self._only = CTranslate2Engine(opened, precision=precision)
+        elif opened.deterministic:
+            self._only = self._torch
 
     def search(
         self,

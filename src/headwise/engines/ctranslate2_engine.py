@@ -67,7 +67,12 @@ class CTranslate2Engine:
         self.precision = precision
         self.folder = folder
         self.note = ""
-        self.workers = Workers(self._export, precision, torch.get_num_threads())
+        self.workers = Workers(
+            self._export,
+            precision,
+            torch.get_num_threads(),
+            alone=opened.deterministic,
+        )
         self.fixed, _ = translate_batch_arguments(opened)
         pair = opened.tokenizers
         self.source_pieces = pair.source.pieces(range(pair.source.size))

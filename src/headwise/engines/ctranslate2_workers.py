@@ -56,12 +56,18 @@ class Batch:
 
 
 class Workers:
-    """The translators of an export, opened when they are needed."""
+    """The translators of an export, opened when they are needed.
 
-    def __init__(self, folder: OpenedFolder, precision: str, threads: int) -> None:
+    With ``alone``, each sentence is a batch of its own, and has one thread.
+    """
+
+    def __init__(
+        self, folder: OpenedFolder, precision: str, threads: int, *, alone: bool = False
+    ) -> None:
         self.folder = folder
         self.precision = precision
         self.threads = threads
+        self.alone = alone
         self._process = os.getpid()
         self._asked = False
         self._waiting: deque[ref[Batch]] = deque()
@@ -76,7 +82,8 @@ class Workers:
         its parent, so there is one.
         """
         self._after_fork()
-        workers = self.threads if num_sentences >= self.threads else 1
+        many = self.alone or num_sentences >= self.threads
+        workers = self.threads if many else 1
         if workers not in self._opened:
             if not self._asked:
                 self._opened.clear()  # nobody had a use for that one
@@ -91,7 +98,7 @@ class Workers:
         """
         rows = GREEDY_ROWS if beam == 1 else BEAM_ROWS
         share = -(-len(lengths) // self.threads)
-        most = max(1, min(rows // beam, share))
+        most = 1 if self.alone else max(1, min(rows // beam, share))
         order = sorted(range(len(lengths)), key=lambda number: -lengths[number])
         first = 0
         while first < len(order):

@@ -72,11 +72,13 @@ class ModelFolder:
     golden: tuple[Golden, ...]
     manifest: Mapping[str, Any]
     """What the files were checked against; a newer model may have replaced them."""
+    deterministic: bool = False
+    """Whether each sentence is computed alone and on one thread, by every engine."""
 
     @property
     def task(self) -> Translation:
         """What turns text into tokens, searches, and turns tokens into text."""
-        return Translation(self.tokenizers)
+        return Translation(self.tokenizers, deterministic=self.deterministic)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

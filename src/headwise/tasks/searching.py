@@ -33,7 +33,7 @@ from headwise.model.writing import WritingDecoder, laid_out
 from headwise.tasks.alignment import informed, links, weights_of_head
 from headwise.tasks.attending import AttendingModel, cross_weights
 from headwise.tasks.beginnings import fits, with_token, written_pieces
-from headwise.tasks.workers import abandonable, all_done, shared_out
+from headwise.tasks.workers import abandonable, all_done, one_thread, shared_out
 from headwise.text.tokenizer import TokenizerPair
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
@@ -71,6 +71,8 @@ class Searcher:
     precision: Precision = "float32"
     compiled: bool | None = None
     """Whether to write by kernels in C where they can; see ``model.writing``."""
+    deterministic: bool = False
+    """Whether each sentence is computed alone, on one thread: the same bits always."""
 
     def search(
         self,
@@ -115,7 +117,8 @@ class Searcher:
                 )
                 return list(zip(chosen, outputs, strict=True))
 
-            done = all_done(searched, cut, workers=workers, stop=self.stop)
+            with one_thread(self.deterministic):
+                done = all_done(searched, cut, workers=workers, stop=self.stop)
             for number, outputs in (pair for batch in done for pair in batch):
                 found[number] = outputs
         return found
@@ -178,13 +181,16 @@ class Searcher:
 
     def _batches(self, sizes: Sequence[int], *, most: int) -> Iterator[list[int]]:
         """Cut numbers of sentences into batches; ask before each whether to stop."""
-        for batch in self._cut(sizes, most):
-            self.stop()
-            yield batch
+        with one_thread(self.deterministic):
+            for batch in self._cut(sizes, most):
+                self.stop()
+                yield batch
 
     def _cut(self, sizes: Sequence[int], most: int) -> list[list[int]]:
         """Cut numbers of sentences into batches of similar sizes, in rising order."""
         order = sorted(range(len(sizes)), key=lambda number: sizes[number])
+        if self.deterministic:
+            return [[number] for number in order]
         longest: Any = np.array([sizes[number] for number in order], dtype=np.int64)
         starts = [*cut_by_tokens(longest, most), len(order)]
         return [order[first:last] for first, last in pairwise(starts)]

@@ -50,11 +50,13 @@ class CrossAttention:
 class Translation:
     """What is needed, besides a model, to learn from pairs and to use what was learned.
 
-    ``stop`` is asked before each batch of a search, and may raise to end it.
+    ``stop`` is asked before each batch of a search, and may raise to end it. With
+    ``deterministic``, each sentence is searched and scored alone and on one thread.
     """
 
     tokenizers: TokenizerPair
     stop: Callable[[], None] = lambda: None
+    deterministic: bool = False
 
     def new_model(self, config: TransformerConfig, *, seed: int) -> Transformer:
         """Make a model of this architecture for these vocabularies."""
@@ -143,6 +145,7 @@ class Translation:
             {} if laid_out is None else laid_out,
             precision,
             compiled,
+            self.deterministic,
         ).search(sources, settings, prefixes)
 
     def score(
@@ -152,8 +155,17 @@ class Translation:
         settings: DecodingSettings | None = None,
     ) -> list[Hypothesis]:
         """Return each target as the hypothesis that it would be for its source."""
-        searcher = Searcher(self.tokenizers, models_of(model), True, self.stop)
+        searcher = self._searcher(model)
         return searcher.score(pairs, settings or DecodingSettings())
+
+    def _searcher(self, model: Models) -> Searcher:
+        return Searcher(
+            self.tokenizers,
+            models_of(model),
+            True,
+            self.stop,
+            deterministic=self.deterministic,
+        )
 
     def alternatives(
         self,
@@ -167,7 +179,7 @@ class Translation:
 
         The most probable token's comes first.
         """
-        searcher = Searcher(self.tokenizers, models_of(model), True, self.stop)
+        searcher = self._searcher(model)
         return searcher.alternatives(source, prefix, count, settings)
 
     def best_head(
@@ -179,7 +191,7 @@ class Translation:
 
         That is the mutual information of what it links, in nats.
         """
-        searcher = Searcher(self.tokenizers, models_of(model), True, self.stop)
+        searcher = self._searcher(model)
         return searcher.best_head(pairs)
 
     def prefix(self, text: str) -> Prefix:

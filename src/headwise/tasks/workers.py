@@ -11,7 +11,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
@@ -145,6 +145,15 @@ def side_by_side(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [each.result() for each in begun]
+
+
+def one_thread(asked: bool) -> AbstractContextManager[None]:
+    """Let torch use one thread, if that is asked for and not so already.
+
+    Several threads sum up parts of a product, and the last bits depend on how many.
+    """
+    several = asked and torch.get_num_threads() > 1
+    return _one_thread_each() if several else nullcontext()
 
 
 class _Threads:
