@@ -12,19 +12,16 @@ first time, and those whose score differs in any bit. The last columns are of
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import platform
 import random
-import sys
 import time
 from dataclasses import dataclass
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
+from result_file import TRANSLATION, Measurement, add_options, place_of
 
 import headwise
 
@@ -63,11 +60,13 @@ LAST = "2 threads, another order, 37 lines at a time"
 
 def main() -> None:
     arguments = _arguments()
+    measurement = Measurement.begin(TRANSLATION)
+    most = 20 if arguments.rehearse else arguments.lines
     results: list[dict[str, Any]] = []
     for asked in arguments.models:
         name, folder, text = asked.split("=")
         with Path(text).open(encoding="utf-8") as file:
-            lines = [line.rstrip("\n") for line in islice(file, arguments.lines)]
+            lines = [line.rstrip("\n") for line in islice(file, most)]
         for engine, precision in COMBINATIONS:
             if arguments.only and arguments.only not in f"{engine} {precision}":
                 continue
@@ -77,21 +76,7 @@ def main() -> None:
                 row |= _measured(folder, lines, engine, precision, settings)
                 results.append(row)
                 print(json.dumps(row), flush=True)
-                _write(results, arguments.out)
-
-
-def _write(results: list[dict[str, Any]], path: Path) -> None:
-    report = {
-        "command": f"python benchmarks/batch_invariance.py {' '.join(sys.argv[1:])}",
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "processor": _processor(),
-        "versions": {
-            "python": platform.python_version(),
-            **{each: version(each) for each in ("headwise", "torch", "ctranslate2")},
-        },
-        "results": results,
-    }
-    path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+                measurement.write(place_of(arguments), {"results": results})
 
 
 def _arguments() -> argparse.Namespace:
@@ -101,7 +86,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("models", nargs="+", metavar="NAME=MODEL=TEXT")
     parser.add_argument("--lines", type=int, default=1000, help="of each text")
     parser.add_argument("--only", help="engines and precisions that hold this text")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    add_options(parser, RESULTS)
     return parser.parse_args()
 
 
@@ -162,12 +147,6 @@ def _differing(found: Found, expected: Found) -> dict[str, int]:
         "words": sum(one[0] != other[0] for one, other in pairs),
         "bits of the score": sum(one[1] != other[1] for one, other in pairs),
     }
-
-
-def _processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    names = [each.split(":")[1].strip() for each in lines if "model name" in each]
-    return names[0] if names else platform.processor()
 
 
 if __name__ == "__main__":

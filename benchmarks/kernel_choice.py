@@ -16,11 +16,9 @@ it; ratios are of the same round. They go to benchmarks/results/kernel_choice.js
 from __future__ import annotations
 
 import argparse
-import datetime
 import gzip
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -29,11 +27,10 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from training import machine
+from result_file import SEARCH, TRAINING, Measurement, add_options, place_of
 
 if TYPE_CHECKING:
     from headwise.model import TransformerConfig
@@ -264,10 +261,11 @@ def main() -> None:
     parser.add_argument("--source", type=Path, help="text for it, plain or .gz")
     parser.add_argument("--about", default="", help="what model that is")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    add_options(parser, RESULTS)
     arguments = parser.parse_args()
+    rounds = 1 if arguments.rehearse else arguments.rounds
+    measurement = Measurement.begin([*TRAINING, *SEARCH])
     compilers = [each for each in COMPILERS if shutil.which(each)]
-    facts = machine.facts()
     with tempfile.TemporaryDirectory() as name:
         places = {"demo": Path(name) / "demo"}
         prepare(places["demo"], DEMO, demo_lines())
@@ -284,29 +282,20 @@ def main() -> None:
                 prepare(places[label], model, lines)
         works: dict[str, Any] = {}
         for place in ("", *map(str, places.values())):
-            works |= measured(place, compilers, arguments.rounds)
-            write(arguments, facts, works)
+            works |= measured(place, compilers, rounds)
+            write(arguments, measurement, works)
 
 
 def write(
-    arguments: argparse.Namespace, facts: dict[str, Any], works: dict[str, Any]
+    arguments: argparse.Namespace, measurement: Measurement, works: dict[str, Any]
 ) -> None:
     """Write what was measured so far, and show it."""
     report = {
-        "command": "python benchmarks/kernel_choice.py"
-        + " --model FOLDER --source FILE" * bool(arguments.model)
-        + f" --rounds {arguments.rounds}",
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "machine": facts,
         "compiled": {each: described(each) for each in COMPILERS if shutil.which(each)},
-        "versions": {
-            "python": platform.python_version(),
-            **{each: version(each) for each in ("headwise", "torch", "ctranslate2")},
-        },
         "trained": arguments.about,
         "processor_seconds": works,
     }
-    arguments.out.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    measurement.write(place_of(arguments), report)
     for work, rows in works.items():
         print(work, {label: row["times_pytorch"] for label, row in rows.items()})
 

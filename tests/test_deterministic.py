@@ -15,7 +15,8 @@ import pytest
 import torch
 
 import headwise
-from headwise.engines import ENGINES, CTranslate2Engine
+from headwise.engines.ctranslate2_engine import CTranslate2Engine
+from headwise.engines.registry import ENGINES
 from headwise.tasks.searching import Searcher
 
 DEMO = Path(__file__).parent / "models" / "demo"

@@ -1,7 +1,6 @@
 """A figure's file says what made it, and notices when that is no more."""
 
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from benchmarks import result_file
 from benchmarks.result_file import MODEL, Measurement, digest
+from tests.processes import environment
 
 ROOT = Path(__file__).parents[2]
 
@@ -121,7 +121,7 @@ def test_a_result_says_what_made_it(tmp_path):
     subprocess.run(
         [sys.executable, script, *words],
         check=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env=environment(),
         timeout=120,
     )
 

@@ -136,7 +136,7 @@ def test_where_memory_abounds_the_papers_batch_is_the_largest(train, monkeypatch
     found = train("--batch-tokens", "auto", "--dry-run", *options())
 
     assert "--batch-tokens auto: 2,000, which takes " in found.error
-    assert "an epoch has only about 1 updates of that size" in found.error
+    assert "an epoch has only about 1 update of that size" in found.error
     assert "batches        2,000 target tokens" in found.out
 
 

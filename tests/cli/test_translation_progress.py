@@ -41,8 +41,7 @@ def test_of_a_long_line_it_says_the_place_the_share_and_the_time_left(said):
     """A tenth in 30 s, after the first tenth: 240 s for the other eight."""
     assert said(10, 6, 100_000, 1_000_000) == ""
     assert said(30, 6, 200_000, 1_000_000) == (
-        "a.en, line 7: 20% of its 1,000,000 characters are translated, "
-        "4 min 00 s left\n"
+        "a.en, line 7: 20% of its 1,000,000 characters are translated, 4 min left\n"
     )
 
 

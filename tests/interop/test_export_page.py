@@ -10,6 +10,7 @@ from pathlib import Path
 
 import ctranslate2
 import pytest
+from tests.processes import environment
 
 from headwise.decoding.settings import DecodingSettings
 from headwise.interop import ctranslate2_script, huggingface_script
@@ -79,9 +80,9 @@ def elsewhere(tmp_path_factory):
 
     def run(*arguments, **more):
         return subprocess.run(
-            [place / "venv" / "bin" / "python", "-I", *arguments],
+            [place / "venv" / "bin" / "python", "-I", "-X", "faulthandler", *arguments],
             cwd=place,
-            env={"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
+            env=environment(HF_HUB_OFFLINE="1"),
             capture_output=True,
             timeout=300,
             **more,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from tests.processes import environment
 
 from headwise.errors import UsageError
 from headwise.native import compiler, selection
@@ -135,10 +136,10 @@ print(build().vectors, order("training")[0])
 """
 
 
-def in_a_process_of_its_own(**environment):
+def in_a_process_of_its_own(**more):
     done = subprocess.run(
         [sys.executable, "-c", CODE],
-        env={"PATH": "/usr/local/bin:/usr/bin:/bin", **environment},
+        env=environment(**more),
         stdout=subprocess.PIPE,
         text=True,
         check=True,

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from headwise import storage
-from headwise.decoding.settings import DecodingSettings
 from headwise.interop.huggingface_script import SCRIPT
 from headwise.interop.limits import (
     HUGGINGFACE,
@@ -65,7 +64,7 @@ def write_huggingface(
     )
     tool = "transformers"
     notes = notes_on_penalty(opened, tool=tool, file="generation_config.json")
-    notes += _notes_on_patience(opened.decoding)
+    notes += _notes_on_patience(opened)
     notes += notes_on_what_is_left(opened, tool=tool)
     about = described(opened, target=HUGGINGFACE, quantization=quantization)
     with storage.new_folder(out, describe=about) as folder:
@@ -129,21 +128,23 @@ def generation(opened: ModelFolder) -> dict[str, Any]:
     }
     if decoding.beam > 1:
         search["length_penalty"] = exponent(opened)
-        search["early_stopping"] = "never" if _is_patient(decoding) else True
+        search["early_stopping"] = "never" if _is_patient(opened) else True
     return search
 
 
-def _is_patient(decoding: DecodingSettings) -> bool:
+def _is_patient(opened: ModelFolder) -> bool:
     """Tell whether a search goes on beyond as many outputs as its beam is wide."""
+    decoding = opened.decoding
     return decoding.stopping != "first-k" or decoding.outputs_to_finish > decoding.beam
 
 
-def _notes_on_patience(decoding: DecodingSettings) -> list[str]:
+def _notes_on_patience(opened: ModelFolder) -> list[str]:
     """Say so where first-k waits for another number of outputs than ``generate``."""
+    decoding = opened.decoding
     enough = decoding.outputs_to_finish
     if decoding.beam == 1 or decoding.stopping != "first-k" or enough == decoding.beam:
         return []
-    nearest = '"never"' if _is_patient(decoding) else "True"
+    nearest = '"never"' if _is_patient(opened) else "True"
     return [
         f"transformers has no patience, and does not stop at {enough} finished outputs:"
         f" generation_config.json says early_stopping = {nearest}, and now and then "
