@@ -94,6 +94,12 @@ NO_CHOICE = {
     "train {corpus} --out new --json": "only with --dry-run",
     "run {en} {de} --out new --batch-tokens 0": "or auto, not '0'",
     "run --out new": "no text is named",
+    "evaluate {model} {en} {de} --out {de}": "would be written over what is read",
+    "evaluate {model} {en} {de} --out {model}/config.json": "over what is read",
+    "translate {model} {en} --alignments {en}": "would be written over what is read",
+    "runs diff {run} {run} --html {run}/report.html": "over what is read",
+    "evaluate {model} {en} {de} --out /dev/null": "is a device or a pipe",
+    "translate {model} {en} --alignments /dev/full": "is a device or a pipe",
     **{
         f"{verb} --device abacus": "--device abacus is no device"
         for verb in (

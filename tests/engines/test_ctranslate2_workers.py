@@ -104,7 +104,8 @@ def test_a_sentence_does_not_depend_on_what_it_is_searched_with(opened, beam):
         assert [each.tokens for each in together[number]] == [
             each.tokens for each in alone
         ]
-    assert together[:3] == together[3:6]
+    words = [[each.tokens for each in found] for found in together]
+    assert words[:3] == words[3:6]  # scores may differ in the seventh digit
 
 
 def test_a_search_that_was_begun_gives_what_a_search_gives(opened):

@@ -50,10 +50,30 @@ def check_folders(*paths: Path) -> None:
             raise UsageError(f"{path} is a file, and a folder is wanted; name one")
 
 
-def check_out_file(option: str, path: Path | None) -> None:
-    """Refuse a folder where a file is to be written."""
-    if path is not None and path.is_dir():
+def check_out_file(
+    option: str, path: Path | None, *, inputs: Sequence[Path | None]
+) -> None:
+    """Refuse to write where no file of its own may stand.
+
+    That is a folder, a device or a pipe, which a new file would replace, and one of
+    ``inputs`` or a file inside one of them.
+    """
+    if path is None:
+        return
+    if path.is_dir():
         raise UsageError(f"{option} {path} is a folder; name a file to be written")
+    if path.exists() and not path.is_file():
+        raise UsageError(
+            f"{option} {path} is a device or a pipe, and a file is written beside it "
+            "first; name a file"
+        )
+    whole = path.resolve()
+    for each in inputs:
+        if each is not None and whole.is_relative_to(each.resolve()):
+            raise UsageError(
+                f"{option} {path} would be written over what is read, {each}; name "
+                "another file"
+            )
 
 
 def check_models(*folders: Path) -> None:

@@ -102,7 +102,7 @@ def evaluate(
                 f"{name} needs --language, one of {known}, not {language!r}; for "
                 "others use --metric bleu"
             )
-    check_out_file("--out", out)
+    check_out_file("--out", out, inputs=[folder, source, reference])
     check_engine(engine, precision)
     check_device(device)
     check_models(folder)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headwise.cli.options import Assignments, Preset, RecipeFile
+from headwise.cli.options import Assignments, RecipeFile
 from headwise.cli.resolved import resolved
 from headwise.cli.streams import output
 from headwise.model.presets import PRESETS
@@ -14,7 +14,13 @@ from headwise.settings import as_toml
 
 
 def recipe(
-    preset: Preset = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="Architecture and training by name; --list shows the presets.",
+            show_default=False,
+        ),
+    ] = None,
     recipe_file: RecipeFile = None,
     assignments: Assignments = None,
     names: Annotated[

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from headwise.cli.checks import check_out_file
 from headwise.cli.options import say
 from headwise.cli.report import reported
 from headwise.cli.streams import output
@@ -110,11 +111,10 @@ def diff(
     from headwise.reports.comparison import Compared, as_lines, as_page
     from headwise.storage import write_text
 
+    check_out_file("--html", html, inputs=[first, second])
     one, other = Compared.open(first), Compared.open(second)
     output("\n".join(as_lines(one, other)))
     if html is not None:
-        if html.is_dir():
-            raise UsageError(f"--html {html} is a folder; name a file to be written")
         write_text(html, as_page(one, other))
         say(f"{html}: open it in a browser")
 

@@ -128,7 +128,9 @@ def translate(
     check_device(device)
     check_models(*folders)
     check_files(*(files or ()), prefix_file)
-    check_out_file("--alignments", alignments)
+    check_out_file(
+        "--alignments", alignments, inputs=[*folders, *(files or ()), prefix_file]
+    )
     table: dict[str, Any] = as_table(paper_search()) if paper else {}
     if beam is not None:
         table["beam"] = beam
