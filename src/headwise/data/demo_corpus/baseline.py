@@ -51,7 +51,6 @@ _FUNCTION_WORDS = {
 }  # fmt: skip
 
 
-
 @dataclass(frozen=True, slots=True)
 class ExactMatches:
     """How many translations equal their reference, to the letter."""

@@ -29,9 +29,7 @@ BY_CATEGORY: dict[str, tuple[Noun, ...]] = {
 POSSESSIVES = ("my", "your", "his", "her", "our", "their")
 _ATTRIBUTES: dict[str, tuple[str, ...]] = {
     category: tuple(
-        word
-        for word in fitting
-        for _ in range(4 if ADJECTIVES[word].before else 1)
+        word for word in fitting for _ in range(4 if ADJECTIVES[word].before else 1)
     )
     for category, fitting in FITTING.items()
 }
