@@ -40,6 +40,7 @@ from headwise.data.demo_corpus.pairs import Pair, closed
 from headwise.data.demo_corpus.phrases import (
     BY_CATEGORY,
     POSSESSIVES,
+    Phrase,
     name,
     noun_phrase,
     random_adjective,
