@@ -4,6 +4,7 @@ import pytest
 
 from headwise.cli import demo
 from headwise.data import demo_corpus
+from headwise.predictor import Translator
 
 
 @pytest.fixture
@@ -44,6 +45,36 @@ def test_a_corpus_of_the_users_own_is_not_written_over(headwise, tmp_path):
     assert (tmp_path / "corpus" / "train.en").read_text() == "mine"
 
 
+def shown(lines):
+    """Return each sentence that the demo translated, and what it says of the result."""
+    arrows = [at for at, line in enumerate(lines) if line.startswith("    → ")]
+    return [(lines[at - 1].strip(), lines[at + 1].strip()) for at in arrows]
+
+
+def test_a_translation_is_called_right_only_if_it_equals_the_reference(
+    headwise, small, tmp_path, monkeypatch
+):
+    """The demo once closed with two wrong sentences of six and did not say so."""
+    wrong = "Les lettres qu'Alice a écrits étaient longs."
+    known = {pair.english: pair.french for pair in demo_corpus.EXAMPLES}
+    known["The letters that Alice wrote were long."] = wrong
+    monkeypatch.setattr(
+        Translator,
+        "translate",
+        lambda self, texts: [known.get(text, "Oui.") for text in texts],
+    )
+
+    found = headwise("demo", "--out", tmp_path / "demo")
+
+    verdicts = dict(shown(found.out.splitlines()))
+    assert f"→ {wrong}" in found.out
+    assert verdicts.pop("The letters that Alice wrote were long.") == (
+        "not the reference: Les lettres qu'Alice a écrites étaient longues."
+    )
+    assert set(verdicts.values()) == {"right"}
+    assert len(verdicts) == 5
+
+
 def test_it_ends_with_scores_translations_and_what_to_type_next(
     headwise, small, tmp_path
 ):
@@ -56,9 +87,11 @@ def test_it_ends_with_scores_translations_and_what_to_type_next(
     assert len(scores) == 1
     assert any(line.startswith("word-by-word dictionary: BLEU ") for line in lines)
     assert any(line.startswith("il or elle: ") for line in lines)
-    assert sum(line.startswith("    → ") for line in lines) == (
-        len(demo_corpus.EXAMPLES)
-    )
+    assert any(line.startswith("the reference, word for word: ") for line in lines)
+    assert shown(lines) == [
+        (pair.english, f"not the reference: {pair.french}")
+        for pair in demo_corpus.EXAMPLES
+    ]
     assert f"headwise translate {out}" in found.out
     assert f"headwise evaluate {out}" in found.out
 

@@ -11,19 +11,19 @@ from headwise.cli.options import MaxTime, Threads, minutes, say, use_threads
 from headwise.cli.streams import output
 
 if TYPE_CHECKING:
-    from headwise.data.demo_corpus import DemoCorpus
+    from headwise.data.demo_corpus import DemoCorpus, ExactMatches, Pair
     from headwise.predictor import Translator
 
 SETTINGS: dict[str, Any] = {
     "text": {"vocab_size": 3000},
     "model": {"encoder_layers": 3, "decoder_layers": 3, "dropout": 0.0},
     "training": {
-        "steps": 1_300,
+        "steps": 2_000,
         "batch_tokens": 768,
         "warmup_steps": 200,
         "learning_rate": 0.003,
         "schedule": "linear",
-        "validate_every": 650,
+        "validate_every": 1_000,
         "validation_pairs": 100,
         "average_last": 1,
     },
@@ -74,9 +74,14 @@ def demo(
 
     translator = load(out)
     _show_scores(translator, corpus)
-    output("\nSome translations (the first two sentences differ in one word):\n")
-    for source in EXAMPLES:
-        output(f"    {source}\n    → {translator.translate(source)}\n")
+    output(
+        "\nSome translations of sentences that stand in no part of the corpus (the "
+        "first two differ in one word), beside what the grammar gives:\n"
+    )
+    found = translator.translate([pair.english for pair in EXAMPLES])
+    for pair, french in zip(EXAMPLES, found, strict=True):
+        verdict = _verdict(pair, french)
+        output(f"    {pair.english}\n    → {french}\n      {verdict}\n")
     output(_next_steps(out))
 
 
@@ -85,7 +90,11 @@ def _files(text: Path, part: str) -> dict[str, str]:
 
 
 def _show_scores(translator: Translator, corpus: DemoCorpus) -> None:
-    from headwise.data.demo_corpus import dictionary_baseline, pronoun_accuracy
+    from headwise.data.demo_corpus import (
+        dictionary_baseline,
+        exact_matches,
+        pronoun_accuracy,
+    )
     from headwise.metrics.registry import measure
 
     sources = [pair.english for pair in corpus.held_out]
@@ -107,7 +116,25 @@ def _show_scores(translator: Translator, corpus: DemoCorpus) -> None:
         f"il or elle: {100 * accuracy:.1f}% right of {len(cases)} "
         "(the noun alone, or the adjective alone, would give 50%)"
     )
+    by_kind = exact_matches(corpus.held_out, outputs)
+    right = sum(each.right for each in by_kind.values())
+    output(
+        f"the reference, word for word: {100 * right / len(outputs):.1f}%; least often "
+        f"of {_least(by_kind)}"
+    )
     output(str(measure("bleu", outputs, references)))
+
+
+def _least(by_kind: dict[str, ExactMatches]) -> str:
+    """Name the kinds of sentence that were learned least well."""
+    kinds = sorted(by_kind, key=lambda kind: by_kind[kind].share)[:3]
+    return ", ".join(
+        f"{kind} ({by_kind[kind].right} of {by_kind[kind].of})" for kind in kinds
+    )
+
+
+def _verdict(pair: Pair, french: str) -> str:
+    return "right" if french == pair.french else f"not the reference: {pair.french}"
 
 
 def _next_steps(out: Path) -> str:

@@ -4,8 +4,11 @@ import pytest
 from sacrebleu import corpus_bleu
 
 from headwise.data.demo_corpus import (
+    EXAMPLES,
+    ExactMatches,
     PronounCase,
     dictionary_baseline,
+    exact_matches,
     pronoun_accuracy,
 )
 from headwise.data.demo_corpus.lexicon import NAMES
@@ -76,3 +79,23 @@ def test_a_translation_for_each_case_is_needed():
         pronoun_accuracy([HE, SHE], ["Parce qu'il dort."])
     with pytest.raises(UsageError, match="0 pronoun cases"):
         pronoun_accuracy([], [])
+
+
+def test_one_wrong_ending_is_no_exact_match():
+    """Of the two pronoun sentences one is right; the letters lack their agreement."""
+    outputs = [pair.french for pair in EXAMPLES[:3]]
+    outputs[1] = outputs[1].replace("qu'elle", "qu'il")
+    outputs[2] = outputs[2].replace("écrites", "écrits")
+
+    found = exact_matches(EXAMPLES[:3], outputs)
+
+    assert found == {
+        "object relative": ExactMatches(0, 1),
+        "pronoun": ExactMatches(1, 2),
+    }
+    assert found["pronoun"].share == 0.5
+
+
+def test_exact_matches_need_a_translation_for_each_pair():
+    with pytest.raises(UsageError, match="2 pairs came with 1 translations"):
+        exact_matches(EXAMPLES[:2], ["Oui."])

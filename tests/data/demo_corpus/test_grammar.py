@@ -17,7 +17,11 @@ from headwise.data.demo_corpus.clauses import (
     who_does,
     with_clitic,
 )
-from headwise.data.demo_corpus.french import Features
+from headwise.data.demo_corpus.french import (
+    Features,
+    begins_with_vowel,
+    feminine_of,
+)
 from headwise.data.demo_corpus.grammar import KINDS, plain_pair
 from headwise.data.demo_corpus.lexicon import (
     ADJECTIVES,
@@ -36,6 +40,16 @@ from headwise.data.demo_corpus.phrases import (
     two_names,
 )
 from headwise.data.demo_corpus.pronouns import quartet
+
+FEMININE_PLURALS = {
+    *("vues", "trouvées", "achetées", "perdues", "cassées", "lavées", "écrites"),
+}
+IN_FRONT = {
+    form
+    for adjective in ADJECTIVES.values()
+    if adjective.before
+    for form in (adjective.french, feminine_of(adjective.french))
+} | {"bel", "vieil", "nouvel"}
 
 VERBS = {verb.english: verb for verb in (*TRANSITIVE, *INTRANSITIVE, GO)}
 WORDS = {noun.english: noun for noun in NOUNS}
@@ -223,6 +237,32 @@ def test_there_are_more_than_ten_million_sentences():
         )
         total += subjects * objects * 5 * 2 * 2
     assert total > 50_000_000
+
+
+def test_rare_agreements_are_common_enough_to_be_learned(corpus):
+    """A corpus once had too few of them, and the demo showed two of them wrong.
+
+    Of 60,000 pairs 73 had a participle in the feminine plural after its object, 12 of
+    these "écrites"; two had "pas de", an adjective and a noun that begins with a vowel,
+    and none "pas de bel", which a model wrote as "pas d' beau".
+    """
+    agreeing = Counter()
+    before_vowel = bel = 0
+    for pair in corpus.train:
+        words = pair.french.rstrip(".").split()
+        if pair.kind == "object relative" and words[0] == "Les":
+            agreeing.update(word for word in words if word in FEMININE_PLURALS)
+        for first, second, adjective, noun in zip(
+            words, words[1:], words[2:], words[3:], strict=False
+        ):
+            if (first, second) == ("pas", "de") and adjective in IN_FRONT:
+                before_vowel += begins_with_vowel(noun)
+                bel += adjective in ("bel", "vieil", "nouvel")
+    assert set(agreeing) == FEMININE_PLURALS
+    assert min(agreeing.values()) >= 6
+    assert agreeing.total() >= 80
+    assert before_vowel >= 12
+    assert bel >= 3
 
 
 def test_the_lexicon_is_a_few_hundred_words_without_doubles():

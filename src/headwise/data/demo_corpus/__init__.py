@@ -11,7 +11,13 @@ The grammar makes more than a thousand million distinct pairs; ``generate`` yiel
 many as are asked for.
 """
 
-from headwise.data.demo_corpus.baseline import dictionary_baseline, pronoun_accuracy
+from headwise.data.demo_corpus.baseline import (
+    ExactMatches,
+    dictionary_baseline,
+    exact_matches,
+    pronoun_accuracy,
+)
+from headwise.data.demo_corpus.examples import EXAMPLES
 from headwise.data.demo_corpus.pairs import Pair, PronounCase
 from headwise.data.demo_corpus.splits import (
     NUM_DEV,
@@ -24,26 +30,18 @@ from headwise.data.demo_corpus.splits import (
     write,
 )
 
-EXAMPLES = (
-    "The animal didn't cross the street because it was too tired.",
-    "The animal didn't cross the street because it was too wide.",
-    "The letters that Alice wrote were long.",
-    "Is this school old?",
-    "What is the lawyer going to buy?",
-    "There isn't a beautiful bird in the garden.",
-)
-"""Sentences to show translated. The first two differ in one word, and so in *il*."""
-
 __all__ = [
     "EXAMPLES",
     "NUM_DEV",
     "NUM_HELD_OUT",
     "NUM_TRAIN",
     "DemoCorpus",
+    "ExactMatches",
     "Pair",
     "PronounCase",
     "demo_corpus",
     "dictionary_baseline",
+    "exact_matches",
     "generate",
     "is_held_out",
     "pronoun_accuracy",

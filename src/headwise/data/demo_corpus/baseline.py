@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from headwise.data.demo_corpus import english, french
@@ -24,7 +25,7 @@ from headwise.data.demo_corpus.lexicon import (
     TRANSITIVE,
     WITH_HAVE,
 )
-from headwise.data.demo_corpus.pairs import PronounCase
+from headwise.data.demo_corpus.pairs import Pair, PronounCase
 from headwise.errors import UsageError
 
 _FUNCTION_WORDS = {
@@ -48,6 +49,20 @@ _FUNCTION_WORDS = {
     "yesterday": "hier", "morning": "matin", "tomorrow": "demain",
     "tonight": "ce soir",
 }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ExactMatches:
+    """How many translations equal their reference, to the letter."""
+
+    right: int
+    of: int
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1."""
+        return self.right / self.of
+
 
 _WORD = re.compile(r"([A-Za-z]+(?:'t)?)('s)?")
 
@@ -86,6 +101,27 @@ def pronoun_accuracy(cases: Sequence[PronounCase], outputs: Sequence[str]) -> fl
         for case, choice in zip(cases, chosen, strict=True)
     ]
     return right.count(True) / len(right)
+
+
+def exact_matches(
+    pairs: Sequence[Pair], outputs: Sequence[str]
+) -> dict[str, ExactMatches]:
+    """Count the outputs that equal their reference, for each kind of sentence.
+
+    Each English sentence of the grammar has one translation, so this tells right from
+    wrong, where a mean over n-grams hides the one wrong ending.
+    """
+    if len(pairs) != len(outputs):
+        raise UsageError(
+            f"{len(pairs)} pairs came with {len(outputs)} translations; each needs one"
+        )
+    found: dict[str, list[bool]] = {}
+    for pair, output in zip(pairs, outputs, strict=True):
+        found.setdefault(pair.kind, []).append(output == pair.french)
+    return {
+        kind: ExactMatches(right.count(True), len(right))
+        for kind, right in sorted(found.items())
+    }
 
 
 @cache

@@ -7,6 +7,7 @@ from random import Random
 from headwise.data.demo_corpus import english
 from headwise.data.demo_corpus.clauses import (
     Clause,
+    Manner,
     being,
     random_manner,
     statement,
@@ -39,6 +40,7 @@ from headwise.data.demo_corpus.pairs import Pair, closed
 from headwise.data.demo_corpus.phrases import (
     BY_CATEGORY,
     POSSESSIVES,
+    Phrase,
     name,
     noun_phrase,
     random_adjective,
@@ -92,12 +94,16 @@ def presentation(rng: Random) -> Pair | None:
 
 
 def existence(rng: Random) -> Pair | None:
-    """Say "There are four chairs in the kitchen."."""
+    """Say "There are four chairs in the kitchen.".
+
+    What there isn't mostly has an adjective, which "de" hears instead of the noun: "pas
+    d'oiseau", but "pas de bel oiseau".
+    """
     noun = rng.choice(BY_CATEGORY[rng.choice((*BEINGS, "thing", "vehicle"))])
-    plural = rng.random() < 0.6
+    plural = rng.random() < 0.4
     number = rng.choice(("two", "three", "four", "five", "six", "seven", "eight"))
-    adjective = random_adjective(rng, noun.category, 0.15)
-    negated = not plural and rng.random() < 0.25
+    negated = not plural and rng.random() < 0.5
+    adjective = random_adjective(rng, noun.category, 0.7 if negated else 0.4)
     thing = noun_phrase(
         noun,
         number if plural else "a",
@@ -105,22 +111,22 @@ def existence(rng: Random) -> Pair | None:
         adjective=adjective,
         negated=negated,
     )
-    tense = rng.choice(("present", "past"))
-    be = english.be(tense, 3, plural)
+    clause = there_is(thing, rng.choice(("present", "past")), negated=negated)
+    return closed("existence", placed_at(rng, clause, ("there", thing.word)))
+
+
+def there_is(thing: Phrase, tense: str, *, negated: bool) -> Clause:
+    """Say that there is something, or (with a phrase built for it) that there isn't."""
+    be = english.be(tense, 3, thing.features.plural)
     a = "a" if tense == "present" else "avait"
     if negated:
-        clause = Clause(
+        said = (
             f"there {english.negated(be)} {thing.english}",
             f"il ne y {a} pas {thing.french}",
-            thing.combinations,
         )
     else:
-        clause = Clause(
-            f"there {be} {thing.english}",
-            f"il y {a} {thing.french}",
-            thing.combinations,
-        )
-    return closed("existence", placed_at(rng, clause, ("there", thing.word)))
+        said = f"there {be} {thing.english}", f"il y {a} {thing.french}"
+    return Clause(*said, thing.combinations)
 
 
 def comparison(rng: Random) -> Pair | None:
@@ -189,11 +195,17 @@ _LEFT_TO_TELL = verbs_of("see find buy lose break wash write like")
 
 
 def object_relative(rng: Random) -> Pair | None:
-    """Say "The letters that Paul wrote are long.", where the participle agrees."""
+    """Say "The letters that Paul wrote are long.", where the participle agrees.
+
+    Mostly in the past, which alone has a participle; and with many plurals, for it has
+    four forms.
+    """
     verb = rng.choice(_LEFT_TO_TELL)
-    head = random_head(rng, verb.objects)
+    head = random_head(rng, verb.objects, plurals=0.45)
     subject = random_actor(rng, verb)
     manner = random_manner(rng, verb, subject, negations=0.1)
+    if rng.random() < 0.6:
+        manner = Manner("past", manner.negation)
     if head.word == subject.word:
         return None
     return closed(

@@ -64,10 +64,12 @@ def random_topic(rng: Random, anyone: tuple[str, ...] = ANYONE) -> Phrase:
     return random_subject(rng, EVERYTHING, adjectives=0.0)
 
 
-def random_head(rng: Random, categories: tuple[str, ...]) -> Phrase:
+def random_head(
+    rng: Random, categories: tuple[str, ...], *, plurals: float = 0.25
+) -> Phrase:
     """Draw "the boy" or "the boys", to be told apart by a relative clause."""
     noun = rng.choice(BY_CATEGORY[rng.choice(categories)])
-    plural = not noun.is_mass and rng.random() < 0.25
+    plural = not noun.is_mass and rng.random() < plurals
     return noun_phrase(noun, "the", plural=plural)
 
 

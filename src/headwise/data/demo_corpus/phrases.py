@@ -27,6 +27,14 @@ BY_CATEGORY: dict[str, tuple[Noun, ...]] = {
     for category in FITTING
 }
 POSSESSIVES = ("my", "your", "his", "her", "our", "their")
+_ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    category: tuple(
+        word for word in fitting for _ in range(4 if ADJECTIVES[word].before else 1)
+    )
+    for category, fitting in FITTING.items()
+}
+"""What stands beside a noun: "big" and "old" more often than "slippery"."""
+
 _NAMES = tuple(NAMES)
 _NUMBERS = tuple(NUMBERS)
 
@@ -147,7 +155,7 @@ def random_adjective(rng: Random, category: str, share: float) -> Adjective | No
     """Draw a fitting adjective in ``share`` of the cases."""
     if rng.random() >= share:
         return None
-    return ADJECTIVES[rng.choice(FITTING[category])]
+    return ADJECTIVES[rng.choice(_ATTRIBUTES[category])]
 
 
 def random_determiner(rng: Random, noun: Noun, *, plural: bool = False) -> str:
@@ -193,7 +201,7 @@ def random_object(
         return random_subject(rng, categories, adjectives=adjectives)
     category = rng.choice(categories)
     noun = rng.choice(BY_CATEGORY[category])
-    adjective = random_adjective(rng, category, adjectives)
+    adjective = random_adjective(rng, category, 0.4 if negated else adjectives)
     plural = False
     if noun.is_mass:
         determiner, adjective = "", None

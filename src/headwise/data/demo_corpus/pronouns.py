@@ -70,7 +70,7 @@ def quartet(rng: Random) -> Quartet:
             (ADJECTIVES[fault], thing, animal),
         ):
             failure = statement(animal, frame.verb, Manner(tense, "not"), thing)
-            clause = _with_reason(failure, tense, antecedent, adjective)
+            clause = with_reason(failure, tense, antecedent, adjective)
             clause = Clause(
                 f"{front[0]} {clause.english}",
                 f"{front[1]} {clause.french}",
@@ -97,7 +97,7 @@ def one_candidate(rng: Random) -> Pair:
     if rng.random() < 0.5:
         animal = random_subject(rng, ("animal",), adjectives=0.0)
         failure = statement(animal, rng.choice(_FAILED), manner)
-        clause = _with_reason(failure, tense, animal, ADJECTIVES[rng.choice(MOODS)])
+        clause = with_reason(failure, tense, animal, ADJECTIVES[rng.choice(MOODS)])
     else:
         frame = rng.choice(FRAMES)
         person = random_subject(rng, ("person",), adjectives=0.0)
@@ -105,7 +105,7 @@ def one_candidate(rng: Random) -> Pair:
         thing = noun_phrase(noun, random_determiner(rng, noun))
         failure = statement(person, frame.verb, manner, thing)
         fault = ADJECTIVES[rng.choice(frame.faults)]
-        clause = _with_reason(failure, tense, thing, fault)
+        clause = with_reason(failure, tense, thing, fault)
     return closed("one candidate", clause)
 
 
@@ -118,9 +118,10 @@ def _phrase(rng: Random, nouns: tuple[Noun, ...], gender: Gender) -> Phrase:
     return noun_phrase(noun, determiner, adjective=adjective)
 
 
-def _with_reason(
+def with_reason(
     failure: Clause, tense: str, antecedent: Phrase, adjective: Adjective
 ) -> Clause:
+    """Add "because it was too tired" to what failed."""
     state_tense = "past" if tense == "past" else "present"
     it = pronoun_for(antecedent)
     reason = being(it, adjective, state_tense, degree=("too", "trop"))

@@ -73,10 +73,7 @@ def adverb_question(rng: Random) -> Pair | None:
     verb = rng.choice(verbs)
     subject = random_actor(rng, verb)
     manner = random_manner(rng, verb, subject)
-    clause = question(subject, verb, manner.tense)
-    asked = Clause(
-        f"{word} {clause.english}", f"{in_french} {clause.french}", clause.combinations
-    )
+    asked = _asked(word, in_french, question(subject, verb, manner.tense))
     return closed("adverb question", asked, "?")
 
 
@@ -90,8 +87,16 @@ def what_question(rng: Random) -> Pair | None:
     verb = rng.choice(_HANDLED)
     subject = random_actor(rng, verb)
     manner = random_manner(rng, verb, subject)
-    clause = question(subject, verb, manner.tense)
-    asked = Clause(
-        f"what {clause.english}", f"que {clause.french}", clause.combinations
-    )
+    asked = what_is(question(subject, verb, manner.tense))
     return closed("what question", asked, "?")
+
+
+def what_is(clause: Clause) -> Clause:
+    """Ask what it is that somebody does: "what does Paul see"."""
+    return _asked("what", "que", clause)
+
+
+def _asked(word: str, in_french: str, clause: Clause) -> Clause:
+    return Clause(
+        f"{word} {clause.english}", f"{in_french} {clause.french}", clause.combinations
+    )

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
+from headwise.data.demo_corpus.examples import EXAMPLES
 from headwise.data.demo_corpus.grammar import plain_pair
 from headwise.data.demo_corpus.pairs import Pair
 from headwise.data.demo_corpus.phrases import Combination
@@ -81,14 +82,15 @@ def demo_corpus(
 ) -> DemoCorpus:
     """Generate a corpus of distinct pairs; the same arguments give the same bytes.
 
-    In each part the share of pronoun sentences is fixed, and balanced exactly.
+    In each part the share of pronoun sentences is fixed, and balanced exactly. The
+    sentences that are shown as ``EXAMPLES`` are in none.
     """
     sizes = {"num_train": num_train, "num_dev": num_dev, "num_held_out": num_held_out}
     for what, size in sizes.items():
         if size < 0:
             raise UsageError(f"{what} must be 0 or more, not {size}")
     rng = Random(seed)
-    seen: set[str] = set()
+    seen = {pair.english for pair in EXAMPLES}  # so that no part has them
     train = _part(rng, seen, num_train, held_out=False)
     dev = _part(rng, seen, num_dev, held_out=False)
     held_out = _part(rng, seen, num_held_out, held_out=True)
