@@ -96,7 +96,10 @@ def save_checkpoints(*steps: int, averaged: bool = False) -> Callable[[Path], No
     def write(folder: Path) -> None:
         for step in steps:
             state = TrainingState(step=step, averaged_step=step if averaged else 0)
-            weights = {"w": torch.full((40,), float(step)), "b": torch.full((3,), float(step))}
+            weights = {
+                "w": torch.full((40,), float(step)),
+                "b": torch.full((3,), float(step)),
+            }
             moments = {"w.exp_avg": torch.full((40,), float(step))}
             checkpoints_in(folder).save(state, weights, moments, weights, corpus="c")
 
