@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import headwise
+from headwise.decoding.warnings import CUT_OFF
 from headwise.engines.registry import ENGINES
 from headwise.errors import ModelError, SettingsError, UsageError
 from headwise.predictor import Translated, Translator, load
@@ -140,9 +141,7 @@ def test_a_cut_off_output_is_warned_of(translator):
         ["one two three."], beam=1, max_length_factor=0.0, max_length_offset=1
     )
 
-    assert result.warnings == (
-        "the translation hit the length limit and may be cut off",
-    )
+    assert result.warnings == (CUT_OFF,)
 
 
 def test_lines_are_read_as_they_are_needed(translator, monkeypatch):

@@ -87,6 +87,8 @@ def idle_batches(
     In the last update of all others may have a batch where it has none.
     """
     own = sum(batch is not None for _, batch in chosen)
+    if own == fair:
+        return []
     first, _ = chosen[0]
     return [make_batch(store, first.indices)] * (fair - own)
 
