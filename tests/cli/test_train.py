@@ -66,7 +66,7 @@ def test_a_dry_run_of_a_run_that_has_begun_counts_what_is_left(train, tmp_path):
     before = sorted(path.name for path in (tmp_path / "run").rglob("*"))
     found = train("--batch-tokens", "512", "--dry-run", *options())
 
-    assert "1 updates after 3 that are done" in found.out
+    assert "1 update after 3 that are done" in found.out
     assert sorted(path.name for path in (tmp_path / "run").rglob("*")) == before
 
 

@@ -118,9 +118,9 @@ splits = {int(k): v for k, v in json.loads(os.environ["SPLITS"]).items()}
 rank = int(os.environ["RANK"])
 whole_of, whole_learn_part = Gradients.of, Learner.learn_part
 
-def of(self, batches, *, step, divisor):
+def of(self, batches, *, step, **how):
     self._most_places = splits.get(step)  # each update by itself
-    return whole_of(self, batches, step=step, divisor=divisor)
+    return whole_of(self, batches, step=step, **how)
 
 def fail(*arguments):
     raise torch.OutOfMemoryError("CUDA out of memory")

@@ -137,8 +137,11 @@ class Gradients:
                     break  # it will come in smaller parts: begin again
                 total += found
             else:
-                for batch in idle:
-                    self._learn_from(batch, 0, step, math.inf)
+                # None here: with shards another rank begins again, and so do all.
+                if any(
+                    self._learn_from(each, 0, step, math.inf) is None for each in idle
+                ):
+                    continue
                 self.partners.add_gradients()
                 return total
 
