@@ -104,3 +104,9 @@ def test_every_setting_can_be_left_out():
         field.default is not field.default_factory for field in fields(TrainingSettings)
     )
     TrainingSettings()
+
+
+def test_epochs_have_a_bound_as_all_are_planned_before_training():
+    """10^20 of them were once counted one by one, without a word."""
+    with pytest.raises(SettingsError, match="epochs must be at most 10,000, not"):
+        TrainingSettings(epochs=10**20)

@@ -21,6 +21,9 @@ ERRORS_COUNT_DOWN = ("loss", "ter", "word-error-rate", "token-error-rate")
 MEASURES = ("loss", "bleu", "chrf", "ter", "exact-match", *ERRORS_COUNT_DOWN[2:])
 """What validation can judge by."""
 
+MOST_EPOCHS = 10_000
+"""Each is planned before training begins, to know how many updates there will be."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingSettings:
@@ -173,6 +176,11 @@ class TrainingSettings:
             + (
                 [f"data_workers must be 0 or more, not {self.data_workers}"]
                 if self.data_workers < 0
+                else []
+            )
+            + (
+                [f"epochs must be at most {MOST_EPOCHS:,}, not {self.epochs:,}"]
+                if self.epochs is not None and self.epochs > MOST_EPOCHS
                 else []
             )
             + (
