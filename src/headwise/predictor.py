@@ -24,7 +24,7 @@ from headwise.wording import count_of
 if TYPE_CHECKING:
     import torch
 
-    from headwise.model.transformer import Transformer
+    from headwise.tasks import Transformer
 
 __all__ = [
     "PAUSE",

@@ -86,10 +86,25 @@ class ModelFolder:
     def model(self) -> Transformer:
         """The model; its weights are read now if they were not before."""
         if self.weights.model is None:
-            from headwise.run_folder.model_weights import read_model_later
+            from headwise.run_folder.model_weights import check_unchanged
 
-            self.weights.model = read_model_later(self)
+            described = self.manifest["files"][WEIGHTS]
+            check_unchanged(self.path / WEIGHTS, described["sha256"])
+            self.read_weights()
+            assert self.weights.model is not None
         return self.weights.model
+
+    def read_weights(self) -> None:
+        """Read the weights of a folder that was just checked."""
+        from headwise.run_folder.model_weights import Described, read_model
+
+        described = Described(
+            config=self.config,
+            source_vocab_size=self.facts.source_vocab_size,
+            target_vocab_size=self.facts.target_vocab_size,
+        )
+        path = self.path / WEIGHTS
+        self.weights.model = read_model(path, described, self.device)
 
     @property
     def texts(self) -> TextTask:
@@ -181,9 +196,7 @@ def open_model_folder(
         manifest=manifest,
     )
     if not without_weights:
-        from headwise.run_folder.model_weights import read_model
-
-        opened.weights.model = read_model(opened)
+        opened.read_weights()
     return opened
 
 

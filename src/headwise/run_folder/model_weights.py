@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -10,33 +11,40 @@ from torch import Tensor
 
 from headwise import storage
 from headwise.errors import ModelError
+from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
-from headwise.run_folder.model_folder import WEIGHTS, ModelFolder
 from headwise.run_folder.paths import CONFIG
 from headwise.run_folder.tensors import FLOATS, check_dtypes, first_of, read_tensors
 
 
-def read_model(opened: ModelFolder) -> Transformer:
-    """Make the model of a folder that was just checked."""
-    path = opened.path / WEIGHTS
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Described:
+    """What a folder says of its model besides the weights."""
+
+    config: TransformerConfig
+    source_vocab_size: int
+    target_vocab_size: int
+
+
+def read_model(path: Path, described: Described, device: str) -> Transformer:
+    """Make the model of a file of weights that was just checked."""
     weights = read_tensors(path)
     # A shape without memory: a changed config must not ask for terabytes, and nobody
     # needs to draw the weights that the file is about to give.
     with torch.device("meta"):
-        model = _built(opened, weights)
+        model = _built(described, path, weights)
     check_weights(model, weights, path)
     # A copy, as what is read here is the file itself, which others may change.
     numbers = {name: w.to(torch.float32, copy=True) for name, w in weights.items()}
     model.load_state_dict(numbers, assign=True)
-    return model.to(opened.device).eval()
+    return model.to(device).eval()
 
 
-def read_model_later(opened: ModelFolder) -> Transformer:
-    """Make the model of a folder that was checked a while ago.
+def check_unchanged(path: Path, sha256: str) -> None:
+    """Refuse weights that are others than when their folder was opened.
 
     Training may have put a newer model there since, which belongs to other tokenizers.
     """
-    path = opened.path / WEIGHTS
     try:
         found = storage.sha256(path)
     except OSError as error:
@@ -44,12 +52,11 @@ def read_model_later(opened: ModelFolder) -> Transformer:
             f"{path} cannot be read any more: {error.strerror or error}; open the "
             "model again"
         ) from None
-    if found != opened.manifest["files"][WEIGHTS]["sha256"]:
+    if found != sha256:
         raise ModelError(
             f"{path} is not the file any more that was there when the model was "
             "opened; open the model again"
         )
-    return read_model(opened)
 
 
 def load_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path) -> None:
@@ -75,17 +82,21 @@ def check_weights(
         raise ModelError(f"{path} does not fit {CONFIG}: {first_of(problems)}")
 
 
-def _built(opened: ModelFolder, weights: Mapping[str, Tensor]) -> Transformer:
-    config, facts, path = opened.config, opened.facts, opened.path
+def _built(
+    described: Described, path: Path, weights: Mapping[str, Tensor]
+) -> Transformer:
+    config = described.config
     layers = config.encoder_layers + config.decoder_layers
     if layers > len(weights):
         raise ModelError(
-            f"{path / WEIGHTS} holds {len(weights)} tensors, and {CONFIG} asks for "
+            f"{path} holds {len(weights)} tensors, and {CONFIG} asks for "
             f"{layers} layers: the parts of this folder come from different models"
         )
     try:
-        return Transformer(config, facts.source_vocab_size, facts.target_vocab_size)
+        return Transformer(
+            config, described.source_vocab_size, described.target_vocab_size
+        )
     except (ValueError, RuntimeError, MemoryError) as error:
         raise ModelError(
-            f"{path / CONFIG} asks for a model that fails: {error}"
+            f"{path.with_name(CONFIG)} asks for a model that fails: {error}"
         ) from None
