@@ -6,15 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
-from typing import Any, overload
-
-import torch
+from typing import TYPE_CHECKING, Any, overload
 
 from headwise.decoding.settings import DecodingSettings
 from headwise.engines.engine import Engine
-from headwise.engines.ensemble_engine import ensemble
 from headwise.engines.registry import ENGINES
-from headwise.engines.settings import check_engine
+from headwise.engines.settings import WITHOUT_TORCH, check_engine
 from headwise.errors import UsageError
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.paths import model_path
@@ -23,6 +20,11 @@ from headwise.streaming import Asked, LineTranslator, Part, Progress
 from headwise.tasks.translated import Candidate, Translated
 from headwise.text.arriving import PAUSE, Pause
 from headwise.wording import count_of
+
+if TYPE_CHECKING:
+    import torch
+
+    from headwise.tasks import Transformer
 
 __all__ = [
     "PAUSE",
@@ -49,12 +51,19 @@ class Translator:
     ) -> None:
         check_engine(engine, precision)
         self.opened = opened
-        self.models = [opened.model, *(each.model for each in others)]
+        self._folders = [opened, *others]
         self.engine: Engine
         if others:
+            from headwise.engines.ensemble_engine import ensemble
+
             self.engine = ensemble([opened, *others], engine, precision)
         else:
             self.engine = ENGINES[engine](opened, precision=precision)
+
+    @property
+    def models(self) -> list[Transformer]:
+        """The models; their weights are read now if the engine did without."""
+        return [each.model for each in self._folders]
 
     @property
     def _by_line(self) -> LineTranslator:
@@ -207,6 +216,7 @@ def load(
     engine: str = "auto",
     precision: str = "float32",
     deterministic: bool = False,
+    threads: int | None = None,
 ) -> Translator:
     """Open a run folder or a model folder; anything amiss is a ``ModelError``.
 
@@ -215,15 +225,21 @@ def load(
     may change words: bf16 is torch's, float16 and int8 are CTranslate2's.
     ``deterministic``: words and scores are the same bits whatever else is translated,
     in whatever order and on however many threads; each sentence is computed alone.
+    ``threads`` are CTranslate2's, as many as torch has unless told; torch's own are set
+    by ``torch.set_num_threads``.
     """
     folders = [folder] if isinstance(folder, str | Path) else list(folder)
     if not folders:
         raise UsageError("no folder was named; name one, or several for an ensemble")
     _check_device(device)
+    without_weights = engine in WITHOUT_TORCH and len(folders) == 1
     opened, *others = (
         replace(
-            open_model_folder(model_path(Path(each)), device=device),
+            open_model_folder(
+                model_path(Path(each)), device=device, without_weights=without_weights
+            ),
             deterministic=deterministic,
+            threads=threads or 0,
         )
         for each in folders
     )
@@ -231,6 +247,10 @@ def load(
 
 
 def _check_device(device: torch.device | str) -> None:
+    if str(device) == "cpu":
+        return
+    import torch
+
     try:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:

@@ -77,6 +77,7 @@ class LineTranslator:
     def __init__(self, opened: ModelFolder, engine: Engine) -> None:
         self.opened = opened
         self.engine = engine
+        self.texts = opened.texts
 
     def translated(
         self,
@@ -98,7 +99,7 @@ class LineTranslator:
         self, line: str, settings: DecodingSettings, prefix: str
     ) -> Iterator[tuple[Piece, Part]]:
         """Cut a line into pieces that are short enough, and these into tokens."""
-        task = self.opened.task
+        task = self.texts
         longest = self.opened.facts.longest_source
         known: dict[str, list[int]] = {}  # so that nothing is cut twice
 
@@ -120,7 +121,8 @@ class LineTranslator:
 
     def begun(self, parts: Sequence[Part]) -> list[_BegunSearch]:
         """Begin the search for these parts of lines."""
-        distinct = dict.fromkeys(part.settings for part in parts)
+        objects = {id(each.settings): each.settings for each in parts}  # mostly one
+        distinct = dict.fromkeys(objects.values())
         return [self._begun_search(parts, settings) for settings in distinct]
 
     def _begun_search(
@@ -227,21 +229,20 @@ class LineTranslator:
 
     def text(self, found: Hypothesis, part: Part) -> str:
         """Turn an output of this piece into text."""
-        return self.opened.task.text(
+        return self.texts.text(
             found, part.text, part.tokens, replace_unknown=part.settings.replace_unknown
         )
 
     def candidate_of(self, text: str, found: Hypothesis, part: Part) -> Candidate:
         """Return an output with what was asked for besides its text."""
-        task = self.opened.task
         asked = part.settings.token_scores
         return Candidate(
             text=text,
             score=found.score,
             log_probability=found.log_probability,
-            tokens=tuple(task.scored_pieces(found)) if asked else (),
+            tokens=tuple(self.texts.scored_pieces(found)) if asked else (),
             alignment=(
-                pharaoh(task.word_alignment(found, part.tokens))
+                pharaoh(self.texts.word_alignment(found, part.tokens))
                 if part.settings.alignments
                 else ""
             ),

@@ -1,3 +1,5 @@
+import random
+
 import pytest
 
 from headwise.decoding.hypothesis import Hypothesis
@@ -167,3 +169,28 @@ def test_of_a_line_in_pieces_each_kind_comes_once():
     ]
     assert once_a_line([[CUT_OFF, CUT_OFF]]) == [CUT_OFF]
     assert once_a_line([]) == []
+
+
+def test_loops_are_found_wherever_their_definition_finds_one():
+    """Many outputs are ruled out by how few tokens repeat; none of these has a loop."""
+    limits = WarningSettings(loop_repeats=3, loop_tokens=7)
+    chance = random.Random(1)
+
+    def has_loop(tokens):
+        return any(
+            list(tokens[place : place + needed])
+            == [tokens[place + each % size] for each in range(needed)]
+            for size in range(1, len(tokens) // 3 + 1)
+            for needed in [max(3 * size, 7)]
+            for place in range(len(tokens) - needed + 1)
+        )
+
+    found = []
+    for _ in range(2000):
+        letters = chance.randint(1, 4)
+        tokens = tuple(chance.choices(range(letters), k=chance.randint(0, 14)))
+        if chance.random() < 0.5:
+            tokens = (9, 8, *tokens[:5] * 3, 7)
+        found.append(has_loop(tokens))
+        assert bool(loop_in(tokens, limits)) == found[-1], tokens
+    assert 200 < sum(found) < 1800

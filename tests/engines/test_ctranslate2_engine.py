@@ -266,3 +266,23 @@ def test_a_process_that_is_forked_translates_and_ends(opened):
     """Neither waits for threads of its parent, which were not copied."""
     program = [sys.executable, "-c", FORKED, opened.path]
     subprocess.run(program, check=True, timeout=120)
+
+
+WITHOUT_TORCH = """
+import sys
+from headwise import load
+translator = load(sys.argv[1], engine="ctranslate2")
+print(translator.translate("The dog sees a bird."))
+print("torch" in sys.modules)
+print(len(translator.models), "torch" in sys.modules)
+"""
+
+
+def test_torch_is_not_imported_where_the_export_is_there_already(opened, engine):
+    """To import it takes longer than to translate a thousand sentences."""
+    probe = [sys.executable, "-c", WITHOUT_TORCH, str(opened.path)]
+    done = subprocess.run(probe, capture_output=True, text=True, timeout=120)
+
+    said, *torch_is_here = done.stdout.splitlines()
+    assert said == load(opened.path, engine="torch").translate("The dog sees a bird.")
+    assert torch_is_here == ["False", "1 True"], done.stderr

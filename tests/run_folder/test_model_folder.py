@@ -4,6 +4,7 @@ import json
 import math
 import pickletools
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -21,6 +22,7 @@ from headwise.run_folder.model_folder import (
 from headwise.run_folder.tensors import FLOATS
 from headwise.storage.manifests import seal
 
+DEMO = Path(__file__).parents[1] / "models" / "demo"
 TEXTS = ["one two three.", "six.", "four four five one."]
 FILES = (
     *("config.json", "model.safetensors", "generation.json", "golden.json"),
@@ -359,3 +361,37 @@ def test_a_folder_older_than_patience_searches_as_it_did(model_folder, rewrite):
 
     assert DecodingSettings().patience != 1.0
     assert open_model_folder(model_folder).decoding.patience == 1.0
+
+
+def test_weights_that_are_read_later_are_the_same():
+    now = open_model_folder(DEMO)
+    later = open_model_folder(DEMO, without_weights=True)
+
+    assert later.weights.model is None
+    found = later.model.state_dict()
+    for name, weight in now.model.state_dict().items():
+        assert torch.equal(weight, found[name]), name
+    assert later.model is later.model
+
+
+def test_weights_that_were_replaced_since_are_not_read_later(tmp_path):
+    """Training puts a newer model there, which belongs to another tokenizer."""
+    folder = tmp_path / "model"
+    shutil.copytree(DEMO, folder)
+    opened = open_model_folder(folder, without_weights=True)
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").write_bytes(
+        save({name: weight + 1 for name, weight in weights.items()})
+    )
+    with pytest.raises(ModelError, match="open the model again"):
+        _ = opened.model
+
+
+def test_damaged_weights_are_found_though_they_are_not_read(tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(DEMO, folder)
+    content = bytearray((folder / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (folder / "model.safetensors").write_bytes(content)
+    with pytest.raises(ModelError, match=r"model\.safetensors"):
+        open_model_folder(folder, without_weights=True)

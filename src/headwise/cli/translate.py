@@ -31,7 +31,7 @@ from headwise.cli.options import (
 )
 from headwise.cli.streams import flush_output, output
 from headwise.cli.text_lines import InputLines, is_terminal, lines_of
-from headwise.engines.settings import check_engine
+from headwise.engines.settings import WITHOUT_TORCH, check_engine
 
 if TYPE_CHECKING:
     from headwise.predictor import Candidate, Translated
@@ -144,13 +144,16 @@ def translate(
 
     from headwise.predictor import load
 
-    use_threads(threads)
+    on_cpu = engine in WITHOUT_TORCH and device in ("auto", "cpu") and not ensemble
+    if not on_cpu:  # else torch, which takes seconds to import, is not needed
+        use_threads(threads)
     translator = load(
         folders,
-        device=chosen_device(device),
+        device="cpu" if on_cpu else chosen_device(device),
         engine=engine,
         precision=precision,
         deterministic=deterministic,
+        threads=threads,
     )
     at_terminal = is_terminal(files or [])
     if at_terminal:

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from headwise.decoding.banned_text import banned_text
-from headwise.decoding.prefix import Prefix, forced_prefix
+from headwise.decoding.forced_prefix import forced_prefix
+from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.written import Rule, Written
 

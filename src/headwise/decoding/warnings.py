@@ -21,6 +21,10 @@ def loop_in(tokens: Sequence[int], limits: WarningSettings) -> tuple[int, ...]:
     """Return the shortest sequence that comes too often in a row, or nothing."""
     if not limits.loop_repeats or len(tokens) < limits.loop_tokens:
         return ()
+    # Of a loop all rounds but the first hold no token that is new: quickly ruled out.
+    repeated = len(tokens) - len(set(tokens))
+    if repeated * limits.loop_repeats < limits.loop_tokens * (limits.loop_repeats - 1):
+        return ()
     for size in range(1, len(tokens) // limits.loop_repeats + 1):
         needed = max(limits.loop_repeats * size, limits.loop_tokens)
         run = size  # tokens so far that are those ``size`` places before
@@ -79,8 +83,8 @@ def warnings_of(
     yield from _copied(source.split(), output.split(), limits)
     if limits.unknown:
         for side, tokens in (("source", source_tokens), ("output", found.tokens)):
-            count = sum(token == unknown for token in tokens)
-            if count:
+            if unknown in tokens:
+                count = sum(token == unknown for token in tokens)
                 yield (
                     f"the {side} has {count} unknown token{'s' if count > 1 else ''}: "
                     "letters or words that the vocabulary lacks"
@@ -125,8 +129,10 @@ def _copied(
     source: Sequence[str], output: Sequence[str], limits: WarningSettings
 ) -> Iterator[str]:
     there = set(source)
+    if there.isdisjoint(output):  # which is quickly seen
+        return
     enough = max(1, limits.copied_from, limits.copied * len(output))
-    if sum(word in there for word in output) < enough:  # which is quickly seen
+    if sum(word in there for word in output) < enough:
         return
     piece = longest_copy(source, output)
     if piece >= enough:
@@ -137,10 +143,11 @@ def _copied(
 def _length(source: int, output: int, limits: WarningSettings) -> Iterator[str]:
     if max(source, output) < limits.length_from or not source:
         return
-    tokens = count_of(output, "token")
     if limits.longer_than and output > limits.longer_than * source:
+        tokens = count_of(output, "token")
         yield f"the translation is long: {tokens} for {source} of the source"
     if limits.shorter_than and output < limits.shorter_than * source:
+        tokens = count_of(output, "token")
         yield (
             f"the translation is short: {tokens} for {source} of the source; "
             "something may be missing"

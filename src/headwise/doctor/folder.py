@@ -18,7 +18,7 @@ from headwise.model.transformer import Transformer
 from headwise.recipe import Recipe
 from headwise.run_folder.checkpoints import KIND as CHECKPOINT
 from headwise.run_folder.checkpoints import Checkpoint, Checkpoints
-from headwise.run_folder.model_folder import check_weights
+from headwise.run_folder.model_weights import check_weights
 from headwise.run_folder.paths import (
     BEST,
     CHECKPOINTS,

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
@@ -27,6 +25,7 @@ from headwise.engines.reasons import (
     reasons_against_prefixes,
     reasons_against_search,
 )
+from headwise.engines.threads import num_threads
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.ctranslate2 import (
     ALMOST_NO_PENALTY,
@@ -35,8 +34,11 @@ from headwise.interop.ctranslate2 import (
 from headwise.interop.kept import kept_export
 from headwise.interop.limits import CTRANSLATE2, QUANTIZATIONS
 from headwise.run_folder.model_folder import ModelFolder
-from headwise.tasks.translation import NEVER_WRITTEN
+from headwise.tasks.texts import NEVER_WRITTEN
 from headwise.text.vocabulary import END, SPECIALS
+
+NEVER = tuple(SPECIALS[each] for each in NEVER_WRITTEN)
+"""The pieces of what a search never chooses."""
 
 
 class CTranslate2Engine:
@@ -70,13 +72,15 @@ class CTranslate2Engine:
         self.workers = Workers(
             self._export,
             precision,
-            torch.get_num_threads(),
+            opened.threads or num_threads(),
             alone=opened.deterministic,
         )
         self.fixed, _ = translate_batch_arguments(opened)
         pair = opened.tokenizers
         self.source_pieces = pair.source.pieces(range(pair.source.size))
-        target_pieces = pair.target.pieces(range(pair.target.size))
+        target_pieces = self.source_pieces
+        if not pair.joint:
+            target_pieces = pair.target.pieces(range(pair.target.size))
         self.target_ids = {piece: number for number, piece in enumerate(target_pieces)}
 
     @property
@@ -139,9 +143,7 @@ class CTranslate2Engine:
             "max_decoding_length": limit,
         }
         if suppress:
-            arguments["suppress_sequences"] = [
-                [SPECIALS[each]] for each in NEVER_WRITTEN
-            ]
+            arguments["suppress_sequences"] = [[piece] for piece in NEVER]
         pieces = self.source_pieces
 
         def give() -> Sequence[Any]:
@@ -174,23 +176,23 @@ class CTranslate2Engine:
         return not reasons_against_search(settings)
 
     def hypotheses(
-        self, result: Any, settings: DecodingSettings
-    ) -> Iterator[tuple[Hypothesis, int]]:
-        """Yield what was found for a source, with the lengths, END counted."""
+        self,
+        found: Sequence[Sequence[str]],
+        scores: Sequence[float],
+        settings: DecodingSettings,
+    ) -> Iterator[Hypothesis]:
+        """Yield what was found for a source, given as pieces, with END."""
         alpha = length_penalty(settings)
-        for pieces, score in zip(result.hypotheses, result.scores, strict=True):
+        for pieces, score in zip(found, scores, strict=True):
             length = len(pieces)
             finished = bool(pieces) and pieces[-1] == SPECIALS[END]
             tokens = tuple([self.target_ids[piece] for piece in pieces])
             total = score * length**alpha
-            yield (
-                Hypothesis(
-                    tokens[:-1] if finished else tokens,
-                    total,
-                    total / settings.penalty(max(length, 1)),
-                    finished,
-                ),
-                length,
+            yield Hypothesis(
+                tokens[:-1] if finished else tokens,
+                total,
+                total / settings.penalty(max(length, 1)),
+                finished,
             )
 
 
@@ -213,20 +215,16 @@ class CTranslate2Search:
         found: list[list[Hypothesis]] = [[] for _ in self.sources]
         again = defaultdict(list)
         for batch in self.batches:
-            for number, outputs in self._waited_for(batch):
-                found[number] = [each for each, _ in outputs]
+            for number, result in self.engine.workers.results(batch):
+                outputs = result.hypotheses
                 limit = self.settings.max_length(len(self.sources[number]))
                 # At its limit ours also takes what has not ended: so not only beyond.
-                late = limit < batch.limit and any(
-                    length >= limit for _, length in outputs
-                )
-                wrong = any(
-                    token in each.tokens
-                    for each, _ in outputs
-                    for token in NEVER_WRITTEN
-                )
+                late = limit < batch.limit and max(map(len, outputs)) >= limit
+                wrong = any(piece in each for each in outputs for piece in NEVER)
                 if late or wrong:
                     again[limit, wrong].append(number)
+                else:
+                    found[number] = self._best(outputs, result.scores)
         once_more = [
             self.engine.batch(
                 numbers, self.sources, self.settings, limit, suppress=wrong
@@ -236,18 +234,18 @@ class CTranslate2Search:
         for batch in once_more:
             self.engine.workers.give(batch)
         for batch in once_more:
-            for number, outputs in self._waited_for(batch):
-                found[number] = [each for each, _ in outputs]
-        return [outputs[: self.settings.num_best] for outputs in found]
+            for number, result in self.engine.workers.results(batch):
+                found[number] = self._best(result.hypotheses, result.scores)
+        return found
 
     def give_up(self) -> None:
         """Let the few batches that were handed out end by themselves."""
 
-    def _waited_for(
-        self, batch: Batch
-    ) -> Iterator[tuple[int, list[tuple[Hypothesis, int]]]]:
-        for number, each in self.engine.workers.results(batch):
-            yield number, list(self.engine.hypotheses(each, self.settings))
+    def _best(
+        self, found: Sequence[Sequence[str]], scores: Sequence[float]
+    ) -> list[Hypothesis]:
+        most, engine = self.settings.num_best, self.engine
+        return [*engine.hypotheses(found[:most], scores[:most], self.settings)]
 
 
 def length_penalty(settings: DecodingSettings) -> float:

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-import torch
-
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.interop.limits import CTRANSLATE2, reasons_against
@@ -41,18 +39,9 @@ NO_MATTER_IF_GREEDY = {
 
 def reasons_against_model(opened: ModelFolder) -> list[Reason]:
     """Say why CTranslate2 cannot run this model here."""
-    config, text = opened.model.config, opened.tokenizers.settings
+    config, text = opened.config, opened.tokenizers.settings
     found = [Reason(each) for each in reasons_against([CTRANSLATE2], config, text)]
-    if opened.model.device.type != "cpu":
-        found.append(Reason(f"the model is on {opened.model.device}", "--device cpu"))
-    kinds = {each.dtype for each in opened.model.parameters()} - {torch.float32}
-    if kinds:
-        found.append(
-            Reason(
-                f"the model was changed to {sorted(map(str, kinds))[0]}",
-                "model.float()",
-            )
-        )
+    found += _reasons_against_weights(opened)
     if find_spec(CTRANSLATE2) is None:
         found.append(
             Reason(
@@ -61,6 +50,19 @@ def reasons_against_model(opened: ModelFolder) -> list[Reason]:
             )
         )
     return found
+
+
+def _reasons_against_weights(opened: ModelFolder) -> Iterator[Reason]:
+    """Say where the model is not as its file has it; one that was not read yet is."""
+    model = opened.weights.model
+    device = opened.device if model is None else str(model.device)
+    if device.partition(":")[0] != "cpu":
+        yield Reason(f"the model is on {device}", "--device cpu")
+    if model is None:
+        return
+    dtypes = sorted({str(each.dtype) for each in model.parameters()})
+    if others := [each for each in dtypes if each != "torch.float32"]:
+        yield Reason(f"the model was changed to {others[0]}", "model.float()")
 
 
 def reasons_against_search(settings: DecodingSettings) -> list[Reason]:

@@ -13,6 +13,9 @@ PRECISIONS_OF: dict[str, tuple[str, ...]] = {
 }
 """Every engine, and the numbers that it can hold weights in."""
 
+WITHOUT_TORCH = frozenset({"ctranslate2"})
+"""Engines that leave the weights of a model folder to an export of it."""
+
 PRECISIONS = PRECISIONS_OF["auto"]
 
 

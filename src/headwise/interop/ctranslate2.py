@@ -28,7 +28,6 @@ from headwise.interop.ctranslate2_file import (
     write_model_file,
 )
 from headwise.interop.ctranslate2_script import SCRIPT
-from headwise.interop.ctranslate2_weights import named_arrays
 from headwise.interop.limits import (
     CTRANSLATE2,
     check_export,
@@ -88,6 +87,8 @@ def write_ctranslate2(
     Whole or not at all. What CTranslate2 cannot express is a ``SettingsError`` with
     every reason; what is expressed otherwise comes back as notes.
     """
+    from headwise.interop.ctranslate2_weights import named_arrays  # it imports torch
+
     check_export(CTRANSLATE2, quantization)
     model, text = opened.model, opened.tokenizers.settings
     refuse_what_cannot_be_expressed(CTRANSLATE2, model.config, text)

@@ -23,7 +23,6 @@ from headwise.interop.limits import (
     check_export,
     refuse_what_cannot_be_expressed,
 )
-from headwise.interop.marian_weights import marian_tensors
 from headwise.interop.positions import num_positions
 from headwise.interop.provenance import described
 from headwise.interop.search_notes import (
@@ -32,7 +31,6 @@ from headwise.interop.search_notes import (
     notes_on_what_is_left,
 )
 from headwise.run_folder.model_folder import CARD, ModelFolder
-from headwise.run_folder.tensors import write_tensors
 from headwise.text.tokenizer import Tokenizer
 from headwise.text.vocabulary import END, PAD, SPECIALS, START, UNKNOWN
 
@@ -58,6 +56,9 @@ def write_huggingface(
     Whole or not at all. What Marian cannot express is a ``SettingsError`` with every
     reason; what is expressed otherwise comes back as notes.
     """
+    from headwise.interop.marian_weights import marian_tensors  # these import torch
+    from headwise.run_folder.tensors import write_tensors
+
     check_export(HUGGINGFACE, quantization)
     refuse_what_cannot_be_expressed(
         HUGGINGFACE, opened.model.config, opened.tokenizers.settings

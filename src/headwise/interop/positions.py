@@ -10,7 +10,7 @@ LEAST_POSITIONS = 1024
 
 def num_positions(opened: ModelFolder) -> int:
     """Return how many positions a text may have in the export, END among them."""
-    config, facts = opened.model.config, opened.facts
+    config, facts = opened.config, opened.facts
     if config.positions == "learned":
         return config.max_positions
     longest = max(facts.longest_source, facts.longest_target)

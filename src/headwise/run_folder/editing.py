@@ -109,7 +109,7 @@ def _searching(before: DecodingSettings, table: Mapping[str, Any]) -> DecodingSe
 
 def _check_fits(opened: ModelFolder, decoding: DecodingSettings) -> None:
     """Refuse outputs longer than learned positions go, and heads that are not there."""
-    config = opened.model.config
+    config = opened.config
     named = ALIGNMENT_HEAD.fullmatch(decoding.alignment_head)
     if named is not None and named[1] is not None:
         block, head = int(named[1]), int(named[2])

@@ -12,30 +12,25 @@ manifest.json        sizes, SHA-256
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from headwise import storage
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import ModelError, SettingsError
 from headwise.model.config import TransformerConfig
-from headwise.model.transformer import Transformer
 from headwise.run_folder.paths import CONFIG, GENERATION, MODEL, check_is_model
-from headwise.run_folder.tensors import (
-    FLOATS,
-    check_dtypes,
-    first_of,
-    read_tensors,
-    write_tensors,
-)
 from headwise.settings import as_table, read
-from headwise.tasks.translation import Translation
+from headwise.tasks.texts import TextTask
 from headwise.text.tokenizer import TokenizerPair, open_tokenizers
+
+if TYPE_CHECKING:
+    import torch
+
+    from headwise.model.transformer import Transformer
+    from headwise.tasks.translation import Translation
 
 WEIGHTS = "model.safetensors"
 TOKENIZER = "tokenizer"
@@ -60,12 +55,21 @@ class ModelFacts:
     """Tokens of the longest target it was trained on, without END."""
 
 
+@dataclass(slots=True)
+class Weights:
+    """The model of a folder, once it was read; its changed copies share it."""
+
+    model: Transformer | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelFolder:
     """A model folder, opened."""
 
     path: Path
-    model: Transformer
+    config: TransformerConfig
+    device: str
+    """Where the model is put; it may be moved from there later."""
     tokenizers: TokenizerPair
     decoding: DecodingSettings
     facts: ModelFacts
@@ -74,10 +78,44 @@ class ModelFolder:
     """What the files were checked against; a newer model may have replaced them."""
     deterministic: bool = False
     """Whether each sentence is computed alone and on one thread, by every engine."""
+    threads: int = 0
+    """Processor threads that an engine without torch may use; 0: as many as torch."""
+    weights: Weights = field(default_factory=Weights, compare=False)
+
+    @property
+    def model(self) -> Transformer:
+        """The model; its weights are read now if they were not before."""
+        if self.weights.model is None:
+            from headwise.run_folder.model_weights import check_unchanged
+
+            described = self.manifest["files"][WEIGHTS]
+            check_unchanged(self.path / WEIGHTS, described["sha256"])
+            self.read_weights()
+            assert self.weights.model is not None
+        return self.weights.model
+
+    def read_weights(self) -> None:
+        """Read the weights of a folder that was just checked."""
+        from headwise.run_folder.model_weights import Described, read_model
+
+        described = Described(
+            config=self.config,
+            source_vocab_size=self.facts.source_vocab_size,
+            target_vocab_size=self.facts.target_vocab_size,
+        )
+        path = self.path / WEIGHTS
+        self.weights.model = read_model(path, described, self.device)
+
+    @property
+    def texts(self) -> TextTask:
+        """What turns text into tokens and back, without the model."""
+        return TextTask(self.tokenizers)
 
     @property
     def task(self) -> Translation:
         """What turns text into tokens, searches, and turns tokens into text."""
+        from headwise.tasks.translation import Translation
+
         return Translation(self.tokenizers, deterministic=self.deterministic)
 
 
@@ -101,6 +139,9 @@ def write_model_folder(
     golden_sources: Sequence[str] = (),
 ) -> None:
     """Write a model folder, whole or not at all."""
+    from headwise.run_folder.tensors import write_tensors
+    from headwise.tasks.translation import Translation
+
     decoding = replace(decoding, num_best=1)
     with storage.new_folder(path, describe={"kind": MODEL}) as folder:
         storage.write_json(
@@ -119,8 +160,14 @@ def write_model_folder(
         storage.write_text(folder / CARD, card)
 
 
-def open_model_folder(path: Path, *, device: torch.device | str = "cpu") -> ModelFolder:
-    """Open and check a model folder; anything amiss is a ``ModelError``."""
+def open_model_folder(
+    path: Path, *, device: torch.device | str = "cpu", without_weights: bool = False
+) -> ModelFolder:
+    """Open and check a model folder; anything amiss is a ``ModelError``.
+
+    ``without_weights`` leaves them on disk, and torch out of this process, until
+    ``model`` is asked for.
+    """
     manifest = storage.verify(path)
     check_is_model(path, manifest)
     table = storage.read_json(path / CONFIG)
@@ -138,24 +185,19 @@ def open_model_folder(path: Path, *, device: torch.device | str = "cpu") -> Mode
         golden = tuple(read(Golden, each) for each in storage.read_json(path / GOLDEN))
     except (SettingsError, TypeError) as error:
         raise ModelError(f"{path} cannot be used:\n{error}") from None
-    weights = read_tensors(path / WEIGHTS)
-    # A shape without memory: a changed config must not ask for terabytes, and nobody
-    # needs to draw the weights that the file is about to give.
-    with torch.device("meta"):
-        model = _built(config, facts, path, weights)
-    check_weights(model, weights, path / WEIGHTS)
-    # A copy, as what is read here is the file itself, which others may change.
-    numbers = {name: w.to(torch.float32, copy=True) for name, w in weights.items()}
-    model.load_state_dict(numbers, assign=True)
-    return ModelFolder(
+    opened = ModelFolder(
         path=path,
-        model=model.to(device).eval(),
+        config=config,
+        device=str(device),
         tokenizers=_tokenizers(path / TOKENIZER, facts),
         decoding=decoding,
         facts=facts,
         golden=golden,
         manifest=manifest,
     )
+    if not without_weights:
+        opened.read_weights()
+    return opened
 
 
 def golden_pairs(
@@ -178,49 +220,6 @@ def golden_pairs(
         )
         for source, hypothesis in zip(sources, best, strict=True)
     ]
-
-
-def load_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path) -> None:
-    """Put ``weights`` into ``model``; names and shapes must fit exactly."""
-    check_weights(model, weights, path)
-    model.load_state_dict(dict(weights))
-
-
-def check_weights(
-    model: Transformer, weights: Mapping[str, Tensor], path: Path
-) -> None:
-    """Raise a ``ModelError`` where names, shapes or dtypes do not fit ``model``."""
-    check_dtypes(weights, path, FLOATS)
-    wanted = model.state_dict()
-    problems = [f"{name} is missing" for name in wanted if name not in weights]
-    problems += [f"{name} is not known" for name in weights if name not in wanted]
-    problems += [
-        f"{name} has shape {list(weights[name].shape)}, not {list(tensor.shape)}"
-        for name, tensor in wanted.items()
-        if name in weights and weights[name].shape != tensor.shape
-    ]
-    if problems:
-        raise ModelError(f"{path} does not fit {CONFIG}: {first_of(problems)}")
-
-
-def _built(
-    config: TransformerConfig,
-    facts: ModelFacts,
-    path: Path,
-    weights: Mapping[str, Tensor],
-) -> Transformer:
-    layers = config.encoder_layers + config.decoder_layers
-    if layers > len(weights):
-        raise ModelError(
-            f"{path / WEIGHTS} holds {len(weights)} tensors, and {CONFIG} asks for "
-            f"{layers} layers: the parts of this folder come from different models"
-        )
-    try:
-        return Transformer(config, facts.source_vocab_size, facts.target_vocab_size)
-    except (ValueError, RuntimeError, MemoryError) as error:
-        raise ModelError(
-            f"{path / CONFIG} asks for a model that fails: {error}"
-        ) from None
 
 
 def _tokenizers(path: Path, facts: ModelFacts) -> TokenizerPair:

@@ -27,12 +27,8 @@ from headwise.recipe import Recipe
 from headwise.run_folder.card import model_card
 from headwise.run_folder.checkpoints import Checkpoint, Checkpoints
 from headwise.run_folder.claim import claimed
-from headwise.run_folder.model_folder import (
-    ModelFacts,
-    check_weights,
-    load_weights,
-    write_model_folder,
-)
+from headwise.run_folder.model_folder import ModelFacts, write_model_folder
+from headwise.run_folder.model_weights import check_weights, load_weights
 from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG, MODEL, RECIPE
 from headwise.settings import as_table, as_toml, read, read_toml
 from headwise.storage import write_text

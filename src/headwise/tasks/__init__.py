@@ -1,16 +1,27 @@
 """What the numbers mean: data, model, loss, search and metric bound for one use.
 
 Training knows a task by these names, and nothing of the parts that they come from.
+They are reached when they are asked for: turning text into tokens needs no torch.
 """
 
-from headwise.metrics.perplexity import perplexity
-from headwise.metrics.score import Score
-from headwise.model.compiled_learning import what_is_special, why_not_compiled
-from headwise.model.config import TransformerConfig
-from headwise.model.training_path import use_kernels
-from headwise.model.transformer import Transformer
-from headwise.tasks.compiled import CompiledLoss, compiling_explained
-from headwise.tasks.translation import Translation, summed_loss
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headwise.tasks.for_training import (
+        CompiledLoss,
+        Score,
+        Transformer,
+        TransformerConfig,
+        Translation,
+        compiling_explained,
+        perplexity,
+        summed_loss,
+        use_kernels,
+        what_is_special,
+        why_not_compiled,
+    )
 
 __all__ = [
     "CompiledLoss",
@@ -25,3 +36,11 @@ __all__ = [
     "what_is_special",
     "why_not_compiled",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'headwise.tasks' has no attribute {name!r}")
+    from headwise.tasks import for_training
+
+    return getattr(for_training, name)

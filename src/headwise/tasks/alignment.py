@@ -17,13 +17,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import log
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from headwise.decoding.settings import ALIGNMENT_HEAD
 from headwise.errors import SettingsError
 from headwise.text.vocabulary import UNKNOWN, UNKNOWN_MARK, WORD_START
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Links = tuple[tuple[int, int], ...]
 """Pairs of a place in the source and one in the target, counted from 0."""
@@ -36,6 +37,8 @@ def weights_of_head(weights: Tensor, head: str) -> Tensor:
     Word Alignment Induction) found that a decoder often looks at what it has just
     written.
     """
+    import torch
+
     match = ALIGNMENT_HEAD.fullmatch(head)
     blocks, heads = weights.shape[1:3]
     if match is None or (
@@ -61,6 +64,8 @@ def links(weights: Tensor, source: Sequence[int], target: Sequence[int]) -> Link
     END is left out, on both sides. An unknown token is linked to an unknown one where
     there is one: it mostly stands for the same.
     """
+    import torch
+
     if not source or not target:
         return ()
     weights = weights[: len(target), : len(source)]

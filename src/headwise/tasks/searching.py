@@ -33,11 +33,10 @@ from headwise.model.writing import WritingDecoder, laid_out
 from headwise.tasks.alignment import informed, links, weights_of_head
 from headwise.tasks.attending import AttendingModel, cross_weights
 from headwise.tasks.beginnings import fits, with_token, written_pieces
+from headwise.tasks.texts import NEVER_WRITTEN
 from headwise.tasks.workers import abandonable, all_done, one_thread, shared_out
 from headwise.text.tokenizer import TokenizerPair
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
-
-NEVER_WRITTEN = (PAD, START)
 
 SEARCH_TOKENS = 4096
 """Source positions of a batch, padding and beams counted; twice as many in bfloat16,

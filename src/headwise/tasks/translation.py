@@ -22,12 +22,10 @@ from headwise.model.stepping_boxes import Precision
 from headwise.model.training_path import decode_real
 from headwise.model.transformer import Transformer
 from headwise.model.writing import WritingDecoder
-from headwise.tasks.alignment import Links, with_unknown_replaced, word_links
 from headwise.tasks.attending import cross_weights
-from headwise.tasks.beginnings import prefix_of
-from headwise.tasks.searching import NEVER_WRITTEN, Models, Searcher, models_of
-from headwise.text.tokenizer import TokenizerPair
-from headwise.text.vocabulary import END, PAD, START, UNKNOWN
+from headwise.tasks.searching import Models, Searcher, models_of
+from headwise.tasks.texts import NEVER_WRITTEN, TextTask
+from headwise.text.vocabulary import END, PAD, START
 
 __all__ = ["NEVER_WRITTEN", "CrossAttention", "Translation"]
 
@@ -47,14 +45,13 @@ class CrossAttention:
 
 
 @dataclass(frozen=True)
-class Translation:
+class Translation(TextTask):
     """What is needed, besides a model, to learn from pairs and to use what was learned.
 
     ``stop`` is asked before each batch of a search, and may raise to end it. With
     ``deterministic``, each sentence is searched and scored alone and on one thread.
     """
 
-    tokenizers: TokenizerPair
     stop: Callable[[], None] = lambda: None
     deterministic: bool = False
 
@@ -70,50 +67,6 @@ class Translation:
     def loss(self, model: Transformer, batch: Batch, *, smoothing: float) -> Tensor:
         """Sum the cross-entropy over the real target tokens of ``batch``, in nats."""
         return summed_loss(model, batch, smoothing=smoothing)
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Turn source texts into tokens, without END."""
-        return [self.tokenizers.source.encode(text) for text in texts]
-
-    def decode(self, hypothesis: Hypothesis) -> str:
-        """Turn an output into text."""
-        return self.tokenizers.target.decode(hypothesis.tokens)
-
-    def text(
-        self,
-        hypothesis: Hypothesis,
-        source: str,
-        source_tokens: Sequence[int],
-        *,
-        replace_unknown: bool = False,
-    ) -> str:
-        """Turn an output into text, its unknown tokens into what the source says."""
-        text = self.decode(hypothesis)
-        if not replace_unknown or UNKNOWN not in hypothesis.tokens:
-            return text
-        return with_unknown_replaced(
-            text,
-            hypothesis.tokens,
-            hypothesis.alignment,
-            source=source,
-            source_ids=source_tokens,
-            source_pieces=self.tokenizers.source.pieces(source_tokens),
-        )
-
-    def scored_pieces(self, hypothesis: Hypothesis) -> list[tuple[str, float]]:
-        """Return each piece of an output with its ln p, END's last."""
-        pieces = self.tokenizers.target.pieces([*hypothesis.tokens, END])
-        return list(zip(pieces, hypothesis.token_log_probabilities, strict=False))
-
-    def word_alignment(
-        self, hypothesis: Hypothesis, source_tokens: Sequence[int]
-    ) -> Links:
-        """Return which word of the source each word of an output is linked to."""
-        return word_links(
-            hypothesis.alignment,
-            self.tokenizers.source.pieces(source_tokens),
-            self.tokenizers.target.pieces(hypothesis.tokens),
-        )
 
     def search(
         self,
@@ -193,13 +146,6 @@ class Translation:
         """
         searcher = self._searcher(model)
         return searcher.best_head(pairs)
-
-    def prefix(self, text: str) -> Prefix:
-        """Return what outputs must be to begin with ``text``.
-
-        Its last word may be the beginning of a longer one, unless white space follows.
-        """
-        return prefix_of(self.tokenizers.target, text)
 
     def translate(
         self,

@@ -42,7 +42,7 @@ class SentencePieceTokenizer:
     def __init__(self, model: bytes, notes: Sequence[str] = ()) -> None:
         self.model = model
         self.notes = tuple(notes)
-        self._processor = _processor(model)
+        self._processor, self._pieces = _opened(model)
 
     @property
     def size(self) -> int:
@@ -59,7 +59,7 @@ class SentencePieceTokenizer:
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Return the piece behind each id."""
-        return [self._processor.id_to_piece(int(each)) for each in ids]
+        return [self._pieces[int(each)] for each in ids]
 
     def save(self, file: Path) -> None:
         """Write the model to ``file``."""
@@ -186,8 +186,8 @@ def _explained(error: LearningError, vocab_size: int) -> DataError | SettingsErr
     return DataError(f"SentencePiece could not learn from this text: {message}")
 
 
-def _processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
-    """Open ``model``; a ``ValueError`` says what is wrong with it."""
+def _opened(model: bytes) -> tuple[sentencepiece.SentencePieceProcessor, list[str]]:
+    """Open ``model`` and list its pieces; a ``ValueError`` says what is wrong."""
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.load_from_serialized_proto(model)
@@ -202,4 +202,4 @@ def _processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
         raise ValueError(f"it starts with {first} where {SPECIALS} must stand")
     if not all(processor.is_control(each) for each in (PAD, START, END)):
         raise ValueError("its special symbols are not marked as such")
-    return processor
+    return processor, pieces
