@@ -58,10 +58,28 @@ def test_a_file_is_no_folder(tmp_path):
 def test_a_new_folder_is_made_and_known_from_then_on(tmp_path, name):
     with claimed(tmp_path / name):
         assert os.listdir(tmp_path / name) == [LOCK]
+        (tmp_path / name / "recipe.toml").touch()
     (tmp_path / name / "notes.txt").write_text("mine")  # of whoever keeps the run
 
     with claimed(tmp_path / name):
         assert (tmp_path / name / "notes.txt").read_text() == "mine"
+
+
+def test_a_run_that_was_ended_before_it_had_a_recipe_begins_again(tmp_path):
+    with claimed(tmp_path):
+        (tmp_path / "corpus").mkdir()
+        (tmp_path / ".prepared.draft").mkdir()
+
+    check_claimable(tmp_path)
+
+
+def test_an_empty_lock_alone_vouches_for_nothing_else(tmp_path):
+    """Other tools have such a file too; a foreign best/ beside it was renamed."""
+    (tmp_path / LOCK).touch()
+    (tmp_path / "best").mkdir()
+
+    with pytest.raises(UsageError, match="holds no run but best"):
+        check_claimable(tmp_path)
 
 
 def test_an_empty_folder_will_do(tmp_path):
