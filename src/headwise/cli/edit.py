@@ -106,10 +106,12 @@ def edit(
 
 def _text(path: Path) -> str:
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:  # it may be a device without an end
+            data = file.read(MOST_NOTES + 1)
         if len(data) > MOST_NOTES:
             raise DataError(
-                f"{path} has {len(data):,} bytes; notes may have {MOST_NOTES:,}"
+                f"{path} has more than the {MOST_NOTES:,} bytes that notes may have; "
+                "name a shorter file"
             )
         return data.decode("utf-8-sig")
     except OSError as error:
