@@ -90,21 +90,9 @@ class ModelFolder:
 
             described = self.manifest["files"][WEIGHTS]
             check_unchanged(self.path / WEIGHTS, described["sha256"])
-            self.read_weights()
-            assert self.weights.model is not None
+            model = _read_model(self.path, self.config, self.facts, self.device)
+            self.weights.model = model
         return self.weights.model
-
-    def read_weights(self) -> None:
-        """Read the weights of a folder that was just checked."""
-        from headwise.run_folder.model_weights import Described, read_model
-
-        described = Described(
-            config=self.config,
-            source_vocab_size=self.facts.source_vocab_size,
-            target_vocab_size=self.facts.target_vocab_size,
-        )
-        path = self.path / WEIGHTS
-        self.weights.model = read_model(path, described, self.device)
 
     @property
     def texts(self) -> TextTask:
@@ -185,7 +173,10 @@ def open_model_folder(
         golden = tuple(read(Golden, each) for each in storage.read_json(path / GOLDEN))
     except (SettingsError, TypeError) as error:
         raise ModelError(f"{path} cannot be used:\n{error}") from None
-    opened = ModelFolder(
+    weights = Weights()
+    if not without_weights:
+        weights.model = _read_model(path, config, facts, str(device))
+    return ModelFolder(
         path=path,
         config=config,
         device=str(device),
@@ -194,10 +185,22 @@ def open_model_folder(
         facts=facts,
         golden=golden,
         manifest=manifest,
+        weights=weights,
     )
-    if not without_weights:
-        opened.read_weights()
-    return opened
+
+
+def _read_model(
+    path: Path, config: TransformerConfig, facts: ModelFacts, device: str
+) -> Transformer:
+    """Read the weights of a folder that was just checked."""
+    from headwise.run_folder.model_weights import Described, read_model
+
+    described = Described(
+        config=config,
+        source_vocab_size=facts.source_vocab_size,
+        target_vocab_size=facts.target_vocab_size,
+    )
+    return read_model(path / WEIGHTS, described, device)
 
 
 def golden_pairs(
