@@ -5,21 +5,22 @@ import subprocess
 import sys
 
 import pytest
+from tests.processes import environment
 
 from headwise.engines.threads import cores
 
-ASKED = "from headwise.engines.threads import num_threads; print(num_threads()"
+UNSET = """
+import os
+for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.pop(name, None)
+"""
+ASKED = "from headwise.engines.threads import num_threads; print(num_threads())"
 
 
-def said(code, **environment):
-    clean = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-    }
+def said(*code):
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=clean | environment,
+        [sys.executable, "-c", "\n".join(code)],
+        env=environment(),
         capture_output=True,
         text=True,
         check=True,
@@ -29,13 +30,13 @@ def said(code, **environment):
 
 
 def test_as_many_threads_are_used_without_torch_as_with_it():
-    alone = said(f"{ASKED}); import sys; assert 'torch' not in sys.modules")
-    assert alone == said(f"import torch; {ASKED})")
+    alone = said(UNSET, ASKED, "import sys; assert 'torch' not in sys.modules")
+    assert alone == said(UNSET, "import torch", ASKED)
 
 
 @pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "MKL_NUM_THREADS"])
 def test_the_variables_that_torch_reads_are_read(name):
-    assert said(f"{ASKED})", **{name: "1"}) == ["1"]
+    assert said(UNSET, f"os.environ[{name!r}] = '7'", ASKED) == ["7"]
 
 
 def test_two_threads_of_a_core_count_once(tmp_path, monkeypatch):
