@@ -92,7 +92,8 @@ class Translator:
         if isinstance(text, bytes) or not isinstance(text, Iterable):
             raise _no_text(text)
         parts = [checked_text(each).split("\n") for each in text]
-        found = self.lines((line for lines in parts for line in lines), **search)
+        unscored = {"scores": False, **search}
+        found = self.lines((line for lines in parts for line in lines), **unscored)
         return ["\n".join(next(found).text for _ in lines) for lines in parts]
 
     def lines(

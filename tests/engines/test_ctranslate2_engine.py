@@ -1,5 +1,6 @@
 """CTranslate2 behind our protocol: the words of the torch engine, and its manners."""
 
+import math
 import shutil
 import subprocess
 import sys
@@ -74,6 +75,23 @@ def test_it_finds_what_the_torch_engine_finds(opened, engine, sources, name):
         for one, other in zip(mine, theirs, strict=True):
             assert other.score == pytest.approx(one.score, abs=1e-4)
             assert other.log_probability == pytest.approx(one.log_probability, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_without_scores_the_words_are_the_same(engine, sources, name):
+    """And of a beam, which compares them, the scores are still there."""
+    settings = SEARCHES[name]
+    found = engine.search(sources, replace(settings, scores=False))
+    expected = engine.search(sources, settings)
+
+    for mine, theirs in zip(found, expected, strict=True):
+        assert [each.tokens for each in mine] == [each.tokens for each in theirs]
+        assert [each.finished for each in mine] == [each.finished for each in theirs]
+        if settings.beam > 1:
+            assert mine == theirs
+        else:
+            assert all(math.isnan(each.score) for each in mine)
+            assert all(math.isnan(each.log_probability) for each in mine)
 
 
 def test_what_may_not_be_written_is_not(opened, sources, tmp_path):

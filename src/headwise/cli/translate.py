@@ -141,6 +141,7 @@ def translate(
     table |= search_table(search)
     chosen = check_search(folder, table)
     as_json = scores or num_best is not None or chosen.num_best > 1
+    table["scores"] = as_json
 
     from headwise.predictor import load
 

@@ -14,7 +14,8 @@ class Hypothesis:
 
     log_probability: float
     """Sum of ln p over the tokens and, where the output is finished, END. The model's
-    own, whatever rules on scores, temperature or forced beginning there were."""
+    own, whatever rules on scores, temperature or forced beginning there were. NaN, as
+    ``score`` is, where nobody asked and the search did without."""
 
     score: float
     """What the search ranks by, more is better: the total of its scores (without rules

@@ -119,6 +119,10 @@ class DecodingSettings:
     alignment_head: str = "average"
     """Whose attention is believed: a block and a head of it, such as 3:5, or all."""
 
+    scores: bool = True
+    """Return how probable each output is; without, a search that can do without saves
+    the softmax over the vocabulary, and what it does not know is NaN."""
+
     token_scores: bool = False
     """Return ln p of each token."""
 

@@ -8,6 +8,7 @@ out of all probabilities, where ours leave the others as the model gives them.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -37,7 +38,7 @@ from headwise.run_folder.model_folder import ModelFolder
 from headwise.tasks.texts import NEVER_WRITTEN
 from headwise.text.vocabulary import END, SPECIALS
 
-NEVER = tuple(SPECIALS[each] for each in NEVER_WRITTEN)
+NEVER = frozenset(SPECIALS[each] for each in NEVER_WRITTEN)
 """The pieces of what a search never chooses."""
 
 
@@ -143,7 +144,9 @@ class CTranslate2Engine:
             "max_decoding_length": limit,
         }
         if suppress:
-            arguments["suppress_sequences"] = [[piece] for piece in NEVER]
+            arguments["suppress_sequences"] = [[piece] for piece in sorted(NEVER)]
+        # A beam compares them anyway; greedily they cost a softmax for each token.
+        arguments["return_scores"] = settings.scores or settings.beam > 1
         pieces = self.source_pieces
 
         def give() -> Sequence[Any]:
@@ -152,7 +155,6 @@ class CTranslate2Engine:
             ).translate_batch(
                 [[pieces[token] for token in sources[number]] for number in numbers],
                 asynchronous=True,
-                return_scores=True,
                 return_end_token=True,
                 **arguments,
             )
@@ -220,7 +222,7 @@ class CTranslate2Search:
                 limit = self.settings.max_length(len(self.sources[number]))
                 # At its limit ours also takes what has not ended: so not only beyond.
                 late = limit < batch.limit and max(map(len, outputs)) >= limit
-                wrong = any(piece in each for each in outputs for piece in NEVER)
+                wrong = not all(map(NEVER.isdisjoint, outputs))
                 if late or wrong:
                     again[limit, wrong].append(number)
                 else:
@@ -245,7 +247,9 @@ class CTranslate2Search:
         self, found: Sequence[Sequence[str]], scores: Sequence[float]
     ) -> list[Hypothesis]:
         most, engine = self.settings.num_best, self.engine
-        return [*engine.hypotheses(found[:most], scores[:most], self.settings)]
+        best = found[:most]
+        known = scores[:most] or [math.nan] * len(best)
+        return [*engine.hypotheses(best, known, self.settings)]
 
 
 def length_penalty(settings: DecodingSettings) -> float:

@@ -12,7 +12,7 @@ CARRIED = frozenset(
     {
         *("beam", "length_penalty", "alpha", "stopping", "patience", "num_best"),
         *("max_length_factor", "max_length_offset"),
-        "warnings",  # which choose no word
+        *("scores", "warnings"),  # which choose no word
     }
 )
 """The settings of a search that other tools are told of, or that are spoken of apart.
