@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import hashlib
 import json
 import os
-import platform
 import random
 import re
 import subprocess
@@ -15,10 +13,9 @@ import sys
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +28,7 @@ from benchmarks.mutation.copies import (
     keeping_compiler,
     make_copy,
 )
+from benchmarks.result_file import Measurement, write_json
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results" / "mutation.json"
@@ -64,6 +62,7 @@ def main() -> None:
         chosen = [each for each in chosen if arguments.only in each.breaks]
     if len({each.key for each in chosen}) < len(chosen):
         sys.exit("two mutants are the same; leave one of them out")
+    measurement = Measurement.begin(_sources(chosen))
     known = _Notes(cache_folder() / f"outcomes-{arguments.kind}.jsonl")
     mine = chosen[arguments.part[0] - 1 :: arguments.part[1]]
     runner.prepare()
@@ -79,7 +78,7 @@ def main() -> None:
     if arguments.only or any(each.key not in known for each in chosen):
         return
     outcomes = [known[each.key] for each in chosen]
-    _report(arguments, chosen, outcomes)
+    _report(arguments.kind, measurement, chosen, outcomes)
     sys.exit(1 if SURVIVED in outcomes else 0)
 
 
@@ -280,36 +279,33 @@ class _Notes:
         return dict(json.loads(line) for line in lines)
 
 
+def _sources(chosen: Iterable[Mutant]) -> list[str]:
+    """Return what the outcomes depend on: the files with faults, and their tests."""
+    files = {str(PACKAGE / each.file) for each in chosen}
+    tests = {name.split("::")[0] for each in chosen for name in each.tests}
+    return sorted(files | {name for name in tests if (ROOT / name).is_file()})
+
+
 def _report(
-    arguments: argparse.Namespace, chosen: Sequence[Mutant], outcomes: Sequence[str]
+    kind: str,
+    measurement: Measurement,
+    chosen: Sequence[Mutant],
+    outcomes: Sequence[str],
 ) -> None:
-    found: dict[str, Any] = {
-        "command": f"python -m benchmarks.mutation {' '.join(sys.argv[1:])}",
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "processor": _processor(),
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("headwise", "torch", "pytest")},
-            **({"mutants": COSMIC_RAY} if arguments.kind == "python" else {}),
-        },
+    pairs = list(zip(chosen, outcomes, strict=True))
+    figures: dict[str, Any] = {
+        **({"mutants_by": COSMIC_RAY} if kind == "python" else {}),
         "mutants": len(chosen),
         "survived": outcomes.count(SURVIVED),
         "outcomes": dict(Counter(each.split(":")[0] for each in outcomes)),
-        "killed by": dict(Counter(each.partition(": ")[2] for each in outcomes)),
-        "survivors": [each.breaks for each in chosen if known[each.key] == SURVIVED],
+        "killed_by": dict(
+            Counter(each.partition(": ")[2] for each in outcomes if each != SURVIVED)
+        ),
+        "survivors": [each.breaks for each, outcome in pairs if outcome == SURVIVED],
     }
-    whole = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    whole[arguments.kind] = found
-    RESULTS.write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
-    print(json.dumps(found, indent=2))
-
-
-def _processor() -> str:
-    lines: Iterator[str] = iter(Path("/proc/cpuinfo").read_text().splitlines())
-    return next(
-        (each.split(":")[1].strip() for each in lines if each.startswith("model name")),
-        platform.processor(),
-    )
+    whole = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+    write_json(RESULTS, {**whole, kind: measurement.provenance() | figures})
+    print(json.dumps(figures, indent=2))
 
 
 if __name__ == "__main__":
