@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import threading
 
@@ -44,6 +45,33 @@ def test_bfloat16_is_near(changed, source):
     exact, _ = model.step(tokens, model.start(*source))
     scores, _ = near.step(tokens, near.start(*source))
     assert not torch.equal(scores, exact)
+
+
+@torch.inference_mode()
+def test_bfloat16_keys_and_values_are_rounded_to_the_nearest():
+    """Whole numbers, so that sums are exact; torch rounds ties to even, as we do."""
+    model = made(d_model=64, positions="none")
+    attention = model.decoder.blocks[0].self_attention
+    generator = torch.Generator().manual_seed(5)
+    for weight in (attention.to_keys.weight, attention.to_values.weight):
+        weight.copy_(torch.randint(-8, 8, weight.shape, generator=generator))
+    (table,) = {id(each): each for each in model.embeddings.values()}.values()
+    table.vectors.copy_(torch.randint(-8, 8, table.vectors.shape, generator=generator))
+    table.vectors.div_(table.scale)
+    tokens = torch.arange(3, 40)
+    entering = table.vectors[tokens] * table.scale
+    exact = torch.cat(
+        [attention.to_keys(entering), attention.to_values(entering)], dim=1
+    )
+
+    fast = CompiledDecoder(model, "bf16")
+    _, state = fast.step(tokens, fast.start(*sources(*[3] * len(tokens))))
+
+    size = exact.numel()  # the first block's come first
+    kept = (ctypes.c_uint16 * size).from_address(int(state.records.begin[0]))
+    bits = torch.frombuffer(bytearray(kept), dtype=torch.bfloat16).view(exact.shape)
+    assert torch.equal(bits, exact.to(torch.bfloat16))
+    assert not torch.equal(bits.float(), exact)  # there was something to round
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])

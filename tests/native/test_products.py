@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwise.native.structures import (
@@ -131,7 +131,13 @@ SIZES = st.sampled_from([1, 2, 3, 5, 15, 16, 17, 31, 32, 33, 63, 64, 65, 96, 100
 ROWS = st.sampled_from([0, 1, 2, 3, 4, 5, 11, 12, 13, 16, 17, 24, 25, 31, 32, 33, 50])
 
 
+DEEP = {"inputs": 530, "bend": "none", "turned": True}
+"""A sum of so many, the left side turned, is made in parts."""
+
+
 @settings(deadline=None, max_examples=300)
+@example(**DEEP, rows=13, outputs=33, biased=True, parts=0)
+@example(**DEEP, rows=50, outputs=5, biased=False, parts=0)
 @given(
     rows=ROWS,
     inputs=SIZES,
