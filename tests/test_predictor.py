@@ -2,6 +2,7 @@
 
 import shutil
 import warnings
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -109,6 +110,18 @@ def test_a_line_longer_than_any_before_is_one_line_again_with_a_warning(translat
     assert len(result.text.split()) >= 40
 
 
+def test_a_model_of_single_tokens_is_told_of_one(translator, monkeypatch):
+    """It said "the 1 tokens the model was trained for"."""
+    facts = replace(translator.opened.facts, longest_source=1)
+    opened = replace(translator.opened, facts=facts)
+    monkeypatch.setattr(translator, "opened", opened)
+    (result,) = translator.lines(["one two."], beam=1)
+
+    assert result.warnings[0].startswith(
+        "the line is longer than the 1 token the model was trained for; "
+    )
+
+
 def test_a_line_of_one_endless_word_comes_through_too(translator):
     (result,) = translator.lines(["one" * 300], beam=1)
 
@@ -169,7 +182,7 @@ def test_translate_warns_of_each_kind_once_and_names_the_line_of_the_caller(
 def test_what_is_in_order_is_not_warned_of(translator):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert translator.translate(["", " "]) == ["", " "]
+        assert translator.translate(["", "one."])[0] == ""
         with pytest.raises(headwise.TranslationWarning, match="may be cut off"):
             translator.translate("one.", max_length_factor=0.0, max_length_offset=1)
 

@@ -121,6 +121,7 @@ def test_carriage_returns_and_byte_order_marks_are_dropped_and_said(written):
         ("1\n2\n3\n", "1\n", ("3 lines", "1;")),
         ("1\n2", "1\n2\n3\n4\n", ("2 lines", "4;")),
         ("1\n2\n\n", "1\n2\n", ("3 lines", "2;")),
+        ("1\n", "1\n2\n", ("has 1 line and", "2;")),
     ],
 )
 def test_unequal_line_counts_are_refused_with_both_counts(
