@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -186,9 +186,9 @@ def search_table(assignments: list[str] | None) -> dict[str, Any]:
     return overridden({}, assignments or [], option="--search")
 
 
-def say_without_effect(table: Mapping[str, Any], chosen: DecodingSettings) -> None:
-    """Tell the user which settings of theirs the search passes over."""
-    for note in chosen.without_effect(table):
+def say_without_effect(names: Iterable[str], chosen: DecodingSettings) -> None:
+    """Tell the user which of the settings that they named the search passes over."""
+    for note in chosen.without_effect(dict.fromkeys(names)):
         say(f"note: {note}")
 
 

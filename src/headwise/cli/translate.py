@@ -137,9 +137,10 @@ def translate(
         table["num_best"] = num_best
     if alignments is not None:
         table["alignments"] = True
-    table |= search_table(search)
+    asked = search_table(search)
+    table |= asked
     chosen = check_search(folder, table, others=folders[1:])
-    say_without_effect(table, chosen)
+    say_without_effect([*asked, *([] if beam is None else ["beam"])], chosen)
     as_json = scores or num_best is not None or chosen.num_best > 1
     table["scores"] = as_json
 
