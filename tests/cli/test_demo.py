@@ -59,7 +59,7 @@ def test_a_translation_is_called_right_only_if_it_equals_the_reference(
     known = {pair.english: pair.french for pair in demo_corpus.EXAMPLES}
     known["The letters that Alice wrote were long."] = wrong
 
-    def lines(self, texts):
+    def lines(self, texts, **search):
         for text in texts:
             french = known.get(text, "Oui.")
             found = Candidate(text=french, score=0.0, log_probability=0.0)

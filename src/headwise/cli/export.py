@@ -95,10 +95,10 @@ def _what_changed(
     theirs = Translator(opened, engine="torch")
     try:
         theirs.engine = CTranslate2Engine(opened, precision=quantization, folder=out)
-        outputs = [each.text for each in theirs.lines(sources)]
+        outputs = [each.text for each in theirs.lines(sources, scores=False)]
     except (UsageError, SettingsError) as error:
         return f"what {quantization} changes was not measured: {error}"
-    wanted = [each.text for each in ours.lines(sources)]
+    wanted = [each.text for each in ours.lines(sources, scores=False)]
     if not wanted:
         return f"what {quantization} changes was not measured: there is no text for it"
     equal = sum(a == b for a, b in zip(outputs, wanted, strict=True))

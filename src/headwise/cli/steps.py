@@ -201,7 +201,7 @@ def translations(
 
     outputs: list[str] = []
     warned: list[Sequence[str]] = []
-    for each in translator.lines(sources, **search):
+    for each in translator.lines(sources, **{"scores": False, **search}):
         outputs.append(each.text)
         warned.append(each.warnings)
     for warning in each_kind_once(warned, "lines"):
