@@ -68,7 +68,7 @@ def training(way: str) -> dict[str, Work]:
 
     from headwise.data.batches import Batch
     from headwise.model import PRESETS, Transformer
-    from headwise.tasks import summed_loss, use_kernels
+    from headwise.tasks.for_training import summed_loss, use_kernels
     from headwise.training.allocator import keep_freed_memory
     from headwise.training.optimizer import make_optimizer
     from headwise.training.settings import TrainingSettings

@@ -23,8 +23,9 @@ from result_file import SAVING, TRAINING, Measurement, add_options, place_of
 from headwise.cli.demo import SETTINGS
 from headwise.data.demo_corpus import write
 from headwise.data.prepare import prepare
-from headwise.recipe import merged, resolve
+from headwise.recipe import resolve
 from headwise.run_folder.run import train_run
+from headwise.settings import merged
 from headwise.training.allocator import keep_freed_memory
 from headwise.training.time_left import TimeLeft
 

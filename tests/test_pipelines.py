@@ -16,6 +16,7 @@ from transformers import (
 )
 
 import headwise
+from headwise.decoding.warnings import CUT_OFF
 from headwise.errors import ModelError, UsageError
 from headwise.interop.exports import export
 from headwise.pipelines import OPENING, TranslationPipeline, cleaned_up
@@ -81,6 +82,24 @@ def test_texts_that_come_one_by_one_are_answered_one_by_one(pipe):
     assert first == pipe(TEXTS[0])
     assert len(taken) == 1
     assert list(pipe(iter(TEXTS), batch_size=2)) == [pipe(each) for each in TEXTS]
+
+
+def test_what_looks_wrong_is_warned_of_once_a_call(pipe):
+    """An output that was cut off looked like any other."""
+    how = {"max_new_tokens": 2}
+    with pytest.warns(headwise.TranslationWarning) as one:
+        pipe(TEXTS[0], **how)
+    with pytest.warns(headwise.TranslationWarning) as several:
+        pipe(TEXTS, **how)
+    with pytest.warns(headwise.TranslationWarning) as streamed:
+        list(pipe(iter(TEXTS), **how))
+
+    assert [str(each.message) for each in one] == [CUT_OFF]
+    assert str(several[0].message) == f"in 2 of 3 lines: {CUT_OFF}"
+    assert str(several[1].message).startswith("in 1 of 3 lines: the translation is sh")
+    assert [str(each.message) for each in streamed][:2] == [CUT_OFF, CUT_OFF]
+    assert (len(several), len(streamed)) == (2, 3)
+    assert {each.filename for each in (*one, *several, *streamed)} == {__file__}
 
 
 def test_line_breaks_inside_a_text_stay_and_it_has_one_translation(pipe, translate):

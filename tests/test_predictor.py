@@ -1,6 +1,8 @@
 """A translator takes any text and gives as many lines as it was given."""
 
 import shutil
+import warnings
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,8 +11,14 @@ from hypothesis import strategies as st
 import headwise
 from headwise.decoding.warnings import CUT_OFF
 from headwise.engines.registry import ENGINES
-from headwise.errors import ModelError, SettingsError, UsageError
+from headwise.errors import (
+    ModelError,
+    SettingsError,
+    TranslationWarning,
+    UsageError,
+)
 from headwise.predictor import Translated, Translator, load
+from headwise.run_folder.editing import edit_model
 
 # Of every kind: what ends lines elsewhere, what has no width, halves of characters.
 ODD = "\r\x00\x0b\x0c\x1c\x85\u2028\u2029\u200b\ufeff\u0301👩‍👩‍👧\ud800 \t。"
@@ -102,6 +110,18 @@ def test_a_line_longer_than_any_before_is_one_line_again_with_a_warning(translat
     assert len(result.text.split()) >= 40
 
 
+def test_a_model_of_single_tokens_is_told_of_one(translator, monkeypatch):
+    """It said "the 1 tokens the model was trained for"."""
+    facts = replace(translator.opened.facts, longest_source=1)
+    opened = replace(translator.opened, facts=facts)
+    monkeypatch.setattr(translator, "opened", opened)
+    (result,) = translator.lines(["one two."], beam=1)
+
+    assert result.warnings[0].startswith(
+        "the line is longer than the 1 token the model was trained for; "
+    )
+
+
 def test_a_line_of_one_endless_word_comes_through_too(translator):
     (result,) = translator.lines(["one" * 300], beam=1)
 
@@ -142,6 +162,49 @@ def test_a_cut_off_output_is_warned_of(translator):
     )
 
     assert result.warnings == (CUT_OFF,)
+
+
+def test_translate_warns_of_each_kind_once_and_names_the_line_of_the_caller(
+    translator,
+):
+    """Texts alone came back: an output that was cut off looked like any other."""
+    short = {"max_length_factor": 0.0, "max_length_offset": 1}
+    with pytest.warns(TranslationWarning) as one:
+        translator.translate("one two.", **short)
+    with pytest.warns(TranslationWarning) as several:
+        translator.translate(["one.\ntwo.", "", "six."], **short)
+
+    assert [str(each.message) for each in one] == [CUT_OFF]
+    assert [str(each.message) for each in several] == [f"in 3 of 4 lines: {CUT_OFF}"]
+    assert {each.filename for each in (*one, *several)} == {__file__}
+
+
+def test_what_is_in_order_is_not_warned_of(translator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert translator.translate(["", "one."])[0] == ""
+        with pytest.raises(headwise.TranslationWarning, match="may be cut off"):
+            translator.translate("one.", max_length_factor=0.0, max_length_offset=1)
+
+
+def test_a_head_that_no_model_has_is_refused_before_anything_is_searched(translator):
+    """Without alignments it was taken, and looked for in none of the outputs."""
+    for call in (
+        lambda **search: translator.translate("one.", **search),
+        lambda **search: translator.score(["one."], ["eins."], **search),
+        lambda **search: list(translator.lines(["one."], each=[search])),
+    ):
+        with pytest.raises(SettingsError, match="has 1 decoder block of 2 heads"):
+            call(alignment_head="1:0")
+
+
+def test_one_threshold_of_warnings_leaves_the_others_of_the_model(tiny_run, tmp_path):
+    """It put all of them back to their defaults, whatever the model had."""
+    folder = shutil.copytree(tiny_run / "best", tmp_path / "model")
+    edit_model(folder, search={"warnings": {"unknown": False}})
+    (found,) = load(folder).lines(["one Ж."], warnings={"copied": 0.5})
+
+    assert not any("unknown" in each for each in found.warnings)
 
 
 def test_lines_are_read_as_they_are_needed(translator, monkeypatch):

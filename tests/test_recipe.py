@@ -6,8 +6,8 @@ import pytest
 
 from headwise.errors import SettingsError
 from headwise.model.presets import PRESETS
-from headwise.recipe import Recipe, merged, preset_for, resolve
-from headwise.settings import as_toml
+from headwise.recipe import Recipe, preset_for, resolve
+from headwise.settings import as_toml, merged
 
 RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("**/*.toml"))
 
@@ -221,3 +221,9 @@ def test_what_a_card_says_of_languages_and_licence_has_a_form():
         resolve(assignments=['languages=["English"]', "license='CC BY'"])
     assert "not 'English'" in str(error.value)
     assert "such as 'cc-by-4.0'" in str(error.value)
+
+
+def test_a_head_that_the_model_lacks_is_refused_before_it_is_trained():
+    with pytest.raises(SettingsError, match=r"decoding\.alignment_head = '6:0', but"):
+        resolve(assignments=["decoding.alignment_head=6:0"])
+    assert resolve(assignments=["decoding.alignment_head=5:0"])

@@ -17,6 +17,7 @@ from headwise.errors import DataError, ModelError, ResourceError, UsageError
 from headwise.storage import (
     MANIFEST,
     NewerFormat,
+    check_writable,
     disk,
     folders,
     manifests,
@@ -622,3 +623,14 @@ def test_json_is_readable_by_people(tmp_path):
 def test_json_that_is_missing_is_said(tmp_path):
     with pytest.raises(ModelError, match=r"file\.json is missing"):
         read_json(tmp_path / "file.json")
+
+
+def test_whether_a_file_can_be_written_is_seen_without_a_trace(tmp_path):
+    (tmp_path / "there").write_text("kept")
+    check_writable(tmp_path / "there")
+    check_writable(tmp_path / "new")
+
+    assert [each.name for each in tmp_path.iterdir()] == ["there"]
+    assert (tmp_path / "there").read_text() == "kept"
+    with pytest.raises(ResourceError, match=r"away/new cannot be written: No such"):
+        check_writable(tmp_path / "away" / "new")

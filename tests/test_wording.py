@@ -1,7 +1,11 @@
 """Counts and durations as people write them."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+import headwise
 from headwise.wording import count_of, duration
 
 
@@ -41,3 +45,11 @@ def test_an_odd_plural_can_be_given():
 def test_durations_have_the_units_that_people_use(seconds, written):
     """``--max-time 1s`` was repeated as 0.0166667 minutes."""
     assert duration(seconds) == written
+
+
+def test_plurals_are_made_in_one_place():
+    """Said were "1 lines" and "1 minutes": each file had its own way, or none."""
+    sources = Path(headwise.__file__).parent.rglob("*.py")
+    by_hand = re.compile(r"""\{['"]e?s['"] if """)
+
+    assert [path.name for path in sources if by_hand.search(path.read_text())] == []

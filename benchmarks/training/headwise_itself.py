@@ -16,7 +16,7 @@ import numpy as np
 from headwise.data.batches import TrainingOrder, make_batch
 from headwise.data.prepared import PreparedCorpus
 from headwise.model import TransformerConfig
-from headwise.tasks import Translation
+from headwise.tasks.for_training import Translation
 from headwise.training.allocator import keep_freed_memory
 from headwise.training.loop import Trainer
 from headwise.training.settings import TrainingSettings

@@ -6,16 +6,23 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headwise.pipelines import TranslationPipeline, pipeline
-    from headwise.predictor import Translator, load
+    from headwise.predictor import TranslationWarning, Translator, load
 
 __version__ = "0.1.0"
 
-__all__ = ["TranslationPipeline", "Translator", "__version__", "load", "pipeline"]
+__all__ = [
+    "TranslationPipeline",
+    "TranslationWarning",
+    "Translator",
+    "__version__",
+    "load",
+    "pipeline",
+]
 
 
 def __getattr__(name: str) -> object:
     """Reach what needs torch only when it is asked for, so that importing is cheap."""
-    if name in ("load", "Translator"):
+    if name in ("load", "TranslationWarning", "Translator"):
         from headwise import predictor
 
         return getattr(predictor, name)

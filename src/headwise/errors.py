@@ -75,6 +75,13 @@ class Stopped(HeadwiseError):  # noqa: N818 - a state that was reached, not a fa
     exit_code = 75
 
 
+class TranslationWarning(UserWarning):
+    """What a reader of a translation should know, of calls that return texts alone.
+
+    Python's ``warnings`` shows or silences it, or makes it an error.
+    """
+
+
 NO_MEMORY = ("can't allocate memory", "out of memory")
 """What torch says where Python would raise ``MemoryError``."""
 

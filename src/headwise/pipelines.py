@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -20,12 +20,13 @@ import torch
 
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import SettingsError, UsageError
-from headwise.predictor import Translator, checked_text, load
-from headwise.settings import as_table, read
+from headwise.predictor import Translator, checked_text, load, warn_of
+from headwise.settings import as_table, merged, read
 
 TASK = re.compile(r"translation(_[A-Za-z-]+_to_[A-Za-z-]+)?")
 Record = dict[str, str]
 Search = dict[str, Any]
+Warned = list[Sequence[str]]
 
 
 def pipeline(
@@ -91,13 +92,17 @@ class TranslationPipeline:
                 f"{1 + len(more)} texts were given one by one; give them as a list"
             )
         search, how = self._understood(options)
+        warned: Warned = []
         if isinstance(texts, str):
-            return next(self._records([texts], search, how))
+            outputs = next(self._records([texts], search, how, warned))
+            warn_of(warned, stacklevel=2)
+            return outputs
         if isinstance(texts, bytes | Mapping) or not isinstance(texts, Iterable):
             checked_text(texts)
         if not isinstance(texts, list | tuple):
             return self._one_by_one(iter(texts), search, how)
-        found = list(self._records(texts, search, how))
+        found = list(self._records(texts, search, how, warned))
+        warn_of(warned, stacklevel=2)
         if search.get("num_best", 1) == 1:
             return [record for (record,) in found]
         return found
@@ -106,12 +111,21 @@ class TranslationPipeline:
         self, texts: Iterator[str], search: Search, how: dict[str, Any]
     ) -> Iterator[list[Record]]:
         while some := list(islice(texts, how.get("batch_size") or 1)):
-            yield from self._records(some, search, how)
+            warned: Warned = []
+            yield from self._records(some, search, how, warned)
+            warn_of(warned, stacklevel=2)
 
     def _records(
-        self, texts: Iterable[str], search: Search, how: dict[str, Any]
+        self,
+        texts: Iterable[str],
+        search: Search,
+        how: dict[str, Any],
+        warned: Warned,
     ) -> Iterator[list[Record]]:
-        """Yield the translations of each text; of one in several lines, the best."""
+        """Yield the translations of each text; of one in several lines, the best.
+
+        What each line came with goes into ``warned``.
+        """
         sizes: deque[int] = deque()
 
         def lines() -> Iterator[str]:
@@ -123,6 +137,7 @@ class TranslationPipeline:
         found = self.translator.lines(lines(), **search)
         for first in found:
             rest = list(islice(found, sizes.popleft() - 1))
+            warned += [each.warnings for each in (first, *rest)]
             if rest:
                 outputs = ["\n".join(each.text for each in (first, *rest))]
             else:
@@ -158,7 +173,7 @@ class TranslationPipeline:
                 f"of {beam} finds; num_beams={count} would allow it"
             )
         try:
-            read(DecodingSettings, {**as_table(default), **search})
+            read(DecodingSettings, merged(as_table(default), search))
         except SettingsError as error:
             raise UsageError(
                 f"these arguments ask for a search that cannot be:\n{error}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
@@ -9,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from headwise.decoding.settings import DecodingSettings
+from headwise.decoding.warnings import each_kind_once
 from headwise.engines.engine import Engine
 from headwise.engines.registry import ENGINES
 from headwise.engines.settings import WITHOUT_TORCH, check_engine
-from headwise.errors import UsageError
+from headwise.errors import TranslationWarning, UsageError
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.paths import model_path
-from headwise.settings import as_table, read
+from headwise.settings import as_table, merged, read
 from headwise.streaming import Asked, LineTranslator, Part, Progress
 from headwise.tasks.translated import Candidate, Translated
 from headwise.text.arriving import PAUSE, Pause
@@ -24,7 +26,7 @@ from headwise.wording import count_of
 if TYPE_CHECKING:
     import torch
 
-    from headwise.tasks import Transformer
+    from headwise.tasks.for_training import Transformer
 
 __all__ = [
     "PAUSE",
@@ -32,9 +34,11 @@ __all__ = [
     "Pause",
     "Progress",
     "Translated",
+    "TranslationWarning",
     "Translator",
     "checked_text",
     "load",
+    "warn_of",
 ]
 
 
@@ -49,14 +53,14 @@ class Translator:
         precision: str = "float32",
         others: Sequence[ModelFolder] = (),
     ) -> None:
-        check_engine(engine, precision)
+        check_engine(engine, precision, models=1 + len(others))
         self.opened = opened
         self._folders = [opened, *others]
         self.engine: Engine
         if others:
             from headwise.engines.ensemble_engine import ensemble
 
-            self.engine = ensemble([opened, *others], engine, precision)
+            self.engine = ensemble([opened, *others], engine)
         else:
             self.engine = ENGINES[engine](opened, precision=precision)
 
@@ -86,15 +90,25 @@ class Translator:
         ``search`` changes decoding settings for this call, such as ``beam=5``. Line
         breaks inside a text stay where they are; a blank line stays blank; a line that
         is longer than the model was trained for is split, translated and rejoined.
+
+        What looks wrong in a translation is a ``TranslationWarning``, each kind once a
+        call; :meth:`lines` returns warnings with the line that they belong to.
         """
-        if isinstance(text, str):
-            return self.translate([text], **search)[0]
         if isinstance(text, bytes) or not isinstance(text, Iterable):
             raise _no_text(text)
-        parts = [checked_text(each).split("\n") for each in text]
+        texts = [text] if isinstance(text, str) else text
+        parts = [checked_text(each).split("\n") for each in texts]
         unscored = {"scores": False, **search}
         found = self.lines((line for lines in parts for line in lines), **unscored)
-        return ["\n".join(next(found).text for _ in lines) for lines in parts]
+        warned: list[Sequence[str]] = []
+
+        def output(each: Translated) -> str:
+            warned.append(each.warnings)
+            return each.text
+
+        made = ["\n".join(output(next(found)) for _ in lines) for lines in parts]
+        warn_of(warned, stacklevel=2)
+        return made[0] if isinstance(text, str) else made
 
     def lines(
         self,
@@ -112,11 +126,9 @@ class Translator:
         ``prefixes`` has for each line the text that its translation begins with, and
         ``each`` has decoding settings for each line, on top of ``search``.
         """
-        table = {**as_table(self.decoding), **search}
-        settings = read(DecodingSettings, table)
-        chosen: Iterable[DecodingSettings] = repeat(settings)
+        chosen: Iterable[DecodingSettings] = repeat(self._searching(search))
         if each is not None:
-            chosen = (read(DecodingSettings, {**table, **one}) for one in each)
+            chosen = (self._searching(merged(search, one)) for one in each)
         begun = repeat("") if prefixes is None else map(checked_text, prefixes)
         waiting = _together(lines, chosen, begun)
         yield from self._by_line.translated(waiting, on_progress)
@@ -135,7 +147,7 @@ class Translator:
                 f"{count_of(len(sources), 'source')} and "
                 f"{count_of(len(targets), 'target')}"
             )
-        settings = read(DecodingSettings, {**as_table(self.decoding), **search})
+        settings = self._searching(search)
         pair = self.opened.tokenizers
         encoded = [
             (pair.source.encode(checked_text(source)), pair.target.encode(target))
@@ -159,7 +171,7 @@ class Translator:
         For typing ahead: they all begin with ``prefix``, go on in different ways, and
         stand in the order of how probable their next token is.
         """
-        settings = read(DecodingSettings, {**as_table(self.decoding), **search})
+        settings = self._searching(search)
         task = self.opened.task
         (tokens,) = task.encode([checked_text(text)])
         begun = task.prefix(checked_text(prefix))
@@ -169,6 +181,13 @@ class Translator:
             self._by_line.candidate_of(self._by_line.text(each, part), each, part)
             for each in found
         ]
+
+    def _searching(self, search: Mapping[str, Any]) -> DecodingSettings:
+        """Return the model's settings with others on top, which must fit the model."""
+        settings = read(DecodingSettings, merged(as_table(self.decoding), search))
+        for each in self._folders:
+            settings.check_head(each.config.decoder_layers, each.config.num_heads)
+        return settings
 
     def best_alignment_head(
         self, sources: Sequence[str], targets: Sequence[str]
@@ -259,6 +278,15 @@ def _check_device(device: torch.device | str) -> None:
         raise UsageError(
             f"device {str(device)!r} cannot be used here ({reason}); 'cpu' always works"
         ) from None
+
+
+def warn_of(of_lines: Sequence[Sequence[str]], *, stacklevel: int) -> None:
+    """Warn of what the lines of one call came with, each kind once.
+
+    ``stacklevel`` is counted from the caller, as in ``warnings.warn``.
+    """
+    for each in each_kind_once(of_lines, "lines"):
+        warnings.warn(each, TranslationWarning, stacklevel=stacklevel + 1)
 
 
 def checked_text(text: object) -> str:

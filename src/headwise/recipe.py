@@ -17,7 +17,7 @@ from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.errors import SettingsError
 from headwise.model.config import TransformerConfig
 from headwise.model.presets import PRESETS
-from headwise.settings import ABSENT, as_table, overridden, read, read_toml
+from headwise.settings import ABSENT, as_table, merged, overridden, read, read_toml
 from headwise.text.settings import TextSettings
 from headwise.training.settings import TrainingSettings
 
@@ -68,6 +68,12 @@ class Recipe:
                 "but text.joint is false: set it to 'output' or 'none'"
             )
         problems += card_problems(self.languages, self.license)
+        problems += [
+            f"decoding.{each}"
+            for each in self.decoding.head_problems(
+                self.model.decoder_layers, self.model.num_heads
+            )
+        ]
         longest = max(
             search.max_length(self.data.max_tokens)
             for search in (greedy(), self.decoding)
@@ -203,15 +209,3 @@ def resolve(
     if isinstance(training, dict) and training.get("epochs", ABSENT) != ABSENT:
         training.setdefault("steps", ABSENT)
     return read(Recipe, merged(below, said))
-
-
-def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Table:
-    """Lay the settings of ``above`` over those of ``below``, table by table."""
-    result = dict(below)
-    for name, value in above.items():
-        under = result.get(name)
-        if isinstance(under, Mapping) and isinstance(value, Mapping):
-            result[name] = merged(under, value)
-        else:
-            result[name] = value
-    return result

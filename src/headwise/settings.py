@@ -115,6 +115,18 @@ def overridden(
     return result
 
 
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay the settings of ``above`` over those of ``below``, table by table."""
+    result = dict(below)
+    for name, value in above.items():
+        under = result.get(name)
+        if isinstance(under, Mapping) and isinstance(value, Mapping):
+            result[name] = merged(under, value)
+        else:
+            result[name] = value
+    return result
+
+
 def as_table(settings: Any) -> dict[str, Any]:
     """Return a settings dataclass as plain tables, from which ``read`` makes it."""
     return {

@@ -23,6 +23,7 @@ from headwise.tasks.alignment import pharaoh
 from headwise.tasks.translated import Candidate, Translated
 from headwise.text.arriving import Pause
 from headwise.text.vocabulary import UNKNOWN
+from headwise.wording import count_of
 
 LINES_AT_ONCE = 4000
 """Lines that are read before any is translated, so that similar lengths meet."""
@@ -217,10 +218,9 @@ class LineTranslator:
         """Say why a line was not translated as a whole, if it was not."""
         if num_pieces < 2:
             return
-        longest = self.opened.facts.longest_source
-        why = f"is longer than the {longest} tokens the model was trained for"
-        num_returns = line.count("\r")
-        if num_returns:
+        longest = count_of(self.opened.facts.longest_source, "token")
+        why = f"is longer than the {longest} the model was trained for"
+        if num_returns := line.count("\r"):
             why = (
                 f"holds {num_returns:,} \\r without \\n, which ends no line here and "
                 "ended one on old Macs"

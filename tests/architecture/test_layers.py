@@ -42,7 +42,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "doctor": EXPERIMENT | {"native", "interop", "engines", "predictor"},
     "serving": BASE | {"predictor"},
     "cli": EXPERIMENT
-    | {"inspection", "reports", "interop", "engines", "predictor", "doctor", "serving"},
+    | {"inspection", "reports", "interop", "engines", "predictor", "doctor", "serving"}
+    | {"native"},
     "__main__": {"errors", "cli"},
     "__init__": {
         "predictor",

@@ -4,7 +4,7 @@ import pytest
 
 from headwise.cli import demo
 from headwise.data import demo_corpus
-from headwise.predictor import Translator
+from headwise.predictor import Candidate, Translated, Translator
 
 
 @pytest.fixture
@@ -58,11 +58,14 @@ def test_a_translation_is_called_right_only_if_it_equals_the_reference(
     wrong = "Les lettres qu'Alice a écrits étaient longs."
     known = {pair.english: pair.french for pair in demo_corpus.EXAMPLES}
     known["The letters that Alice wrote were long."] = wrong
-    monkeypatch.setattr(
-        Translator,
-        "translate",
-        lambda self, texts: [known.get(text, "Oui.") for text in texts],
-    )
+
+    def lines(self, texts, **search):
+        for text in texts:
+            french = known.get(text, "Oui.")
+            found = Candidate(text=french, score=0.0, log_probability=0.0)
+            yield Translated(text, (found,), ())
+
+    monkeypatch.setattr(Translator, "lines", lines)
 
     found = headwise("demo", "--out", tmp_path / "demo")
 

@@ -62,3 +62,31 @@ def test_a_licence_that_hubs_do_not_list_is_taken_and_said(headwise, run):
 
     assert found.code == 0
     assert "do not list the licence apache2; did you mean apache-2.0?" in found.error
+
+
+def test_another_threshold_of_warnings_is_told_alone(headwise, run):
+    """Both tables of warnings were printed, and exports were to be made again."""
+    found = headwise("edit", run, "--search", "warnings.copied=0.5")
+
+    assert found.code == 0
+    assert found.error == (
+        "warnings.copied: 0.75 → 0.5\n"
+        f"{run / 'best'}: written and sealed\n"
+        f"{run / 'recipe.toml'}: changed likewise, for better models of this run\n"
+    )
+
+
+def test_notes_without_an_end_are_refused(headwise, run):
+    found = headwise("edit", run, "--notes", "/dev/zero")
+
+    assert found.code == 4
+    assert "/dev/zero has more than the 1,000,000 bytes" in found.error
+
+
+def test_what_the_search_passes_over_is_said(headwise, run):
+    found = headwise("edit", run, "--search", "groups=4", "--search", "beam=2")
+
+    assert found.code == 0
+    assert found.error.startswith(
+        "note: groups changes nothing with search=beam, only with search=diverse-beam\n"
+    )

@@ -1,9 +1,12 @@
 """``headwise evaluate``: scores that say how they were made."""
 
 import json
+import tempfile
 
 import pytest
 
+from headwise.decoding.warnings import CUT_OFF
+from headwise.errors import ResourceError
 from headwise.metrics.registry import METRICS, NEED_LANGUAGE
 
 
@@ -42,10 +45,8 @@ def test_a_language_adds_what_multi30k_papers_report(headwise, tiny_run, text):
 
 
 def test_scores_as_json_and_translations_in_a_file(headwise, tiny_run, text, tmp_path):
-    found = headwise(
-        "evaluate", tiny_run, *text, "--json", "--out", tmp_path / "hyp" / "out.de"
-    )
-    lines = (tmp_path / "hyp" / "out.de").read_text().split("\n")
+    found = headwise("evaluate", tiny_run, *text, "--json", "--out", tmp_path / "out")
+    lines = (tmp_path / "out").read_text().split("\n")
 
     assert [score["name"] for score in json.loads(found.out)] == ["BLEU", "chrF", "TER"]
     assert len(lines) == 5
@@ -82,15 +83,38 @@ def test_numbers_that_the_engine_does_not_have_are_refused(headwise, tiny_run, t
     assert "torch computes in float32" in found.error
 
 
-def test_the_scores_are_not_lost_when_the_file_cannot_be_written(
-    headwise, tiny_run, text, tmp_path
+def test_nothing_is_lost_when_the_disk_has_filled_up_meanwhile(
+    headwise, tiny_run, text, tmp_path, monkeypatch
 ):
-    (tmp_path / "file").write_text("")
-    found = headwise("evaluate", tiny_run, *text, "--out", tmp_path / "file" / "out.de")
+    """The scores were printed, and the translations were gone."""
+    out, temporary = tmp_path / "out.de", tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
 
+    def full(path, _):
+        raise ResourceError(f"{path} cannot be written: No space left on device")
+
+    wanted = headwise("translate", tiny_run, text[0]).out
+    monkeypatch.setattr("headwise.cli.out_files.write_text", full)
+    found = headwise("evaluate", tiny_run, *text, "--out", out)
+
+    (kept,) = temporary.glob("headwise-*.de")
     assert found.code == 6
-    assert "out.de cannot be written" in found.error
     assert found.out.startswith("BLEU ")
+    assert found.error.endswith(
+        f"{out} cannot be written: No space left on device\n"
+        f"what was made is kept in {kept}\n"
+    )
+    assert kept.read_text(encoding="utf-8") == wanted
+
+
+def test_warnings_are_told_once_a_kind(headwise, tiny_run, text):
+    """There were none: an output that was cut off was scored in silence."""
+    short = ("--search", "max_length_factor=0", "--search", "max_length_offset=1")
+    found = headwise("evaluate", tiny_run, *text, *short)
+
+    assert found.code == 0
+    assert f"in 3 of 4 lines: {CUT_OFF}\n" in found.error
 
 
 @pytest.mark.parametrize(

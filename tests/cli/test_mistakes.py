@@ -5,11 +5,14 @@ value is refused. 4: text that cannot be used. 5: a folder without a model.
 """
 
 import json
+import os
+import resource
 import shlex
 import subprocess
 import sys
 
 import pytest
+from tests.processes import environment
 from tests.tiny import write_text
 
 NOT_THERE = [
@@ -100,6 +103,25 @@ NO_CHOICE = {
     "runs diff {run} {run} --html {run}/report.html": "over what is read",
     "evaluate {model} {en} {de} --out /dev/null": "is a device or a pipe",
     "translate {model} {en} --alignments /dev/full": "is a device or a pipe",
+    "translate {model} {en} --alignments away/links": "away is no folder",
+    "evaluate {model} {en} {de} --out away/out.de": "away is no folder",
+    "evaluate {model} {en} {de} --out {en}/out.de": "train.en is no folder",
+    "runs diff {run} {run} --html away/page.html": "away is no folder",
+    "translate {model} --ensemble {model} --engine ctranslate2": "torch and float32",
+    "translate {model} --ensemble {model} --precision int8": "torch and float32",
+    "translate {model} {en} --prefix-file /dev/null": "/dev/null is empty",
+    "translate {model} --prefix-file -": "both the text and --prefix-file",
+    "prepare {en} {de} --out new --languages en": "such as --languages en de",
+    "prepare --languages en {en} --out new": "train.en is a file",
+    "run {en} {de} --out new --test {en}": "such as --test test.en test.de",
+    **{
+        f"{verb} ''": "it is empty; name a folder, or . for this one"
+        for verb in (
+            *("translate", "evaluate", "score", "export", "edit", "doctor", "train"),
+            *("runs", "runs diff", "translate {model} --ensemble", "run --out"),
+            *("prepare --out", "demo --out", "export {model} --out"),
+        )
+    },
     **{
         f"{verb} --device abacus": "--device abacus is no device"
         for verb in (
@@ -125,6 +147,11 @@ SOMEBODY_ELSES = [
 NO_SETTING = [
     "translate {model} --search beem=3",
     "translate {model} --beam 2 --n-best 3",
+    "translate {model} --search alignment_head=99:99",
+    "translate {model} --search warnings.copied=5",
+    "score {model} {en} {de} --search alignment_head=1:0",
+    "edit {model} --search alignment_head=0:2",
+    "recipe --preset tiny --set decoding.alignment_head=4:0",
     "score {model} {en} {de} --search alpha=high",
     "evaluate {model} {en} {de} --search beem=3",
     "edit {model} --search beem=3",
@@ -186,6 +213,18 @@ def place(tmp_path_factory):
     return tmp_path_factory.mktemp("mistakes")
 
 
+def ends_of(calls, **how):
+    """Make each of these calls in one new process; return how each one ended."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, json.dumps(calls)],
+        **{"stdin": subprocess.DEVNULL, **how},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 @pytest.fixture(scope="module")
 def ends(place, tiny_run):
     """Make every mistake, one after the other in one process that is new."""
@@ -204,16 +243,7 @@ def ends(place, tiny_run):
     }
     names = {name: shlex.quote(str(path)) for name, path in names.items()}
     calls = [shlex.split(each.format(**names)) for each in CODES]
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE, json.dumps(calls)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=place,
-    )
-    found = json.loads(done.stdout.splitlines()[-1])
-    return dict(zip(CODES, found, strict=True))
+    return dict(zip(CODES, ends_of(calls, cwd=place), strict=True))
 
 
 @pytest.mark.parametrize("mistake", CODES)
@@ -257,4 +287,63 @@ def test_nothing_was_written(ends, place):
         *("empty", "new", "new/.lock", "short"),  # as long as a run was beginning
         *("text", "text/train.de", "text/train.en"),
         *("thesis", "thesis/best", "thesis/best/chapter.tex"),
+    ]
+
+
+def test_an_environment_that_says_nothing_is_said_at_once(tiny_run, tiny_text):
+    """The kernels in C were wished for as "maybe", which was found with the model."""
+    text = [str(each) for each in tiny_text]
+    calls = [
+        ["translate", str(tiny_run), text[0]],
+        ["score", str(tiny_run), *text],
+        ["evaluate", str(tiny_run), *text],
+        ["train", str(tiny_run / "prepared"), "--out", "new"],
+        ["run", *text, "--out", "new"],
+        ["demo", "--out", "new"],
+    ]
+    ends = ends_of(calls, env=environment(HEADWISE_KERNELS="maybe"))
+
+    assert [(code, torch) for code, _, torch in ends] == [(2, False)] * len(calls)
+    assert all("auto, not 'maybe'" in said for _, said, _ in ends)
+
+
+def test_closed_standard_input_is_said_at_once(tiny_run, tiny_text):
+    """It has the code of text that cannot be read, as the documents say."""
+    calls = [
+        ["translate", str(tiny_run)],
+        ["translate", str(tiny_run), str(tiny_text[0]), "-"],
+        ["score", str(tiny_run), "-", str(tiny_text[1])],
+    ]
+    ends = ends_of(calls, stdin=None, preexec_fn=lambda: os.close(0))
+
+    assert [(code, torch) for code, _, torch in ends] == [(4, False)] * len(calls)
+    assert all(
+        "standard input cannot be read: it is closed" in each[1] for each in ends
+    )
+
+
+def test_an_empty_file_of_prefixes_waits_for_the_first_line_of_a_pipe(tiny_run):
+    """Of no lines there are no prefixes, and that is no mistake."""
+    calls = [["translate", str(tiny_run), "--prefix-file", "/dev/null"]]
+    ((code, said, torch),) = ends_of(calls, stdin=None, input="one two.\n")
+
+    assert (code, torch) == (2, False)
+    assert "--prefix-file /dev/null is empty, and each line of the text" in said
+    ((code, said, _),) = ends_of(calls, stdin=None, input="")
+    assert (code, said) == (0, "")
+
+
+def test_a_disk_that_takes_no_file_is_said_before_hours_of_work(tiny_run, tiny_text):
+    """Full, read-only, or as here a limit: it was found when all was translated."""
+    limit = (resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    text = [str(each) for each in tiny_text]
+    ((code, said, torch),) = ends_of(
+        [["evaluate", str(tiny_run), *text, "--out", str(tiny_text[0]) + ".out"]],
+        preexec_fn=lambda: resource.setrlimit(*limit),
+    )
+
+    assert (code, torch) == (6, False)
+    assert "train.en.out cannot be written: File too large" in said
+    assert sorted(each.name for each in tiny_text[0].parent.iterdir()) == [
+        *("train.de", "train.en")
     ]

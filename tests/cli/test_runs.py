@@ -157,3 +157,21 @@ def test_training_leaves_all_that_shows_it(headwise, runs, tiny_text):
     events.Reload()
     assert [each.step for each in events.Scalars("loss/training")] == [1, 2, 3, 4]
     assert [each.step for each in events.Scalars("loss/validation")] == [2, 4]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--debug", "runs", "list"),
+        *(
+            ("runs", "--debug", "list"),
+            ("runs", "--debug"),
+            ("runs", "list", "--debug"),
+        ),
+    ],
+)
+def test_debug_stands_wherever_one_likes(headwise, runs, monkeypatch, arguments):
+    """Before "list" it made that the name of a folder."""
+    monkeypatch.setenv("HEADWISE_DEBUG", "")  # which the command line sets
+
+    assert headwise(*arguments, runs).out == headwise("runs", runs).out != ""

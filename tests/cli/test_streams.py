@@ -124,3 +124,15 @@ def test_a_stream_of_messages_hides_only_that_it_failed():
     assert Messages(working).write("hello") == 5
     assert working.getvalue() == "hello"
     assert Messages(Full()).write("hello") == 5
+
+
+@pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-"])
+@pytest.mark.parametrize(
+    "mistake",
+    ["translate nowhere", "translate {model} --beam x", "wrong", "prepare --languages"],
+)
+def test_a_mistake_keeps_its_code_where_it_cannot_be_said(model, mistake, redirection):
+    """A full disk under a log made code 1 of 2: "a fault of headwise"."""
+    done = shell(f"{HEADWISE} {mistake.format(model=model[0])} {redirection}")
+
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "")

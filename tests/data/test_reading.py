@@ -121,6 +121,7 @@ def test_carriage_returns_and_byte_order_marks_are_dropped_and_said(written):
         ("1\n2\n3\n", "1\n", ("3 lines", "1;")),
         ("1\n2", "1\n2\n3\n4\n", ("2 lines", "4;")),
         ("1\n2\n\n", "1\n2\n", ("3 lines", "2;")),
+        ("1\n", "1\n2\n", ("has 1 line and", "2;")),
     ],
 )
 def test_unequal_line_counts_are_refused_with_both_counts(
@@ -143,7 +144,7 @@ def test_undecodable_bytes_are_refused_with_file_line_and_byte(written):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("only one column", "line 2: 1 columns, though column 2 is asked for"),
+        ("only one column", "line 2: 1 column, though column 2 is asked for"),
         ("a\x85b", "it reads 'a\\x85b'"),
     ],
 )
@@ -157,9 +158,26 @@ def test_a_tsv_line_with_too_few_columns_is_refused(written, line, said):
         ('{"source": "a"', "line 2: not JSON"),
         ("[" * 100_000, "line 2: not JSON"),
         ('["a", "b"]', "is JSON but no object"),
-        ('{"source": "a", "traget": "b"}', "'target' is missing; there are 'source', "),
-        ("{}", "'source' is missing; there are none"),
-        ('{"source": "a", "target": 5}', "'target' is '5', not a text"),
+        (
+            '{"source": "a", "traget": "b"}',
+            'the key "target" is missing; there are "source", "traget".',
+        ),
+        ('{"source": "a"}', '"target" is missing; the only one is "source".'),
+        ("{}", '"source" is missing; the object has no key.'),
+        (
+            '{"source": "a", "target": 5}',
+            '"target" is 5, and a text in quotes is wanted',
+        ),
+        ('{"source": "a", "target": null}', '"target" is null, and a text'),
+        ('{"source": "a", "target": true}', '"target" is true, and a text'),
+        (
+            '{"source": "a", "target": "b", "source": "c"}',
+            'line 2: the key "source" stands 2 times in one object',
+        ),
+        (
+            '{"translation": {"source": "a", "target": "b", "target": "b"}}',
+            'the key "target" stands 2 times',
+        ),
         ('{"source": "a", "target": "\\ud83d"}', "half of a character"),
     ],
 )
@@ -243,7 +261,7 @@ def test_texts_under_their_languages_are_read_by_naming_these(written, row):
     asked = {"source": source, "source_field": "de", "target_field": "en"}
     assert pairs_of(**asked) == [("eine Katze", "a cat")]
     message = refusal(source=source)
-    assert "line 1: the key 'source' is missing; there are" in message
+    assert 'line 1: the key "source" is missing; ' in message
     assert "name the source and the target, such as --languages en de" in message
 
 

@@ -242,3 +242,47 @@ def test_settings_name_what_the_dicts_hold():
         with pytest.raises(SettingsError) as caught:
             read(DecodingSettings, {name: "none of these"})
         assert all(value in str(caught.value) for value in known)
+
+
+@pytest.mark.parametrize("head", ["average", "0:0", "5:7", "5:7+1"])
+def test_a_head_of_the_decoder_is_one(head):
+    DecodingSettings(alignment_head=head).check_head(6, 8)
+
+
+@pytest.mark.parametrize("head", ["6:0", "0:8", "99:99", "6:0+1"])
+def test_a_head_that_the_decoder_lacks_is_refused(head):
+    settings = DecodingSettings(alignment_head=head)
+    with pytest.raises(SettingsError) as caught:
+        settings.check_head(6, 8)
+
+    assert caught.value.problems == [
+        f"alignment_head = '{head}', but this model has 6 decoder blocks of 8 heads, "
+        "counted from 0: '5:7' is the last, and 'average' believes no single one"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("search", "names", "notes"),
+    [
+        ({}, ["beam", "alpha", "patience", "coverage"], []),
+        ({}, ["groups"], ["groups changes nothing with search=beam"]),
+        ({}, ["seed", "beam"], ["seed changes nothing with search=beam"]),
+        ({"search": "diverse-beam"}, ["groups", "diversity"], []),
+        ({"search": "sampling"}, ["seed", "top_k"], []),
+        (
+            {"search": "sampling"},
+            ["beam"],
+            ["beam changes nothing with search=sampling, only with search=beam or"],
+        ),
+        (
+            {"stopping": "exact"},
+            ["patience"],
+            ["patience changes nothing with stopping=exact, only with stopping=first"],
+        ),
+    ],
+)
+def test_settings_that_the_search_passes_over_are_told(search, names, notes):
+    told = [*DecodingSettings(**search).without_effect(names)]
+
+    assert len(told) == len(notes)
+    assert all(each.startswith(note) for each, note in zip(told, notes, strict=True))

@@ -128,7 +128,7 @@ def test_a_sentence_that_ends_too_early_is_warned_of():
     [
         ({"longer_than": 0.0}, ("a b", [5] * 4, "c", [6] * 13)),
         ({"shorter_than": 0.0}, ("a", [5] * 13, "c", [6] * 3)),
-        ({"copied": 1.1}, ("one two three four", [5], "one two three four", [6])),
+        ({"copied": 0.0}, ("one two three four", [5], "one two three four", [6])),
         ({"unknown": False}, ("a", [5], "b", [UNKNOWN])),
         ({"length_from": 14}, ("a b", [5] * 4, "c", [6] * 13)),
         ({"copied_from": 5}, ("one two three four", [5], "one two three four", [6])),
@@ -149,6 +149,13 @@ def test_impossible_thresholds_are_refused():
         WarningSettings(loop_repeats=1, copied=-1.0, longer_than=float("nan"))
 
     assert len(caught.value.problems) == 3
+
+
+def test_more_than_all_words_can_never_be_copied():
+    """A share of 5 was accepted, and silently meant that nobody is warned."""
+    with pytest.raises(SettingsError, match=r"at most 1, not 5\.0; .* 0 never warns"):
+        WarningSettings(copied=5.0)
+    assert WarningSettings(copied=1.0).copied == 1.0
 
 
 def test_of_a_line_in_pieces_each_kind_comes_once():

@@ -20,7 +20,7 @@ from headwise.model.compiled_learning import (
 from headwise.model.looking import attention_seen
 from headwise.model.training_path import decode_real, use_kernels
 from headwise.model.transformer import Transformer
-from headwise.tasks import summed_loss
+from headwise.tasks.for_training import summed_loss
 
 pytestmark = pytest.mark.usefixtures("kernels_here")
 

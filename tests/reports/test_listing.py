@@ -81,6 +81,17 @@ def test_a_run_is_told_in_one_line(tmp_path):
     ]
 
 
+def test_updates_of_epochs_are_known_from_the_log(tmp_path):
+    """A recipe of epochs has no number of updates: the list showed none."""
+    entries = [{**start(), "steps": 46}, update(1), end(1, "stopped")]
+    folder = write_run(tmp_path / "run", entries, "[training]\nepochs = 2\n")
+    older = write_run(tmp_path / "older", [start(), end(0)], "[training]\nepochs = 2\n")
+
+    assert run_facts(folder, is_held=False).steps == 46
+    assert "  1/46  " in as_lines([run_facts(folder, is_held=False)])[1]
+    assert run_facts(older, is_held=False).steps is None
+
+
 @pytest.mark.parametrize(
     ("entries", "is_held", "state"),
     [

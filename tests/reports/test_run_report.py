@@ -63,6 +63,18 @@ def test_a_page_of_a_run_that_has_just_begun_is_one_already():
     assert "training" in page.said("span")
 
 
+def test_the_speed_says_what_it_is_the_mean_of():
+    """It was "lately", and not the number at which the curve beside it ends."""
+    slow = [update(step, tokens=100, seconds=1.0) for step in range(1, 31)]
+    fast = [update(step, tokens=300, seconds=1.0) for step in range(31, 41)]
+    page = opened([start(), *slow, *fast])
+
+    assert "200 a second, mean of the last 20 updates" in page.text
+    assert "a point is one update or, of many, the mean of neighbours" in page.text
+    just_begun = opened([start(), slow[0]])
+    assert "100 a second, mean of the last update" in just_begun.text
+
+
 def test_nothing_is_fetched():
     page = opened(a_run())
 

@@ -56,6 +56,17 @@ def test_golden_translations_are_those_of_the_new_search(model_folder):
     assert max(len(each.output) for each in opened.golden) < 40
 
 
+def test_thresholds_of_warnings_change_no_translation(model_folder):
+    """The golden ones were made again, and both tables of thresholds were named."""
+    before = files(model_folder)
+    done = edit_model(model_folder, search={"warnings": {"copied": 0.5}})
+
+    assert done.search == {"warnings.copied": (0.75, 0.5)}
+    assert (done.searches_otherwise, done.golden) == (False, 0)
+    assert open_model_folder(model_folder).decoding.warnings.copied == 0.5
+    assert files(model_folder)["golden.json"] == before["golden.json"]
+
+
 def test_a_card_changes_and_nothing_else_but_the_seal(model_folder):
     before = files(model_folder)
     done = edit_model(model_folder, search={}, card=LICENSED)

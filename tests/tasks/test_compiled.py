@@ -12,8 +12,13 @@ from headwise.data.batches import Batch, largest_batch
 from headwise.data.row_batch import RowBatch
 from headwise.errors import ResourceError
 from headwise.model.training_path import use_kernels
-from headwise.tasks import CompiledLoss, Transformer, TransformerConfig, summed_loss
 from headwise.tasks.compiled import _pieces, compiling_explained
+from headwise.tasks.for_training import (
+    CompiledLoss,
+    Transformer,
+    TransformerConfig,
+    summed_loss,
+)
 from headwise.text.vocabulary import END, PAD, START
 
 SMALL = TransformerConfig(

@@ -317,7 +317,7 @@ def test_heads_tell_as_much_as_the_page_says(translator):
 
 
 def test_a_head_that_is_not_there_is_refused(translator):
-    with pytest.raises(SettingsError, match="below 2:4"):
+    with pytest.raises(SettingsError, match="has 2 decoder blocks of 4 heads"):
         translator.translate(TEXTS[0], alignments=True, alignment_head="7:0")
 
 

@@ -18,7 +18,7 @@ import torch
 from torch._dynamo.utils import counters
 
 from headwise.data.prepared import PreparedCorpus
-from headwise.tasks import CompiledLoss, TransformerConfig, Translation
+from headwise.tasks.for_training import CompiledLoss, TransformerConfig, Translation
 from headwise.training.loop import Trainer
 from headwise.training.settings import TrainingSettings
 from headwise.training.signals import StopSignals

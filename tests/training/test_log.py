@@ -153,7 +153,8 @@ def test_a_log_with_nothing_to_cut_is_left_as_it_is(log):
 def test_a_new_run_begins_its_file(log):
     log.starts(TrainingState(), SETTINGS, 10)
 
-    assert [entry["what"] for entry in entries(log)] == ["start"]
+    (entry,) = entries(log)
+    assert (entry["what"], entry["steps"]) == ("start", SETTINGS.steps)
 
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path):

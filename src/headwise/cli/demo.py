@@ -5,9 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from headwise.cli.options import MaxTime, Threads, minutes, say, use_threads
+from headwise.cli.checks import check_kernels
+from headwise.cli.options import (
+    MaxTime,
+    Threads,
+    minutes,
+    say,
+    to_folder,
+    use_threads,
+)
 from headwise.cli.streams import output
 
 if TYPE_CHECKING:
@@ -32,9 +38,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for all that is made.")] = Path(
-        "demo"
-    ),
+    out: Annotated[Path, to_folder("Folder for all that is made.")] = Path("demo"),
     max_time: MaxTime = None,
     threads: Threads = None,
 ) -> None:
@@ -48,12 +52,13 @@ def demo(
     headwise demo
     headwise demo --out somewhere --threads 4
     """
-    from headwise.cli.steps import prepared, trained
+    from headwise.cli.steps import prepared, trained, translations
     from headwise.data.demo_corpus import EXAMPLES, write
     from headwise.recipe import resolve
     from headwise.run_folder.claim import claimed
 
     limit = None if max_time is None else minutes(max_time)
+    check_kernels()
     say("making an English-French corpus")
     text = out / "corpus"
     with claimed(out):
@@ -78,7 +83,7 @@ def demo(
         "\nSome translations of sentences that stand in no part of the corpus (the "
         "first two differ in one word), beside what the grammar gives:\n"
     )
-    found = translator.translate([pair.english for pair in EXAMPLES])
+    found = translations(translator, [pair.english for pair in EXAMPLES])
     for pair, french in zip(EXAMPLES, found, strict=True):
         verdict = _verdict(pair, french)
         output(f"    {pair.english}\n    → {french}\n      {verdict}\n")
@@ -90,6 +95,7 @@ def _files(text: Path, part: str) -> dict[str, str]:
 
 
 def _show_scores(translator: Translator, corpus: DemoCorpus) -> None:
+    from headwise.cli.steps import translations
     from headwise.data.demo_corpus import (
         dictionary_baseline,
         exact_matches,
@@ -99,7 +105,7 @@ def _show_scores(translator: Translator, corpus: DemoCorpus) -> None:
 
     sources = [pair.english for pair in corpus.held_out]
     references = [pair.french for pair in corpus.held_out]
-    outputs = translator.translate(sources)
+    outputs = translations(translator, sources)
     words = measure("bleu", [dictionary_baseline(each) for each in sources], references)
     cases = [
         (pair.pronoun, output)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headwise.cli.checks import check_folders
+from headwise.cli.options import named
 from headwise.cli.streams import output
 from headwise.errors import ModelError, ResourceError, UsageError
 from headwise.wording import count_of
@@ -22,7 +23,9 @@ def doctor(
     folder: Annotated[
         Path | None,
         typer.Argument(
-            metavar="FOLDER", help="A run folder or a model folder to check."
+            metavar="FOLDER",
+            help="A run folder or a model folder to check.",
+            parser=named,
         ),
     ] = None,
     loader: Annotated[

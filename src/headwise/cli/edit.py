@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headwise.cli.checks import check_files, check_models, check_search
-from headwise.cli.options import say, search_table
+from headwise.cli.options import (
+    TrainedModel,
+    say,
+    say_without_effect,
+    search_table,
+)
 from headwise.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -22,9 +27,7 @@ MOST_NOTES = 1_000_000
 
 
 def edit(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A run folder or a model folder.")
-    ],
+    folder: TrainedModel,
     search: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,7 +70,8 @@ def edit(
     """Change a model's card, or the search that it uses unless told otherwise.
 
     Weights and tokenizers stay the same bytes. With another search the golden
-    translations are made again. The folder is checked first, written anew beside
+    translations are made again; thresholds of warnings change none. The folder is
+    checked first, written anew beside
     itself, sealed, and put in its own place in one step. Exports in it, which carry
     card and search as they were, are taken away and named.
 
@@ -84,7 +88,7 @@ def edit(
         )
     check_models(folder)
     check_files(notes)
-    check_search(folder, table)
+    say_without_effect(table, check_search(folder, table))
     from headwise.run_folder.card_edit import COMMON_LICENSES, CardChanges
     from headwise.run_folder.editing import edit_model
 
@@ -128,7 +132,7 @@ def _told(done: Edited, folder: Path) -> Iterator[str]:
         yield f"{done.path} has all that already; nothing was written"
     for name, (old, new) in done.search.items():
         yield f"{name}: {old} → {new}"
-    if done.search:
+    if done.searches_otherwise:
         yield f"golden translations made again: {done.golden}"
     if done.search or done.card_changed:
         yield f"{done.path}: written and sealed"
@@ -140,6 +144,6 @@ def _told(done: Edited, folder: Path) -> Iterator[str]:
             f"headwise export {shlex.quote(str(folder))} --to {target} "
             f"--quantization {numbers or 'float32'} --out ..."
         )
-        yield f"{export} held card and search as they were, and is gone; again: {again}"
-    if done.search:
+        yield f"{export} was made of the folder as it was, and is gone; again: {again}"
+    if done.searches_otherwise:
         yield "exports elsewhere still search as before; export them again"

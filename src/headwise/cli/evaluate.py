@@ -12,6 +12,7 @@ import typer
 
 from headwise.cli.checks import (
     check_device,
+    check_kernels,
     check_models,
     check_out_file,
     check_search,
@@ -24,25 +25,25 @@ from headwise.cli.options import (
     Precision,
     SearchSettings,
     Threads,
+    TrainedModel,
     chosen_device,
     say,
     say_engines,
+    say_without_effect,
     search_table,
     use_threads,
 )
+from headwise.cli.out_files import write_out_file
 from headwise.cli.steps import measured, read_aligned
 from headwise.cli.streams import output
 from headwise.engines.settings import check_engine
 from headwise.errors import UsageError
-from headwise.storage import write_text
 
 DEFAULT_METRICS = ("bleu", "chrf", "ter")
 
 
 def evaluate(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A run folder or a model folder.")
-    ],
+    folder: TrainedModel,
     source: Annotated[
         Path, typer.Argument(metavar="SOURCE", help="Text to translate, plain or .gz.")
     ],
@@ -105,11 +106,12 @@ def evaluate(
     check_out_file("--out", out, inputs=[folder, source, reference])
     check_engine(engine, precision)
     check_device(device)
+    check_kernels()
     check_models(folder)
     table = search_table(search)
     if beam is not None:
         table.setdefault("beam", beam)
-    check_search(folder, table)
+    say_without_effect(table, check_search(folder, table))
     sources, references = read_aligned(source, reference)
 
     from headwise.predictor import load
@@ -139,7 +141,7 @@ def evaluate(
             output(f"{score}  {score.signature}  {made}")
     say_engines(translator.engine.used, engine)
     if out is not None:
-        write_text(out, "".join(f"{output}\n" for output in outputs))
+        write_out_file(out, "".join(f"{output}\n" for output in outputs))
         say(f"the translations are in {out}")
 
 

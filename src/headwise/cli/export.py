@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headwise.cli.checks import check_files, check_models
-from headwise.cli.options import say, to_folder
+from headwise.cli.options import TrainedModel, say, to_folder
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.limits import LIMITS, QUANTIZATIONS, check_export
 from headwise.run_folder.paths import EXPORT, model_path
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 
 def export(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A run folder or a model folder.")
-    ],
+    folder: TrainedModel,
     target: Annotated[
         str,
         typer.Option(
@@ -97,10 +95,10 @@ def _what_changed(
     theirs = Translator(opened, engine="torch")
     try:
         theirs.engine = CTranslate2Engine(opened, precision=quantization, folder=out)
-        outputs = theirs.translate(sources)
+        outputs = [each.text for each in theirs.lines(sources, scores=False)]
     except (UsageError, SettingsError) as error:
         return f"what {quantization} changes was not measured: {error}"
-    wanted = ours.translate(sources)
+    wanted = [each.text for each in ours.lines(sources, scores=False)]
     if not wanted:
         return f"what {quantization} changes was not measured: there is no text for it"
     equal = sum(a == b for a, b in zip(outputs, wanted, strict=True))

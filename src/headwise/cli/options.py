@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +11,41 @@ import typer
 
 from headwise.cli.checks import check_assignments, check_device
 from headwise.cli.streams import messages
+from headwise.decoding.settings import DecodingSettings
 from headwise.engines.settings import PRECISIONS
 from headwise.errors import UsageError
 
+
+def named(text: str) -> Path:
+    """Return a path; an empty name is refused.
+
+    An unset variable in a script would otherwise mean the folder one stands in.
+    """
+    if not text:
+        raise typer.BadParameter("it is empty; name a folder, or . for this one")
+    return Path(text)
+
+
+def to_folder(help: str) -> Any:
+    """Return the option that says where to write."""
+    return typer.Option(metavar="FOLDER", help=help, parser=named)
+
+
+TrainedModel = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FOLDER", help="A run folder or a model folder.", parser=named
+    ),
+]
+Ensemble = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Another model of the same vocabulary to work with. May be repeated.",
+        parser=named,
+        show_default=False,
+    ),
+]
 Preset = Annotated[
     str | None,
     typer.Option(
@@ -128,20 +160,6 @@ Deterministic = Annotated[
 ]
 
 
-def to_folder(help: str) -> Any:
-    """Return the option that says where to write; an empty name is refused.
-
-    An unset variable in a script would otherwise mean the folder one stands in.
-    """
-    return typer.Option(metavar="FOLDER", help=help, parser=_named)
-
-
-def _named(text: str) -> Path:
-    if not text:
-        raise typer.BadParameter("it is empty; name a folder, or . for this one")
-    return Path(text)
-
-
 UNITS = {"s": 1 / 60, "m": 1.0, "h": 60.0}
 
 
@@ -166,6 +184,12 @@ def search_table(assignments: list[str] | None) -> dict[str, Any]:
 
     check_assignments("--search", "alpha=0.6", assignments)
     return overridden({}, assignments or [], option="--search")
+
+
+def say_without_effect(names: Iterable[str], chosen: DecodingSettings) -> None:
+    """Tell the user which of the settings that they named the search passes over."""
+    for note in chosen.without_effect(dict.fromkeys(names)):
+        say(f"note: {note}")
 
 
 def use_threads(threads: int | None) -> None:

@@ -17,7 +17,8 @@ def recipe(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Architecture and training by name; --list shows the presets.",
+            help="Architecture and training by name; --list shows the presets. Not "
+            "given: that of the recipe file, or the paper's base model.",
             show_default=False,
         ),
     ] = None,
@@ -29,7 +30,9 @@ def recipe(
 ) -> None:
     """Print a recipe with every default spelled out, checked.
 
-    Without a preset these are the paper's settings for its base model.
+    Where neither --preset nor the recipe file names a preset, what they leave open is
+    as the paper's base model has it; headwise run and train, which know the amount of
+    data, choose a preset by that.
 
     \b
     headwise recipe --list

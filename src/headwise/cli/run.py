@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headwise.cli.checks import check_device, check_files
+from headwise.cli.checks import check_device, check_files, check_kernels
 from headwise.cli.fitting import batch_tokens_of, fitted, is_to_be_fitted
 from headwise.cli.options import (
     Assignments,
@@ -85,6 +85,7 @@ def run(
     refuse_several_processes("run")
     check_files(*(test or ()))
     check_device(device)
+    check_kernels()
     check_claimable(out)
     recipe = recipe_for(
         source,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from headwise.cli.checks import check_out_file
-from headwise.cli.options import say
+from headwise.cli.options import named, say
 from headwise.cli.report import reported
 from headwise.cli.streams import output
 from headwise.cli.verbs import Group, Verb
@@ -23,7 +23,8 @@ class ListsByDefault(Group):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put in ``list`` where no command is named."""
-        if not args or args[0] not in (*self.commands, *ctx.help_option_names):
+        first = next((each for each in args if each != "--debug"), None)
+        if first not in (*self.commands, *ctx.help_option_names):
             args = ["list", *args]
         return super().parse_args(ctx, args)
 
@@ -48,6 +49,7 @@ def list_runs(
         typer.Argument(
             metavar="[FOLDER]...",
             help="Runs, or folders with runs in them. Not given: this folder.",
+            parser=named,
             show_default=False,
         ),
     ] = None,
@@ -91,8 +93,10 @@ def list_runs(
 
 
 def diff(
-    first: Annotated[Path, typer.Argument(metavar="A", help="A run folder.")],
-    second: Annotated[Path, typer.Argument(metavar="B", help="Another.")],
+    first: Annotated[
+        Path, typer.Argument(metavar="A", help="A run folder.", parser=named)
+    ],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Another.", parser=named)],
     html: Annotated[
         Path | None,
         typer.Option(

@@ -13,14 +13,18 @@ import typer
 from headwise.cli.checks import (
     check_device,
     check_files,
+    check_input,
+    check_kernels,
     check_models,
     check_search,
 )
 from headwise.cli.options import (
     Deterministic,
     Device,
+    Ensemble,
     SearchSettings,
     Threads,
+    TrainedModel,
     chosen_device,
     say,
     search_table,
@@ -41,9 +45,7 @@ Scored = tuple[str, "Candidate"]
 
 
 def score(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A run folder or a model folder.")
-    ],
+    folder: TrainedModel,
     source: Annotated[
         Path, typer.Argument(metavar="SOURCE", help="Text, plain or .gz.")
     ],
@@ -74,14 +76,7 @@ def score(
         bool, typer.Option("--json", help="Print JSON lines, with each token's ln p.")
     ] = False,
     search: SearchSettings = None,
-    ensemble: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Another model of the same vocabulary to score with. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    ensemble: Ensemble = None,
     threads: Threads = None,
     device: Device = "auto",
     deterministic: Deterministic = False,
@@ -102,10 +97,12 @@ def score(
         raise UsageError("--keep-best and --min-score are two ways; choose one of them")
     folders = [folder, *(ensemble or [])]
     check_device(device)
+    check_kernels()
     check_models(*folders)
     check_files(source, target)
+    check_input([source, target])
     table = {**search_table(search), "token_scores": as_json}
-    check_search(folder, table)
+    check_search(folder, table, others=folders[1:])
 
     from headwise.predictor import load
 

@@ -12,8 +12,8 @@ from headwise.cli.resolved import resolved
 from headwise.cli.streams import messages
 from headwise.data.settings import DataSettings
 from headwise.errors import DataError, UsageError
-from headwise.recipe import Recipe, merged, preset_for
-from headwise.settings import overridden, read, read_toml
+from headwise.recipe import Recipe, preset_for
+from headwise.settings import merged, overridden, read, read_toml
 from headwise.wording import count_of
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def recipe_for(
     """
     check_files(source, target, *(dev or ()), recipe_file)
     check_set(assignments)
+    _check_languages(languages)
     extra: dict[str, Any] = dict(also or {})
     if source is not None:
         corpus = {"source": str(source)}
@@ -66,6 +67,16 @@ def recipe_for(
             "[[data.corpora]]"
         )
     return recipe
+
+
+def _check_languages(languages: tuple[str, str] | None) -> None:
+    """Refuse a file where a language is wanted: the second one was forgotten."""
+    for each in languages or ():
+        if Path(each).is_file():
+            raise UsageError(
+                "--languages wants two codes, SOURCE TARGET, such as --languages en "
+                f"de, and {each} is a file; name the other language before it"
+            )
 
 
 def _in_languages(
@@ -182,6 +193,22 @@ def say_unknown(folder: Path) -> None:
         )
 
 
+def translations(
+    translator: Translator, sources: Sequence[str], **search: Any
+) -> list[str]:
+    """Translate lines; say what they came with, each kind of warning once."""
+    from headwise.decoding.warnings import each_kind_once
+
+    outputs: list[str] = []
+    warned: list[Sequence[str]] = []
+    for each in translator.lines(sources, **{"scores": False, **search}):
+        outputs.append(each.text)
+        warned.append(each.warnings)
+    for warning in each_kind_once(warned, "lines"):
+        say(warning)
+    return outputs
+
+
 def measured(
     translator: Translator,
     sources: Sequence[str],
@@ -194,7 +221,7 @@ def measured(
     """Translate ``sources`` and compute each metric; also return the translations."""
     from headwise.metrics.registry import measure
 
-    outputs = translator.translate(sources, **search)
+    outputs = translations(translator, sources, **search)
     scores = [measure(name, outputs, references, language=language) for name in metrics]
     return scores, outputs
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from headwise.cli.checks import STANDARD_INPUT
+from headwise.cli.checks import STANDARD_INPUT, input_error
 from headwise.cli.options import say
 from headwise.cli.streams import why
 from headwise.errors import DataError
@@ -72,14 +72,9 @@ class InputLines:
             except BrokenPipeError:
                 raise
             except OSError as error:
-                advice = (
-                    "; name a FILE, or send text into it (< FILE, or a pipe)"
-                    if is_input
-                    else ""
-                )
-                raise DataError(
-                    f"{name} cannot be read: {why(error)}{advice}"
-                ) from None
+                if is_input:
+                    raise input_error(error) from None
+                raise DataError(f"{name} cannot be read: {why(error)}") from None
 
     def where(self, number: int) -> str:
         """Name the place of a line, counted from 1 over all files."""

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwise.cli.checks import check_device, check_files, check_folders, check_set
+from headwise.cli.checks import (
+    check_device,
+    check_files,
+    check_folders,
+    check_kernels,
+    check_set,
+)
 from headwise.cli.fitting import batch_tokens_of, fitted, is_to_be_fitted
 from headwise.cli.options import (
     Assignments,
@@ -20,6 +26,7 @@ from headwise.cli.options import (
     Threads,
     chosen_device,
     minutes,
+    named,
     refuse_several_processes,
     say,
     to_folder,
@@ -27,9 +34,9 @@ from headwise.cli.options import (
 )
 from headwise.cli.resolved import resolved
 from headwise.errors import SettingsError, UsageError
-from headwise.recipe import Recipe, merged, preset_for
+from headwise.recipe import Recipe, preset_for
 from headwise.run_folder.claim import check_claimable
-from headwise.settings import as_table, read_toml
+from headwise.settings import as_table, merged, read_toml
 from headwise.wording import count_of
 
 if TYPE_CHECKING:
@@ -38,7 +45,10 @@ if TYPE_CHECKING:
 
 def train(
     corpus: Annotated[
-        Path, typer.Argument(metavar="CORPUS", help="A folder that prepare wrote.")
+        Path,
+        typer.Argument(
+            metavar="CORPUS", help="A folder that prepare wrote.", parser=named
+        ),
     ],
     out: Annotated[Path, to_folder("Run folder to write to, or to go on in.")],
     preset: Preset = None,
@@ -86,6 +96,7 @@ def train(
     check_files(recipe_file)
     check_set(assignments)
     check_device(device)
+    check_kernels()
     check_claimable(out)
     if as_json and not dry_run:
         raise UsageError("--json has a meaning only with --dry-run; add that")

@@ -11,8 +11,11 @@ import typer
 from headwise.cli.checks import (
     check_device,
     check_files,
+    check_input,
+    check_kernels,
     check_models,
     check_out_file,
+    check_prefixes,
     check_search,
 )
 from headwise.cli.options import (
@@ -20,15 +23,19 @@ from headwise.cli.options import (
     Deterministic,
     Device,
     EngineName,
+    Ensemble,
     Precision,
     SearchSettings,
     Threads,
+    TrainedModel,
     chosen_device,
     say,
     say_engines,
+    say_without_effect,
     search_table,
     use_threads,
 )
+from headwise.cli.out_files import write_out_file
 from headwise.cli.streams import flush_output, output
 from headwise.cli.text_lines import InputLines, is_terminal, lines_of
 from headwise.engines.settings import WITHOUT_TORCH, check_engine
@@ -38,9 +45,7 @@ if TYPE_CHECKING:
 
 
 def translate(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A run folder or a model folder.")
-    ],
+    folder: TrainedModel,
     files: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -80,15 +85,7 @@ def translate(
             show_default=False,
         ),
     ] = None,
-    ensemble: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Another model of the same vocabulary to translate with. May be "
-            "repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    ensemble: Ensemble = None,
     interactive: Annotated[
         bool,
         typer.Option(
@@ -121,13 +118,15 @@ def translate(
     from headwise.cli.translation_progress import TranslationProgress
     from headwise.decoding.settings import paper as paper_search
     from headwise.settings import as_table
-    from headwise.storage import write_text
 
     folders = [folder, *(ensemble or [])]
-    check_engine(engine, precision)
+    check_engine(engine, precision, models=len(folders))
     check_device(device)
+    check_kernels()
     check_models(*folders)
     check_files(*(files or ()), prefix_file)
+    check_input(files or [])
+    check_prefixes(prefix_file, files or [])
     check_out_file(
         "--alignments", alignments, inputs=[*folders, *(files or ()), prefix_file]
     )
@@ -138,8 +137,10 @@ def translate(
         table["num_best"] = num_best
     if alignments is not None:
         table["alignments"] = True
-    table |= search_table(search)
-    chosen = check_search(folder, table)
+    asked = search_table(search)
+    table |= asked
+    chosen = check_search(folder, table, others=folders[1:])
+    say_without_effect([*asked, *([] if beam is None else ["beam"])], chosen)
     as_json = scores or num_best is not None or chosen.num_best > 1
     table["scores"] = as_json
 
@@ -180,7 +181,7 @@ def translate(
             aligned.append(f"{each.candidates[0].alignment}\n")
     flush_output()
     if alignments is not None:
-        write_text(alignments, "".join(aligned))
+        write_out_file(alignments, "".join(aligned))
     say_engines(translator.engine.used, engine)
 
 

@@ -32,8 +32,30 @@ def debug_option() -> typer.core.TyperOption:
     )
 
 
+EXAMPLES = {
+    "--languages": "en de",
+    "--dev": "dev.en dev.de",
+    "--test": "test.en test.de",
+}
+"""Values of the options that want two."""
+
+
 class Verb(typer.core.TyperCommand):
     """A verb of the command line."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line; an option that lacks a value is told by example."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            option = getattr(error, "option_name", None)
+            wanted = [each.metavar for each in self.params if option in each.opts]
+            if option in EXAMPLES and wanted:
+                error.message = (  # type: ignore[attr-defined]
+                    f"{option} wants two values, {wanted[0]}, such as "
+                    f"{option} {EXAMPLES[option]}"
+                )
+            raise
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return what the verb takes, and what every verb takes."""

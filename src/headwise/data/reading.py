@@ -22,6 +22,7 @@ from headwise.errors import DataError
 from headwise.text.encodings import opened_text
 from headwise.text.lines import Line, LineTally, split_lines
 from headwise.text.normalization import one_line
+from headwise.wording import count_of
 
 Note = Callable[[str], None]
 
@@ -69,8 +70,8 @@ def read_lines(path: Path, note: Note) -> Iterator[Line]:
                 yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
-            f"{path} is a damaged .gz file: {error}; only {tally.lines:,} lines can be "
-            "read: copy it again"
+            f"{path} is a damaged .gz file: {error}; only "
+            f"{count_of(tally.lines, 'line')} can be read: copy it again"
         ) from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
@@ -105,9 +106,10 @@ def _read_lines(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
             yield RawPair(left.number, left.text, right.text)
     if num_sources != num_targets:
         raise DataError(
-            f"{source} has {num_sources:,} lines and {target} has {num_targets:,}; "
-            "line N of one must say what line N of the other says. Lines end at \\n "
-            "alone: a tool that splits elsewhere, or drops blank lines, shifts them"
+            f"{source} has {count_of(num_sources, 'line')} and {target} has "
+            f"{num_targets:,}; line N of one must say what line N of the other says. "
+            "Lines end at \\n alone: a tool that splits elsewhere, or drops blank "
+            "lines, shifts them"
         )
 
 
@@ -120,9 +122,9 @@ def _read_tsv(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
             cells = [""] * last
         elif len(cells) < last:
             raise DataError(
-                f"{path}, line {line.number:,}: {len(cells)} columns, though "
-                f"column {last} is asked for; it reads {_shown(line.text)}. Columns "
-                "are set apart by one TAB and counted from 1 (source_column, "
+                f"{path}, line {line.number:,}: {count_of(len(cells), 'column')}, "
+                f"though column {last} is asked for; it reads {_shown(line.text)}. "
+                "Columns are set apart by one TAB and counted from 1 (source_column, "
                 "target_column)"
             )
         yield RawPair(
@@ -159,7 +161,7 @@ READERS: dict[Layout, Callable[[CorpusSettings, Note], Iterator[RawPair]]] = {
 
 def _parsed(text: str, where: str) -> dict[str, Any]:
     try:
-        table = json.loads(text)
+        table = json.loads(text, object_pairs_hook=lambda pairs: _once(pairs, where))
     except (ValueError, RecursionError) as error:
         raise DataError(
             f"{where}: not JSON ({error}); it reads {_shown(text)}. Each line must be "
@@ -169,6 +171,19 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
         raise DataError(
             f"{where}: {_shown(text)} is JSON but no object; each line must be one, "
             'such as {"source": "...", "target": "..."}'
+        )
+    return table
+
+
+def _once(pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
+    """Make an object of its keys and values; of one key there is one value."""
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in table if keys.count(key) > 1)
+        raise DataError(
+            f"{where}: the key {_json(twice)} stands {keys.count(twice)} times in one "
+            "object, and which text is meant nobody can know; leave one of them"
         )
     return table
 
@@ -184,22 +199,39 @@ def _text(table: dict[str, Any], field: str, where: str) -> str:
         place = nested
     if field not in place:
         raise DataError(
-            f"{where}: the key {field!r} is missing; there are "
-            f"{', '.join(map(repr, place)) or 'none'}{_hint(place)}. source_field and "
-            "target_field say which are read"
+            f"{where}: the key {_json(field)} is missing; {_keys(place)}"
+            f"{_hint(place)}. source_field and target_field say which are read"
         )
     text = place[field]
     if not isinstance(text, str):
-        raise DataError(f"{where}: {field!r} is {_shown(repr(text))}, not a text")
+        raise DataError(
+            f"{where}: {_json(field)} is {_json(text)}, and a text in quotes is wanted"
+        )
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         half = text[error.start]
         raise DataError(
-            f"{where}: {field!r} holds {half!a}, half of a character, which is no "
+            f"{where}: {_json(field)} holds {half!a}, half of a character, which is no "
             "text; write both halves, or the character itself"
         ) from None
     return text
+
+
+def _keys(table: dict[str, Any]) -> str:
+    """Say which keys there are."""
+    keys = [_json(key) for key in table]
+    if not keys:
+        return "the object has no key"
+    if len(keys) == 1:
+        return f"the only one is {keys[0]}"
+    return f"there are {', '.join(keys)}"
+
+
+def _json(value: Any) -> str:
+    """Write a value as JSON does, cut short."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 def _hint(table: dict[str, Any]) -> str:

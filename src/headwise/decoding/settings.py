@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -17,6 +17,7 @@ from headwise.decoding.length import (
 from headwise.decoding.stopping import STOPPING, outputs_to_finish
 from headwise.decoding.warning_settings import WarningSettings
 from headwise.errors import SettingsError
+from headwise.wording import count_of
 
 SearchName = Literal["beam", "diverse-beam", "sampling"]
 Choice = Literal["score", "chrf", "bleu"]
@@ -236,6 +237,40 @@ class DecodingSettings:
                     f"not {getattr(self, name)!r}"
                 )
 
+    def head_problems(self, blocks: int, heads: int) -> Iterator[str]:
+        """Say if ``alignment_head`` is none of a decoder of so many blocks and heads.
+
+        What else is wrong with it was said when the settings were made.
+        """
+        named = ALIGNMENT_HEAD.fullmatch(self.alignment_head)
+        if named is None or named[1] is None:
+            return
+        if int(named[1]) >= blocks or int(named[2]) >= heads:
+            yield (
+                f"alignment_head = {self.alignment_head!r}, but this model has "
+                f"{count_of(blocks, 'decoder block')} of {count_of(heads, 'head')}, "
+                f"counted from 0: '{blocks - 1}:{heads - 1}' is the last, and "
+                "'average' believes no single one"
+            )
+
+    def check_head(self, blocks: int, heads: int) -> None:
+        """Raise a ``SettingsError`` if ``alignment_head`` is none of such a decoder."""
+        if problems := [*self.head_problems(blocks, heads)]:
+            raise SettingsError(problems)
+
+    def without_effect(self, names: Iterable[str]) -> Iterator[str]:
+        """Say which of the settings called ``names`` change nothing, and why."""
+        for name in names:
+            if name not in _ONLY_WITH:
+                continue
+            owner, values = _ONLY_WITH[name]
+            if getattr(self, owner) not in values:
+                wanted = " or ".join(f"{owner}={each}" for each in values)
+                yield (
+                    f"{name} changes nothing with {owner}={getattr(self, owner)}, "
+                    f"only with {wanted}"
+                )
+
     @property
     def num_candidates(self) -> int:
         """The outputs that a search comes to, of which ``num_best`` are returned."""
@@ -274,6 +309,18 @@ class DecodingSettings:
             source_tokens, factor=self.min_length_factor, offset=self.min_length_offset
         )
 
+
+_ONLY_WITH: dict[str, tuple[str, tuple[str, ...]]] = {
+    "beam": ("search", ("beam", "diverse-beam")),
+    "groups": ("search", ("diverse-beam",)),
+    "diversity": ("search", ("diverse-beam",)),
+    "patience": ("stopping", ("first-k",)),
+    **dict.fromkeys(
+        ("samples", "temperature", "top_k", "top_p", "epsilon", "seed"),
+        ("search", ("sampling",)),
+    ),
+}
+"""Settings that only some searches read; the others pass them over."""
 
 _LEAST = {
     1: ("beam", "max_length_offset", "num_best", "groups", "samples"),

@@ -84,15 +84,20 @@ def warnings_of(
     if limits.unknown:
         for side, tokens in (("source", source_tokens), ("output", found.tokens)):
             if unknown in tokens:
-                count = sum(token == unknown for token in tokens)
+                count = sum(each == unknown for each in tokens)
                 yield (
-                    f"the {side} has {count} unknown token{'s' if count > 1 else ''}: "
-                    "letters or words that the vocabulary lacks"
+                    f"the {side} has {count_of(count, 'unknown token')}: letters or "
+                    "words that the vocabulary lacks"
                 )
 
 
 def once_a_line(of_pieces: Sequence[Sequence[str]]) -> list[str]:
-    """Gather the warnings of a line's pieces: each kind once, and of how many pieces.
+    """Gather the warnings of a line's pieces: each kind once, and of how many."""
+    return each_kind_once(of_pieces, "pieces")
+
+
+def each_kind_once(of_pieces: Sequence[Sequence[str]], pieces: str) -> list[str]:
+    """Gather the warnings of what is called ``pieces``: each kind once, of how many.
 
     Warnings are of one kind if only the numbers in them differ.
     """
@@ -104,7 +109,7 @@ def once_a_line(of_pieces: Sequence[Sequence[str]]) -> list[str]:
         for kind, each in here.items():
             kinds.setdefault(kind, []).append(each)
     return [
-        f"in {len(each):,} of {len(of_pieces):,} pieces: {each[0]}"
+        f"in {len(each):,} of {len(of_pieces):,} {pieces}: {each[0]}"
         for each in kinds.values()
     ]
 
@@ -129,7 +134,7 @@ def _copied(
     source: Sequence[str], output: Sequence[str], limits: WarningSettings
 ) -> Iterator[str]:
     there = set(source)
-    if there.isdisjoint(output):  # which is quickly seen
+    if not limits.copied or there.isdisjoint(output):  # which is quickly seen
         return
     enough = max(1, limits.copied_from, limits.copied * len(output))
     if sum(word in there for word in output) < enough:

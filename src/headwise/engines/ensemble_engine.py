@@ -57,13 +57,6 @@ class EnsembleEngine:
         return True
 
 
-def ensemble(
-    opened: Sequence[ModelFolder], engine: str, precision: str
-) -> EnsembleEngine:
-    """Return the engine for these models, if the one named can be it."""
-    if engine == "ctranslate2" or precision != "float32":
-        raise UsageError(
-            f"an ensemble runs in torch and float32 only, not with --engine {engine} "
-            f"--precision {precision}; --engine torch does it"
-        )
+def ensemble(opened: Sequence[ModelFolder], engine: str) -> EnsembleEngine:
+    """Return the engine for these models; :func:`check_engine` says which it may be."""
     return EnsembleEngine(opened, cached=engine != "torch-readable")

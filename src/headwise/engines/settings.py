@@ -19,8 +19,11 @@ WITHOUT_TORCH = frozenset({"ctranslate2"})
 PRECISIONS = PRECISIONS_OF["auto"]
 
 
-def check_engine(engine: str, precision: str) -> None:
-    """Raise a ``UsageError`` unless there is such an engine, with this precision."""
+def check_engine(engine: str, precision: str, *, models: int = 1) -> None:
+    """Raise a ``UsageError`` unless there is such an engine, with this precision.
+
+    Several ``models`` write together in torch alone.
+    """
     if engine not in PRECISIONS_OF:
         known = ", ".join(PRECISIONS_OF)
         raise UsageError(f"{engine!r} is not an engine; known: {known}")
@@ -32,4 +35,9 @@ def check_engine(engine: str, precision: str) -> None:
         raise UsageError(
             f"the engine {engine} computes in {' or '.join(PRECISIONS_OF[engine])}, "
             f"not {precision!r}; --engine {' or '.join(others)} has it"
+        )
+    if models > 1 and (engine in WITHOUT_TORCH or precision != "float32"):
+        raise UsageError(
+            f"an ensemble runs in torch and float32 only, not with --engine {engine} "
+            f"--precision {precision}; --engine torch does it"
         )

@@ -104,7 +104,8 @@ def throughput(history: History) -> Plot:
     ]
     return Plot(
         title="Throughput",
-        about="Source and target tokens learned from in a second, without padding.",
+        about="Source and target tokens learned from in a second, without padding; "
+        "a point is one update or, of many, the mean of neighbours.",
         series=[Series(name="tokens a second", points=points, colour=TRAINING)],
         from_zero=True,
         last=history.step,

@@ -167,6 +167,8 @@ class History:
     seconds: float = 0.0
     ended: str = RUNNING
     """Why the run ended; empty while it has not said so."""
+    planned: int | None = None
+    """Updates at most, epochs counted; None where an older log does not say."""
     updates_a_stretch: int = 1
     label_smoothing: float | None = None
     """That of the loss in training; None where an older log does not say."""
@@ -195,6 +197,8 @@ class History:
         step = int(entry["step"])
         self.step, self.ended = step, RUNNING
         self.seconds = float(entry["seconds"])
+        planned = entry.get("steps")
+        self.planned = planned if isinstance(planned, int) else None
         smoothing = entry.get("label_smoothing")
         self.label_smoothing = None if smoothing is None else float(smoothing)
         kind = "resume" if step else "start"

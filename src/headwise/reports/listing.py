@@ -116,7 +116,7 @@ def run_facts(folder: Path, *, is_held: bool) -> RunFacts:
         state="running" if is_held else state_of(history),
         reason="" if is_held else history.ended,
         step=history.step,
-        steps=steps if isinstance(steps, int) else None,
+        steps=steps if isinstance(steps, int) else history.planned,
         seconds=history.seconds,
         best=history.best,
         parameters=num_parameters(folder.joinpath(*WEIGHTS)),

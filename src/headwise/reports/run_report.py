@@ -110,11 +110,15 @@ def _numbers(history: History, about: AboutRun) -> str:
 
 
 def _speed(history: History) -> str:
+    """Say how fast the last points of the curve are, taken together."""
     recent = history.stretches[-20:]
     seconds = sum(each.seconds for each in recent)
     if not seconds:
         return ""
-    return f"{sum(each.tokens for each in recent) / seconds:,.0f} a second lately"
+    speed = sum(each.tokens for each in recent) / seconds
+    updates = sum(each.count for each in recent)
+    over = f"{updates:,} updates" if updates > 1 else "update"
+    return f"{speed:,.0f} a second, mean of the last {over}"
 
 
 def _samples(history: History) -> str:

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from headwise import storage
-from headwise.decoding.settings import ALIGNMENT_HEAD, DecodingSettings
+from headwise.decoding.settings import DecodingSettings
+from headwise.decoding.warning_settings import WarningSettings
 from headwise.errors import ModelError, SettingsError, UsageError
-from headwise.recipe import Recipe, merged
+from headwise.recipe import Recipe
 from headwise.run_folder.card_edit import CardChanges, edited
 from headwise.run_folder.lock import locked
 from headwise.run_folder.model_folder import (
@@ -28,7 +29,7 @@ from headwise.run_folder.model_folder import (
     open_model_folder,
 )
 from headwise.run_folder.paths import BEST, GENERATION, RECIPE, model_path
-from headwise.settings import as_table, as_toml, read, read_toml
+from headwise.settings import as_table, as_toml, merged, read, read_toml
 from headwise.storage import MANIFEST
 
 
@@ -39,6 +40,9 @@ class Edited:
     path: Path
     search: dict[str, tuple[object, object]]
     """Settings of the search that changed: what they were, and what they are."""
+
+    searches_otherwise: bool
+    """Whether one of them may choose other words; thresholds of warnings do not."""
 
     card_changed: bool
     golden: int
@@ -68,7 +72,8 @@ def edit_model(
         before = (path / CARD).read_text(encoding="utf-8")
         after = edited(before, card or CardChanges())
         recipe = None if run is None else _recipe_with(run / RECIPE, search, card)
-        changed = _changed(opened.decoding, decoding)
+        changed = _changed(as_table(opened.decoding), as_table(decoding))
+        otherwise = _search_of(decoding) != _search_of(opened.decoding)
         if changed or after != before:
             _write(opened, decoding, after)
         else:
@@ -77,8 +82,9 @@ def edit_model(
         return Edited(
             path=path,
             search=changed,
+            searches_otherwise=otherwise,
             card_changed=after != before,
-            golden=len(opened.golden) if changed else 0,
+            golden=len(opened.golden) if otherwise else 0,
             stale=stale,
             recipe=run / RECIPE if run is not None and has_other_recipe else None,
         )
@@ -110,17 +116,7 @@ def _searching(before: DecodingSettings, table: Mapping[str, Any]) -> DecodingSe
 def _check_fits(opened: ModelFolder, decoding: DecodingSettings) -> None:
     """Refuse outputs longer than learned positions go, and heads that are not there."""
     config = opened.config
-    named = ALIGNMENT_HEAD.fullmatch(decoding.alignment_head)
-    if named is not None and named[1] is not None:
-        block, head = int(named[1]), int(named[2])
-        if block >= config.decoder_layers or head >= config.num_heads:
-            raise SettingsError(
-                [
-                    f"alignment_head = {decoding.alignment_head!r}, but this model has "
-                    f"blocks 0 to {config.decoder_layers - 1} with heads 0 to "
-                    f"{config.num_heads - 1}; 'average' takes them all"
-                ]
-            )
+    decoding.check_head(config.decoder_layers, config.num_heads)
     longest = decoding.max_length(opened.facts.longest_source)
     if config.positions == "learned" and config.max_positions < longest:
         raise SettingsError(
@@ -152,14 +148,22 @@ def _exports(opened: ModelFolder) -> Iterator[str]:
 
 
 def _changed(
-    before: DecodingSettings, after: DecodingSettings
+    old: Mapping[str, Any], new: Mapping[str, Any], path: str = ""
 ) -> dict[str, tuple[object, object]]:
-    old, new = as_table(before), as_table(after)
-    return {
-        name: (old.get(name), new.get(name))
-        for name in {**old, **new}
-        if old.get(name) != new.get(name)
-    }
+    """Name the settings that differ, those of tables inside as ``warnings.copied``."""
+    changed: dict[str, tuple[object, object]] = {}
+    for name in {**old, **new}:
+        before, after = old.get(name), new.get(name)
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            changed |= _changed(before, after, f"{path}{name}.")
+        elif before != after:
+            changed[f"{path}{name}"] = before, after
+    return changed
+
+
+def _search_of(decoding: DecodingSettings) -> DecodingSettings:
+    """Return what the model itself and its exports search by: all but warnings."""
+    return replace(decoding, warnings=WarningSettings())
 
 
 def _write(opened: ModelFolder, decoding: DecodingSettings, card: str) -> None:
@@ -171,7 +175,7 @@ def _write(opened: ModelFolder, decoding: DecodingSettings, card: str) -> None:
         if name not in ("files", "format", "sha256")
     }
     golden = opened.golden
-    if decoding != opened.decoding:
+    if _search_of(decoding) != _search_of(opened.decoding):
         sources = [each.source for each in golden]
         golden = tuple(golden_pairs(opened.task, opened.model, sources, decoding))
     with storage.new_folder(opened.path, describe=described) as folder:

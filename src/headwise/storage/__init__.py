@@ -15,6 +15,7 @@ from headwise.storage.disk import make_folder as make_folder
 from headwise.storage.disk import resource_error as resource_error
 from headwise.storage.disk import sweep as sweep
 from headwise.storage.disk import sync as sync
+from headwise.storage.files import check_writable as check_writable
 from headwise.storage.files import read_json as read_json
 from headwise.storage.files import sha256 as sha256
 from headwise.storage.files import write_json as write_json

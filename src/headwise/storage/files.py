@@ -37,6 +37,22 @@ def write_text(path: Path, text: str) -> None:
         raise disk.resource_error(error, path) from error
 
 
+def check_writable(path: Path) -> None:
+    """Raise a ``ResourceError`` unless a file could be written at ``path`` now.
+
+    One byte is, beside it: a full disk takes an empty file.
+    """
+    draft = disk.draft_of(path)
+    try:
+        try:
+            draft.write_bytes(b"\n")
+            disk.sync(draft)
+        finally:
+            disk.delete(draft)
+    except OSError as error:
+        raise disk.resource_error(error, path) from error
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write ``value`` as indented JSON, whole or not at all."""
     text = json.dumps(value, indent=2, ensure_ascii=False)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from headwise.errors import DataError
+from headwise.wording import count_of
 
 _BOM = b"\xef\xbb\xbf"
 _REPLACEMENT = "\ufffd"
@@ -69,19 +70,22 @@ class LineTally:
         if self.byte_order_marks:
             notes.append(f"{name}: a byte order mark at the start was dropped")
         if self.carriage_returns:
+            ended = count_of(self.carriage_returns, "line")
             notes.append(
-                f"{name}: {_lines(self.carriage_returns)} of {self.lines:,} ended in "
-                "\\r\\n; the \\r was dropped"
+                f"{name}: {ended} of {self.lines:,} ended in \\r\\n; the \\r "
+                "was dropped"
             )
         if self.lone_returns:
+            held = count_of(self.lone_returns, "line")
             notes.append(
-                f"{name}: {_lines(self.lone_returns)} held \\r without \\n, which ends "
+                f"{name}: {held} held \\r without \\n, which ends "
                 f"no line here, first line {self.first_lone_return:,}; if they should "
                 f"end there: {MAKE_NEWLINES}"
             )
         if self.replaced_lines:
+            held = count_of(self.replaced_lines, "line")
             notes.append(
-                f"{name}: {_lines(self.replaced_lines)} held bytes that are not UTF-8, "
+                f"{name}: {held} held bytes that are not UTF-8, "
                 f"first line {self.first_replaced:,}; they were replaced by "
                 f"{_REPLACEMENT}"
             )
@@ -161,7 +165,3 @@ def _undecodable(
         f"encoding, convert it, for example: "
         f"iconv -f latin1 -t utf-8 {name} > {name}.utf8"
     )
-
-
-def _lines(count: int) -> str:
-    return f"{count:,} line{'s' if count != 1 else ''}"

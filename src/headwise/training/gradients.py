@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from headwise.data.batches import Batch
 from headwise.errors import ResourceError
 from headwise.native.compiler import build
-from headwise.tasks import (
+from headwise.tasks.for_training import (
     Transformer,
     Translation,
     what_is_special,

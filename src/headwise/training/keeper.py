@@ -7,7 +7,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from headwise.tasks import Transformer
+from headwise.tasks.for_training import Transformer
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from headwise.data.batches import Batch
 from headwise.data.row_batch import RowBatch
 from headwise.errors import is_out_of_memory
-from headwise.tasks import (
+from headwise.tasks.for_training import (
     CompiledLoss,
     Transformer,
     compiling_explained,

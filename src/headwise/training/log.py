@@ -90,12 +90,13 @@ class JsonLog:
 
 
 def start_entry(state: TrainingState, settings: TrainingSettings) -> Entry:
-    """Say where training goes on from, and what its losses are."""
+    """Say where training goes on from and to at most, and what its losses are."""
     return {
         "what": "start",
         "step": state.step,
         "seconds": state.seconds,
         "label_smoothing": settings.label_smoothing,
+        "steps": settings.steps,
     }
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from headwise.data.batches import largest_batch
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import Stopped
-from headwise.tasks import Transformer, Translation
+from headwise.tasks.for_training import Transformer, Translation
 from headwise.training.averaging import RunningMean, average
 from headwise.training.clock import Clock
 from headwise.training.epochs import counted

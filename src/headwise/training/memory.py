@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from headwise.data.batches import Batch, cut_by_tokens, demanding_batches
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import ResourceError, is_out_of_memory
-from headwise.tasks import Transformer, Translation
+from headwise.tasks.for_training import Transformer, Translation
 from headwise.tasks.searching import SEARCH_TOKENS
 from headwise.training.gauge import Gauge, gauge_of
 from headwise.training.gradients import Gradients

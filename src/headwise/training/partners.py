@@ -33,7 +33,7 @@ from headwise.children import be_child, start_child
 from headwise.data.batches import Batch
 from headwise.errors import ResourceError
 from headwise.settings import as_table, read
-from headwise.tasks import Transformer, TransformerConfig, summed_loss
+from headwise.tasks.for_training import Transformer, TransformerConfig, summed_loss
 from headwise.training.allocator import keep_freed_memory
 from headwise.training.gauge import ProcessGauge
 from headwise.training.learner import Learner, Manner

@@ -30,6 +30,7 @@ from headwise.errors import (
     is_out_of_memory,
 )
 from headwise.training.settings import TrainingSettings
+from headwise.wording import count_of
 
 T = TypeVar("T")
 
@@ -71,13 +72,13 @@ class Ranks:
         elif kind == "cpu":
             kind = f"{_processor()} ({torch.backends.cpu.get_cpu_capability()})"
         count = self.size * sharing
-        processes = f"{count} process{'es' if count > 1 else ''}"
+        processes = count_of(count, "process", "processes")
         if sharing > 1:
             processes += f" ({sharing} to a batch)"
         threads = torch.get_num_threads()
         return PARTED.join(
             (
-                *(processes, kind, f"{threads} thread{'s' if threads > 1 else ''}"),
+                *(processes, kind, count_of(threads, "thread")),
                 *(f"torch {torch.__version__}", precision, way),
             )
         )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from headwise.tasks import Transformer, Translation
+from headwise.tasks.for_training import Transformer, Translation
 
 
 class Twin:

@@ -11,7 +11,7 @@ import torch
 from headwise.data.batches import dev_batches
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import NumericsError
-from headwise.tasks import Score, Transformer, Translation, perplexity
+from headwise.tasks.for_training import Score, Transformer, Translation, perplexity
 from headwise.training.settings import TrainingSettings
 
 VALIDATION_TOKENS = 4096
