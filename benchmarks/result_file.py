@@ -223,7 +223,25 @@ def versions() -> dict[str, str]:
 
 
 def kernels() -> dict[str, Any]:
-    """Return what compiled the C kernels, how, and with what outcome."""
+    """Return what compiled the C kernels, how, and with what outcome.
+
+    A process of its own looks: a benchmark may need the package not to be imported yet.
+    """
+    here = Path(__file__)
+    code = f"import json, {here.stem} as it; print(json.dumps(it.kernels_here()))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(here.parent)},
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def kernels_here() -> dict[str, Any]:
+    """Return the same, found by this process."""
     from headwise.native import compiler
 
     try:
