@@ -261,6 +261,38 @@ def test_weights_that_are_no_plain_floats_are_refused(model_folder, rewrite, dty
     assert "allowed: float32, float64, bfloat16, float16" in message
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_weights_that_are_not_finite_are_refused(model_folder, rewrite, value):
+    """CTranslate2 translated with them, and nobody was told."""
+    weights = load((model_folder / "model.safetensors").read_bytes())
+    name = sorted(weights)[1]
+    weights[name].view(-1)[-1] = value
+    rewrite(model_folder, "model.safetensors", save(weights))
+
+    assert f"not finite, in {name}:" in refusal(model_folder)
+
+
+@pytest.mark.parametrize("name", FILES[:4])
+def test_a_manifest_that_does_not_list_what_is_read_is_refused(model_folder, name):
+    """A file that it leaves out was read unchecked."""
+    manifest = table(model_folder, "manifest.json")
+    del manifest["files"][name]
+    manifest["sha256"] = seal(manifest)
+    (model_folder / "manifest.json").write_text(json.dumps(manifest))
+
+    assert f"does not list {name}" in refusal(model_folder)
+
+
+@pytest.mark.parametrize("value", [0, -1, 10**12])
+def test_lengths_that_no_text_has_are_refused(model_folder, rewrite, value):
+    described = {**table(model_folder), "longest_source": value}
+    rewrite(model_folder, "config.json", json.dumps(described))
+
+    assert f"longest_source must be from 1 to 10,000,000, not {value:,}" in refusal(
+        model_folder
+    )
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_weights_in_other_floats_are_used_as_float32(model_folder, rewrite, dtype):
     weights = with_dtype(model_folder, rewrite, dtype)

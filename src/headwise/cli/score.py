@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -95,6 +96,8 @@ def score(
     """
     if keep_best is not None and min_score is not None:
         raise UsageError("--keep-best and --min-score are two ways; choose one of them")
+    if min_score is not None and math.isnan(min_score):
+        raise UsageError("--min-score must be a number, such as -0.5, not nan")
     folders = [folder, *(ensemble or [])]
     check_device(device)
     check_kernels()

@@ -31,8 +31,6 @@ def look_at_model(path: Path) -> Iterator[Finding]:
     if opened is None:
         yield Finding("all else", SKIPPED, NOT_USED)
         return
-    advice = "train again; this model cannot be used"
-    yield look_at_numbers("weights", opened.model.state_dict(), advice)
     yield _tokenizers(opened)
     yield from look_at_precisions(opened)
     yield _card(opened)
@@ -58,10 +56,10 @@ def _opened(path: Path) -> tuple[list[Finding], ModelFolder | None]:
         opened = open_model_folder(path)
     except HeadwiseError as error:
         advice = "copy the folder again; a newer one needs a newer headwise"
-        return [*findings, Finding("shapes", FAILED, str(error), advice)], None
+        return [*findings, Finding("weights", FAILED, str(error), advice)], None
     count = sum(weight.numel() for weight in opened.model.parameters())
-    found = f"{count_of(count, 'parameter')}, as config.json asks for"
-    return [*findings, Finding("shapes", OK, found)], opened
+    found = f"{count_of(count, 'parameter')}, as config.json asks for, all finite"
+    return [*findings, Finding("weights", OK, found)], opened
 
 
 def _manifest(path: Path) -> bytes | None:

@@ -37,6 +37,11 @@ TOKENIZER = "tokenizer"
 GOLDEN = "golden.json"
 CARD = "README.md"
 FORMAT = 1
+READ = (CONFIG, WEIGHTS, GENERATION, GOLDEN)
+"""What is read of every model folder, besides its tokenizer."""
+
+MOST_TOKENS = 10**7
+"""Of a vocabulary or a text: more would be a mistake in a file."""
 
 BEFORE_IT_WAS_SAID = {"patience": 1.0}
 """What a search meant in folders that are older than the setting."""
@@ -53,6 +58,15 @@ class ModelFacts:
 
     longest_target: int
     """Tokens of the longest target it was trained on, without END."""
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"{name} must be from 1 to {MOST_TOKENS:,}, not {value:,}"
+            for name, value in as_table(self).items()
+            if not 1 <= value <= MOST_TOKENS
+        ]
+        if problems:
+            raise SettingsError(problems)
 
 
 @dataclass(slots=True)
@@ -158,6 +172,12 @@ def open_model_folder(
     """
     manifest = storage.verify(path)
     check_is_model(path, manifest)
+    for name in READ:
+        if name not in manifest["files"]:
+            raise ModelError(
+                f"the manifest of {path} does not list {name}, which could then be "
+                "anybody's: copy the folder again"
+            )
     table = storage.read_json(path / CONFIG)
     if not isinstance(table, dict) or table.get("format") != FORMAT:
         raise ModelError(

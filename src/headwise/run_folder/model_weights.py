@@ -34,6 +34,7 @@ def read_model(path: Path, described: Described, device: str) -> Transformer:
     with torch.device("meta"):
         model = _built(described, path, weights)
     check_weights(model, weights, path)
+    _check_finite(weights, path)
     # A copy, as what is read here is the file itself, which others may change.
     numbers = {name: w.to(torch.float32, copy=True) for name, w in weights.items()}
     model.load_state_dict(numbers, assign=True)
@@ -80,6 +81,17 @@ def check_weights(
     ]
     if problems:
         raise ModelError(f"{path} does not fit {CONFIG}: {first_of(problems)}")
+
+
+def _check_finite(weights: Mapping[str, Tensor], path: Path) -> None:
+    """Raise a ``ModelError`` that names the weights with a NaN or an infinity."""
+    wrong = [name for name, weight in weights.items() if not weight.isfinite().all()]
+    if wrong:
+        raise ModelError(
+            f"{path} holds numbers that are not finite, in {first_of(wrong)}: training "
+            "diverged or the file was changed; take an earlier checkpoint, or copy the "
+            "file again from where the model was trained"
+        )
 
 
 def _built(
