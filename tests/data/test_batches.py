@@ -1,6 +1,6 @@
 """Batches: within the budget, every pair in its turn, the same whenever asked again."""
 
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -12,12 +12,13 @@ from headwise.data import batches as module
 from headwise.data.batches import (
     TrainingOrder,
     cut_by_tokens,
+    demanding_batches,
     dev_batches,
     largest_batch,
     make_batch,
 )
 from headwise.data.prepare import prepare
-from headwise.data.prepared import PairStore, Stretch
+from headwise.data.prepared import PairStore, SplitFacts, Stretch
 from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.errors import SettingsError
 from headwise.text.settings import TextSettings
@@ -175,6 +176,24 @@ def test_shards_mix_blocks_from_the_whole_corpus(several_shards):
     assert max(indices) > 350
 
 
+def test_each_shard_is_shuffled_in_its_own_way(with_lengths, monkeypatch):
+    """Of pairs that are all alike only chance says which come first."""
+    monkeypatch.setattr(module, "BLOCK_PAIRS", 16)
+    pairs = with_lengths([(5, 5)] * 192)
+    order = TrainingOrder(pairs, seed=3, batch_tokens=60, shard_pairs=96)
+    batches = plan(order, 0)
+    half = len(batches) // 2
+    assert order.num_batches(0) == len(batches) == 2 * half
+
+    first, second = (
+        [sorted(shard).index(pair) for pair in shard]
+        for shard in ([*chain(*batches[:half])], [*chain(*batches[half:])])
+    )
+
+    assert sorted(first) == sorted(second) == list(range(96))
+    assert first != second
+
+
 def test_another_epoch_or_seed_has_other_batches(some):
     def order(seed: int) -> TrainingOrder:
         return TrainingOrder(some, seed=seed, batch_tokens=200)
@@ -276,6 +295,24 @@ def test_no_batch_is_larger_than_the_largest(some):
     for batch in TrainingOrder(some, seed=1, batch_tokens=400).batches(0):
         assert batch.source.numel() <= largest.source.numel()
         assert batch.target_in.numel() <= largest.target_in.numel()
+
+
+def test_demanding_batches_are_of_the_longest_of_usual_and_of_pairs_between():
+    """Means of 5 and 8, longest of 40 and 20: so 40 and 20, 8 and 8, 24 and 24."""
+    facts = SplitFacts(
+        pairs=10,
+        source_tokens=50,
+        target_tokens=80,
+        longest_source=40,
+        longest_target=20,
+    )
+
+    found = demanding_batches(facts, batch_tokens=450)
+
+    assert [list(each.source.shape) for each in found] == [[10, 41], [50, 9], [18, 25]]
+    assert [list(each.target_in.shape) for each in found] == [
+        *([10, 21], [50, 9], [18, 25]),
+    ]
 
 
 def test_the_largest_batch_holds_a_pair_that_is_over_the_budget():
