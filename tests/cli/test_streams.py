@@ -1,11 +1,13 @@
 """Standard streams that are closed, full or left: a sentence and a code."""
 
 import io
+import os
 import shlex
 import subprocess
 import sys
 
 import pytest
+from tests import processes
 
 from headwise.cli.streams import Messages
 
@@ -64,6 +66,40 @@ def test_what_a_model_makes_is_not_lost_in_silence(model, command, redirection):
     assert "standard output cannot be written" in done.stderr
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", ["recipe", "doctor --loader"])
+def test_a_part_is_not_taken_for_the_whole(arguments, unbuffered, tmp_path):
+    """Without a buffer the system takes what fits, and says so by a number only."""
+    command = f"ulimit -f 1; {HEADWISE} {arguments} > out"
+    environment = processes.environment(PYTHONUNBUFFERED=unbuffered)
+    done = shell(command, cwd=tmp_path, env=environment)
+
+    assert (tmp_path / "out").stat().st_size == 1024
+    assert done.returncode == 6
+    assert "standard output cannot be written: File too large" in done.stderr
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_pipe_that_takes_no_more_for_now_is_no_success(model, unbuffered):
+    """A reader that is slow, behind a pipe whose writer is told not to wait."""
+    folder, _ = model
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    done = subprocess.run(
+        shlex.split(f"{HEADWISE} translate {folder} - --n-best 4"),
+        input=b"one two three four five six seven eight nine ten.\n" * 400,
+        stdout=writes,
+        stderr=subprocess.PIPE,
+        env=processes.environment(PYTHONUNBUFFERED=unbuffered),
+        check=False,
+    )
+    os.close(writes)
+    os.close(reads)
+
+    assert done.returncode == 6
+    assert b"standard output cannot be written" in done.stderr
 
 
 def test_a_closed_standard_input_is_input_that_cannot_be_read(model):

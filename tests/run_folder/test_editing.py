@@ -1,19 +1,22 @@
 """A model folder is changed whole: its weights never, its seal always."""
 
+import errno
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
 from headwise import storage
 from headwise.decoding.settings import DecodingSettings
-from headwise.errors import ModelError, SettingsError, UsageError
+from headwise.errors import ModelError, ResourceError, SettingsError, UsageError
 from headwise.interop.exports import export
 from headwise.recipe import Recipe
 from headwise.run_folder.card_edit import CardChanges
 from headwise.run_folder.editing import edit_model
 from headwise.run_folder.lock import locked
 from headwise.run_folder.model_folder import golden_pairs, open_model_folder
-from headwise.settings import read, read_toml
+from headwise.settings import as_table, read, read_toml
 
 LICENSED = CardChanges(license="cc-by-4.0", languages=("en", "de"), title="Captions")
 
@@ -155,6 +158,37 @@ def test_a_run_that_somebody_works_in_is_left_alone(run_folder):
     with locked(run_folder), pytest.raises(UsageError, match="another process"):
         edit_model(run_folder, search={"beam": 3})
     assert files(run_folder / "best") == before
+
+
+def test_of_edits_at_once_none_is_lost(model_folder):
+    """All said "written and sealed", and the last one won."""
+    wanted = {"beam": 2, "alpha": 0.5, "patience": 3.0}
+
+    def edited(name):
+        while True:
+            with suppress(UsageError):  # another one is at work
+                edit_model(model_folder, search={name: wanted[name]})
+                return
+
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(edited, wanted))
+
+    found = as_table(open_model_folder(model_folder).decoding)
+    assert {name: found[name] for name in wanted} == wanted
+
+
+def test_a_disk_that_fills_up_while_weights_are_copied_is_said(
+    model_folder, monkeypatch
+):
+    def refuse(source, target):
+        raise OSError(errno.ENOSPC, "No space left on device", source, None, target)
+
+    before = files(model_folder)
+    monkeypatch.setattr(shutil, "copyfile", refuse)
+    with pytest.raises(ResourceError, match="what stood there before is unchanged"):
+        edit_model(model_folder, search={"beam": 2})
+
+    assert files(model_folder) == before
 
 
 def test_a_model_that_was_changed_is_copied_and_used_like_any_other(

@@ -8,7 +8,8 @@ import threading
 import pytest
 
 from headwise.errors import ResourceError, UsageError
-from headwise.run_folder.lock import LOCK, is_held, locked
+from headwise.run_folder import lock
+from headwise.run_folder.lock import LOCK, is_held, locked, locked_itself
 
 HOLD = """
 import sys, time
@@ -27,6 +28,33 @@ def test_a_second_holder_is_refused_and_told_who_holds(tmp_path):
         locked(tmp_path / "run"),
     ):
         raise AssertionError("two holders")
+
+
+def test_a_folder_that_is_replaced_whole_is_held_itself(tmp_path):
+    """Nothing is written into it; two hold it one after the other."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    with locked_itself(folder):
+        with pytest.raises(UsageError, match="working in"), locked_itself(folder):
+            raise AssertionError("two holders")
+        folder.rename(tmp_path / "old")
+        folder.mkdir()
+    with locked_itself(folder):
+        assert not any(folder.iterdir())
+
+
+def test_who_has_locked_what_was_just_replaced_holds_nothing(tmp_path, monkeypatch):
+    folder = tmp_path / "model"
+    folder.mkdir()
+
+    def replaced(handle):
+        folder.rename(tmp_path / "old")
+        folder.mkdir()
+        return True
+
+    monkeypatch.setattr(lock, "_taken", replaced)
+    with pytest.raises(UsageError, match="another process"), locked_itself(folder):
+        raise AssertionError("another folder is held")
 
 
 def test_the_folder_is_free_again_after_the_first(tmp_path):

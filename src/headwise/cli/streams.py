@@ -78,6 +78,18 @@ def open_closed_streams() -> None:
             setattr(sys, name, stream)
 
 
+def buffer_output() -> None:
+    """Put a buffer before standard output where Python was told to have none.
+
+    With ``PYTHONUNBUFFERED`` set, as in many containers, a write may take a part of
+    what it is given, or nothing, and say so by a number that nobody looks at.
+    """
+    raw = getattr(sys.stdout, "buffer", None)
+    if isinstance(raw, io.RawIOBase):
+        buffered = io.BufferedWriter(raw)
+        sys.stdout = io.TextIOWrapper(buffered, sys.stdout.encoding, write_through=True)
+
+
 def output(text: str, *, end: str = "\n", flush: bool = True) -> None:
     """Write data to standard output, in UTF-8 whatever the locale is."""
     try:

@@ -20,7 +20,7 @@ from headwise.decoding.warning_settings import WarningSettings
 from headwise.errors import ModelError, SettingsError, UsageError
 from headwise.recipe import Recipe
 from headwise.run_folder.card_edit import CardChanges, edited
-from headwise.run_folder.lock import locked
+from headwise.run_folder.lock import locked, locked_itself
 from headwise.run_folder.model_folder import (
     CARD,
     GOLDEN,
@@ -92,11 +92,12 @@ def edit_model(
 
 @contextmanager
 def _run_of(folder: Path) -> Iterator[Path | None]:
-    """Hold the run that ``folder`` is, or whose best model it is; None for none."""
+    """Hold the run that ``folder`` is, or whose best model it is; else itself, None."""
     place = folder.resolve()
     run = place.parent if place.name == BEST else place
     if not (run / RECIPE).is_file():
-        yield None
+        with locked_itself(model_path(place)):
+            yield None
         return
     with locked(run):
         yield run

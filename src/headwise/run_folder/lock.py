@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -30,11 +31,27 @@ def locked(folder: Path) -> Iterator[None]:
         raise resource_error(error, folder) from error
     with file:
         if not _taken(file):
-            raise UsageError(
-                f"another process is working in {folder}; wait for it, or choose "
-                "another folder"
-            )
+            raise _other_holder(folder)
         yield
+
+
+@contextmanager
+def locked_itself(folder: Path) -> Iterator[None]:
+    """Hold a folder that is replaced whole, so that a lock in it would be as well.
+
+    A second holder is a ``UsageError``. Disks that cannot lock a folder let all in.
+    """
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        is_taken = True
+        with suppress(OSError):
+            is_taken = _taken(handle)
+        # Whoever had it before may have put another folder in its place.
+        if not (is_taken and os.path.samestat(os.fstat(handle), folder.stat())):
+            raise _other_holder(folder)
+        yield
+    finally:
+        os.close(handle)
 
 
 def is_held(folder: Path) -> bool:
@@ -49,12 +66,18 @@ def is_held(folder: Path) -> bool:
     return False
 
 
-def _taken(file: IO[str]) -> bool:
+def _taken(file: IO[str] | int) -> bool:
     for _ in range(TRIES):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             time.sleep(SECONDS_BETWEEN_TRIES)
         else:
             return True
     return False
+
+
+def _other_holder(folder: Path) -> UsageError:
+    return UsageError(
+        f"another process is working in {folder}; wait for it, or choose another folder"
+    )

@@ -139,11 +139,13 @@ def _refusal(error: Exception, draft: Path, final: Path) -> OSError | None:
     if isinstance(error, OSError):
         if isinstance(error, ConnectionError | TimeoutError):
             return None
-        if isinstance(error.filename, str | bytes | os.PathLike):
-            named = Path(os.fsdecode(error.filename))
-            ours = named in (final, final.parent) or named.is_relative_to(draft)
-            return error if ours else None
-        return error
+        names = [each for each in (error.filename, error.filename2) if each is not None]
+        named = [Path(os.fsdecode(each)) for each in names if not isinstance(each, int)]
+        if not named:
+            return error
+        places = (final, final.parent)
+        ours = any(each in places or each.is_relative_to(draft) for each in named)
+        return error if ours else None
     number = re.search(r"\(os error (\d+)\)", str(error))
     if number and type(error).__module__.startswith("safetensors"):
         return OSError(int(number[1]), os.strerror(int(number[1])))
