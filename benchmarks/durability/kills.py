@@ -46,7 +46,7 @@ from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG
 from headwise.run_folder.run import train_run
 from headwise.run_folder.tensors import read_tensors
 from headwise.storage import disk
-from headwise.training.loop import Trainer
+from headwise.training.trainer import Trainer
 
 STEPS = 48
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -18,9 +18,9 @@ from headwise.data.prepared import PreparedCorpus
 from headwise.model import TransformerConfig
 from headwise.tasks.for_training import Translation
 from headwise.training.allocator import keep_freed_memory
-from headwise.training.loop import Trainer
 from headwise.training.settings import TrainingSettings
 from headwise.training.signals import StopSignals
+from headwise.training.trainer import Trainer
 from headwise.training.watch import Update
 from training.batches import BATCH_TOKENS, CORPUS, SEED, Pairs
 from training.facts import (

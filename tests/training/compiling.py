@@ -19,9 +19,9 @@ from torch._dynamo.utils import counters
 
 from headwise.data.prepared import PreparedCorpus
 from headwise.tasks.for_training import CompiledLoss, TransformerConfig, Translation
-from headwise.training.loop import Trainer
 from headwise.training.settings import TrainingSettings
 from headwise.training.signals import StopSignals
+from headwise.training.trainer import Trainer
 
 CONFIG = TransformerConfig(
     encoder_layers=2, decoder_layers=2, d_model=16, d_ff=32, num_heads=2, dropout=0.0

@@ -10,9 +10,9 @@ from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.model import TransformerConfig
 from headwise.tasks.translation import Translation
 from headwise.text.settings import TextSettings
-from headwise.training.loop import Trainer
 from headwise.training.settings import TrainingSettings
 from headwise.training.signals import StopSignals
+from headwise.training.trainer import Trainer
 
 SMALL = TransformerConfig(
     encoder_layers=1, decoder_layers=1, d_model=16, d_ff=32, num_heads=2, dropout=0.1

@@ -11,7 +11,7 @@ from tests.training.test_numerics import Listener
 from headwise.data.batches import make_batch
 from headwise.errors import ResourceError
 from headwise.native.compiler import Build
-from headwise.tasks import translation
+from headwise.tasks.for_training import translation
 from headwise.training import gradients
 from headwise.training.ranks import of_another_kind
 

@@ -34,10 +34,10 @@ from headwise.settings import as_table, as_toml, read, read_toml
 from headwise.storage import write_text
 from headwise.tasks.translation import Translation
 from headwise.training.log import JsonLog
-from headwise.training.loop import Trainer
 from headwise.training.ranks import Ranks, joined
 from headwise.training.signals import StopSignals
 from headwise.training.state import TrainingState
+from headwise.training.trainer import Trainer
 from headwise.training.validation import Validation
 from headwise.training.watch import Watcher
 

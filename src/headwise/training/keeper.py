@@ -1,4 +1,4 @@
-"""What the loop asks of whoever keeps its work."""
+"""What the trainer asks of whoever keeps its work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the loop tells those who watch it."""
+"""What the trainer tells those who watch it."""
 
 from __future__ import annotations
 

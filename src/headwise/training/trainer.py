@@ -1,8 +1,7 @@
 """The training loop, from top to bottom.
 
-Everything an update depends on follows from the seed, the state and the weights: which
-batches come next, and which units dropout silences. So a run that was interrupted goes
-on as if it had not been, and several processes do together what one would do alone.
+Batch order and dropout are functions of the seed and the step. So a resumed run is bit
+for bit the run that was never interrupted, and several ranks compute what one would.
 """
 
 from __future__ import annotations
@@ -96,8 +95,8 @@ class Trainer:
             settings,
             seed=seed,
             ranks=self.ranks,
-            say=self._say,
-            stop=self._heed,
+            say=self._notify,
+            stop=self._check_signals,
         )
         self.optimizer = make_optimizer(model, settings)
         if optimizer is not None:
@@ -108,13 +107,13 @@ class Trainer:
             else RunningMean(model, settings.ema_decay, ema)
         )
         self.divergence = Divergence()
-        self._underway: Underway | None = None
-        self._settled = 0.0
-        self._time_is_up = False
-        self._of_one_piece = threading.RLock()
+        self._pending: Underway | None = None
+        self._reported_at = 0.0
+        self._time_limit_reached = False
+        self._state_lock = threading.RLock()
         """Held while state, weights and moments change, or are saved, together."""
 
-        self._saved = state
+        self._saved_state = state
         self.twin = Twin(task, model)
 
     def run(self) -> TrainingState:
@@ -127,13 +126,13 @@ class Trainer:
             watcher.starts(
                 self.state, replace(self.settings, steps=self.last_step), epoch_batches
             )
-        self._compare_with_before()
-        self.signals.rescue, reason = self._rescue, "failed"
+        self._warn_of_other_hardware()
+        self.signals.rescue, reason = self._emergency_save, "failed"
         batches = feed(self.order, self.state, self.settings, self.ranks)
         try:
             self.try_largest_batch()
-            reason = self._learn(batches)
-            self._try_average()
+            reason = self._train(batches)
+            self._validate_average()
         except (Stopped, Interrupted):
             reason = "stopped"
             if self.state.step:  # before the first update there is nothing to lose
@@ -152,15 +151,15 @@ class Trainer:
                 watcher.ends(self.state, reason)
         return self.state
 
-    def _compare_with_before(self) -> None:
+    def _warn_of_other_hardware(self) -> None:
         """Say if this run goes on with what takes its sums in another order."""
         if way := self.gradients.way:
-            self._say(way)
+            self._notify(way)
         now = self.gradients.described
         if (before := self.state.trained_on) and before != now:
-            self._say(of_another_kind(before, now))
-        if self._saved is self.state:
-            self._saved = replace(self.state, trained_on=now)
+            self._notify(of_another_kind(before, now))
+        if self._saved_state is self.state:
+            self._saved_state = replace(self.state, trained_on=now)
         self.state = replace(self.state, trained_on=now)
 
     def try_largest_batch(self) -> None:
@@ -174,16 +173,16 @@ class Trainer:
         self.gradients.of([(0, batch)], step=0, divisor=batch.num_target_tokens)
         self.model.zero_grad()
 
-    def _learn(self, batches: Feed) -> str:
-        self._look_at_the_clock()
+    def _train(self, batches: Feed) -> str:
+        self._check_time_limit()
         while True:
-            if self._is_time_to_look():
-                self._look()
-            if reason := self._reason_to_end():
+            if self._should_validate():
+                self._validate_and_save()
+            if reason := self._stop_reason():
                 return reason
-            self._update(batches)
+            self._step(batches)
 
-    def _update(self, batches: Feed) -> None:
+    def _step(self, batches: Feed) -> None:
         """Learn from the next batches: one update of the weights."""
         started = time.monotonic()
         settings, step = self.settings, self.state.step + 1
@@ -198,7 +197,7 @@ class Trainer:
         fair = -(-len(chosen) // self.ranks.size) if self.gradients.is_sharded else 1
         idle = idle_batches(chosen, self.corpus.train, fair)
         own_loss = self.gradients.of(mine, step=step, divisor=divisor, idle=idle)
-        loss = self._total(own_loss)
+        loss = self._all_reduce_loss(own_loss)
         if not self.gradients.is_sharded:
             self.ranks.add_gradients(self.model.parameters())
         update = Underway(
@@ -211,17 +210,17 @@ class Trainer:
             learning_rate=learning_rate(step, settings, self.model.config.d_model),
             started=started,
         )
-        self._settle()  # the update before, if this one can go on without its numbers
+        self._report_pending()  # the step before, if metrics are read one step late
         is_finite = self.gradients.hurries or update.is_finite
         if not is_finite:
-            self._tell_not_finite(update)
+            self._handle_non_finite(update)
 
-        with self._of_one_piece:
+        with self._state_lock:
             if is_finite:
                 follow(self.optimizer, update)
                 if self.ema is not None:
                     self.ema.follow(self.model, step)
-                self._underway = update
+                self._pending = update
             last, _ = chosen[-1]
             ends = last.number == self.order.num_batches(last.epoch)
             self.state = replace(
@@ -235,32 +234,32 @@ class Trainer:
                 seconds=self.clock.seconds,
             )
             if not self.gradients.hurries:
-                self._settle()
+                self._report_pending()
 
-    def _settle(self) -> None:
+    def _report_pending(self) -> None:
         """Tell of the last update, unless that was done."""
-        with self._of_one_piece:
-            update, self._underway = self._underway, None
+        with self._state_lock:
+            update, self._pending = self._pending, None
             if update is None:
                 return
             if self.gradients.hurries and not update.is_finite:
-                self._tell_not_finite(update)
-            self._report(update.told(since=self._settled))
-            self._settled = time.monotonic()
+                self._handle_non_finite(update)
+            self._report(update.told(since=self._reported_at))
+            self._reported_at = time.monotonic()
 
-    def _heed(self) -> None:
+    def _check_signals(self) -> None:
         """End here if a stop signal came; several ranks only end together."""
         if self.ranks.size == 1:
             self.signals.check()
 
-    def _total(self, loss: Amount) -> Amount:
+    def _all_reduce_loss(self, loss: Amount) -> Amount:
         """Sum the loss over all ranks, and learn whether any of them is to stop."""
         known = 0.0 if isinstance(loss, Tensor) else loss
         wants_to_stop = self.signals.received is not None
         total, stops, late = self.ranks.total(
-            known, wants_to_stop, self._is_late(self.state.step + 1)
+            known, wants_to_stop, self._is_late_after(self.state.step + 1)
         )
-        self._time_is_up = late > 0
+        self._time_limit_reached = late > 0
         if stops:
             self.signals.check()
             raise Stopped("stopped with another process of the run; all is saved")
@@ -270,33 +269,33 @@ class Trainer:
         for watcher in self.watchers:
             watcher.updated(update, self.state)
         if warning := self.divergence.says(update):
-            self._say(warning)
+            self._notify(warning)
 
-    def _tell_not_finite(self, update: Underway) -> None:
+    def _handle_non_finite(self, update: Underway) -> None:
         """Say where a number first was none; raise if that is to end the run."""
         place = self.gradients.where_not_finite(update.batches, step=update.step)
         in_a_row = self.state.skipped_in_a_row + 1
         skips = self.settings.not_finite == "skip"
-        self._say(passed_over(update, self.ranks.every(place), skips, in_a_row))
+        self._notify(passed_over(update, self.ranks.every(place), skips, in_a_row))
 
-    def _is_time_to_look(self) -> bool:
+    def _should_validate(self) -> bool:
         step = self.state.step
         if not step or self.state.validated_step == step:
             return False
-        ends = self._time_is_up or step >= self.last_step
+        ends = self._time_limit_reached or step >= self.last_step
         return ends or step % self.settings.validate_every == 0
 
-    def _look(self) -> None:
+    def _validate_and_save(self) -> None:
         """Validate, keep the model if it is the best, and save a checkpoint."""
-        self._settle()
-        model = self._looked_at()
+        self._report_pending()
+        model = self._model_to_validate()
         validation = self.ranks.shared(lambda: self._validate(model))
-        best = self._judge(validation, model, "now")
+        best = self._update_best(validation, model, "now")
         without_gain = 0 if best else self.state.without_gain + 1
         self.state = replace(self.state, without_gain=without_gain)
         self._save()
 
-    def _looked_at(self) -> Transformer:
+    def _model_to_validate(self) -> Transformer:
         """Return the model that is looked at: this one, or the running mean of it."""
         if self.ema is None and not self.gradients.is_sharded:
             return self.model
@@ -307,7 +306,9 @@ class Trainer:
     def _validate(self, model: Transformer) -> Validation:
         return validate(self.task, model, self.corpus, self.settings)
 
-    def _judge(self, validation: Validation, model: Transformer, name: str) -> bool:
+    def _update_best(
+        self, validation: Validation, model: Transformer, name: str
+    ) -> bool:
         """Keep the model if it is the best so far; return whether it is."""
         value = validation.value(self.settings.measure)
         less = self.settings.less_is_better
@@ -331,51 +332,51 @@ class Trainer:
             watcher.validated(validation, state, name, best)
         return best
 
-    def _reason_to_end(self) -> str | None:
+    def _stop_reason(self) -> str | None:
         settings = self.settings
         if self.state.step >= self.last_step:
             are = "is" if self.state.step == 1 else "are"
             return f"{count_of(self.state.step, 'update')} {are} done"
-        if self._time_is_up:
+        if self._time_limit_reached:
             return f"the time is over ({duration(60 * (settings.max_minutes or 0))})"
         if settings.patience and self.state.without_gain >= settings.patience:
             return f"{count_of(self.state.without_gain, 'validation')} brought no gain"
         return None
 
-    def _is_late(self, step: int) -> bool:
+    def _is_late_after(self, step: int) -> bool:
         """Tell whether time is up after update ``step``, by the clock of rank 0."""
         return self.ranks.is_first and self.clock.is_late(self.state, step)
 
-    def _look_at_the_clock(self) -> None:
+    def _check_time_limit(self) -> None:
         """Learn if time was up before; one update is always made, so a model is."""
-        (late,) = self.ranks.total(self._is_late(self.state.step))
-        self._time_is_up = late > 0 and self.state.step > 0
+        (late,) = self.ranks.total(self._is_late_after(self.state.step))
+        self._time_limit_reached = late > 0 and self.state.step > 0
 
-    def _try_average(self) -> None:
+    def _validate_average(self) -> None:
         """Look at the mean of the last checkpoints; keep it if it is the best."""
         if self.settings.average_last == 1:
             return
         if self.state.averaged_step == self.state.step:  # a finished run, run again
             return
-        found = self.ranks.shared(self._look_at_mean)
+        found = self.ranks.shared(self._evaluate_average)
         if found is None:
             return
         count, validation = found
-        self._judge(
+        self._update_best(
             validation, self.twin.model, f"mean of the last {count} checkpoints"
         )
         self.state = replace(self.state, averaged_step=self.state.step)
         self._save()
 
-    def _look_at_mean(self) -> tuple[int, Validation] | None:
+    def _evaluate_average(self) -> tuple[int, Validation] | None:
         means, count = average(self.keeper.last_weights(self.settings.average_last))
         return (count, self._validate(self.twin.having(means))) if count > 1 else None
 
     def _save(self) -> None:
         """Save a checkpoint of state, weights and moments as they are together."""
-        with self._of_one_piece:
-            self._settle()
-            if self._saved == self.state:
+        with self._state_lock:
+            self._report_pending()
+            if self._saved_state == self.state:
                 return
             weights = gathered(self.model.state_dict())
             moments = gathered(optimizer_tensors(self.model, self.optimizer))
@@ -383,18 +384,15 @@ class Trainer:
             if self.ranks.is_first:
                 check_finite(weights, self.state.step)
                 self.keeper.save(self.state, weights, moments, ema)
-            self._saved = self.state
+            self._saved_state = self.state
 
-    def _rescue(self) -> None:
-        """Save from another thread, while this one is amid an update.
-
-        What is saved is how things stood after the last update.
-        """
+    def _emergency_save(self) -> None:
+        """Save the state after the last finished step; runs in another thread."""
         if self.ranks.is_first and not self.gradients.is_sharded and self.state.step:
             self._save()
         for watcher in self.watchers:
             watcher.ends(self.state, "stopped")
 
-    def _say(self, text: str) -> None:
+    def _notify(self, text: str) -> None:
         for watcher in self.watchers:
             watcher.says(text)
