@@ -47,25 +47,25 @@ class Witness:
         self.foreseen: float | None = None
         self.noted = self.ended = 0.0
 
-    def starts(self, state, settings, epoch_batches):
+    def on_start(self, state, settings, epoch_batches):
         """Begin to estimate."""
-        self.estimate.starts(state, settings, epoch_batches)
+        self.estimate.on_start(state, settings, epoch_batches)
 
-    def updated(self, update, state):
+    def on_step(self, update, state):
         """Note the estimate when it is time."""
-        self.estimate.updated(update, state)
+        self.estimate.on_step(update, state)
         if update.step == self.after:
             self.foreseen, self.noted = self.estimate.seconds(state), time.monotonic()
 
-    def validated(self, validation, state, name, best):
+    def on_validation(self, validation, state, name, best):
         """Let the estimate know of a look."""
-        self.estimate.validated()
+        self.estimate.on_validation()
 
-    def says(self, text):
+    def on_message(self, text):
         """Pass it on."""
         print(text, file=sys.stderr)
 
-    def ends(self, state, reason):
+    def on_end(self, state, reason):
         """Note when it was over."""
         self.ended = time.monotonic()
 
@@ -86,7 +86,7 @@ def measure(steps: int, after: int, seed: int) -> dict[str, float]:
         recipe = resolve(preset="tiny", extra=extra)
         corpus = prepare(recipe.data, recipe.text, folder / "prepared", seed=seed)
         witness = Witness(TimeLeft(corpus.facts), after)
-        train_run(folder / "run", recipe, corpus, watchers=[witness])
+        train_run(folder / "run", recipe, corpus, callbacks=[witness])
     assert witness.foreseen is not None
     took = witness.ended - witness.noted
     return {

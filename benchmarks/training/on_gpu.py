@@ -100,8 +100,8 @@ def by_headwise(
         corpus,
         settings,
         seed=SEED,
-        keeper=nobody,
-        watchers=[watch],
+        checkpoint_writer=nobody,
+        callbacks=[watch],
         signals=StopSignals(),
     )
     stopping_after_the_last(trainer)

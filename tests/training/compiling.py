@@ -46,11 +46,11 @@ class Losses:
         self.found: list[float] = []
         self.epochs = 0
 
-    def updated(self, update: Any, state: Any) -> None:
+    def on_step(self, update: Any, state: Any) -> None:
         self.found.append(update.loss)
         self.epochs = state.epoch
 
-    def says(self, text: str) -> None:
+    def on_message(self, text: str) -> None:
         raise AssertionError(text)
 
     def last_weights(self, count: int) -> list[Any]:
@@ -59,7 +59,7 @@ class Losses:
     def ignore(self, *facts: Any) -> None:
         pass
 
-    starts = validated = ends = save = save_best = ignore
+    on_start = on_validation = on_end = save = save_best = ignore
 
 
 def trainer_of(
@@ -72,8 +72,8 @@ def trainer_of(
         corpus,
         replace(SETTINGS, kernels=kernels),
         seed=1,
-        keeper=losses,
-        watchers=[losses],
+        checkpoint_writer=losses,
+        callbacks=[losses],
         signals=StopSignals(),
     )
     return trainer, losses

@@ -39,7 +39,7 @@ def corpus(tmp_path_factory, tiny_text):
 
 @dataclass
 class Memory:
-    """A keeper that keeps everything in memory."""
+    """A checkpoint_writer that keeps everything in memory."""
 
     saved: list = field(default_factory=list)
     best: list = field(default_factory=list)
@@ -61,26 +61,26 @@ class Memory:
 
 @dataclass
 class Witness:
-    """A watcher that notes everything."""
+    """A callback that notes everything."""
 
     updates: list = field(default_factory=list)
     validations: list = field(default_factory=list)
     reason: str = ""
 
-    def starts(self, state, settings, epoch_batches):
+    def on_start(self, state, settings, epoch_batches):
         self.epoch_batches = epoch_batches
 
-    def updated(self, update, state):
+    def on_step(self, update, state):
         self.updates.append(update)
 
-    def validated(self, validation, state, name, best):
+    def on_validation(self, validation, state, name, best):
         self.validations.append((name, validation, best))
 
-    def says(self, text):
+    def on_message(self, text):
         if not text.startswith("training by "):  # which is always said
             raise AssertionError(text)
 
-    def ends(self, state, reason):
+    def on_end(self, state, reason):
         self.reason = reason
 
     @property
@@ -108,7 +108,7 @@ def make_trainer(corpus):
         state=None,
         weights=None,
         optimizer=None,
-        watcher=None,
+        callback=None,
         signals=None,
         model=None,
         **others,
@@ -123,8 +123,8 @@ def make_trainer(corpus):
             corpus,
             settings,
             seed=seed,
-            keeper=Memory(),
-            watchers=[watcher or Witness()],
+            checkpoint_writer=Memory(),
+            callbacks=[callback or Witness()],
             signals=signals or StopSignals(),
             state=state,
             optimizer=optimizer,

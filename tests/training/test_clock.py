@@ -4,10 +4,10 @@ import pytest
 from tests.training.test_time_left import facts, settings
 
 from headwise.training import clock
+from headwise.training.callbacks import StepMetrics
 from headwise.training.clock import Clock
 from headwise.training.state import TrainingState
 from headwise.training.time_left import FORWARD, SEARCHED
-from headwise.training.watch import Update
 
 UPDATE = 1.0
 LOOK = 200 * (FORWARD + SEARCHED) * 0.01  # as is expected before the first
@@ -22,7 +22,7 @@ def run(monkeypatch):
     def train(chosen, *, start_up=0.0, begun=None):
         state = begun or TrainingState()
         ours = Clock(chosen, facts(), state)
-        ours.starts(state, chosen, 20)
+        ours.on_start(state, chosen, 20)
         now[0] += start_up
         late = ours.is_late(state, state.step) and state.step > 0
         looks = 0
@@ -32,7 +32,7 @@ def run(monkeypatch):
             if step and due and state.validated_step != step:
                 now[0] += LOOK
                 looks += 1
-                ours.validated(None, state, "now", False)
+                ours.on_validation(None, state, "now", False)
                 state = TrainingState(
                     step=step, validated_step=step, seconds=ours.seconds
                 )
@@ -45,7 +45,7 @@ def run(monkeypatch):
                 validated_step=state.validated_step,
                 seconds=ours.seconds,
             )
-            update = Update(
+            update = StepMetrics(
                 step=step + 1,
                 loss=1.0,
                 learning_rate=0.1,
@@ -53,7 +53,7 @@ def run(monkeypatch):
                 tokens=100,
                 seconds=UPDATE,
             )
-            ours.updated(update, state)
+            ours.on_step(update, state)
         if looks > 1 and chosen.average_last > 1:
             now[0] += LOOK
         return ours.seconds, state.step

@@ -83,7 +83,7 @@ def test_a_batch_that_does_not_fit_is_learned_from_in_smaller_rows(
 ):
     still = replace(SMALL, dropout=0.0)
     settings = replace(COMPILED, batch_tokens=1024)
-    trainer = make_uncompiled(settings, config=still, watcher=Listener())
+    trainer = make_uncompiled(settings, config=still, callback=Listener())
     batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
     loss = trainer.gradients.of([(0, batch)], step=1, divisor=7.0)
     expected = [each.grad.clone() for each in trainer.model.parameters()]
@@ -101,7 +101,7 @@ def test_a_batch_that_does_not_fit_is_learned_from_in_smaller_rows(
     assert again == pytest.approx(loss, rel=1e-6)
     for parameter, gradient in zip(trainer.model.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, gradient, rtol=1e-5, atol=1e-6)
-    assert len(trainer.watchers[0].said) == 2  # 512 places, then 256
+    assert len(trainer.callbacks[0].said) == 2  # 512 places, then 256
 
 
 def test_where_a_number_is_not_finite_is_found_in_compiled_blocks_too(make_uncompiled):
@@ -140,9 +140,9 @@ def hurrying(trainer):
 def test_a_run_in_a_hurry_is_the_same_run(make_uncompiled, ema_decay):
     settings = replace(COMPILED, steps=7, clip_norm=1.0, ema_decay=ema_decay)
     calm, hurried = Witness(), Witness()
-    expected = make_uncompiled(settings, watcher=calm)
+    expected = make_uncompiled(settings, callback=calm)
     expected.run()
-    found = hurrying(make_uncompiled(settings, watcher=hurried))
+    found = hurrying(make_uncompiled(settings, callback=hurried))
     found.run()
 
     assert_same_weights(weights_of(found), weights_of(expected))
@@ -153,12 +153,12 @@ def test_a_run_in_a_hurry_is_the_same_run(make_uncompiled, ema_decay):
         assert (one.tokens, one.learning_rate) == (other.tokens, other.learning_rate)
         assert one.seconds > 0
     assert hurried.validations == calm.validations
-    assert [state.step for state, *_ in found.keeper.saved] == [3, 6, 7, 7]
+    assert [state.step for state, *_ in found.checkpoint_writer.saved] == [3, 6, 7, 7]
 
 
 def test_in_a_hurry_the_next_update_begins_before_the_last_is_told(make_uncompiled):
     witness = Witness()
-    trainer = hurrying(make_uncompiled(watcher=witness))
+    trainer = hurrying(make_uncompiled(callback=witness))
     learn, told = trainer.gradients.of, []
 
     def noting(*batches, **how):
@@ -190,7 +190,7 @@ def test_in_a_hurry_no_weight_follows_a_number_that_is_not_finite(make_uncompile
         trainer.run()
 
     assert_same_weights(weights_of(trainer), before)
-    assert trainer.keeper.saved == []
-    assert trainer.watchers[0].updates == []
+    assert trainer.checkpoint_writer.saved == []
+    assert trainer.callbacks[0].updates == []
     steps = [state["step"].item() for state in trainer.optimizer.state.values()]
     assert set(steps) == {0.0}

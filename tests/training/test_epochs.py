@@ -33,7 +33,7 @@ def listened(trainer):
 def test_two_epochs_see_each_pair_exactly_twice(make_trainer, corpus, accumulate):
     """Also where updates of four batches do not come out even: the last is smaller."""
     witness = Witness()
-    trainer = make_trainer(replace(TWICE, accumulate=accumulate), watcher=witness)
+    trainer = make_trainer(replace(TWICE, accumulate=accumulate), callback=witness)
     seen = listened(trainer)
     trainer.run()
 
@@ -49,13 +49,13 @@ def test_a_run_by_epochs_that_was_cut_is_the_same_run_bit_for_bit(make_trainer):
     """With the schedule that depends most on how long the whole is to be."""
     settings = replace(TWICE, batch_tokens=256, schedule="linear", accumulate=3)
     whole, rest = Witness(), Witness()
-    uninterrupted = make_trainer(settings, watcher=whole)
+    uninterrupted = make_trainer(settings, callback=whole)
     uninterrupted.run()
     part = make_trainer(settings, until=3)
     part.run()
-    state, weights, optimizer = part.keeper.saved[-1]
+    state, weights, optimizer = part.checkpoint_writer.saved[-1]
     resumed = make_trainer(
-        settings, state=state, weights=weights, optimizer=optimizer, watcher=rest
+        settings, state=state, weights=weights, optimizer=optimizer, callback=rest
     )
     resumed.run()
 
@@ -72,7 +72,7 @@ def test_of_steps_and_epochs_what_ends_first_counts(make_trainer):
 
 def test_a_straight_line_down_ends_with_the_last_epoch(make_trainer):
     witness = Witness()
-    trainer = make_trainer(replace(TWICE, schedule="linear"), watcher=witness)
+    trainer = make_trainer(replace(TWICE, schedule="linear"), callback=witness)
     trainer.run()
 
     steps = trainer.state.step
@@ -84,7 +84,7 @@ def test_one_more_epoch_goes_on_from_where_the_last_ended(make_trainer, corpus):
     """Two epochs in updates of four, the last one smaller, and then a third."""
     first = make_trainer(replace(TWICE, accumulate=4))
     first.run()
-    state, weights, optimizer = first.keeper.saved[-1]
+    state, weights, optimizer = first.checkpoint_writer.saved[-1]
     longer = make_trainer(
         replace(TWICE, epochs=3, accumulate=4),
         state=state,

@@ -58,12 +58,12 @@ def test_a_run_by_kernels_cut_in_two_is_the_same_run(make_trainer, way):
 def test_a_run_cut_in_two_is_the_same_run(make_trainer, way):
     settings = replace(QUICK, **WAYS[way])
     whole, rest = Witness(), Witness()
-    uncut = make_trainer(settings, watcher=whole)
+    uncut = make_trainer(settings, callback=whole)
     uncut.run()
     first = make_trainer(settings, until=4)
     first.run()
 
-    second = continued(make_trainer, first, settings, watcher=rest)
+    second = continued(make_trainer, first, settings, callback=rest)
     second.run()
 
     assert rest.losses == whole.losses[4:]
@@ -80,8 +80,8 @@ def test_a_run_cut_in_two_is_the_same_run(make_trainer, way):
 def test_some_ways_differ_in_nothing_that_is_learned(make_trainer, way):
     settings = replace(QUICK, kernels="eager")  # in which all of them are possible
     plain, other = Witness(), Witness()
-    make_trainer(settings, watcher=plain).run()
-    make_trainer(replace(settings, **WAYS[way]), watcher=other).run()
+    make_trainer(settings, callback=plain).run()
+    make_trainer(replace(settings, **WAYS[way]), callback=other).run()
 
     assert plain.losses == other.losses
 
@@ -90,12 +90,14 @@ def test_a_run_may_go_on_after_where_it_was_told_to_end(make_trainer):
     """The schedule goes down to update 6, wherever the run pauses on the way."""
     settings = replace(QUICK, schedule="linear")
     whole, parts = Witness(), Witness()
-    uncut = make_trainer(settings, watcher=whole)
+    uncut = make_trainer(settings, callback=whole)
     uncut.run()
-    trainer = make_trainer(settings, watcher=parts, until=2)
+    trainer = make_trainer(settings, callback=parts, until=2)
     trainer.run()
     for until in (2, 5, None):  # the same once more changes nothing
-        trainer = continued(make_trainer, trainer, settings, watcher=parts, until=until)
+        trainer = continued(
+            make_trainer, trainer, settings, callback=parts, until=until
+        )
         trainer.run()
 
     assert parts.losses == whole.losses
@@ -119,7 +121,7 @@ def test_seeking_reads_no_tokens(make_trainer, monkeypatch):
     batches = list(trainer.order.epoch(first.state.epoch, start=first.state.batch))
     batches += list(trainer.order.epoch(first.state.epoch + 1))
     learned = [int(index) for batch in batches[:2] for index in batch]
-    assert [update.step for update in trainer.watchers[0].updates] == [5, 6]
+    assert [update.step for update in trainer.callbacks[0].updates] == [5, 6]
     assert read == learned
 
 
@@ -128,7 +130,7 @@ def test_the_running_mean_is_what_is_looked_at_and_kept(make_trainer):
     trainer = make_trainer(settings)
     trainer.run()
 
-    _, best, _ = trainer.keeper.best[-1]
+    _, best, _ = trainer.checkpoint_writer.best[-1]
     assert trainer.state.best_step == 6
     assert_same_weights(best, trainer.ema.tensors)
 

@@ -50,7 +50,7 @@ OUT_OF_MEMORY = [
 
 @pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=lambda e: type(e).__name__)
 def test_parts_add_up_to_the_whole(make_trainer, little_memory, error):
-    trainer = make_trainer(config=STILL, watcher=Listener())
+    trainer = make_trainer(config=STILL, callback=Listener())
     batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
     loss, expected = gradients_of(trainer, batch)
     little_memory(batch.num_places // 3, error)
@@ -60,7 +60,7 @@ def test_parts_add_up_to_the_whole(make_trainer, little_memory, error):
     for name, gradient in expected.items():
         worst = (found[name] - gradient).abs().max()
         assert worst < 3e-6 * gradient.abs().max(), name
-    said = trainer.watchers[0].said
+    said = trainer.callbacks[0].said
     assert all("did not fit into memory" in text for text in said)
     assert 1 <= len(said) <= 2
 
@@ -68,32 +68,32 @@ def test_parts_add_up_to_the_whole(make_trainer, little_memory, error):
 def test_what_was_learned_too_large_once_is_not_tried_again(
     make_trainer, little_memory
 ):
-    trainer = make_trainer(config=STILL, watcher=Listener())
+    trainer = make_trainer(config=STILL, callback=Listener())
     batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
     little_memory(batch.num_places // 2, MemoryError())
     gradients_of(trainer, batch)
-    told = len(trainer.watchers[0].said)
+    told = len(trainer.callbacks[0].said)
     gradients_of(trainer, batch)
 
-    assert len(trainer.watchers[0].said) == told
+    assert len(trainer.callbacks[0].said) == told
 
 
 def test_a_run_out_of_memory_goes_on_to_its_end(make_trainer, little_memory):
     little_memory(100, OUT_OF_MEMORY[0])
     trainer = make_trainer(
-        replace(QUICK, accumulate=2), config=STILL, watcher=Listener()
+        replace(QUICK, accumulate=2), config=STILL, callback=Listener()
     )
     trainer.run()
 
     assert trainer.state.step == 6
-    assert all(math.isfinite(update.loss) for update in trainer.watchers[0].updates)
+    assert all(math.isfinite(update.loss) for update in trainer.callbacks[0].updates)
 
 
 def test_memory_too_small_for_a_single_pair_is_an_error_that_says_so(
     make_trainer, little_memory
 ):
     little_memory(1, OUT_OF_MEMORY[0])
-    trainer = make_trainer(watcher=Listener())
+    trainer = make_trainer(callback=Listener())
 
     with pytest.raises(ResourceError, match=r"a single pair of \d+ tokens"):
         trainer.run()
@@ -167,7 +167,7 @@ def test_a_run_notes_what_compiled_its_kernels_and_for_what(make_trainer, kernel
     """And the processor, by which PyTorch and its libraries choose their sums."""
     kernels_by(GCC)
     listener = Listener()
-    trainer = make_trainer(replace(QUICK, steps=1), watcher=listener)
+    trainer = make_trainer(replace(QUICK, steps=1), callback=listener)
     state = trainer.run()
 
     assert "training by kernels in C: gcc 12.2.0 for AVX-512" in listener.said
@@ -198,9 +198,9 @@ def test_a_run_that_goes_on_by_other_kernels_is_told_that_weights_will_differ(
     kernels_by(GCC)
     state = make_trainer(QUICK, until=1).run()
     same, other = Listener(), Listener()
-    make_trainer(QUICK, state=state, until=1, watcher=same).run()
+    make_trainer(QUICK, state=state, until=1, callback=same).run()
     kernels_by(replace(GCC, **change))
-    after = make_trainer(QUICK, state=state, until=1, watcher=other).run()
+    after = make_trainer(QUICK, state=state, until=1, callback=other).run()
 
     assert not any("until now this run" in each for each in same.said)
     (told,) = [each for each in other.said if "until now this run" in each]
@@ -214,7 +214,7 @@ def test_a_run_that_goes_on_by_pytorch_is_told_so(make_trainer, kernels_by):
     state = make_trainer(QUICK, until=1).run()
     listener = Listener()
     settings = replace(QUICK, kernels="eager")
-    make_trainer(settings, state=state, until=1, watcher=listener).run()
+    make_trainer(settings, state=state, until=1, callback=listener).run()
 
     assert any("it goes on with PyTorch. " in each for each in listener.said)
 
@@ -232,11 +232,11 @@ def test_a_frozen_weight_is_not_learned_and_it_is_said(make_trainer, kernels):
     """By one process: the weights of others would not be frozen."""
     listener = Listener()
     settings = replace(QUICK, kernels=kernels, processes=2)
-    trainer = make_trainer(settings, watcher=listener)
+    trainer = make_trainer(settings, callback=listener)
     frozen = "encoder.blocks.0.feed_forward.widen.weight"
     weight = trainer.model.get_parameter(frozen)
     weight.requires_grad_(False)
-    trainer = make_trainer(settings, model=trainer.model, watcher=listener)
+    trainer = make_trainer(settings, model=trainer.model, callback=listener)
     before = weight.clone()
     trainer.run()
 

@@ -14,13 +14,13 @@ from tests.training.conftest import (
 from torch import nn
 
 from headwise.errors import NumericsError
+from headwise.training.callbacks import StepMetrics
 from headwise.training.numerics import (
     MOST_SKIPPED,
     Divergence,
     check_finite,
     first_not_finite,
 )
-from headwise.training.watch import Update
 
 SKIPPING = replace(QUICK, not_finite="skip", kernels="eager")
 
@@ -28,7 +28,7 @@ SKIPPING = replace(QUICK, not_finite="skip", kernels="eager")
 class Listener(Witness):
     """A witness that may be spoken to."""
 
-    def says(self, text):
+    def on_message(self, text):
         self.said = [*getattr(self, "said", []), text]
 
 
@@ -55,7 +55,7 @@ def test_a_run_that_may_not_skip_stops_and_names_tensor_batch_and_pairs(make_tra
     assert "the output of encoder.blocks.0.feed_forward" in message
     assert "batch 1 of the update (pairs " in message
     assert "not_finite = 'skip'" in message
-    assert trainer.keeper.saved == []
+    assert trainer.checkpoint_writer.saved == []
 
 
 @pytest.mark.usefixtures("kernels_here")
@@ -70,12 +70,12 @@ def test_kernels_in_c_notice_a_weight_that_is_none(make_trainer):
 
     assert "kernels in C by " in trainer.gradients.described
     assert "the weight decoder.blocks.0.feed_forward.widen.weight" in str(caught.value)
-    assert trainer.keeper.saved == []
+    assert trainer.checkpoint_writer.saved == []
 
 
 def test_an_update_that_is_skipped_changes_no_weight_and_is_said(make_trainer):
     listener = Listener()
-    trainer = make_trainer(SKIPPING, watcher=listener)
+    trainer = make_trainer(SKIPPING, callback=listener)
     spoil(trainer, 2, 3)
     seen = []
     commit = trainer._report
@@ -91,22 +91,22 @@ def test_an_update_that_is_skipped_changes_no_weight_and_is_said(make_trainer):
 
 
 def test_adam_counts_only_the_updates_that_were_made(make_trainer):
-    trainer = make_trainer(SKIPPING, watcher=Listener())
+    trainer = make_trainer(SKIPPING, callback=Listener())
     spoil(trainer, 2)
     trainer.run()
-    _, _, optimizer = trainer.keeper.saved[-1]
+    _, _, optimizer = trainer.checkpoint_writer.saved[-1]
 
     assert optimizer["updates"].item() == 5
 
 
 def test_a_run_with_a_skipped_update_resumes_bit_for_bit(make_trainer):
-    uncut = make_trainer(SKIPPING, watcher=Listener())
+    uncut = make_trainer(SKIPPING, callback=Listener())
     spoil(uncut, 2)
     uncut.run()
-    first = make_trainer(SKIPPING, watcher=Listener(), until=3)
+    first = make_trainer(SKIPPING, callback=Listener(), until=3)
     spoil(first, 2)
     first.run()
-    state, weights, optimizer = first.keeper.saved[-1]
+    state, weights, optimizer = first.checkpoint_writer.saved[-1]
 
     second = make_trainer(SKIPPING, state=state, weights=weights, optimizer=optimizer)
     second.run()
@@ -116,7 +116,7 @@ def test_a_run_with_a_skipped_update_resumes_bit_for_bit(make_trainer):
 
 def test_nothing_but_skipped_updates_ends_the_run(make_trainer):
     settings = replace(SKIPPING, steps=500, validate_every=500)
-    trainer = make_trainer(settings, watcher=Listener())
+    trainer = make_trainer(settings, callback=Listener())
     spoil(trainer, *range(2, 500))
 
     with pytest.raises(NumericsError, match=f"for the {MOST_SKIPPED}th time in a row"):
@@ -159,7 +159,7 @@ def test_the_first_tensor_that_is_not_finite_is_named(spoilt, name):
 def told(losses):
     divergence = Divergence()
     updates = (
-        Update(
+        StepMetrics(
             step=step,
             loss=loss,
             learning_rate=0.1,
@@ -169,7 +169,7 @@ def told(losses):
         )
         for step, loss in enumerate(losses, start=1)
     )
-    return [text for update in updates if (text := divergence.says(update))]
+    return [text for update in updates if (text := divergence.warning_after(update))]
 
 
 def test_a_loss_that_falls_and_swings_is_no_divergence():

@@ -122,7 +122,7 @@ def test_partners_see_weights_that_have_changed(make):
 
 def test_where_a_partner_lacks_memory_all_begin_again(make, monkeypatch):
     alone = make(config=STILL)
-    together = make(shared_by(2), config=STILL, watcher=Listener())
+    together = make(shared_by(2), config=STILL, callback=Listener())
     batches = first_batches(alone)
     hear = partners._Partner.hear
     heard = []
@@ -138,7 +138,7 @@ def test_where_a_partner_lacks_memory_all_begin_again(make, monkeypatch):
     assert loss == pytest.approx(expected_loss, rel=1e-6)
     for name, gradient in expected.items():
         torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-5)
-    (said,) = together.watchers[0].said
+    (said,) = together.callbacks[0].said
     assert "did not fit into memory" in said
 
 
@@ -160,15 +160,15 @@ def test_what_its_own_share_lacks_leaves_nobody_behind(make, monkeypatch):
 
 def test_a_killed_partner_ends_the_run_and_loses_nothing(make):
     class Murderer(Listener):
-        def updated(self, update, state):
+        def on_step(self, update, state):
             if update.step == 2:
                 os.kill(children_of(trainer)[0], signal.SIGKILL)
 
-    trainer = make(shared_by(2), watcher=Murderer())
+    trainer = make(shared_by(2), callback=Murderer())
     with pytest.raises(LostRankError, match=r"killed.*training\.processes = 1"):
         trainer.run()
 
-    assert trainer.keeper.saved[-1][0].step == 2
+    assert trainer.checkpoint_writer.saved[-1][0].step == 2
     assert not children_of(trainer)
 
 
@@ -193,10 +193,10 @@ def test_partners_go_when_the_run_ends(make):
     seen = []
 
     class Look(Listener):
-        def updated(self, update, state):
+        def on_step(self, update, state):
             seen.extend(children_of(trainer))
 
-    trainer = make(shared_by(2), watcher=Look())
+    trainer = make(shared_by(2), callback=Look())
     trainer.run()
 
     assert seen

@@ -3,10 +3,10 @@
 import pytest
 
 from headwise.data.prepared import CorpusFacts, PreparedFacts, SplitFacts
+from headwise.training.callbacks import StepMetrics
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.time_left import FORWARD, SEARCHED, WARMING_UP, TimeLeft
-from headwise.training.watch import Update
 
 
 def settings(steps=100, **changes):
@@ -59,7 +59,7 @@ class Clock:
     def __init__(self, estimate, chosen, *, epoch_batches=10):
         self.estimate = estimate
         self.state = TrainingState()
-        estimate.starts(self.state, chosen, epoch_batches)
+        estimate.on_start(self.state, chosen, epoch_batches)
 
     def wait(self, seconds):
         self.state = TrainingState(
@@ -71,7 +71,7 @@ class Clock:
             self.state = TrainingState(
                 step=self.state.step + 1, seconds=self.state.seconds + seconds
             )
-            update = Update(
+            update = StepMetrics(
                 step=self.state.step,
                 loss=1.0,
                 learning_rate=0.1,
@@ -79,11 +79,11 @@ class Clock:
                 tokens=tokens,
                 seconds=seconds,
             )
-            self.estimate.updated(update, self.state)
+            self.estimate.on_step(update, self.state)
 
     def look(self, seconds):
         self.wait(seconds)
-        self.estimate.validated()
+        self.estimate.on_validation()
 
     @property
     def left(self):

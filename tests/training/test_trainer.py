@@ -23,14 +23,14 @@ from headwise.training.state import TrainingState
 
 def test_the_loss_goes_down(make_trainer):
     witness = Witness()
-    make_trainer(replace(QUICK, steps=40, validate_every=40), watcher=witness).run()
+    make_trainer(replace(QUICK, steps=40, validate_every=40), callback=witness).run()
 
     assert sum(witness.losses[-5:]) < 0.9 * sum(witness.losses[:5])
 
 
 def test_the_same_seed_gives_the_same_run_twice(make_trainer):
     first, second = Witness(), Witness()
-    one, other = make_trainer(watcher=first), make_trainer(watcher=second)
+    one, other = make_trainer(callback=first), make_trainer(callback=second)
     one.run()
     torch.rand(3)  # what others draw in between changes nothing
     other.run()
@@ -41,8 +41,8 @@ def test_the_same_seed_gives_the_same_run_twice(make_trainer):
 
 def test_another_seed_gives_another_run(make_trainer):
     first, second = Witness(), Witness()
-    make_trainer(watcher=first).run()
-    make_trainer(seed=2, watcher=second).run()
+    make_trainer(callback=first).run()
+    make_trainer(seed=2, callback=second).run()
 
     assert first.losses != second.losses
 
@@ -50,7 +50,7 @@ def test_another_seed_gives_another_run(make_trainer):
 def test_a_run_goes_on_over_the_end_of_an_epoch(make_trainer):
     witness = Witness()
     trainer = make_trainer(
-        replace(QUICK, steps=60, batch_tokens=1024, validate_every=60), watcher=witness
+        replace(QUICK, steps=60, batch_tokens=1024, validate_every=60), callback=witness
     )
     trainer.run()
 
@@ -86,7 +86,7 @@ def test_two_batches_accumulated_are_one_update_over_their_tokens(make_trainer):
 
     trainer.run()
 
-    (update,) = trainer.watchers[0].updates
+    (update,) = trainer.callbacks[0].updates
     assert update.loss == pytest.approx(expected.item(), rel=1e-5)
     assert update.gradient_norm == pytest.approx(norm.item(), rel=1e-4)
 
@@ -100,11 +100,11 @@ def test_the_plain_objective_is_the_sum_over_one_sentence(make_trainer):
     plain = replace(QUICK, steps=1, objective="sum", label_smoothing=0.0, batch_pairs=1)
     config = replace(SMALL, dropout=0.0)
     summed, meant = Witness(), Witness()
-    trainer = make_trainer(plain, config=config, watcher=summed)
+    trainer = make_trainer(plain, config=config, callback=summed)
     (indices,) = [next(trainer.order.epoch(0))]
     batch = make_batch(trainer.corpus.train, indices)
     trainer.run()
-    make_trainer(replace(plain, objective="mean"), config=config, watcher=meant).run()
+    make_trainer(replace(plain, objective="mean"), config=config, callback=meant).run()
 
     assert len(indices) == 1
     ratio = summed.updates[0].gradient_norm / meant.updates[0].gradient_norm
@@ -121,7 +121,7 @@ def test_a_number_that_is_not_finite_stops_the_run_before_it_does_harm(make_trai
     with pytest.raises(NumericsError, match=r"update 1 .*no weight was changed"):
         trainer.run()
 
-    assert trainer.keeper.saved == []
+    assert trainer.checkpoint_writer.saved == []
     after = trainer.model.state_dict()
     assert all(
         torch.equal(before[name].nan_to_num(), after[name].nan_to_num())
@@ -131,7 +131,7 @@ def test_a_number_that_is_not_finite_stops_the_run_before_it_does_harm(make_trai
 
 def test_a_clipped_gradient_moves_no_further_than_the_limit(make_trainer):
     witness = Witness()
-    trainer = make_trainer(replace(QUICK, steps=1, clip_norm=1e-3), watcher=witness)
+    trainer = make_trainer(replace(QUICK, steps=1, clip_norm=1e-3), callback=witness)
     trainer.run()
 
     norm = torch.nn.utils.get_total_norm(
@@ -143,8 +143,8 @@ def test_a_clipped_gradient_moves_no_further_than_the_limit(make_trainer):
 
 def test_validation_changes_no_weight_and_draws_no_chance(make_trainer):
     often, rarely = Witness(), Witness()
-    make_trainer(replace(QUICK, validate_every=1), watcher=often).run()
-    make_trainer(replace(QUICK, validate_every=6), watcher=rarely).run()
+    make_trainer(replace(QUICK, validate_every=1), callback=often).run()
+    make_trainer(replace(QUICK, validate_every=6), callback=rarely).run()
 
     assert often.losses == rarely.losses
     assert len(often.validations) == 7  # six and the mean of the last two
@@ -154,22 +154,22 @@ def test_validation_changes_no_weight_and_draws_no_chance(make_trainer):
 def test_the_best_model_is_kept_and_the_mean_of_the_last_is_tried(make_trainer):
     witness = Witness()
     trainer = make_trainer(
-        replace(QUICK, steps=9, measure="loss", average_last=3), watcher=witness
+        replace(QUICK, steps=9, measure="loss", average_last=3), callback=witness
     )
     trainer.run()
 
     names = [name for name, _, _ in witness.validations]
     values = [validation.loss for _, validation, _ in witness.validations]
     assert names == ["now", "now", "now", "mean of the last 3 checkpoints"]
-    _, weights, validation = trainer.keeper.best[-1]
+    _, weights, validation = trainer.checkpoint_writer.best[-1]
     assert validation.loss == min(values)
     if witness.validations[-1][2]:
-        last = trainer.keeper.last_weights(3)
+        last = trainer.checkpoint_writer.last_weights(3)
         name = next(iter(weights))
         mean = torch.stack([each[name] for each in last]).double().mean(0)
         torch.testing.assert_close(weights[name], mean.float())
     # The weights that training would go on with are still those of the last update.
-    assert_same_weights(weights_of(trainer), trainer.keeper.saved[-1][1])
+    assert_same_weights(weights_of(trainer), trainer.checkpoint_writer.saved[-1][1])
 
 
 def test_training_ends_when_there_is_no_gain(make_trainer):
@@ -183,7 +183,7 @@ def test_training_ends_when_there_is_no_gain(make_trainer):
         measure="loss",
         average_last=1,
     )
-    trainer = make_trainer(settings, watcher=witness)
+    trainer = make_trainer(settings, callback=witness)
     trainer.run()
 
     assert trainer.state.step < 500
@@ -193,12 +193,12 @@ def test_training_ends_when_there_is_no_gain(make_trainer):
 def test_training_ends_when_the_time_is_over(make_trainer):
     witness = Witness()
     settings = replace(QUICK, steps=10**6, max_minutes=1e-9, average_last=1)
-    trainer = make_trainer(settings, watcher=witness)
+    trainer = make_trainer(settings, callback=witness)
     trainer.run()
 
     assert trainer.state.step == 1  # so that there is a model at all
     assert "the time is over" in witness.reason
-    assert len(trainer.keeper.best) == 1
+    assert len(trainer.checkpoint_writer.best) == 1
 
 
 def test_chance_is_a_function_of_seed_and_step():
@@ -214,7 +214,7 @@ def test_chance_is_a_function_of_seed_and_step():
 def test_bf16_learns_too_and_keeps_its_weights_in_float32(make_trainer):
     witness = Witness()
     trainer = make_trainer(
-        replace(QUICK, steps=30, validate_every=30, precision="bf16"), watcher=witness
+        replace(QUICK, steps=30, validate_every=30, precision="bf16"), callback=witness
     )
     trainer.run()
 
@@ -224,7 +224,7 @@ def test_bf16_learns_too_and_keeps_its_weights_in_float32(make_trainer):
 
 def test_the_state_counts_what_was_learned_from(make_trainer):
     witness = Witness()
-    trainer = make_trainer(watcher=witness)
+    trainer = make_trainer(callback=witness)
     final = trainer.run()
 
     assert isinstance(final, TrainingState)
@@ -237,6 +237,9 @@ def test_of_models_that_score_the_same_the_likelier_is_kept(make_trainer):
     trainer = make_trainer(replace(QUICK, measure="exact-match", average_last=1))
     trainer.run()
 
-    losses = [validation.loss for _, validation, _ in trainer.watchers[0].validations]
-    assert [v.value("exact-match") for _, _, v in trainer.keeper.best] == [0.0, 0.0]
-    assert trainer.keeper.best[-1][2].loss == min(losses)
+    losses = [validation.loss for _, validation, _ in trainer.callbacks[0].validations]
+    assert [v.value("exact-match") for _, _, v in trainer.checkpoint_writer.best] == [
+        0.0,
+        0.0,
+    ]
+    assert trainer.checkpoint_writer.best[-1][2].loss == min(losses)

@@ -33,13 +33,13 @@ from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG, MODEL, RECIPE
 from headwise.settings import as_table, as_toml, read, read_toml
 from headwise.storage import write_text
 from headwise.tasks.translation import Translation
+from headwise.training.callbacks import Callback
 from headwise.training.log import JsonLog
 from headwise.training.ranks import Ranks, joined
 from headwise.training.signals import StopSignals
 from headwise.training.state import TrainingState
 from headwise.training.trainer import Trainer
 from headwise.training.validation import Validation
-from headwise.training.watch import Watcher
 
 GOLDEN_PAIRS = 5
 
@@ -72,7 +72,7 @@ def train_run(
     recipe: Recipe,
     corpus: PreparedCorpus,
     *,
-    watchers: Sequence[Watcher] = (),
+    callbacks: Sequence[Callback] = (),
     device: torch.device | str = "cpu",
     until: int | None = None,
     signals: StopSignals | None = None,
@@ -86,8 +86,8 @@ def train_run(
     recipe = _reaching(recipe, until)
     with joined(device) as ranks, ExitStack() as held:
         log = JsonLog(folder / LOG)
-        watchers = [*watchers, log] if ranks.is_first else []
-        checkpoints = Checkpoints(folder / CHECKPOINTS, _saying(watchers))
+        callbacks = [*callbacks, log] if ranks.is_first else []
+        checkpoints = Checkpoints(folder / CHECKPOINTS, _saying(callbacks))
         heard = held.enter_context(signals or StopSignals())
 
         def begin() -> Checkpoint | None:
@@ -111,8 +111,8 @@ def train_run(
             corpus,
             recipe.training,
             seed=recipe.seed,
-            keeper=RunKeeper(folder, recipe, corpus, checkpoints, log),
-            watchers=watchers,
+            checkpoint_writer=RunWriter(folder, recipe, corpus, checkpoints, log),
+            callbacks=callbacks,
             signals=heard,
             state=found.state if found else None,
             optimizer=found.optimizer if found else None,
@@ -189,7 +189,7 @@ def _check_same_corpus(ranks: Ranks, corpus: PreparedCorpus) -> None:
         )
 
 
-class RunKeeper:
+class RunWriter:
     """Puts checkpoints and the best model of a run where they belong."""
 
     def __init__(
@@ -310,9 +310,9 @@ def _differences(
             yield f"{path}{name}", before, after
 
 
-def _saying(watchers: Sequence[Watcher]) -> Callable[[str], None]:
+def _saying(callbacks: Sequence[Callback]) -> Callable[[str], None]:
     def say(text: str) -> None:
-        for watcher in watchers:
-            watcher.says(text)
+        for callback in callbacks:
+            callback.on_message(text)
 
     return say

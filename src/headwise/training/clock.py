@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 from headwise.data.prepared import PreparedFacts
+from headwise.training.callbacks import StepMetrics
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.time_left import TimeLeft
 from headwise.training.validation import Validation
-from headwise.training.watch import Update
 
 
 class Clock:
@@ -37,24 +37,24 @@ class Clock:
             return False
         return self.seconds + self._time_left.of_end(state, step) >= 60 * self._limit
 
-    def starts(
+    def on_start(
         self, state: TrainingState, settings: TrainingSettings, epoch_batches: int
     ) -> None:
         """Begin to measure."""
-        self._time_left.starts(state, settings, epoch_batches)
+        self._time_left.on_start(state, settings, epoch_batches)
 
-    def updated(self, update: Update, state: TrainingState) -> None:
+    def on_step(self, update: StepMetrics, state: TrainingState) -> None:
         """Learn what an update took."""
-        self._time_left.updated(update, state)
+        self._time_left.on_step(update, state)
 
-    def validated(
+    def on_validation(
         self, validation: Validation, state: TrainingState, name: str, best: bool
     ) -> None:
         """Learn that there was a validation."""
-        self._time_left.validated()
+        self._time_left.on_validation()
 
-    def says(self, text: str) -> None:
+    def on_message(self, text: str) -> None:
         """Take no note of words."""
 
-    def ends(self, state: TrainingState, reason: str) -> None:
+    def on_end(self, state: TrainingState, reason: str) -> None:
         """Do nothing."""

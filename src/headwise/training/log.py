@@ -18,10 +18,10 @@ from typing import Any
 
 from headwise import storage
 from headwise.storage import resource_error, write_text
+from headwise.training.callbacks import StepMetrics
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
-from headwise.training.watch import Update
 
 Entry = dict[str, Any]
 
@@ -32,7 +32,7 @@ class JsonLog:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def starts(
+    def on_start(
         self, state: TrainingState, settings: TrainingSettings, epoch_batches: int
     ) -> None:
         """Cut off what is going to be done again, and note the start."""
@@ -47,21 +47,21 @@ class JsonLog:
                 write_text(self.path, "".join(kept))
         self._write(start_entry(state, settings))
 
-    def updated(self, update: Update, state: TrainingState) -> None:
+    def on_step(self, update: StepMetrics, state: TrainingState) -> None:
         """Note an update."""
         self._write(update_entry(update))
 
-    def validated(
+    def on_validation(
         self, validation: Validation, state: TrainingState, name: str, best: bool
     ) -> None:
         """Note a validation."""
         self._write(validation_entry(validation, state, name, best))
 
-    def says(self, text: str) -> None:
+    def on_message(self, text: str) -> None:
         """Note what a person should read."""
         self._write(note_entry(text))
 
-    def ends(self, state: TrainingState, reason: str) -> None:
+    def on_end(self, state: TrainingState, reason: str) -> None:
         """Note the end."""
         self._write(end_entry(state, reason))
 
@@ -100,7 +100,7 @@ def start_entry(state: TrainingState, settings: TrainingSettings) -> Entry:
     }
 
 
-def update_entry(update: Update) -> Entry:
+def update_entry(update: StepMetrics) -> Entry:
     """Say what an update was."""
     return {"what": "update", **asdict(update)}
 

@@ -9,8 +9,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from headwise.errors import NumericsError
+from headwise.training.callbacks import StepMetrics
 from headwise.training.underway import Underway
-from headwise.training.watch import Update
 
 MOST_SKIPPED = 20
 """Updates skipped one after the other, after which the weights must be at fault."""
@@ -105,7 +105,7 @@ class Divergence:
         self._lowest_step = 0
         self._told = False
 
-    def says(self, update: Update) -> str | None:
+    def warning_after(self, update: StepMetrics) -> str | None:
         """Return what a person should know after this update, if anything."""
         self._updates += 1
         self._sum = self.MEMORY * self._sum + (1 - self.MEMORY) * update.loss

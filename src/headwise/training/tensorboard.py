@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from headwise.storage import resource_error
+from headwise.training.callbacks import StepMetrics
 from headwise.training.log import is_settled
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
-from headwise.training.watch import Update
 
 FILES = "events.out.tfevents."
 """What the name of an event file begins with, for TensorBoard to find it."""
@@ -38,7 +38,7 @@ class TensorBoardEvents:
         self.say = say
         self._path: Path | None = None
 
-    def starts(
+    def on_start(
         self, state: TrainingState, settings: TrainingSettings, epoch_batches: int
     ) -> None:
         """Cut what an interrupted run wrote beyond ``state``, and begin a file."""
@@ -57,7 +57,7 @@ class TensorBoardEvents:
         anew = SessionLog(status=SessionLog.START)
         self._write(Event(step=state.step + 1, session_log=anew))
 
-    def updated(self, update: Update, state: TrainingState) -> None:
+    def on_step(self, update: StepMetrics, state: TrainingState) -> None:
         """Add a point to each curve of training."""
         self._scalars(
             update.step,
@@ -69,7 +69,7 @@ class TensorBoardEvents:
             },
         )
 
-    def validated(
+    def on_validation(
         self, validation: Validation, state: TrainingState, name: str, best: bool
     ) -> None:
         """Add a point to each curve of validation, and the samples."""
@@ -92,10 +92,10 @@ class TensorBoardEvents:
         }
         self._texts(state.step, texts)
 
-    def says(self, text: str) -> None:
+    def on_message(self, text: str) -> None:
         """Leave it to others: TensorBoard has no place for what has no step."""
 
-    def ends(self, state: TrainingState, reason: str) -> None:
+    def on_end(self, state: TrainingState, reason: str) -> None:
         """Do nothing: every record is on disk already."""
 
     def _scalars(self, step: int, values: Mapping[str, float]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 
 from headwise.data.prepared import PreparedFacts
+from headwise.training.callbacks import StepMetrics
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
-from headwise.training.watch import Update
 
 RECENT = 50
 """Updates that speed is taken from."""
@@ -42,14 +42,14 @@ class TimeLeft:
         self._looked = False
         self._look: float | None = None
 
-    def starts(
+    def on_start(
         self, state: TrainingState, settings: TrainingSettings, epoch_batches: int
     ) -> None:
         """Begin to count."""
         self._settings = settings
         self._tokens_an_update = self._mean_tokens(epoch_batches)
 
-    def updated(self, update: Update, state: TrainingState) -> None:
+    def on_step(self, update: StepMetrics, state: TrainingState) -> None:
         """Learn what an update took, and the look before it if there was one."""
         before, self._before = self._before, state
         spent = update.seconds
@@ -65,7 +65,7 @@ class TimeLeft:
             self._recent.clear()
         self._recent.append((update.tokens, spent))
 
-    def validated(self) -> None:
+    def on_validation(self) -> None:
         """Learn that there was a look."""
         self._looked = True
 

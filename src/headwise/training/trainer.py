@@ -19,11 +19,11 @@ from headwise.data.prepared import PreparedCorpus
 from headwise.errors import Stopped
 from headwise.tasks.for_training import Transformer, Translation
 from headwise.training.averaging import RunningMean, average
+from headwise.training.callbacks import Callback, CheckpointWriter, StepMetrics
 from headwise.training.clock import Clock
 from headwise.training.epochs import counted
 from headwise.training.feed import Feed, feed, idle_batches, training_order
 from headwise.training.gradients import Gradients
-from headwise.training.keeper import Keeper
 from headwise.training.numerics import Divergence, check_finite, passed_over
 from headwise.training.optimizer import (
     follow,
@@ -45,7 +45,6 @@ from headwise.training.state import TrainingState
 from headwise.training.twin import Twin
 from headwise.training.underway import Amount, Underway
 from headwise.training.validation import Validation, validate
-from headwise.training.watch import Update, Watcher
 from headwise.wording import count_of, duration
 
 
@@ -63,8 +62,8 @@ class Trainer:
         settings: TrainingSettings,
         *,
         seed: int,
-        keeper: Keeper,
-        watchers: Sequence[Watcher],
+        checkpoint_writer: CheckpointWriter,
+        callbacks: Sequence[Callback],
         signals: StopSignals,
         state: TrainingState | None = None,
         optimizer: Mapping[str, Tensor] | None = None,
@@ -76,9 +75,9 @@ class Trainer:
         self.model = model
         self.corpus = corpus
         self.seed = seed
-        self.keeper = keeper
+        self.checkpoint_writer = checkpoint_writer
         self.clock = Clock(settings, corpus.facts, state or TrainingState())
-        self.watchers = (*watchers, self.clock)
+        self.callbacks = (*callbacks, self.clock)
         self.signals = signals
         self.state = state or TrainingState()
         self.ranks = ranks or Ranks()
@@ -122,8 +121,8 @@ class Trainer:
         A stop signal saves a checkpoint and raises ``Stopped`` or ``Interrupted``.
         """
         epoch_batches = self.order.num_batches(self.state.epoch)
-        for watcher in self.watchers:
-            watcher.starts(
+        for callback in self.callbacks:
+            callback.on_start(
                 self.state, replace(self.settings, steps=self.last_step), epoch_batches
             )
         self._warn_of_other_hardware()
@@ -147,8 +146,8 @@ class Trainer:
             self.signals.rescue = None
             self.gradients.close()
             batches.close()
-            for watcher in self.watchers:
-                watcher.ends(self.state, reason)
+            for callback in self.callbacks:
+                callback.on_end(self.state, reason)
         return self.state
 
     def _warn_of_other_hardware(self) -> None:
@@ -265,10 +264,10 @@ class Trainer:
             raise Stopped("stopped with another process of the run; all is saved")
         return loss if isinstance(loss, Tensor) else total
 
-    def _report(self, update: Update) -> None:
-        for watcher in self.watchers:
-            watcher.updated(update, self.state)
-        if warning := self.divergence.says(update):
+    def _report(self, update: StepMetrics) -> None:
+        for callback in self.callbacks:
+            callback.on_step(update, self.state)
+        if warning := self.divergence.warning_after(update):
             self._notify(warning)
 
     def _handle_non_finite(self, update: Underway) -> None:
@@ -326,10 +325,10 @@ class Trainer:
                 best_step=state.step,
             )
             if self.ranks.is_first:
-                self.keeper.save_best(state, model, validation)
+                self.checkpoint_writer.save_best(state, model, validation)
         self.state = state
-        for watcher in self.watchers:
-            watcher.validated(validation, state, name, best)
+        for callback in self.callbacks:
+            callback.on_validation(validation, state, name, best)
         return best
 
     def _stop_reason(self) -> str | None:
@@ -369,7 +368,9 @@ class Trainer:
         self._save()
 
     def _evaluate_average(self) -> tuple[int, Validation] | None:
-        means, count = average(self.keeper.last_weights(self.settings.average_last))
+        means, count = average(
+            self.checkpoint_writer.last_weights(self.settings.average_last)
+        )
         return (count, self._validate(self.twin.having(means))) if count > 1 else None
 
     def _save(self) -> None:
@@ -383,16 +384,16 @@ class Trainer:
             ema = None if self.ema is None else gathered(self.ema.tensors)
             if self.ranks.is_first:
                 check_finite(weights, self.state.step)
-                self.keeper.save(self.state, weights, moments, ema)
+                self.checkpoint_writer.save(self.state, weights, moments, ema)
             self._saved_state = self.state
 
     def _emergency_save(self) -> None:
         """Save the state after the last finished step; runs in another thread."""
         if self.ranks.is_first and not self.gradients.is_sharded and self.state.step:
             self._save()
-        for watcher in self.watchers:
-            watcher.ends(self.state, "stopped")
+        for callback in self.callbacks:
+            callback.on_end(self.state, "stopped")
 
     def _notify(self, text: str) -> None:
-        for watcher in self.watchers:
-            watcher.says(text)
+        for callback in self.callbacks:
+            callback.on_message(text)

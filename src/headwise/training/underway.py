@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from headwise.data.batches import Batch
-from headwise.training.watch import Update
+from headwise.training.callbacks import StepMetrics
 
 Amount = float | Tensor
 """A number, or where a GPU will put it."""
@@ -64,10 +64,10 @@ class Underway:
             return (~torch.isfinite(self.loss + self.gradient_norm)).float()
         return None
 
-    def told(self, *, since: float) -> Update:
+    def told(self, *, since: float) -> StepMetrics:
         """Tell of it; the time before ``since`` went into others."""
         loss, norm = self.numbers
-        return Update(
+        return StepMetrics(
             step=self.step,
             loss=loss / self.num_targets,
             learning_rate=self.learning_rate,
