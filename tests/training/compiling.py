@@ -103,7 +103,7 @@ def main() -> None:
                 "readable": expected.found,
                 "graphs": counters["stats"]["unique_graphs"],
                 "epochs": found.epochs,
-                "hurries": compiled.gradients.hurries,
+                "async_metrics": compiled.gradients.async_metrics,
             }
         )
     )

@@ -61,7 +61,7 @@ def test_the_losses_are_those_of_the_readable_way(both):
 def test_a_gpu_learns_the_same_compiled_once_and_in_a_hurry(corpus):
     found = trained_both_ways(corpus, "cuda", "inductor")
 
-    assert found["hurries"]
+    assert found["async_metrics"]
     assert found["graphs"] == 3
     assert found["compiled"] == pytest.approx(found["readable"], rel=1e-3)
 
@@ -132,7 +132,7 @@ def test_settings_that_cannot_be_compiled_are_refused_together():
 
 def hurrying(trainer):
     """Let numbers be asked for only when the next update is under way."""
-    trainer.gradients._learner.hurries = True
+    trainer.gradients._learner.async_metrics = True
     return trainer
 
 

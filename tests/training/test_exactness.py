@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.training.conftest import QUICK, Witness, assert_same_weights, weights_of
 
-from headwise.training.averaging import RunningMean
+from headwise.training.averaging import EMA
 from headwise.training.optimizer import optimizer_tensors
 
 WAYS = {
@@ -139,7 +139,7 @@ def test_the_running_mean_is_the_mean_worked_out_by_hand():
     """Update 1 keeps min(0.5, 2/11) of the first weights, update 2 min(0.5, 3/12)."""
     model = torch.nn.Linear(1, 1, bias=False)
     model.weight.data.fill_(0.0)
-    mean = RunningMean(model, 0.5)
+    mean = EMA(model, 0.5)
     for step, weight in ((1, 11.0), (2, 5.0)):
         model.weight.data.fill_(weight)
         mean.follow(model, step)

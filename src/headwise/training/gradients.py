@@ -23,7 +23,7 @@ from headwise.training.partners import Partners, number_of_processes
 from headwise.training.ranks import Ranks
 from headwise.training.settings import TrainingSettings
 from headwise.training.sharding import ShardedPasses, gathered
-from headwise.training.underway import Amount
+from headwise.training.step_result import Scalar
 
 
 class Gradients:
@@ -54,7 +54,7 @@ class Gradients:
         alone = what_is_special(model) is not None
         count = 1 if alone else number_of_processes(settings, model.device, ranks)
         self._learner = Learner(task.loss, model, settings, seed=seed, count=count)
-        self._learner.hurries &= ranks.size == 1
+        self._learner.async_metrics &= ranks.size == 1
         self.partners = Partners(model, settings, seed=seed, count=count - 1)
         self._passes: ShardedPasses | None = None
         if ranks.size > 1 and settings.devices == "shard":
@@ -77,9 +77,9 @@ class Gradients:
         return self._passes is not None
 
     @property
-    def hurries(self) -> bool:
-        """Whether numbers stay on the device; see :mod:`headwise.training.underway`."""
-        return self._learner.hurries
+    def async_metrics(self) -> bool:
+        """Whether metrics are read one step late; see :class:`PendingStep`."""
+        return self._learner.async_metrics
 
     @property
     def way(self) -> str | None:
@@ -118,7 +118,7 @@ class Gradients:
         step: int,
         divisor: float,
         idle: Sequence[Batch] = (),
-    ) -> Amount:
+    ) -> Scalar:
         """Return the summed loss of ``batches``; gradients are of its quotient.
 
         Each batch comes with its number in the update, which, with ``step``, decides
@@ -129,7 +129,7 @@ class Gradients:
             for weight in self._weights:
                 weight.grad = None
             self.partners.forget()
-            total: Amount = 0.0
+            total: Scalar = 0.0
             for number, batch in batches:
                 self.stop()  # no weight is changed before the last of them
                 found = self._learn_from(batch, number, step, divisor)
@@ -145,14 +145,14 @@ class Gradients:
                 self.partners.add_gradients()
                 return total
 
-    def clipped(self) -> Amount:
+    def clipped(self) -> Scalar:
         """Return the length of the gradient, after cutting it down where asked to."""
         found = [each.grad for each in self._weights if each.grad is not None]
         norm = nn.utils.get_total_norm(found)
         limit = self.settings.clip_norm
-        length: Amount = norm if self.hurries else gathered({"": norm})[""].item()
+        length: Scalar = norm if self.async_metrics else gathered({"": norm})[""].item()
         # Whether there is something to cut off, a GPU in a hurry is not asked.
-        if limit is not None and (self.hurries or not length < limit):
+        if limit is not None and (self.async_metrics or not length < limit):
             nn.utils.clip_grads_with_norm_(self._weights, limit, norm)
         return length
 
@@ -184,7 +184,7 @@ class Gradients:
 
     def _learn_from(
         self, batch: Batch, number: int, step: int, divisor: float
-    ) -> Amount | None:
+    ) -> Scalar | None:
         """Go through one batch and back; None where memory did not suffice."""
         if self._passes is not None:
             return self._learn_in_step(self._passes, batch, number, step, divisor)
@@ -207,7 +207,7 @@ class Gradients:
         number: int,
         step: int,
         divisor: float,
-    ) -> Amount | None:
+    ) -> Scalar | None:
         """Do what :meth:`_learn_from` does where each pass takes all ranks.
 
         All cut their batches into as many parts; who has too few pairs for that goes
@@ -221,7 +221,7 @@ class Gradients:
                 self.ranks.every(len(self._learner.parts(batch, self._most_places)))
             )
         parts = batch.parts(min(count, len(batch)))
-        total: Amount = 0.0
+        total: Scalar = 0.0
         for index in range(count):
             is_idle = index >= len(parts)
             part = parts[0 if is_idle else index]
@@ -238,7 +238,7 @@ class Gradients:
 
     def _try_part(
         self, passes: ShardedPasses, part: Batch, scale: float, *place: int
-    ) -> Amount | None:
+    ) -> Scalar | None:
         """Go through a part and back; None if memory did not suffice on this rank."""
         learner = self._learner
 

@@ -22,7 +22,7 @@ from headwise.tasks.for_training import (
     use_kernels,
 )
 from headwise.training.settings import TrainingSettings
-from headwise.training.underway import Amount
+from headwise.training.step_result import Scalar
 
 Part = Batch | RowBatch
 """What is gone through at a time: padded, or in rows."""
@@ -73,7 +73,7 @@ class Learner:
             )
         else:
             self.loss_module = _LossOf(loss, model, settings)
-        self.hurries = (
+        self.async_metrics = (
             settings.kernels == "compiled"
             and self.device.type == "cuda"
             and settings.not_finite == "stop"
@@ -108,32 +108,32 @@ class Learner:
             if isinstance(self.loss_module, CompiledLoss):
                 self.loss_module.is_compiled = True
 
-    def learn(self, share: Batch, step: int, number: int, how: Manner) -> Amount:
+    def learn(self, share: Batch, step: int, number: int, how: Manner) -> Scalar:
         """Go through a share of a batch and back; return its summed loss.
 
         The batch is that of this ``number`` in update ``step``.
         """
-        total: Amount = 0.0
+        total: Scalar = 0.0
         for index, part in enumerate(self.parts(share, how.most_places)):
             total += self.learn_part(part, how.scale, step, number, index)
         return total
 
     def learn_part(
         self, part: Part, scale: float, step: int, number: int, index: int
-    ) -> Amount:
+    ) -> Scalar:
         """Do the forward and backward pass of part ``index`` of a share."""
         with compiling_explained():
             loss = self.loss(part, step, number, self.number + self.count * index)
             (loss * scale).backward()  # type: ignore[no-untyped-call]
-        return loss.detach() if self.hurries else loss.item()
+        return loss.detach() if self.async_metrics else loss.item()
 
     def try_to_learn(
         self, share: Batch, step: int, number: int, how: Manner
-    ) -> Amount | None:
+    ) -> Scalar | None:
         """Do what :meth:`learn` does, or return None where memory does not suffice."""
         return self.within_memory(lambda: self.learn(share, step, number, how))
 
-    def within_memory(self, learn: Callable[[], Amount]) -> Amount | None:
+    def within_memory(self, learn: Callable[[], Scalar]) -> Scalar | None:
         """Return what ``learn`` does, or None where memory does not suffice."""
         try:
             return learn()

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from headwise.errors import NumericsError
 from headwise.training.callbacks import StepMetrics
-from headwise.training.underway import Underway
+from headwise.training.step_result import PendingStep
 
 MOST_SKIPPED = 20
 """Updates skipped one after the other, after which the weights must be at fault."""
@@ -57,10 +57,10 @@ def first_not_finite(model: nn.Module, loss: Callable[[], Tensor]) -> str | None
 
 
 def passed_over(
-    update: Underway, found: Sequence[str], skips: bool, in_a_row: int
+    update: PendingStep, found: Sequence[str], skips: bool, in_a_row: int
 ) -> str:
     """Say where a number first was none; raise if that is to end the run."""
-    loss, norm = update.numbers
+    loss, norm = update.loss_and_norm
     text = (
         f"update {update.step} has loss {loss} and a gradient of length {norm}; no "
         f"weight was changed. {'; '.join(found) or 'Each batch alone is finite'}"

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from headwise.errors import ModelError
 from headwise.training.settings import TrainingSettings
 from headwise.training.sharding import sharded_like
-from headwise.training.underway import Underway
+from headwise.training.step_result import PendingStep
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 UPDATES = "updates"
@@ -26,12 +26,12 @@ def make_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.
     )
 
 
-def follow(optimizer: torch.optim.Adam, update: Underway) -> None:
+def follow(optimizer: torch.optim.Adam, update: PendingStep) -> None:
     """Let the weights follow the gradient, unless a number in it is not finite."""
     for group in optimizer.param_groups:
         group["lr"] = update.learning_rate
     # What torch calls so is 1 where a step is to be left out, as its loss scaler asks.
-    optimizer.found_inf = update.is_not_finite()  # type: ignore[attr-defined]
+    optimizer.found_inf = update.found_inf()  # type: ignore[attr-defined]
     optimizer.step()
 
 

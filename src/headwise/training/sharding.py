@@ -16,7 +16,7 @@ from torch import Tensor, distributed, nn
 
 from headwise.errors import ResourceError
 from headwise.training.ranks import peers_alive
-from headwise.training.underway import Amount
+from headwise.training.step_result import Scalar
 
 
 class ShardedPasses:
@@ -50,8 +50,8 @@ class ShardedPasses:
             sharded.set_custom_reduce_scatter(_Counted(scatter, self._count))
 
     def attempt(
-        self, run: Callable[[], Amount | None], catch_up: Callable[[], object]
-    ) -> Amount | None:
+        self, run: Callable[[], Scalar | None], catch_up: Callable[[], object]
+    ) -> Scalar | None:
         """Do one pass; None if memory did not suffice here.
 
         ``run`` returns None then, and ``catch_up``, a pass of any size, takes part in

@@ -18,7 +18,7 @@ from headwise.data.batches import largest_batch
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import Stopped
 from headwise.tasks.for_training import Transformer, Translation
-from headwise.training.averaging import RunningMean, average
+from headwise.training.averaging import EMA, EvalModel, average_checkpoints
 from headwise.training.callbacks import Callback, CheckpointWriter, StepMetrics
 from headwise.training.clock import Clock
 from headwise.training.epochs import counted
@@ -42,8 +42,7 @@ from headwise.training.settings import TrainingSettings
 from headwise.training.sharding import gathered
 from headwise.training.signals import Interrupted, StopSignals
 from headwise.training.state import TrainingState
-from headwise.training.twin import Twin
-from headwise.training.underway import Amount, Underway
+from headwise.training.step_result import PendingStep, Scalar
 from headwise.training.validation import Validation, validate
 from headwise.wording import count_of, duration
 
@@ -101,19 +100,17 @@ class Trainer:
         if optimizer is not None:
             restore_optimizer(model, self.optimizer, optimizer)
         self.ema = (
-            None
-            if settings.ema_decay is None
-            else RunningMean(model, settings.ema_decay, ema)
+            None if settings.ema_decay is None else EMA(model, settings.ema_decay, ema)
         )
         self.divergence = Divergence()
-        self._pending: Underway | None = None
+        self._pending: PendingStep | None = None
         self._reported_at = 0.0
         self._time_limit_reached = False
         self._state_lock = threading.RLock()
         """Held while state, weights and moments change, or are saved, together."""
 
         self._saved_state = state
-        self.twin = Twin(task, model)
+        self.eval_model = EvalModel(task, model)
 
     def run(self) -> TrainingState:
         """Train until there is a reason to end; return where that was.
@@ -162,10 +159,7 @@ class Trainer:
         self.state = replace(self.state, trained_on=now)
 
     def try_largest_batch(self) -> None:
-        """Go once through the batch that takes most memory, and forget it.
-
-        What does not fit fails here, and not after hours.
-        """
+        """Run the batch that takes most memory now, so that none fails hours later."""
         facts = self.corpus.facts.train
         tokens = self.settings.batch_tokens if self.settings.batch_pairs is None else 1
         batch = largest_batch(facts.longest_source, facts.longest_target, tokens)
@@ -199,7 +193,7 @@ class Trainer:
         loss = self._all_reduce_loss(own_loss)
         if not self.gradients.is_sharded:
             self.ranks.add_gradients(self.model.parameters())
-        update = Underway(
+        update = PendingStep(
             step=step,
             loss=loss,
             gradient_norm=self.gradients.clipped(),
@@ -210,7 +204,7 @@ class Trainer:
             started=started,
         )
         self._report_pending()  # the step before, if metrics are read one step late
-        is_finite = self.gradients.hurries or update.is_finite
+        is_finite = self.gradients.async_metrics or update.is_finite
         if not is_finite:
             self._handle_non_finite(update)
 
@@ -218,7 +212,7 @@ class Trainer:
             if is_finite:
                 follow(self.optimizer, update)
                 if self.ema is not None:
-                    self.ema.follow(self.model, step)
+                    self.ema.update(self.model, step)
                 self._pending = update
             last, _ = chosen[-1]
             ends = last.number == self.order.num_batches(last.epoch)
@@ -232,7 +226,7 @@ class Trainer:
                 tokens=self.state.tokens + update.tokens,
                 seconds=self.clock.seconds,
             )
-            if not self.gradients.hurries:
+            if not self.gradients.async_metrics:
                 self._report_pending()
 
     def _report_pending(self) -> None:
@@ -241,9 +235,9 @@ class Trainer:
             update, self._pending = self._pending, None
             if update is None:
                 return
-            if self.gradients.hurries and not update.is_finite:
+            if self.gradients.async_metrics and not update.is_finite:
                 self._handle_non_finite(update)
-            self._report(update.told(since=self._reported_at))
+            self._report(update.to_metrics(since=self._reported_at))
             self._reported_at = time.monotonic()
 
     def _check_signals(self) -> None:
@@ -251,7 +245,7 @@ class Trainer:
         if self.ranks.size == 1:
             self.signals.check()
 
-    def _all_reduce_loss(self, loss: Amount) -> Amount:
+    def _all_reduce_loss(self, loss: Scalar) -> Scalar:
         """Sum the loss over all ranks, and learn whether any of them is to stop."""
         known = 0.0 if isinstance(loss, Tensor) else loss
         wants_to_stop = self.signals.received is not None
@@ -270,7 +264,7 @@ class Trainer:
         if warning := self.divergence.warning_after(update):
             self._notify(warning)
 
-    def _handle_non_finite(self, update: Underway) -> None:
+    def _handle_non_finite(self, update: PendingStep) -> None:
         """Say where a number first was none; raise if that is to end the run."""
         place = self.gradients.where_not_finite(update.batches, step=update.step)
         in_a_row = self.state.skipped_in_a_row + 1
@@ -300,7 +294,9 @@ class Trainer:
             return self.model
         of = self.model.state_dict() if self.ema is None else self.ema.tensors
         weights = gathered(of)
-        return self.twin.having(weights) if self.ranks.is_first else self.model
+        return (
+            self.eval_model.with_weights(weights) if self.ranks.is_first else self.model
+        )
 
     def _validate(self, model: Transformer) -> Validation:
         return validate(self.task, model, self.corpus, self.settings)
@@ -343,11 +339,11 @@ class Trainer:
         return None
 
     def _is_late_after(self, step: int) -> bool:
-        """Tell whether time is up after update ``step``, by the clock of rank 0."""
+        """Tell whether the time limit is reached after ``step``, by rank 0's clock."""
         return self.ranks.is_first and self.clock.is_late(self.state, step)
 
     def _check_time_limit(self) -> None:
-        """Learn if time was up before; one update is always made, so a model is."""
+        """Check before the first step; a fresh run makes one step in any case."""
         (late,) = self.ranks.total(self._is_late_after(self.state.step))
         self._time_limit_reached = late > 0 and self.state.step > 0
 
@@ -362,16 +358,20 @@ class Trainer:
             return
         count, validation = found
         self._update_best(
-            validation, self.twin.model, f"mean of the last {count} checkpoints"
+            validation, self.eval_model.model, f"mean of the last {count} checkpoints"
         )
         self.state = replace(self.state, averaged_step=self.state.step)
         self._save()
 
     def _evaluate_average(self) -> tuple[int, Validation] | None:
-        means, count = average(
+        means, count = average_checkpoints(
             self.checkpoint_writer.last_weights(self.settings.average_last)
         )
-        return (count, self._validate(self.twin.having(means))) if count > 1 else None
+        return (
+            (count, self._validate(self.eval_model.with_weights(means)))
+            if count > 1
+            else None
+        )
 
     def _save(self) -> None:
         """Save a checkpoint of state, weights and moments as they are together."""
