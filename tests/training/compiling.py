@@ -84,7 +84,7 @@ def main() -> None:
     folder, device, backend = sys.argv[1:]
     corpus = PreparedCorpus.open(Path(folder))
     compiled, found = trainer_of(corpus, "compiled", device)
-    compiled.gradients._learner.loss_module = CompiledLoss(
+    compiled.gradients._runner.loss_module = CompiledLoss(
         compiled.model,
         smoothing=SETTINGS.label_smoothing,
         batch_tokens=SETTINGS.batch_tokens,

@@ -72,7 +72,7 @@ def make_uncompiled(make_trainer):
 
     def make(settings=COMPILED, **others):
         trainer = make_trainer(settings, **others)
-        trainer.gradients._learner.loss_module.is_compiled = False
+        trainer.gradients._runner.loss_module.is_compiled = False
         return trainer
 
     return make
@@ -87,15 +87,15 @@ def test_a_batch_that_does_not_fit_is_learned_from_in_smaller_rows(
     batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
     loss = trainer.gradients.of([(0, batch)], step=1, divisor=7.0)
     expected = [each.grad.clone() for each in trainer.model.parameters()]
-    learner = trainer.gradients._learner
-    whole = learner.loss_module.forward
+    runner = trainer.gradients._runner
+    whole = runner.loss_module.forward
 
     def failing(rows):
         if rows.num_places > 300:
             raise MemoryError
         return whole(rows)
 
-    monkeypatch.setattr(learner.loss_module, "forward", failing)
+    monkeypatch.setattr(runner.loss_module, "forward", failing)
     again = trainer.gradients.of([(0, batch)], step=1, divisor=7.0)
 
     assert again == pytest.approx(loss, rel=1e-6)
@@ -106,8 +106,8 @@ def test_a_batch_that_does_not_fit_is_learned_from_in_smaller_rows(
 
 def test_where_a_number_is_not_finite_is_found_in_compiled_blocks_too(make_uncompiled):
     trainer = make_uncompiled()
-    learner = trainer.gradients._learner
-    learner.loss_module.is_compiled = True
+    runner = trainer.gradients._runner
+    runner.loss_module.is_compiled = True
     batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
     with torch.no_grad():
         trainer.model.encoder.blocks[0].feed_forward.widen.bias.fill_(3e38)
@@ -116,7 +116,7 @@ def test_where_a_number_is_not_finite_is_found_in_compiled_blocks_too(make_uncom
     found = trainer.gradients.where_not_finite([(0, batch)], step=1)
 
     assert "the output of encoder.blocks.0.feed_forward" in found
-    assert learner.loss_module.is_compiled
+    assert runner.loss_module.is_compiled
 
 
 def test_settings_that_cannot_be_compiled_are_refused_together():
@@ -132,7 +132,7 @@ def test_settings_that_cannot_be_compiled_are_refused_together():
 
 def hurrying(trainer):
     """Let numbers be asked for only when the next update is under way."""
-    trainer.gradients._learner.async_metrics = True
+    trainer.gradients._runner.async_metrics = True
     return trainer
 
 

@@ -19,7 +19,7 @@ from tests.training.test_numerics import Listener
 from headwise.data.batches import Batch, make_batch
 from headwise.errors import ResourceError
 from headwise.training import partners
-from headwise.training.learner import Manner
+from headwise.training.micro_batch import BackwardOptions
 from headwise.training.partners import number_of_processes
 from headwise.training.ranks import LostRankError, Ranks
 from headwise.training.settings import TrainingSettings
@@ -100,9 +100,9 @@ def test_dropout_differs_between_shares_and_not_between_times(make):
         indices=batches[0].indices[[0, 0]],
     )
     left, right = twice.dealt(2)
-    how = Manner(1.0)
-    with trainer.gradients.partners.learning([right], 1, 0, how) as others:
-        own = trainer.gradients._learner.learn(left, 1, 0, how)
+    options = BackwardOptions(1.0)
+    with trainer.gradients.partners.learning([right], 1, 0, options) as others:
+        own = trainer.gradients._runner.run(left, 1, 0, options)
     assert others != [own]
 
 
@@ -147,13 +147,13 @@ def test_what_its_own_share_lacks_leaves_nobody_behind(make, monkeypatch):
     alone, together = make(config=STILL), make(shared_by(2), config=STILL)
     batches = first_batches(alone)
     gradients_of(together, batches)
-    learner = together.gradients._learner
-    learn = learner.learn
-    monkeypatch.setattr(learner, "learn", lambda *_: 1 / 0)
+    runner = together.gradients._runner
+    run = runner.run
+    monkeypatch.setattr(runner, "run", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         gradients_of(together, batches)
 
-    monkeypatch.setattr(learner, "learn", learn)
+    monkeypatch.setattr(runner, "run", run)
     loss, _ = gradients_of(together, batches)
     assert loss == pytest.approx(gradients_of(alone, batches)[0], rel=1e-6)
 
@@ -282,11 +282,11 @@ def test_dealing_out_loses_no_pair(pairs, count):
 
 def test_a_message_says_all_of_a_share(make):
     (batch,) = first_batches(make())
-    for how in (Manner(0.25), Manner(1 / 7, 300)):
-        found, step, number, manner = partners._unpacked(
-            partners._packed(batch, 12, 3, how)
+    for options in (BackwardOptions(0.25), BackwardOptions(1 / 7, 300)):
+        found, step, number, found_options = partners._unpacked(
+            partners._packed(batch, 12, 3, options)
         )
-        assert (step, number, manner) == (12, 3, how)
+        assert (step, number, found_options) == (12, 3, options)
         assert found.num_source_tokens == batch.num_source_tokens
         assert found.num_target_tokens == batch.num_target_tokens
         for name in ("source", "target_in", "target_out", "indices"):

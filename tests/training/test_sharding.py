@@ -111,15 +111,15 @@ import torch
 
 from headwise.cli.app import main
 from headwise.training.gradients import Gradients
-from headwise.training.learner import Learner
+from headwise.training.micro_batch import MicroBatchRunner
 
 failures = {int(k): v for k, v in json.loads(os.environ["FAILURES"]).items()}
 splits = {int(k): v for k, v in json.loads(os.environ["SPLITS"]).items()}
 rank = int(os.environ["RANK"])
-whole_of, whole_learn_part = Gradients.of, Learner.learn_part
+whole_of, whole_run = Gradients.of, MicroBatchRunner.run_micro_batch
 
 def of(self, batches, *, step, **how):
-    self._most_places = splits.get(step)  # each update by itself
+    self._max_padded_tokens = splits.get(step)  # each update by itself
     return whole_of(self, batches, step=step, **how)
 
 def fail(*arguments):
@@ -128,12 +128,12 @@ def fail(*arguments):
 def fail_on_the_way_back(module, inputs, output):
     output.register_hook(fail)
 
-def learn_part(self, part, scale, step, number, index):
+def run_micro_batch(self, part, scale, step, number, index):
     if not scale:
         print("pass for nothing", file=sys.stderr)
     fails = scale and failures.get(step)  # to catch up takes next to no memory
     if not fails or fails[0][0] != rank:
-        return whole_learn_part(self, part, scale, step, number, index)
+        return whole_run(self, part, scale, step, number, index)
     _, name, direction = fails.pop(0)
     module = self.model.get_submodule(name)
     if direction == "forward":
@@ -141,11 +141,11 @@ def learn_part(self, part, scale, step, number, index):
     else:
         hook = module.register_forward_hook(fail_on_the_way_back)
     try:
-        return whole_learn_part(self, part, scale, step, number, index)
+        return whole_run(self, part, scale, step, number, index)
     finally:
         hook.remove()
 
-Gradients.of, Learner.learn_part = of, learn_part
+Gradients.of, MicroBatchRunner.run_micro_batch = of, run_micro_batch
 main()
 """
 

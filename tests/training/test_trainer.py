@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from headwise.data.batches import make_batch
 from headwise.errors import NumericsError
 from headwise.text.vocabulary import PAD
-from headwise.training.learner import seed_chance
+from headwise.training.micro_batch import seed_rng
 from headwise.training.state import TrainingState
 
 
@@ -204,7 +204,7 @@ def test_training_ends_when_the_time_is_over(make_trainer):
 def test_chance_is_a_function_of_seed_and_step():
     draws = []
     for seed, step in [(1, 5), (1, 5), (1, 6), (2, 5)]:
-        seed_chance(seed, step)
+        seed_rng(seed, step)
         draws.append(torch.rand(1).item())
 
     assert draws[0] == draws[1]

@@ -17,7 +17,7 @@ from headwise.tasks.for_training import (
     what_is_special,
     why_not_compiled,
 )
-from headwise.training.learner import Learner, Manner, Part
+from headwise.training.micro_batch import BackwardOptions, MicroBatch, MicroBatchRunner
 from headwise.training.numerics import first_not_finite
 from headwise.training.partners import Partners, number_of_processes
 from headwise.training.ranks import Ranks
@@ -53,8 +53,10 @@ class Gradients:
         # The weights of the others are neither frozen nor hooked.
         alone = what_is_special(model) is not None
         count = 1 if alone else number_of_processes(settings, model.device, ranks)
-        self._learner = Learner(task.loss, model, settings, seed=seed, count=count)
-        self._learner.async_metrics &= ranks.size == 1
+        self._runner = MicroBatchRunner(
+            task.loss, model, settings, seed=seed, num_workers=count
+        )
+        self._runner.async_metrics &= ranks.size == 1
         self.partners = Partners(model, settings, seed=seed, count=count - 1)
         self._passes: ShardedPasses | None = None
         if ranks.size > 1 and settings.devices == "shard":
@@ -66,10 +68,10 @@ class Gradients:
                     model.get_submodule(f"decoder.blocks.{number}.feed_forward")
                 )
             self._passes = ShardedPasses(
-                self._learner.loss_module, parts, model.device.type
+                self._runner.loss_module, parts, model.device.type
             )
         self._weights = list(model.parameters())  # to look for them takes a while
-        self._most_places: int | None = None
+        self._max_padded_tokens: int | None = None
 
     @property
     def is_sharded(self) -> bool:
@@ -79,13 +81,13 @@ class Gradients:
     @property
     def async_metrics(self) -> bool:
         """Whether metrics are read one step late; see :class:`PendingStep`."""
-        return self._learner.async_metrics
+        return self._runner.async_metrics
 
     @property
     def way(self) -> str | None:
         """Say by what ``fast`` training goes on a CPU, and why; else None."""
         settings = self.settings
-        on_cpu = self._learner.device.type == "cpu"
+        on_cpu = self._runner.device.type == "cpu"
         if settings.kernels != "fast" or not on_cpu:
             return None
         if reason := why_not_compiled(self.model):
@@ -96,7 +98,7 @@ class Gradients:
     @property
     def described(self) -> str:
         """Return on what is computed, as far as the last digits depend on it."""
-        learner = self._learner
+        runner = self._runner
         kernels = self.settings.kernels
         way = f"{kernels} kernels in PyTorch"
         if kernels in ("fast", "eager"):
@@ -104,7 +106,10 @@ class Gradients:
         if kernels == "fast" and not why_not_compiled(self.model):
             way = f"kernels in C by {build()}"
         return self.ranks.described(
-            learner.device, learner.precision, learner.count, way
+            runner.device,
+            runner.precision,
+            runner.num_workers,
+            way,
         )
 
     def close(self) -> None:
@@ -156,10 +161,12 @@ class Gradients:
             nn.utils.clip_grads_with_norm_(self._weights, limit, norm)
         return length
 
-    def loss(self, share: Part, *, step: int, number: int, part: int = 0) -> Tensor:
+    def loss(
+        self, share: MicroBatch, *, step: int, number: int, part: int = 0
+    ) -> Tensor:
         """Compute the summed loss of a share of a batch as :meth:`of` does."""
-        with self._learner.box_by_box():
-            return self._learner.loss(share, step, number, part)
+        with self._runner.uncompiled():
+            return self._runner.loss(share, step, number, part)
 
     def where_not_finite(
         self, batches: Sequence[tuple[int, Batch]], *, step: int
@@ -172,9 +179,9 @@ class Gradients:
             )
             if self.is_sharded:  # a look alone would leave the other ranks waiting
                 return f"It may have been {place}"
-            shares: Sequence[Part] = batch.dealt(self._learner.count)
-            if self._learner.count == 1:
-                shares = self._learner.parts(batch, self._most_places)
+            shares: Sequence[MicroBatch] = batch.dealt(self._runner.num_workers)
+            if self._runner.num_workers == 1:
+                shares = self._runner.micro_batches(batch, self._max_padded_tokens)
             for part, share in enumerate(shares):
                 loss = partial(self.loss, share, step=step, number=number, part=part)
                 tensor = first_not_finite(self.model, loss)
@@ -188,15 +195,15 @@ class Gradients:
         """Go through one batch and back; None where memory did not suffice."""
         if self._passes is not None:
             return self._learn_in_step(self._passes, batch, number, step, divisor)
-        shares = batch.dealt(self._learner.count)
-        how = Manner(1 / divisor, self._most_places)
-        with self.partners.learning(shares[1:], step, number, how) as others:
-            own = self._learner.try_to_learn(shares[0], step, number, how)
+        shares = batch.dealt(self._runner.num_workers)
+        options = BackwardOptions(1 / divisor, self._max_padded_tokens)
+        with self.partners.learning(shares[1:], step, number, options) as others:
+            own = self._runner.run_if_memory_suffices(shares[0], step, number, options)
         losses = [own, *others]
         found = [each for each in losses if each is not None]
         if len(found) == len(losses):
             return sum(found)
-        failed = self._learner.parts(shares[0], self._most_places)[0]
+        failed = self._runner.micro_batches(shares[0], self._max_padded_tokens)[0]
         self._make_parts_smaller(len(failed), failed.num_places)
         return None
 
@@ -216,9 +223,11 @@ class Gradients:
         # FSDP2 takes the mean over the ranks; what is wanted is the sum.
         scale = self.ranks.size / divisor
         count = 1
-        if self._most_places is not None:
+        if self._max_padded_tokens is not None:
             count = max(
-                self.ranks.every(len(self._learner.parts(batch, self._most_places)))
+                self.ranks.every(
+                    len(self._runner.micro_batches(batch, self._max_padded_tokens))
+                )
             )
         parts = batch.parts(min(count, len(batch)))
         total: Scalar = 0.0
@@ -240,17 +249,19 @@ class Gradients:
         self, passes: ShardedPasses, part: Batch, scale: float, *place: int
     ) -> Scalar | None:
         """Go through a part and back; None if memory did not suffice on this rank."""
-        learner = self._learner
+        runner = self._runner
 
         def catch_up() -> None:
             pair = part.parts(len(part))[-1]
-            done = learner.within_memory(lambda: learner.learn_part(pair, 0.0, *place))
+            done = runner.none_if_out_of_memory(
+                lambda: runner.run_micro_batch(pair, 0.0, *place)
+            )
             if done is None:
                 raise _no_memory_for_a_pair(pair.num_places)
 
         return passes.attempt(
-            lambda: learner.within_memory(
-                lambda: learner.learn_part(part, scale, *place)
+            lambda: runner.none_if_out_of_memory(
+                lambda: runner.run_micro_batch(part, scale, *place)
             ),
             catch_up,
         )
@@ -259,11 +270,11 @@ class Gradients:
         """Let no more than half of such a part be learned from at a time."""
         if rows == 1:
             raise _no_memory_for_a_pair(places)
-        self._most_places = _half((rows, places))
+        self._max_padded_tokens = _half((rows, places))
         self.say(
             f"a batch of {places:,} tokens with padding did not fit into "
-            f"memory; from now on at most {self._most_places:,} are learned from at a "
-            "time, to the same sum. A smaller training.batch_tokens with a larger "
+            f"memory; from now on at most {self._max_padded_tokens:,} are learned from "
+            "at a time, to the same sum. A smaller training.batch_tokens with a larger "
             "training.accumulate would save the second attempt"
         )
 

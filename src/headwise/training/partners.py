@@ -36,7 +36,7 @@ from headwise.settings import as_table, read
 from headwise.tasks.for_training import Transformer, TransformerConfig, summed_loss
 from headwise.training.allocator import keep_freed_memory
 from headwise.training.gauge import ProcessGauge
-from headwise.training.learner import Learner, Manner
+from headwise.training.micro_batch import BackwardOptions, MicroBatchRunner
 from headwise.training.ranks import LostRankError, Ranks
 from headwise.training.settings import TrainingSettings
 
@@ -90,7 +90,7 @@ class Partners:
 
     @contextmanager
     def learning(
-        self, shares: Sequence[Batch], step: int, number: int, how: Manner
+        self, shares: Sequence[Batch], step: int, number: int, options: BackwardOptions
     ) -> Iterator[list[float | None]]:
         """Let each learn from one of ``shares``; this process has its share of cores.
 
@@ -102,7 +102,7 @@ class Partners:
             return
         at_work = self._partners[: len(shares)]
         for partner, share in zip(at_work, shares, strict=True):
-            partner.tell(_packed(share, step, number, how))
+            partner.tell(_packed(share, step, number, options))
         all_threads = torch.get_num_threads()
         torch.set_num_threads(self._threads)
         try:
@@ -260,8 +260,8 @@ def _new_file(size: int) -> IO[bytes]:
     return file
 
 
-def _packed(share: Batch, step: int, number: int, how: Manner) -> bytes:
-    places = -1 if how.most_places is None else how.most_places
+def _packed(share: Batch, step: int, number: int, options: BackwardOptions) -> bytes:
+    places = -1 if options.max_padded_tokens is None else options.max_padded_tokens
     return save(
         {
             "source": share.source,
@@ -271,17 +271,17 @@ def _packed(share: Batch, step: int, number: int, how: Manner) -> bytes:
             "whole": torch.tensor(
                 [share.num_source_tokens, share.num_target_tokens, step, number, places]
             ),
-            "scale": torch.tensor(how.scale, dtype=torch.float64),
+            "scale": torch.tensor(options.loss_scale, dtype=torch.float64),
         }
     )
 
 
-def _unpacked(message: bytes) -> tuple[Batch, int, int, Manner]:
+def _unpacked(message: bytes) -> tuple[Batch, int, int, BackwardOptions]:
     found = load(message)
     sources, targets, step, number, places = found.pop("whole").tolist()
-    manner = Manner(found.pop("scale").item(), None if places < 0 else places)
+    options = BackwardOptions(found.pop("scale").item(), None if places < 0 else places)
     batch = Batch(num_source_tokens=sources, num_target_tokens=targets, **found)
-    return batch, step, number, manner
+    return batch, step, number, options
 
 
 def main() -> None:
@@ -299,38 +299,41 @@ def main() -> None:
         weights, *others = _Layout(parameters, copies=about["count"]).tensors(file)
     for parameter, seen in zip(parameters, weights, strict=True):
         parameter.data = seen
-    learner = Learner(
+    runner = MicroBatchRunner(
         summed_loss,
         model.train(),
         read(TrainingSettings, about["settings"]),
         seed=about["seed"],
-        number=about["number"],
-        count=about["count"],
+        worker=about["number"],
+        num_workers=about["count"],
     )
     gradients = others[about["number"] - 1]
     try:
         while True:
-            _answer(connection, learner, gradients)
+            _answer(connection, runner, gradients)
     except (EOFError, OSError):
         return  # the first process is gone, or wants no more
 
 
-def _answer(connection: Connection, learner: Learner, gradients: list[Tensor]) -> None:
+def _answer(
+    connection: Connection, runner: MicroBatchRunner, gradients: list[Tensor]
+) -> None:
     message = connection.recv_bytes()
     if message == FORGET:
-        learner.model.zero_grad()
+        runner.model.zero_grad()
         return
     answer: float | None
     if message == SHOW:
-        for parameter in learner.model.parameters():
+        for parameter in runner.model.parameters():
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
         torch._foreach_copy_(
-            gradients, [cast(Tensor, each.grad) for each in learner.model.parameters()]
+            gradients,
+            [cast(Tensor, each.grad) for each in runner.model.parameters()],
         )
         answer = ProcessGauge().held_alone()
     else:
-        loss = learner.try_to_learn(*_unpacked(message))
+        loss = runner.run_if_memory_suffices(*_unpacked(message))
         answer = None if loss is None else float(loss)
     connection.send_bytes(json.dumps(answer).encode())
 
