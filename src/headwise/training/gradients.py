@@ -17,9 +17,9 @@ from headwise.tasks.for_training import (
     what_is_special,
     why_not_compiled,
 )
+from headwise.training.cpu_data_parallel import WorkerPool, choose_num_workers
 from headwise.training.micro_batch import BackwardOptions, MicroBatch, MicroBatchRunner
 from headwise.training.numerics import first_not_finite
-from headwise.training.partners import Partners, number_of_processes
 from headwise.training.ranks import Ranks
 from headwise.training.settings import TrainingSettings
 from headwise.training.sharding import ShardedPasses, gathered
@@ -52,12 +52,12 @@ class Gradients:
         self.stop = stop
         # The weights of the others are neither frozen nor hooked.
         alone = what_is_special(model) is not None
-        count = 1 if alone else number_of_processes(settings, model.device, ranks)
+        count = 1 if alone else choose_num_workers(settings, model.device, ranks)
         self._runner = MicroBatchRunner(
             task.loss, model, settings, seed=seed, num_workers=count
         )
         self._runner.async_metrics &= ranks.size == 1
-        self.partners = Partners(model, settings, seed=seed, count=count - 1)
+        self.workers = WorkerPool(model, settings, seed=seed, count=count - 1)
         self._passes: ShardedPasses | None = None
         if ranks.size > 1 and settings.devices == "shard":
             # What a decoder block reads of the source is computed outside its forward,
@@ -114,7 +114,7 @@ class Gradients:
 
     def close(self) -> None:
         """End the processes that learned with this one."""
-        self.partners.close()
+        self.workers.close()
 
     def of(
         self,
@@ -133,7 +133,7 @@ class Gradients:
         while True:
             for weight in self._weights:
                 weight.grad = None
-            self.partners.forget()
+            self.workers.zero_grad()
             total: Scalar = 0.0
             for number, batch in batches:
                 self.stop()  # no weight is changed before the last of them
@@ -147,7 +147,7 @@ class Gradients:
                     self._learn_from(each, 0, step, math.inf) is None for each in idle
                 ):
                     continue
-                self.partners.add_gradients()
+                self.workers.reduce_gradients()
                 return total
 
     def clipped(self) -> Scalar:
@@ -197,7 +197,7 @@ class Gradients:
             return self._learn_in_step(self._passes, batch, number, step, divisor)
         shares = batch.dealt(self._runner.num_workers)
         options = BackwardOptions(1 / divisor, self._max_padded_tokens)
-        with self.partners.learning(shares[1:], step, number, options) as others:
+        with self.workers.running(shares[1:], step, number, options) as others:
             own = self._runner.run_if_memory_suffices(shares[0], step, number, options)
         losses = [own, *others]
         found = [each for each in losses if each is not None]

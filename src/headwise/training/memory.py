@@ -103,7 +103,7 @@ class Rehearsal:
         held, free = self.gauge.held(), self.gauge.free()
         try:
             self._go_through(batch_tokens, looking=looking)
-            peak = self.gauge.peak() + self.gradients.partners.held
+            peak = self.gauge.peak() + self.gradients.workers.memory_used
         finally:
             self.gradients.close()
             self.model.zero_grad()

@@ -18,9 +18,9 @@ from tests.training.test_numerics import Listener
 
 from headwise.data.batches import Batch, make_batch
 from headwise.errors import ResourceError
-from headwise.training import partners
+from headwise.training import cpu_data_parallel
+from headwise.training.cpu_data_parallel import choose_num_workers
 from headwise.training.micro_batch import BackwardOptions
-from headwise.training.partners import number_of_processes
 from headwise.training.ranks import LostRankError, Ranks
 from headwise.training.settings import TrainingSettings
 
@@ -43,7 +43,7 @@ def first_batches(trainer, count=1):
 
 
 def children_of(trainer):
-    return [each._process.pid for each in trainer.gradients.partners._partners]
+    return [each._process.pid for each in trainer.gradients.workers._workers]
 
 
 @pytest.fixture
@@ -101,12 +101,12 @@ def test_dropout_differs_between_shares_and_not_between_times(make):
     )
     left, right = twice.dealt(2)
     options = BackwardOptions(1.0)
-    with trainer.gradients.partners.learning([right], 1, 0, options) as others:
+    with trainer.gradients.workers.running([right], 1, 0, options) as others:
         own = trainer.gradients._runner.run(left, 1, 0, options)
     assert others != [own]
 
 
-def test_partners_see_weights_that_have_changed(make):
+def test_workers_see_weights_that_have_changed(make):
     alone, together = make(config=STILL), make(shared_by(2), config=STILL)
     batches = first_batches(alone)
     before, _ = gradients_of(together, batches)
@@ -120,18 +120,18 @@ def test_partners_see_weights_that_have_changed(make):
     assert after != pytest.approx(before, rel=1e-3)
 
 
-def test_where_a_partner_lacks_memory_all_begin_again(make, monkeypatch):
+def test_where_a_worker_lacks_memory_all_begin_again(make, monkeypatch):
     alone = make(config=STILL)
     together = make(shared_by(2), config=STILL, callback=Listener())
     batches = first_batches(alone)
-    hear = partners._Partner.hear
-    heard = []
+    receive = cpu_data_parallel._Worker.receive
+    received = []
 
     def once_short(self):
-        heard.append(hear(self))
-        return None if len(heard) == 1 else heard[-1]
+        received.append(receive(self))
+        return None if len(received) == 1 else received[-1]
 
-    monkeypatch.setattr(partners._Partner, "hear", once_short)
+    monkeypatch.setattr(cpu_data_parallel._Worker, "receive", once_short)
     loss, found = gradients_of(together, batches)
 
     expected_loss, expected = gradients_of(alone, batches)
@@ -158,7 +158,7 @@ def test_what_its_own_share_lacks_leaves_nobody_behind(make, monkeypatch):
     assert loss == pytest.approx(gradients_of(alone, batches)[0], rel=1e-6)
 
 
-def test_a_killed_partner_ends_the_run_and_loses_nothing(make):
+def test_a_killed_worker_ends_the_run_and_loses_nothing(make):
     class Murderer(Listener):
         def on_step(self, update, state):
             if update.step == 2:
@@ -178,18 +178,18 @@ def test_a_killed_partner_ends_the_run_and_loses_nothing(make):
 def test_what_is_held_counts_what_several_share_once(make):
     """Libraries, weights and gradients lie in memory once, however many see them.
 
-    They used to count once more for each partner, which made forecasts too large.
+    They used to count once more for each worker, which made forecasts too large.
     """
     trainer = make(shared_by(3))
     before = sum(held([os.getpid()]).values())
     gradients_of(trainer, first_batches(trainer))
 
-    found = trainer.gradients.partners.held
+    found = trainer.gradients.workers.memory_used
     taken = sum(held([os.getpid(), *children_of(trainer)]).values()) - before
     assert found == pytest.approx(taken, rel=0.3)
 
 
-def test_partners_go_when_the_run_ends(make):
+def test_workers_go_when_the_run_ends(make):
     seen = []
 
     class Look(Listener):
@@ -206,22 +206,22 @@ def test_partners_go_when_the_run_ends(make):
 ORPHANED = """
 import os, signal
 from headwise.model import Transformer, TransformerConfig
-from headwise.training.partners import Partners
+from headwise.training.cpu_data_parallel import WorkerPool
 from headwise.training.settings import TrainingSettings
 config = TransformerConfig(
     encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, num_heads=2
 )
-partners = Partners(Transformer(config, 9), TrainingSettings(), seed=1, count=1)
-partners.forget()
-partners._partners[0].tell(b"s")
-partners._partners[0].hear()
-print(partners._partners[0]._process.pid, flush=True)
+workers = WorkerPool(Transformer(config, 9), TrainingSettings(), seed=1, count=1)
+workers.zero_grad()
+workers._workers[0].send(b"g")
+workers._workers[0].receive()
+print(workers._workers[0]._process.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells who is there")
-def test_partners_go_when_the_first_process_is_killed():
+def test_workers_go_when_the_first_process_is_killed():
     done = subprocess.run([sys.executable, "-c", ORPHANED], capture_output=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert is_gone(int(done.stdout))
@@ -260,14 +260,14 @@ def test_without_room_to_share_it_is_said(make, monkeypatch):
 def test_how_many_learn_together(monkeypatch, threads, changes, expected):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     settings = TrainingSettings(**changes)
-    assert number_of_processes(settings, CPU, Ranks()) == expected
+    assert choose_num_workers(settings, CPU, Ranks()) == expected
 
 
 def test_ranks_and_gpus_share_no_batches(monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
     settings = TrainingSettings()
-    assert number_of_processes(settings, CPU, Ranks(0, 2)) == 1
-    assert number_of_processes(settings, torch.device("cuda"), Ranks()) == 1
+    assert choose_num_workers(settings, CPU, Ranks(0, 2)) == 1
+    assert choose_num_workers(settings, torch.device("cuda"), Ranks()) == 1
 
 
 @given(st.integers(1, 20), st.integers(1, 6))
@@ -283,8 +283,8 @@ def test_dealing_out_loses_no_pair(pairs, count):
 def test_a_message_says_all_of_a_share(make):
     (batch,) = first_batches(make())
     for options in (BackwardOptions(0.25), BackwardOptions(1 / 7, 300)):
-        found, step, number, found_options = partners._unpacked(
-            partners._packed(batch, 12, 3, options)
+        found, step, number, found_options = cpu_data_parallel._deserialize(
+            cpu_data_parallel._serialize(batch, 12, 3, options)
         )
         assert (step, number, found_options) == (12, 3, options)
         assert found.num_source_tokens == batch.num_source_tokens
