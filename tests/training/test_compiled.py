@@ -85,7 +85,7 @@ def test_a_batch_that_does_not_fit_is_learned_from_in_smaller_rows(
     settings = replace(COMPILED, batch_tokens=1024)
     trainer = make_uncompiled(settings, config=still, callback=Listener())
     batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
-    loss = trainer.gradients.of([(0, batch)], step=1, divisor=7.0)
+    loss = trainer.gradients.accumulate([(0, batch)], step=1, divisor=7.0)
     expected = [each.grad.clone() for each in trainer.model.parameters()]
     runner = trainer.gradients._runner
     whole = runner.loss_module.forward
@@ -96,7 +96,7 @@ def test_a_batch_that_does_not_fit_is_learned_from_in_smaller_rows(
         return whole(rows)
 
     monkeypatch.setattr(runner.loss_module, "forward", failing)
-    again = trainer.gradients.of([(0, batch)], step=1, divisor=7.0)
+    again = trainer.gradients.accumulate([(0, batch)], step=1, divisor=7.0)
 
     assert again == pytest.approx(loss, rel=1e-6)
     for parameter, gradient in zip(trainer.model.parameters(), expected, strict=True):
@@ -113,7 +113,7 @@ def test_where_a_number_is_not_finite_is_found_in_compiled_blocks_too(make_uncom
         trainer.model.encoder.blocks[0].feed_forward.widen.bias.fill_(3e38)
         trainer.model.encoder.blocks[0].feed_forward.narrow.weight.fill_(3e38)
 
-    found = trainer.gradients.where_not_finite([(0, batch)], step=1)
+    found = trainer.gradients.locate_non_finite([(0, batch)], step=1)
 
     assert "the output of encoder.blocks.0.feed_forward" in found
     assert runner.loss_module.is_compiled
@@ -159,13 +159,13 @@ def test_a_run_in_a_hurry_is_the_same_run(make_uncompiled, ema_decay):
 def test_in_a_hurry_the_next_update_begins_before_the_last_is_told(make_uncompiled):
     witness = Witness()
     trainer = hurrying(make_uncompiled(callback=witness))
-    learn, told = trainer.gradients.of, []
+    learn, told = trainer.gradients.accumulate, []
 
     def noting(*batches, **how):
         told.append(len(witness.updates))
         return learn(*batches, **how)
 
-    trainer.gradients.of = noting
+    trainer.gradients.accumulate = noting
     trainer.run()
 
     # The trial of the largest batch, then updates 1 to 6; each third is looked at.
@@ -175,13 +175,13 @@ def test_in_a_hurry_the_next_update_begins_before_the_last_is_told(make_uncompil
 def test_in_a_hurry_no_weight_follows_a_number_that_is_not_finite(make_uncompiled):
     """The second update is under way when that of the first is found out."""
     trainer = hurrying(make_uncompiled())
-    poisoned = trainer.gradients.clipped
+    poisoned = trainer.gradients.clip
 
     def poisoning():
         trainer.model.decoder.blocks[0].feed_forward.widen.bias.grad[3] = math.nan
         return poisoned()
 
-    trainer.gradients.clipped = poisoning
+    trainer.gradients.clip = poisoning
     before = weights_of(trainer)
 
     with pytest.raises(

@@ -33,7 +33,7 @@ def shared_by(count):
 
 
 def gradients_of(trainer, batches):
-    loss = trainer.gradients.of(list(enumerate(batches)), step=1, divisor=7.0)
+    loss = trainer.gradients.accumulate(list(enumerate(batches)), step=1, divisor=7.0)
     return loss, {n: p.grad.clone() for n, p in trainer.model.named_parameters()}
 
 

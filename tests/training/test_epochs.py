@@ -18,14 +18,14 @@ TWICE = replace(
 
 def listened(trainer):
     """Count how often each pair is learned from, whichever way that goes."""
-    seen, learn = Counter(), trainer.gradients.of
+    seen, learn = Counter(), trainer.gradients.accumulate
 
     def of(batches, **others):
         if others["step"]:  # the trial of the largest batch is none
             seen.update(int(index) for _, batch in batches for index in batch.indices)
         return learn(batches, **others)
 
-    trainer.gradients.of = of
+    trainer.gradients.accumulate = of
     return seen
 
 

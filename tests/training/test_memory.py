@@ -54,7 +54,7 @@ def rehearse(make_trainer):
             seen.append([batch.target_out.numel() for _, batch in batches])
             scales.places = max([scales.places, *seen[-1]])
 
-        trainer.gradients.of = of
+        trainer.gradients.accumulate = of
         found = Rehearsal(
             trainer.task,
             trainer.model,

@@ -110,17 +110,18 @@ import sys
 import torch
 
 from headwise.cli.app import main
-from headwise.training.gradients import Gradients
+from headwise.training.gradient_accumulation import GradientAccumulator
 from headwise.training.micro_batch import MicroBatchRunner
 
 failures = {int(k): v for k, v in json.loads(os.environ["FAILURES"]).items()}
 splits = {int(k): v for k, v in json.loads(os.environ["SPLITS"]).items()}
 rank = int(os.environ["RANK"])
-whole_of, whole_run = Gradients.of, MicroBatchRunner.run_micro_batch
+whole_accumulate = GradientAccumulator.accumulate
+whole_run = MicroBatchRunner.run_micro_batch
 
-def of(self, batches, *, step, **how):
+def accumulate(self, batches, *, step, **how):
     self._max_padded_tokens = splits.get(step)  # each update by itself
-    return whole_of(self, batches, step=step, **how)
+    return whole_accumulate(self, batches, step=step, **how)
 
 def fail(*arguments):
     raise torch.OutOfMemoryError("CUDA out of memory")
@@ -145,7 +146,8 @@ def run_micro_batch(self, part, scale, step, number, index):
     finally:
         hook.remove()
 
-Gradients.of, MicroBatchRunner.run_micro_batch = of, run_micro_batch
+GradientAccumulator.accumulate = accumulate
+MicroBatchRunner.run_micro_batch = run_micro_batch
 main()
 """
 

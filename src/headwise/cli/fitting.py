@@ -102,14 +102,14 @@ def rehearsal_of(recipe: Recipe, corpus: PreparedCorpus, device: str) -> Rehears
     """Return a rehearsal with a model of its own, as training would begin."""
     from headwise.tasks.translation import Translation
     from headwise.training.allocator import keep_freed_memory
-    from headwise.training.gradients import Gradients
+    from headwise.training.gradient_accumulation import GradientAccumulator
     from headwise.training.memory import Rehearsal
     from headwise.training.ranks import Ranks
 
     keep_freed_memory()
     task = Translation(corpus.tokenizers)
     model = task.new_model(recipe.model, seed=recipe.seed).to(device)
-    gradients = Gradients(
+    gradients = GradientAccumulator(
         task,
         model,
         recipe.training,

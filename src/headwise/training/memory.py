@@ -22,7 +22,7 @@ from headwise.errors import ResourceError, is_out_of_memory
 from headwise.tasks.for_training import Transformer, Translation
 from headwise.tasks.searching import SEARCH_TOKENS
 from headwise.training.gauge import Gauge, gauge_of
-from headwise.training.gradients import Gradients
+from headwise.training.gradient_accumulation import GradientAccumulator
 from headwise.training.optimizer import make_optimizer
 from headwise.training.settings import TrainingSettings
 from headwise.training.validation import VALIDATION_TOKENS
@@ -77,7 +77,7 @@ class Rehearsal:
         model: Transformer,
         corpus: PreparedCorpus,
         settings: TrainingSettings,
-        gradients: Gradients,
+        gradients: GradientAccumulator,
         *,
         copies_to_come: int,
         gauge: Gauge | None = None,
@@ -144,7 +144,7 @@ class Rehearsal:
             kept += self._copies(1)  # a second model, that is looked at
 
     def _learn(self, batches: Sequence[Batch]) -> None:
-        self.gradients.of(list(enumerate(batches)), step=0, divisor=1.0)
+        self.gradients.accumulate(list(enumerate(batches)), step=0, divisor=1.0)
 
     def _step_once(self) -> None:
         """Let an optimizer learn nothing: the first step of any brings in libraries."""

@@ -17,8 +17,8 @@ from torch import nn
 from headwise.data.batches import TrainingOrder, dev_batches
 from headwise.data.prepared import CorpusFacts, PreparedCorpus
 from headwise.data.rows import RowShape
+from headwise.training.data_loader import training_order
 from headwise.training.epochs import counted
-from headwise.training.feed import training_order
 from headwise.training.memory import Forecast, Rehearsal, searches
 from headwise.training.optimizer import make_optimizer
 from headwise.training.schedule import learning_rate
@@ -230,7 +230,7 @@ def _seconds_an_update(rehearsal: Rehearsal, order: TrainingOrder) -> float:
         if not chosen:
             break
         divisor = sum(batch.num_target_tokens for _, batch in chosen)
-        rehearsal.gradients.of(chosen, step=len(seconds), divisor=divisor)
+        rehearsal.gradients.accumulate(chosen, step=len(seconds), divisor=divisor)
         nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()
         optimizer.step()
         _wait_for(model.device)

@@ -21,9 +21,14 @@ from headwise.tasks.for_training import Transformer, Translation
 from headwise.training.averaging import EMA, EvalModel, average_checkpoints
 from headwise.training.callbacks import Callback, CheckpointWriter, StepMetrics
 from headwise.training.clock import Clock
+from headwise.training.data_loader import (
+    BatchStream,
+    load_batches,
+    make_dummy_batches,
+    training_order,
+)
 from headwise.training.epochs import counted
-from headwise.training.feed import Feed, feed, idle_batches, training_order
-from headwise.training.gradients import Gradients
+from headwise.training.gradient_accumulation import GradientAccumulator
 from headwise.training.numerics import Divergence, check_finite, passed_over
 from headwise.training.optimizer import (
     follow,
@@ -81,13 +86,12 @@ class Trainer:
         self.state = state or TrainingState()
         self.ranks = ranks or Ranks()
         self.order = training_order(corpus, settings, seed=seed)
-        settings = counted(settings, self.order, self.state)
-        self.settings = settings
+        self.settings = settings = counted(settings, self.order, self.state)
         self.last_step = settings.num_steps
         if until is not None:
             self.last_step = min(until, self.last_step)
         check_batches(settings, self.ranks.size)
-        self.gradients = Gradients(
+        self.gradients = GradientAccumulator(
             task,
             model,
             settings,
@@ -113,10 +117,7 @@ class Trainer:
         self.eval_model = EvalModel(task, model)
 
     def run(self) -> TrainingState:
-        """Train until there is a reason to end; return where that was.
-
-        A stop signal saves a checkpoint and raises ``Stopped`` or ``Interrupted``.
-        """
+        """Train; return the last state. A stop signal saves it and raises."""
         epoch_batches = self.order.num_batches(self.state.epoch)
         for callback in self.callbacks:
             callback.on_start(
@@ -124,7 +125,7 @@ class Trainer:
             )
         self._warn_of_other_hardware()
         self.signals.rescue, reason = self._emergency_save, "failed"
-        batches = feed(self.order, self.state, self.settings, self.ranks)
+        batches = load_batches(self.order, self.state, self.settings, self.ranks)
         try:
             self.try_largest_batch()
             reason = self._train(batches)
@@ -148,10 +149,10 @@ class Trainer:
         return self.state
 
     def _warn_of_other_hardware(self) -> None:
-        """Say if this run goes on with what takes its sums in another order."""
-        if way := self.gradients.way:
+        """Warn if the checkpoint was trained on hardware that rounds differently."""
+        if way := self.gradients.backend_note:
             self._notify(way)
-        now = self.gradients.described
+        now = self.gradients.trained_on
         if (before := self.state.trained_on) and before != now:
             self._notify(of_another_kind(before, now))
         if self._saved_state is self.state:
@@ -163,10 +164,10 @@ class Trainer:
         facts = self.corpus.facts.train
         tokens = self.settings.batch_tokens if self.settings.batch_pairs is None else 1
         batch = largest_batch(facts.longest_source, facts.longest_target, tokens)
-        self.gradients.of([(0, batch)], step=0, divisor=batch.num_target_tokens)
+        self.gradients.accumulate([(0, batch)], step=0, divisor=batch.num_target_tokens)
         self.model.zero_grad()
 
-    def _train(self, batches: Feed) -> str:
+    def _train(self, batches: BatchStream) -> str:
         self._check_time_limit()
         while True:
             if self._should_validate():
@@ -175,7 +176,7 @@ class Trainer:
                 return reason
             self._step(batches)
 
-    def _step(self, batches: Feed) -> None:
+    def _step(self, batches: BatchStream) -> None:
         """Learn from the next batches: one update of the weights."""
         started = time.monotonic()
         settings, step = self.settings, self.state.step + 1
@@ -183,20 +184,22 @@ class Trainer:
         counts = [self.corpus.train.count_tokens(each.indices) for each, _ in chosen]
         num_targets = sum(targets for _, targets in counts)
         divisor = num_targets if settings.objective == "mean" else 1
-        mine = [(at.in_update, batch) for at, batch in chosen if batch is not None]
+        mine = [(at.index_in_step, batch) for at, batch in chosen if batch is not None]
 
         if not self.model.training:
             self.model.train()
         fair = -(-len(chosen) // self.ranks.size) if self.gradients.is_sharded else 1
-        idle = idle_batches(chosen, self.corpus.train, fair)
-        own_loss = self.gradients.of(mine, step=step, divisor=divisor, idle=idle)
+        dummies = make_dummy_batches(chosen, self.corpus.train, fair)
+        own_loss = self.gradients.accumulate(
+            mine, step=step, divisor=divisor, dummy_batches=dummies
+        )
         loss = self._all_reduce_loss(own_loss)
         if not self.gradients.is_sharded:
             self.ranks.add_gradients(self.model.parameters())
         update = PendingStep(
             step=step,
             loss=loss,
-            gradient_norm=self.gradients.clipped(),
+            gradient_norm=self.gradients.clip(),
             batches=mine,
             num_targets=num_targets,
             tokens=sum(map(sum, counts)),
@@ -266,7 +269,7 @@ class Trainer:
 
     def _handle_non_finite(self, update: PendingStep) -> None:
         """Say where a number first was none; raise if that is to end the run."""
-        place = self.gradients.where_not_finite(update.batches, step=update.step)
+        place = self.gradients.locate_non_finite(update.batches, step=update.step)
         in_a_row = self.state.skipped_in_a_row + 1
         skips = self.settings.not_finite == "skip"
         self._notify(passed_over(update, self.ranks.every(place), skips, in_a_row))
@@ -308,17 +311,14 @@ class Trainer:
         value = validation.value(self.settings.measure)
         less = self.settings.less_is_better
         best = self.state.is_beaten_by(value, validation.loss, less_is_better=less)
-        state = replace(
-            self.state,
-            validated_step=self.state.step,
-            seconds=self.clock.seconds,
-        )
+        step, seconds = self.state.step, self.clock.seconds
+        state = replace(self.state, validated_step=step, seconds=seconds)
         if best:
             state = replace(
                 state,
                 best_value=value,
                 best_loss=validation.loss,
-                best_step=state.step,
+                best_step=step,
             )
             if self.ranks.is_first:
                 self.checkpoint_writer.save_best(state, model, validation)

@@ -12,14 +12,13 @@ from headwise.data.batches import make_batch
 from headwise.errors import ResourceError
 from headwise.native.compiler import Build
 from headwise.tasks.for_training import translation
-from headwise.training import gradients
 from headwise.training.ranks import of_another_kind
 
 STILL = replace(SMALL, dropout=0.0)
 
 
 def gradients_of(trainer, batch, number=0):
-    loss = trainer.gradients.of([(number, batch)], step=1, divisor=7.0)
+    loss = trainer.gradients.accumulate([(number, batch)], step=1, divisor=7.0)
     return loss, {n: p.grad.clone() for n, p in trainer.model.named_parameters()}
 
 
@@ -133,11 +132,11 @@ def test_tokens_are_counted_without_reading_them(make_trainer):
 def test_a_gradient_within_the_limit_is_not_walked_through(make_trainer, limit):
     trainer = make_trainer(replace(QUICK, clip_norm=limit))
     batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
-    trainer.gradients.of([(0, batch)], step=1, divisor=batch.num_target_tokens)
+    trainer.gradients.accumulate([(0, batch)], step=1, divisor=batch.num_target_tokens)
     gradients = [parameter.grad for parameter in trainer.model.parameters()]
     changes = [gradient._version for gradient in gradients]
 
-    length = trainer.gradients.clipped()
+    length = trainer.gradients.clip()
 
     assert length == pytest.approx(torch.cat([g.flatten() for g in gradients]).norm())
     assert [gradient._version for gradient in gradients] == changes
@@ -157,8 +156,10 @@ def kernels_by(monkeypatch):
     """Let kernels in C learn, as if this compiler had made them."""
 
     def made(build):
-        monkeypatch.setattr(gradients, "build", lambda: build)
-        monkeypatch.setattr(gradients, "why_not_compiled", lambda model: None)
+        monkeypatch.setattr(gradient_accumulation, "build", lambda: build)
+        monkeypatch.setattr(
+            gradient_accumulation, "why_not_compiled", lambda model: None
+        )
 
     return made
 
