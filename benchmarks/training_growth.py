@@ -73,9 +73,9 @@ def measure(point: Point, precision: str, seconds: float) -> dict[str, float]:
     from headwise.model import Transformer, TransformerConfig
     from headwise.tasks.for_training import Translation
     from headwise.training.allocator import keep_freed_memory
+    from headwise.training.distributed import Ranks
     from headwise.training.gradient_accumulation import GradientAccumulator
     from headwise.training.optimizer import make_optimizer
-    from headwise.training.ranks import Ranks
     from headwise.training.settings import TrainingSettings
 
     keep_freed_memory()

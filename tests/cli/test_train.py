@@ -8,7 +8,7 @@ from tests.tiny import ASSIGNMENTS
 from headwise.native.compiler import why_not
 from headwise.settings import read_toml
 from headwise.training import memory
-from headwise.training.gauge import ProcessGauge
+from headwise.training.memory_usage import ProcessMemory
 
 MIB = 2**20
 SHORT = ["training.steps=4", "training.validate_every=2", "training.validation_pairs=2"]
@@ -110,12 +110,12 @@ def test_a_fitted_batch_is_said_and_kept(train, tmp_path, monkeypatch, by):
     monkeypatch.setenv("HEADWISE_KERNELS", BY[by][0])
     if by == "kernels in C":
         monkeypatch.setattr(memory, "MOST_BATCH_TOKENS", 5000)  # not to wait for long
-    monkeypatch.setattr(ProcessGauge, "free", lambda self: 100 * MIB)
+    monkeypatch.setattr(ProcessMemory, "free", lambda self: 100 * MIB)
     asked = *options(), "--set", f"training.kernels={BY[by][1]}"
     first = train("--batch-tokens", "auto", "--until", 1, *asked)
     assert first.code == 0, first.error
     chosen = batch_tokens(tmp_path / "run")
-    monkeypatch.setattr(ProcessGauge, "free", lambda self: 100_000 * MIB)
+    monkeypatch.setattr(ProcessMemory, "free", lambda self: 100_000 * MIB)
     second = train("--batch-tokens", "auto", "--until", 2, *asked)
 
     assert f"--batch-tokens auto: {chosen:,}, which takes " in first.error
@@ -132,7 +132,7 @@ def test_a_fitted_batch_is_said_and_kept(train, tmp_path, monkeypatch, by):
 def test_where_memory_abounds_the_papers_batch_is_the_largest(train, monkeypatch):
     """Or a smaller one, not to keep the tests waiting."""
     monkeypatch.setattr(memory, "MOST_BATCH_TOKENS", 2000)
-    monkeypatch.setattr(ProcessGauge, "free", lambda self: 100_000 * MIB)
+    monkeypatch.setattr(ProcessMemory, "free", lambda self: 100_000 * MIB)
     found = train("--batch-tokens", "auto", "--dry-run", *options())
 
     assert "--batch-tokens auto: 2,000, which takes " in found.error
@@ -141,7 +141,7 @@ def test_where_memory_abounds_the_papers_batch_is_the_largest(train, monkeypatch
 
 
 def test_where_nothing_fits_is_code_6(train, tmp_path, monkeypatch):
-    monkeypatch.setattr(ProcessGauge, "free", lambda self: 0)
+    monkeypatch.setattr(ProcessMemory, "free", lambda self: 0)
     found = train("--batch-tokens", "auto", *options())
 
     assert found.code == 6

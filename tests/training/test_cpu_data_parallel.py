@@ -20,8 +20,8 @@ from headwise.data.batches import Batch, make_batch
 from headwise.errors import ResourceError
 from headwise.training import cpu_data_parallel
 from headwise.training.cpu_data_parallel import choose_num_workers
+from headwise.training.distributed import LostRankError, Ranks
 from headwise.training.micro_batch import BackwardOptions
-from headwise.training.ranks import LostRankError, Ranks
 from headwise.training.settings import TrainingSettings
 
 STILL = replace(SMALL, dropout=0.0)

@@ -12,7 +12,7 @@ from headwise.data.batches import make_batch
 from headwise.errors import ResourceError
 from headwise.native.compiler import Build
 from headwise.tasks.for_training import translation
-from headwise.training.ranks import of_another_kind
+from headwise.training.distributed import hardware_changed_warning
 
 STILL = replace(SMALL, dropout=0.0)
 
@@ -221,7 +221,9 @@ def test_a_run_that_goes_on_by_pytorch_is_told_so(make_trainer, kernels_by):
 
 
 def test_what_older_checkpoints_noted_is_told_whole():
-    told = of_another_kind("1 process, cpu, 1 threads, torch 2.1", "1 process; cpu")
+    told = hardware_changed_warning(
+        "1 process, cpu, 1 threads, torch 2.1", "1 process; cpu"
+    )
 
     assert (
         "1 process, cpu, 1 threads, torch 2.1; it goes on with 1 process, cpu" in told

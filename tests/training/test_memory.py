@@ -28,10 +28,10 @@ class Scales:
         self._held, self._free, self.each = held, free, each
         self.places = 0
 
-    def start(self):
+    def reset_peak(self):
         self.places = 0
 
-    def held(self):
+    def used(self):
         return self._held
 
     def peak(self):
@@ -62,7 +62,7 @@ def rehearse(make_trainer):
             settings,
             trainer.gradients,
             copies_to_come=copies_to_come,
-            gauge=scales,
+            usage=scales,
         )
         found.seen = seen
         return found

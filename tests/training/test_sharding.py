@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from tests.processes import environment
-from tests.training.test_ranks import (
+from tests.training.test_distributed import (
     assert_same,
     command,
     free_port,

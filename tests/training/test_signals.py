@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 from tests.processes import environment, seconds_to_end
-from tests.training.test_ranks import SETTINGS
+from tests.training.test_distributed import SETTINGS
 
 from headwise.errors import Stopped
 from headwise.training.signals import (

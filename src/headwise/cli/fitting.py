@@ -102,9 +102,9 @@ def rehearsal_of(recipe: Recipe, corpus: PreparedCorpus, device: str) -> Rehears
     """Return a rehearsal with a model of its own, as training would begin."""
     from headwise.tasks.translation import Translation
     from headwise.training.allocator import keep_freed_memory
+    from headwise.training.distributed import Ranks
     from headwise.training.gradient_accumulation import GradientAccumulator
     from headwise.training.memory import Rehearsal
-    from headwise.training.ranks import Ranks
 
     keep_freed_memory()
     task = Translation(corpus.tokenizers)

@@ -34,8 +34,8 @@ from headwise.settings import as_table, as_toml, read, read_toml
 from headwise.storage import write_text
 from headwise.tasks.translation import Translation
 from headwise.training.callbacks import Callback
+from headwise.training.distributed import Ranks, process_group
 from headwise.training.log import JsonLog
-from headwise.training.ranks import Ranks, joined
 from headwise.training.signals import StopSignals
 from headwise.training.state import TrainingState
 from headwise.training.trainer import Trainer
@@ -84,7 +84,7 @@ def train_run(
     stands in ``folder / "best"``.
     """
     recipe = _reaching(recipe, until)
-    with joined(device) as ranks, ExitStack() as held:
+    with process_group(device) as ranks, ExitStack() as held:
         log = JsonLog(folder / LOG)
         callbacks = [*callbacks, log] if ranks.is_first else []
         checkpoints = Checkpoints(folder / CHECKPOINTS, _saying(callbacks))
@@ -170,18 +170,18 @@ def _shared_checkpoint(
         found = begin()
         return None if found is None else (found.path, found.state)
 
-    known = ranks.shared(first)
+    known = ranks.run_on_first(first)
     if known is None or ranks.size == 1:
         return found
     path, state = known
-    weights = ranks.spread(found.weights if found else None)
-    optimizer = ranks.spread(found.optimizer if found else None)
-    ema = ranks.spread(found.ema if found else None)
+    weights = ranks.broadcast(found.weights if found else None)
+    optimizer = ranks.broadcast(found.optimizer if found else None)
+    ema = ranks.broadcast(found.ema if found else None)
     return Checkpoint(path, state, weights or {}, optimizer or {}, ema)
 
 
 def _check_same_corpus(ranks: Ranks, corpus: PreparedCorpus) -> None:
-    fingerprint = ranks.shared(lambda: corpus.facts.fingerprint)
+    fingerprint = ranks.run_on_first(lambda: corpus.facts.fingerprint)
     if corpus.facts.fingerprint != fingerprint:
         raise DataError(
             f"{corpus.folder} is another corpus here than on the first machine; "

@@ -35,9 +35,9 @@ from headwise.errors import ResourceError
 from headwise.settings import as_table, read
 from headwise.tasks.for_training import Transformer, TransformerConfig, summed_loss
 from headwise.training.allocator import keep_freed_memory
-from headwise.training.gauge import ProcessGauge
+from headwise.training.distributed import LostRankError, Ranks
+from headwise.training.memory_usage import ProcessMemory
 from headwise.training.micro_batch import BackwardOptions, MicroBatchRunner
-from headwise.training.ranks import LostRankError, Ranks
 from headwise.training.settings import TrainingSettings
 
 MIN_TOKENS_PER_WORKER = 1024
@@ -349,7 +349,7 @@ def _handle_message(
         torch._foreach_copy_(
             gradients, [cast(Tensor, each.grad) for each in runner.model.parameters()]
         )
-        answer = ProcessGauge().held_alone()
+        answer = ProcessMemory().private()
     else:
         loss = runner.run_if_memory_suffices(*_deserialize(message))
         answer = None if loss is None else float(loss)

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from headwise.data.batches import Batch, Indices, TrainingOrder, make_batch
 from headwise.data.prepared import PairStore, PreparedCorpus
-from headwise.training.ranks import Ranks
+from headwise.training.distributed import Ranks
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 
@@ -59,7 +59,7 @@ def load_batches(
     """
 
     def load(position: BatchPosition) -> Batch | None:
-        if not ranks.takes(position.index_in_step):
+        if not ranks.has_batch(position.index_in_step):
             return None
         return make_batch(order.store, position.indices)
 

@@ -18,9 +18,9 @@ from headwise.tasks.for_training import (
     why_not_compiled,
 )
 from headwise.training.cpu_data_parallel import WorkerPool, choose_num_workers
+from headwise.training.distributed import Ranks
 from headwise.training.micro_batch import BackwardOptions, MicroBatch, MicroBatchRunner
 from headwise.training.numerics import first_not_finite
-from headwise.training.ranks import Ranks
 from headwise.training.settings import TrainingSettings
 from headwise.training.sharding import ShardedPasses, gathered
 from headwise.training.step_result import Scalar
@@ -111,7 +111,7 @@ class GradientAccumulator:
             way = "PyTorch"
         if kernels == "fast" and not why_not_compiled(self.model):
             way = f"kernels in C by {build()}"
-        return self.ranks.described(
+        return self.ranks.describe_hardware(
             runner.device, runner.precision, runner.num_workers, way
         )
 
@@ -235,7 +235,7 @@ class GradientAccumulator:
         count = 1
         if self._max_padded_tokens is not None:
             own = self._runner.micro_batches(batch, self._max_padded_tokens)
-            count = max(self.ranks.every(len(own)))
+            count = max(self.ranks.all_gather(len(own)))
         parts = batch.parts(min(count, len(batch)))
         total: Scalar = 0.0
         for index in range(count):
@@ -244,9 +244,9 @@ class GradientAccumulator:
             loss = self._try_micro_batch(
                 sharded, part, 0.0 if is_dummy else scale, step, number, index
             )
-            if any(self.ranks.total(loss is None)):
+            if any(self.ranks.all_reduce_sum(loss is None)):
                 failed = (len(part), part.num_places) if loss is None else None
-                sizes = self.ranks.every(failed)
+                sizes = self.ranks.all_gather(failed)
                 self._halve_micro_batches(*min(sizes, key=_half))
                 return None
             total += 0.0 if is_dummy or loss is None else loss

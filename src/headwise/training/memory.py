@@ -21,8 +21,8 @@ from headwise.data.prepared import PreparedCorpus
 from headwise.errors import ResourceError, is_out_of_memory
 from headwise.tasks.for_training import Transformer, Translation
 from headwise.tasks.searching import SEARCH_TOKENS
-from headwise.training.gauge import Gauge, gauge_of
 from headwise.training.gradient_accumulation import GradientAccumulator
+from headwise.training.memory_usage import MemoryUsage, memory_usage_of
 from headwise.training.optimizer import make_optimizer
 from headwise.training.settings import TrainingSettings
 from headwise.training.validation import VALIDATION_TOKENS
@@ -80,14 +80,14 @@ class Rehearsal:
         gradients: GradientAccumulator,
         *,
         copies_to_come: int,
-        gauge: Gauge | None = None,
+        usage: MemoryUsage | None = None,
     ) -> None:
         self.task = task
         self.model = model
         self.corpus = corpus
         self.settings = settings
         self.gradients = gradients
-        self.gauge = gauge or gauge_of(model.device)
+        self.usage = usage or memory_usage_of(model.device)
         self._copies_to_come = copies_to_come
         self._on_cpu = model.device.type == "cpu"
         self._averages = settings.average_last > 1
@@ -99,11 +99,11 @@ class Rehearsal:
 
         ``batch_tokens`` stands in the place of what the settings say.
         """
-        self.gauge.start()
-        held, free = self.gauge.held(), self.gauge.free()
+        self.usage.reset_peak()
+        held, free = self.usage.used(), self.usage.free()
         try:
             self._go_through(batch_tokens, looking=looking)
-            peak = self.gauge.peak() + self.gradients.workers.memory_used
+            peak = self.usage.peak() + self.gradients.workers.memory_used
         finally:
             self.gradients.close()
             self.model.zero_grad()

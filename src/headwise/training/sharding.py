@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from headwise.errors import ResourceError
-from headwise.training.ranks import peers_alive
+from headwise.training.distributed import lost_rank_explained
 from headwise.training.step_result import Scalar
 
 
@@ -111,7 +111,7 @@ class _Counted:
             self._count.skip -= 1
             output_tensor.zero_()
             return None
-        with peers_alive():
+        with lost_rank_explained():
             work = self._collective(output_tensor, input_tensor, **how)
         self._count.done += 1
         return work
@@ -145,7 +145,7 @@ def _all_rows(shard: Tensor, num_rows: int) -> Tensor:
     padded = shard.new_zeros(most, *shard.shape[1:])
     padded[: len(shard)] = shard
     whole = shard.new_empty(size * most, *shard.shape[1:])
-    with peers_alive():
+    with lost_rank_explained():
         distributed.all_gather(list(torch.split(whole, most)), padded)
     return whole[:num_rows]
 

@@ -27,6 +27,12 @@ from headwise.training.data_loader import (
     make_dummy_batches,
     training_order,
 )
+from headwise.training.distributed import (
+    LostRankError,
+    Ranks,
+    check_batches_per_rank,
+    hardware_changed_warning,
+)
 from headwise.training.epochs import counted
 from headwise.training.gradient_accumulation import GradientAccumulator
 from headwise.training.numerics import Divergence, check_finite, passed_over
@@ -35,12 +41,6 @@ from headwise.training.optimizer import (
     make_optimizer,
     optimizer_tensors,
     restore_optimizer,
-)
-from headwise.training.ranks import (
-    LostRankError,
-    Ranks,
-    check_batches,
-    of_another_kind,
 )
 from headwise.training.schedule import learning_rate
 from headwise.training.settings import TrainingSettings
@@ -90,7 +90,7 @@ class Trainer:
         self.last_step = settings.num_steps
         if until is not None:
             self.last_step = min(until, self.last_step)
-        check_batches(settings, self.ranks.size)
+        check_batches_per_rank(settings, self.ranks.size)
         self.gradients = GradientAccumulator(
             task,
             model,
@@ -154,7 +154,7 @@ class Trainer:
             self._notify(way)
         now = self.gradients.trained_on
         if (before := self.state.trained_on) and before != now:
-            self._notify(of_another_kind(before, now))
+            self._notify(hardware_changed_warning(before, now))
         if self._saved_state is self.state:
             self._saved_state = replace(self.state, trained_on=now)
         self.state = replace(self.state, trained_on=now)
@@ -195,7 +195,7 @@ class Trainer:
         )
         loss = self._all_reduce_loss(own_loss)
         if not self.gradients.is_sharded:
-            self.ranks.add_gradients(self.model.parameters())
+            self.ranks.all_reduce_gradients(self.model.parameters())
         update = PendingStep(
             step=step,
             loss=loss,
@@ -252,7 +252,7 @@ class Trainer:
         """Sum the loss over all ranks, and learn whether any of them is to stop."""
         known = 0.0 if isinstance(loss, Tensor) else loss
         wants_to_stop = self.signals.received is not None
-        total, stops, late = self.ranks.total(
+        total, stops, late = self.ranks.all_reduce_sum(
             known, wants_to_stop, self._is_late_after(self.state.step + 1)
         )
         self._time_limit_reached = late > 0
@@ -272,7 +272,7 @@ class Trainer:
         place = self.gradients.locate_non_finite(update.batches, step=update.step)
         in_a_row = self.state.skipped_in_a_row + 1
         skips = self.settings.not_finite == "skip"
-        self._notify(passed_over(update, self.ranks.every(place), skips, in_a_row))
+        self._notify(passed_over(update, self.ranks.all_gather(place), skips, in_a_row))
 
     def _should_validate(self) -> bool:
         step = self.state.step
@@ -285,7 +285,7 @@ class Trainer:
         """Validate, keep the model if it is the best, and save a checkpoint."""
         self._report_pending()
         model = self._model_to_validate()
-        validation = self.ranks.shared(lambda: self._validate(model))
+        validation = self.ranks.run_on_first(lambda: self._validate(model))
         best = self._update_best(validation, model, "now")
         without_gain = 0 if best else self.state.without_gain + 1
         self.state = replace(self.state, without_gain=without_gain)
@@ -344,7 +344,7 @@ class Trainer:
 
     def _check_time_limit(self) -> None:
         """Check before the first step; a fresh run makes one step in any case."""
-        (late,) = self.ranks.total(self._is_late_after(self.state.step))
+        (late,) = self.ranks.all_reduce_sum(self._is_late_after(self.state.step))
         self._time_limit_reached = late > 0 and self.state.step > 0
 
     def _validate_average(self) -> None:
@@ -353,7 +353,7 @@ class Trainer:
             return
         if self.state.averaged_step == self.state.step:  # a finished run, run again
             return
-        found = self.ranks.shared(self._evaluate_average)
+        found = self.ranks.run_on_first(self._evaluate_average)
         if found is None:
             return
         count, validation = found

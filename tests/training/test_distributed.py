@@ -17,7 +17,7 @@ from tests.training.conftest import QUICK
 
 from headwise.data.batches import TrainingOrder
 from headwise.errors import SettingsError
-from headwise.training.ranks import Ranks
+from headwise.training.distributed import Ranks
 
 SETTINGS = {
     "training.precision": "float32",
@@ -244,14 +244,14 @@ def test_batches_that_cannot_be_dealt_out_are_refused(
 def test_each_batch_of_an_update_is_taken_by_one_rank():
     ranks = [Ranks(rank, 3) for rank in range(3)]
     for number in range(7):
-        assert sum(each.takes(number) for each in ranks) == 1
+        assert sum(each.has_batch(number) for each in ranks) == 1
 
 
 def test_one_process_is_its_own_company():
     alone = Ranks()
 
     assert alone.is_first
-    assert alone.total(1.5, 2.0) == [1.5, 2.0]
-    assert alone.shared(lambda: "done") == "done"
-    assert alone.every("so") == ["so"]
-    assert alone.every(None) == []
+    assert alone.all_reduce_sum(1.5, 2.0) == [1.5, 2.0]
+    assert alone.run_on_first(lambda: "done") == "done"
+    assert alone.all_gather("so") == ["so"]
+    assert alone.all_gather(None) == []
