@@ -178,7 +178,7 @@ def test_a_killed_worker_ends_the_run_and_loses_nothing(make):
 def test_what_is_held_counts_what_several_share_once(make):
     """Libraries, weights and gradients lie in memory once, however many see them.
 
-    They used to count once more for each worker, which made forecasts too large.
+    They used to count once more for each worker, which made estimates too large.
     """
     trainer = make(shared_by(3))
     before = sum(held([os.getpid()]).values())

@@ -1,9 +1,9 @@
-"""How much memory training will take, found out before the first update by trying.
+"""Peak memory of training, estimated by a trial before the first step.
 
-What takes most is gone through once: batches of the full size, and the search of a
-validation that has most rows. What only comes later (Adam's moments, means of weights)
-is stood in for by as many numbers, for memory has holes that not everything fits into,
-and sums of sizes say too little.
+The trial runs what takes most: batches of the full size, and the validation search with
+the most rows. What is allocated later (Adam's moments, averaged weights) is stood in
+for by tensors of the same size: because of fragmentation, adding up tensor sizes
+underestimates.
 """
 
 from __future__ import annotations
@@ -27,48 +27,53 @@ from headwise.training.optimizer import make_optimizer
 from headwise.training.settings import TrainingSettings
 from headwise.training.validation import VALIDATION_TOKENS
 
-MOST_BATCH_TOKENS = 25_000
+MAX_BATCH_TOKENS = 25_000
 """The paper's (Section 5.1): a larger batch would need other learning rates."""
 
-SHARE = 0.85
-"""Of the free memory, what a fitted batch may take."""
+MAX_MEMORY_FRACTION = 0.85
+"""Fraction of the free memory that a fitted batch may take."""
 
-FARTHEST = 4
-"""Times as large as the last trial, and no larger, is the next."""
+MAX_TRIAL_RATIO = 4
+"""Each trial is at most so many times as large as the last that fitted."""
 
-CLOSE_ENOUGH = 1.03
+STOP_RATIO = 1.03
+"""The search stops when the next trial would be larger by less than this."""
 
-GROWTH = 1.06
-"""What a process takes in the end, of what a few updates take: batches of ever other
-shapes leave holes between what is in use."""
+FRAGMENTATION_FACTOR = 1.06
+"""Memory after many steps, as a multiple of that after a few: batches of varying shapes
+fragment it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
-    """What training will hold at most and what it may hold, in bytes."""
+class MemoryEstimate:
+    """Peak memory of training, in bytes; the field names are keys of ``--json``."""
 
     peak: int
     held: int
-    """Before it begins."""
+    """In use before training."""
 
     free: int | None
-    """More than that; None where the system does not say."""
+    """Free before training; None where the system does not say."""
 
     @property
-    def room(self) -> int | None:
-        """What may be held in all."""
+    def total(self) -> int | None:
+        """All memory that training may use."""
         return None if self.free is None else self.held + self.free
 
     def __str__(self) -> str:
-        there = "" if self.room is None else f" of the {gib(self.room)} there are"
-        return f"{gib(self.peak)} of memory at most{there}"
+        there = (
+            ""
+            if self.total is None
+            else f" of the {format_bytes(self.total)} there are"
+        )
+        return f"{format_bytes(self.peak)} of memory at most{there}"
 
 
-class Rehearsal:
-    """Training, tried out on what takes most memory; no weight changes.
+class MemoryEstimator:
+    """Tries training out on what takes most memory; no weight changes.
 
-    ``copies_to_come`` are those of the size of the weights that do not exist yet: two
-    moments, and a running mean where the settings ask for one.
+    ``future_copies`` counts tensors of the size of the weights that are allocated
+    later: Adam's two moments, and an EMA if the settings ask for one.
     """
 
     def __init__(
@@ -79,7 +84,7 @@ class Rehearsal:
         settings: TrainingSettings,
         gradients: GradientAccumulator,
         *,
-        copies_to_come: int,
+        future_copies: int,
         usage: MemoryUsage | None = None,
     ) -> None:
         self.task = task
@@ -88,13 +93,13 @@ class Rehearsal:
         self.settings = settings
         self.gradients = gradients
         self.usage = usage or memory_usage_of(model.device)
-        self._copies_to_come = copies_to_come
+        self._future_copies = future_copies
         self._on_cpu = model.device.type == "cpu"
         self._averages = settings.average_last > 1
 
-    def forecast(
-        self, batch_tokens: int | None = None, *, looking: bool = True
-    ) -> Forecast:
+    def estimate(
+        self, batch_tokens: int | None = None, *, validate: bool = True
+    ) -> MemoryEstimate:
         """Learn, look and take means, once; ``looking`` may be left out.
 
         ``batch_tokens`` stands in the place of what the settings say.
@@ -102,58 +107,58 @@ class Rehearsal:
         self.usage.reset_peak()
         held, free = self.usage.used(), self.usage.free()
         try:
-            self._go_through(batch_tokens, looking=looking)
+            self._run_trial(batch_tokens, validate=validate)
             peak = self.usage.peak() + self.gradients.workers.memory_used
         finally:
             self.gradients.close()
             self.model.zero_grad()
-        return Forecast(self._with_time(peak, held), held, free)
+        return MemoryEstimate(self._with_growth(peak, held), held, free)
 
-    def _with_time(self, peak: int, held: int) -> int:
-        """Add to a measured peak what time brings on a CPU, where means are taken.
+    def _with_growth(self, peak: int, held: int) -> int:
+        """Add fragmentation and checkpoint averaging to a peak measured on a CPU.
 
-        The sums are float64, and the mean and a second model are there beside them; and
-        the checkpoints that are read lie in memory of their own.
+        Averaging holds float64 sums, their mean, a second model, and the checkpoint
+        that is being read.
         """
         if not self._on_cpu:
             return peak
         weights = sum(each.nbytes for each in self.model.parameters())
-        means = (self._copies_to_come + 5) * weights if self._averages else 0
+        means = (self._future_copies + 5) * weights if self._averages else 0
         checkpoint = weights if self._averages else 0
-        return round(held + GROWTH * max(peak - held, means)) + checkpoint
+        return round(held + FRAGMENTATION_FACTOR * max(peak - held, means)) + checkpoint
 
-    def _go_through(self, batch_tokens: int | None, *, looking: bool) -> None:
-        """Do everything in the order in which training does."""
+    def _run_trial(self, batch_tokens: int | None, *, validate: bool) -> None:
+        """Run everything in the order of training, which decides on fragmentation."""
         settings = self.settings
         longest, usual, middle = demanding_batches(
             self.corpus.facts.train,
             batch_tokens or settings.batch_tokens,
             settings.batch_pairs,
         )
-        self._learn([usual])
-        self._step_once()
-        kept = self._copies(self._copies_to_come)
+        self._forward_backward([usual])
+        self._optimizer_step()
+        kept = self._allocate_copies(self._future_copies)
         if settings.accumulate > 1:
-            self._learn([longest, middle])
+            self._forward_backward([longest, middle])
         else:
-            self._learn([longest])
-            self._learn([middle])
-        if looking:
-            self._look()
+            self._forward_backward([longest])
+            self._forward_backward([middle])
+        if validate:
+            self._validate()
         if self._averages or settings.ema_decay is not None:
-            kept += self._copies(1)  # a second model, that is looked at
+            kept += self._allocate_copies(1)  # the evaluation model
 
-    def _learn(self, batches: Sequence[Batch]) -> None:
+    def _forward_backward(self, batches: Sequence[Batch]) -> None:
         self.gradients.accumulate(list(enumerate(batches)), step=0, divisor=1.0)
 
-    def _step_once(self) -> None:
-        """Let an optimizer learn nothing: the first step of any brings in libraries."""
+    def _optimizer_step(self) -> None:
+        """Step a tiny optimizer: the first step of any loads libraries."""
         nothing = nn.Linear(1, 1, device=self.model.device)
         nothing(torch.ones(1, 1, device=self.model.device)).sum().backward()
         make_optimizer(nothing, self.settings).step()
 
-    def _copies(self, count: int) -> list[Tensor]:
-        """Fill as much memory as so many copies of the weights."""
+    def _allocate_copies(self, count: int) -> list[Tensor]:
+        """Return ``count`` copies of the weights, filled so that memory is touched."""
         return [
             torch.ones_like(weight, requires_grad=False)
             for weight in self.model.parameters()
@@ -161,28 +166,30 @@ class Rehearsal:
         ]
 
     @torch.inference_mode()
-    def _look(self) -> None:
-        """Do of a validation what takes most; the gradients stay, as they do then."""
+    def _validate(self) -> None:
+        """Run the largest batches of a validation; gradients stay, as they do then."""
         was_training = self.model.training
         self.model.eval()
         try:
             for batch in demanding_batches(self.corpus.facts.dev, VALIDATION_TOKENS):
                 self.task.loss(self.model, batch.to(self.model.device), smoothing=0.0)
             # Most rows take the most memory: outputs may be longer by a constant. On a
-            # CPU each thread searches a batch of its own.
+            # CPU each thread translation_batches a batch of its own.
             at_once = torch.get_num_threads() if self._on_cpu else 1
-            batches = searches(self.corpus, self.settings)[:at_once]
+            batches = translation_batches(self.corpus, self.settings)[:at_once]
             texts = [text for batch in batches for text in batch]
             outputs = self.task.translate(self.model, texts)
-            self.task.measure("bleu", outputs, texts)  # for what it brings in
+            self.task.measure("bleu", outputs, texts)  # for the libraries that it loads
         finally:
             self.model.train(was_training)
 
 
-def searches(corpus: PreparedCorpus, settings: TrainingSettings) -> list[list[str]]:
-    """Return the texts that a validation translates, in its batches, short ones first.
+def translation_batches(
+    corpus: PreparedCorpus, settings: TrainingSettings
+) -> list[list[str]]:
+    """Return the batches of texts that a validation translates, shortest first.
 
-    So the first batch has the most rows.
+    The first batch has the most rows.
     """
     lengths, _ = corpus.dev.lengths()
     every = -(-len(lengths) // settings.validation_pairs)
@@ -194,15 +201,16 @@ def searches(corpus: PreparedCorpus, settings: TrainingSettings) -> list[list[st
     return [[texts[index] for index in group] for group in groups]
 
 
-def fitted_batch_tokens(rehearsal: Rehearsal) -> tuple[int, Forecast]:
-    """Return the largest batch, in target tokens, that fits into the memory there is.
+def fit_batch_tokens(estimator: MemoryEstimator) -> tuple[int, MemoryEstimate]:
+    """Return the largest batch that fits, in target tokens, and its estimate.
 
-    A share of that memory is left free, and no batch is larger than the paper's.
+    At most ``MAX_MEMORY_FRACTION`` of the free memory is used, and no batch is larger
+    than the paper's. Raises ``ResourceError`` if not even one pair fits.
     """
-    facts = rehearsal.corpus.facts.train
+    facts = estimator.corpus.facts.train
     least = max(facts.longest_source, facts.longest_target) + 1
-    forecast = rehearsal.forecast(least)  # with a validation, which is the same for all
-    held, free = forecast.held, forecast.free
+    estimate = estimator.estimate(least)  # with a validation, which is the same for all
+    held, free = estimate.held, estimate.free
     if free is None:
         raise ResourceError(
             "--batch-tokens auto needs to know how much memory is free, and this "
@@ -213,24 +221,25 @@ def fitted_batch_tokens(rehearsal: Rehearsal) -> tuple[int, Forecast]:
     def peak(batch_tokens: int) -> int:
         try:
             return max(
-                forecast.peak, rehearsal.forecast(batch_tokens, looking=False).peak
+                estimate.peak, estimator.estimate(batch_tokens, validate=False).peak
             )
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
             return held + free + 1
 
-    most = max(least, MOST_BATCH_TOKENS)
-    limit = held + int(SHARE * free)
+    most = max(least, MAX_BATCH_TOKENS)
+    limit = held + int(MAX_MEMORY_FRACTION * free)
     fitted = largest_that_fits(peak, least=least, most=most, limit=limit)
     if fitted is None:
+        needed = MemoryEstimate(peak(least), held, free)
         raise ResourceError(
             f"not even a single pair of the longest, {least:,} tokens, can be learned "
-            f"from here: it would take {Forecast(peak(least), held, free)}, and of "
-            f"what is free {SHARE:.0%} may be filled; a smaller model, a smaller "
+            f"from here: it would take {needed}, and of what is free "
+            f"{MAX_MEMORY_FRACTION:.0%} may be filled; a smaller model, a smaller "
             "data.max_tokens or training.activation_checkpointing = true needs less"
         )
-    return fitted, Forecast(peak(fitted), held, free)
+    return fitted, MemoryEstimate(peak(fitted), held, free)
 
 
 def largest_that_fits(
@@ -238,8 +247,9 @@ def largest_that_fits(
 ) -> int | None:
     """Return the largest round number whose ``peak`` is within ``limit``.
 
-    None means that not even ``least`` is. Small ones are tried first, and none that is
-    much larger than one that went well: what is far too large might end this process.
+    None: not even ``least`` fits. Trials grow from ``least`` on, by at most
+    ``MAX_TRIAL_RATIO`` at a time: the system may kill a process that asks for far too
+    much.
     """
     good, held = least, peak(least)
     if held > limit:
@@ -247,7 +257,7 @@ def largest_that_fits(
     too_large = most + 1
     slope = 0.0
     while True:
-        guess = FARTHEST * good
+        guess = MAX_TRIAL_RATIO * good
         if slope:
             guess = min(guess, int(good + (limit - held) / slope))
         guess = min(guess, most)
@@ -255,7 +265,7 @@ def largest_that_fits(
             guess = (good + too_large) // 2
         if guess < most:
             guess = _round(guess)
-        if guess < CLOSE_ENOUGH * good:
+        if guess < STOP_RATIO * good:
             return good
         found = peak(guess)
         slope = max(found - held, 1) / (guess - good)
@@ -271,6 +281,6 @@ def _round(tokens: int) -> int:
     return tokens // step * step
 
 
-def gib(size: int) -> str:
-    """Write a number of bytes as people read it."""
+def format_bytes(size: int) -> str:
+    """Return a number of bytes as text: ``700 MiB``, ``2.3 GiB``."""
     return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
