@@ -16,7 +16,7 @@ from tests.training.conftest import (
     assert_same_weights,
     weights_of,
 )
-from tests.training.test_numerics import Listener
+from tests.training.test_nan_checks import Listener
 
 from headwise.data.batches import make_batch
 from headwise.errors import NumericsError, SettingsError

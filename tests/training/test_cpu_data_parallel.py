@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.processes import is_gone
 from tests.training.conftest import QUICK, SMALL
-from tests.training.test_numerics import Listener
+from tests.training.test_nan_checks import Listener
 
 from headwise.data.batches import Batch, make_batch
 from headwise.errors import ResourceError

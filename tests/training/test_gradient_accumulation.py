@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.training.conftest import QUICK, SMALL
-from tests.training.test_numerics import Listener
+from tests.training.test_nan_checks import Listener
 
 from headwise.data.batches import make_batch
 from headwise.errors import ResourceError

@@ -43,7 +43,7 @@ class FakeMemory:
 
 @pytest.fixture
 def make_estimator(make_trainer):
-    """Make a estimator whose gauge is told of every batch that is learned from."""
+    """Make an estimator whose memory grows with each batch that is run."""
 
     def make(settings=QUICK, *, memory=None, future_copies=2):
         trainer = make_trainer(settings)

@@ -85,8 +85,8 @@ def make_dummy_batches(
 ) -> list[Batch]:
     """Return the batches that this rank lacks to have ``count`` of a step.
 
-    They are there to be run with loss scale 0: in a run's last step other ranks may
-    have one batch more, and sharded passes are collective.
+    They are run with loss scale 0: in a run's last step another rank may have one batch
+    more, but all ranks reduce gradients, and sharded passes are collective.
     """
     own = sum(batch is not None for _, batch in loaded)
     if own == count:

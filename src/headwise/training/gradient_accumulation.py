@@ -20,7 +20,7 @@ from headwise.tasks.for_training import (
 from headwise.training.cpu_data_parallel import WorkerPool, choose_num_workers
 from headwise.training.distributed import Ranks
 from headwise.training.micro_batch import BackwardOptions, MicroBatch, MicroBatchRunner
-from headwise.training.numerics import first_not_finite
+from headwise.training.nan_checks import first_non_finite
 from headwise.training.settings import TrainingSettings
 from headwise.training.sharding import ShardedPasses, gathered
 from headwise.training.step_result import Scalar
@@ -192,7 +192,7 @@ class GradientAccumulator:
                 parts = self._runner.micro_batches(batch, self._max_padded_tokens)
             for part, each in enumerate(parts):
                 loss = partial(self.loss, each, step=step, number=number, part=part)
-                tensor = first_not_finite(self.model, loss)
+                tensor = first_non_finite(self.model, loss)
                 if tensor is not None:
                     return f"It began with {tensor} in {place}"
         return None

@@ -100,9 +100,9 @@ class MemoryEstimator:
     def estimate(
         self, batch_tokens: int | None = None, *, validate: bool = True
     ) -> MemoryEstimate:
-        """Learn, look and take means, once; ``looking`` may be left out.
+        """Run one step, one validation and one checkpoint average; return the peak.
 
-        ``batch_tokens`` stands in the place of what the settings say.
+        ``batch_tokens`` replaces the setting; ``validate=False`` skips the validation.
         """
         self.usage.reset_peak()
         held, free = self.usage.used(), self.usage.free()

@@ -35,7 +35,11 @@ from headwise.training.distributed import (
 )
 from headwise.training.epochs import counted
 from headwise.training.gradient_accumulation import GradientAccumulator
-from headwise.training.numerics import Divergence, check_finite, passed_over
+from headwise.training.nan_checks import (
+    DivergenceDetector,
+    check_finite,
+    non_finite_message,
+)
 from headwise.training.optimizer import (
     follow,
     make_optimizer,
@@ -53,9 +57,10 @@ from headwise.wording import count_of, duration
 
 
 class Trainer:
-    """Trains ``model`` on ``corpus`` from ``state`` on; :meth:`run` does it all.
+    """Trains ``model`` on ``corpus``; :meth:`run` does it all.
 
-    ``until`` ends a run earlier than its settings say, to be gone on with later.
+    ``state``, ``optimizer`` and ``ema`` are those of a checkpoint to resume from.
+    ``until`` is a step to stop at for now, before the last one of the settings.
     """
 
     def __init__(
@@ -103,21 +108,20 @@ class Trainer:
         self.optimizer = make_optimizer(model, settings)
         if optimizer is not None:
             restore_optimizer(model, self.optimizer, optimizer)
-        self.ema = (
-            None if settings.ema_decay is None else EMA(model, settings.ema_decay, ema)
-        )
-        self.divergence = Divergence()
+        decay = settings.ema_decay
+        self.ema = None if decay is None else EMA(model, decay, ema)
+        self.divergence = DivergenceDetector()
         self._pending: PendingStep | None = None
         self._reported_at = 0.0
         self._time_limit_reached = False
         self._state_lock = threading.RLock()
-        """Held while state, weights and moments change, or are saved, together."""
+        """Held by updates and saves: a checkpoint never sees a half-applied update."""
 
         self._saved_state = state
         self.eval_model = EvalModel(task, model)
 
     def run(self) -> TrainingState:
-        """Train; return the last state. A stop signal saves it and raises."""
+        """Train; return the last state. A stop signal saves, then raises."""
         epoch_batches = self.order.num_batches(self.state.epoch)
         for callback in self.callbacks:
             callback.on_start(
@@ -132,7 +136,7 @@ class Trainer:
             self._validate_average()
         except (Stopped, Interrupted):
             reason = "stopped"
-            if self.state.step:  # before the first update there is nothing to lose
+            if self.state.step:  # before the first step there is nothing to lose
                 self._save()
             raise
         except LostRankError:
@@ -150,8 +154,8 @@ class Trainer:
 
     def _warn_of_other_hardware(self) -> None:
         """Warn if the checkpoint was trained on hardware that rounds differently."""
-        if way := self.gradients.backend_note:
-            self._notify(way)
+        if note := self.gradients.backend_note:
+            self._notify(note)
         now = self.gradients.trained_on
         if (before := self.state.trained_on) and before != now:
             self._notify(hardware_changed_warning(before, now))
@@ -177,21 +181,21 @@ class Trainer:
             self._step(batches)
 
     def _step(self, batches: BatchStream) -> None:
-        """Learn from the next batches: one update of the weights."""
+        """Make one optimizer step: load, forward, backward, clip, update."""
         started = time.monotonic()
         settings, step = self.settings, self.state.step + 1
-        chosen = list(islice(batches, settings.accumulate))
-        counts = [self.corpus.train.count_tokens(each.indices) for each, _ in chosen]
+        loaded = list(islice(batches, settings.accumulate))
+        counts = [self.corpus.train.count_tokens(each.indices) for each, _ in loaded]
         num_targets = sum(targets for _, targets in counts)
         divisor = num_targets if settings.objective == "mean" else 1
-        mine = [(at.index_in_step, batch) for at, batch in chosen if batch is not None]
+        own = [(at.index_in_step, batch) for at, batch in loaded if batch is not None]
 
         if not self.model.training:
             self.model.train()
-        fair = -(-len(chosen) // self.ranks.size) if self.gradients.is_sharded else 1
-        dummies = make_dummy_batches(chosen, self.corpus.train, fair)
+        count = -(-len(loaded) // self.ranks.size) if self.gradients.is_sharded else 1
+        dummies = make_dummy_batches(loaded, self.corpus.train, count)
         own_loss = self.gradients.accumulate(
-            mine, step=step, divisor=divisor, dummy_batches=dummies
+            own, step=step, divisor=divisor, dummy_batches=dummies
         )
         loss = self._all_reduce_loss(own_loss)
         if not self.gradients.is_sharded:
@@ -200,7 +204,7 @@ class Trainer:
             step=step,
             loss=loss,
             gradient_norm=self.gradients.clip(),
-            batches=mine,
+            batches=own,
             num_targets=num_targets,
             tokens=sum(map(sum, counts)),
             learning_rate=learning_rate(step, settings, self.model.config.d_model),
@@ -217,7 +221,7 @@ class Trainer:
                 if self.ema is not None:
                     self.ema.update(self.model, step)
                 self._pending = update
-            last, _ = chosen[-1]
+            last, _ = loaded[-1]
             ends = last.number == self.order.num_batches(last.epoch)
             self.state = replace(
                 self.state,
@@ -233,7 +237,7 @@ class Trainer:
                 self._report_pending()
 
     def _report_pending(self) -> None:
-        """Tell of the last update, unless that was done."""
+        """Report the metrics of the last step, unless that was done."""
         with self._state_lock:
             update, self._pending = self._pending, None
             if update is None:
@@ -244,12 +248,12 @@ class Trainer:
             self._reported_at = time.monotonic()
 
     def _check_signals(self) -> None:
-        """End here if a stop signal came; several ranks only end together."""
+        """Raise on a pending stop signal; several ranks decide collectively instead."""
         if self.ranks.size == 1:
             self.signals.check()
 
     def _all_reduce_loss(self, loss: Scalar) -> Scalar:
-        """Sum the loss over all ranks, and learn whether any of them is to stop."""
+        """Sum the loss over all ranks; stop if any rank has a stop signal."""
         known = 0.0 if isinstance(loss, Tensor) else loss
         wants_to_stop = self.signals.received is not None
         total, stops, late = self.ranks.all_reduce_sum(
@@ -268,11 +272,13 @@ class Trainer:
             self._notify(warning)
 
     def _handle_non_finite(self, update: PendingStep) -> None:
-        """Say where a number first was none; raise if that is to end the run."""
+        """Report the first NaN or Inf tensor; raise unless updates may be skipped."""
         place = self.gradients.locate_non_finite(update.batches, step=update.step)
         in_a_row = self.state.skipped_in_a_row + 1
         skips = self.settings.not_finite == "skip"
-        self._notify(passed_over(update, self.ranks.all_gather(place), skips, in_a_row))
+        self._notify(
+            non_finite_message(update, self.ranks.all_gather(place), skips, in_a_row)
+        )
 
     def _should_validate(self) -> bool:
         step = self.state.step
@@ -282,7 +288,7 @@ class Trainer:
         return ends or step % self.settings.validate_every == 0
 
     def _validate_and_save(self) -> None:
-        """Validate, keep the model if it is the best, and save a checkpoint."""
+        """Validate, store the model if it is the best, and save a checkpoint."""
         self._report_pending()
         model = self._model_to_validate()
         validation = self.ranks.run_on_first(lambda: self._validate(model))
@@ -292,14 +298,14 @@ class Trainer:
         self._save()
 
     def _model_to_validate(self) -> Transformer:
-        """Return the model that is looked at: this one, or the running mean of it."""
+        """Return the model to validate: the live one, or its EMA."""
         if self.ema is None and not self.gradients.is_sharded:
             return self.model
-        of = self.model.state_dict() if self.ema is None else self.ema.tensors
-        weights = gathered(of)
-        return (
-            self.eval_model.with_weights(weights) if self.ranks.is_first else self.model
-        )
+        tensors = self.model.state_dict() if self.ema is None else self.ema.tensors
+        weights = gathered(tensors)
+        if not self.ranks.is_first:  # which alone validates
+            return self.model
+        return self.eval_model.with_weights(weights)
 
     def _validate(self, model: Transformer) -> Validation:
         return validate(self.task, model, self.corpus, self.settings)
@@ -307,19 +313,14 @@ class Trainer:
     def _update_best(
         self, validation: Validation, model: Transformer, name: str
     ) -> bool:
-        """Keep the model if it is the best so far; return whether it is."""
-        value = validation.value(self.settings.measure)
-        less = self.settings.less_is_better
-        best = self.state.is_beaten_by(value, validation.loss, less_is_better=less)
+        """Store ``model`` if it is the best so far; return whether it is."""
+        value, loss = validation.value(self.settings.measure), validation.loss
+        lower = self.settings.less_is_better
+        best = self.state.is_beaten_by(value, loss, less_is_better=lower)
         step, seconds = self.state.step, self.clock.seconds
         state = replace(self.state, validated_step=step, seconds=seconds)
         if best:
-            state = replace(
-                state,
-                best_value=value,
-                best_loss=validation.loss,
-                best_step=step,
-            )
+            state = replace(state, best_value=value, best_loss=loss, best_step=step)
             if self.ranks.is_first:
                 self.checkpoint_writer.save_best(state, model, validation)
         self.state = state
@@ -348,7 +349,7 @@ class Trainer:
         self._time_limit_reached = late > 0 and self.state.step > 0
 
     def _validate_average(self) -> None:
-        """Look at the mean of the last checkpoints; keep it if it is the best."""
+        """Validate the average of the last checkpoints; store it if it is the best."""
         if self.settings.average_last == 1:
             return
         if self.state.averaged_step == self.state.step:  # a finished run, run again
@@ -364,17 +365,14 @@ class Trainer:
         self._save()
 
     def _evaluate_average(self) -> tuple[int, Validation] | None:
-        means, count = average_checkpoints(
-            self.checkpoint_writer.last_weights(self.settings.average_last)
-        )
-        return (
-            (count, self._validate(self.eval_model.with_weights(means)))
-            if count > 1
-            else None
-        )
+        last = self.checkpoint_writer.last_weights(self.settings.average_last)
+        means, count = average_checkpoints(last)
+        if count < 2:
+            return None
+        return count, self._validate(self.eval_model.with_weights(means))
 
     def _save(self) -> None:
-        """Save a checkpoint of state, weights and moments as they are together."""
+        """Save a checkpoint, unless the current state was saved already."""
         with self._state_lock:
             self._report_pending()
             if self._saved_state == self.state:

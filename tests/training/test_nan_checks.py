@@ -1,4 +1,4 @@
-"""Numbers that are none are found where they arise, and never learned from or saved."""
+"""NaN and Inf are found where they arise, and never applied or saved."""
 
 import math
 from dataclasses import replace
@@ -15,11 +15,11 @@ from torch import nn
 
 from headwise.errors import NumericsError
 from headwise.training.callbacks import StepMetrics
-from headwise.training.numerics import (
-    MOST_SKIPPED,
-    Divergence,
+from headwise.training.nan_checks import (
+    MAX_SKIPPED_IN_A_ROW,
+    DivergenceDetector,
     check_finite,
-    first_not_finite,
+    first_non_finite,
 )
 
 SKIPPING = replace(QUICK, not_finite="skip", kernels="eager")
@@ -59,7 +59,7 @@ def test_a_run_that_may_not_skip_stops_and_names_tensor_batch_and_pairs(make_tra
 
 
 @pytest.mark.usefixtures("kernels_here")
-def test_kernels_in_c_notice_a_weight_that_is_none(make_trainer):
+def test_kernels_in_c_notice_a_nan_in_a_weight(make_trainer):
     """Nobody hooks into a box here, so that they do the work."""
     trainer = make_trainer()
     with torch.no_grad():
@@ -119,10 +119,12 @@ def test_nothing_but_skipped_updates_ends_the_run(make_trainer):
     trainer = make_trainer(settings, callback=Listener())
     spoil(trainer, *range(2, 500))
 
-    with pytest.raises(NumericsError, match=f"for the {MOST_SKIPPED}th time in a row"):
+    with pytest.raises(
+        NumericsError, match=f"for the {MAX_SKIPPED_IN_A_ROW}th time in a row"
+    ):
         trainer.run()
 
-    assert trainer.state.step == MOST_SKIPPED
+    assert trainer.state.step == MAX_SKIPPED_IN_A_ROW
 
 
 def test_weights_that_are_not_finite_are_never_saved():
@@ -153,11 +155,11 @@ def test_the_first_tensor_that_is_not_finite_is_named(spoilt, name):
             return (out * 0.0).abs().sqrt()
         return out * math.nan if spoilt == "loss" else out
 
-    assert first_not_finite(model, loss) == name
+    assert first_non_finite(model, loss) == name
 
 
 def told(losses):
-    divergence = Divergence()
+    divergence = DivergenceDetector()
     updates = (
         StepMetrics(
             step=step,
