@@ -4,7 +4,7 @@ python benchmarks/time_left.py
 
 Five runs on the demo's corpus, each in a process of its own, minutes each. After
 50 updates the estimate is noted, and compared with what the rest then took: updates,
-validations, checkpoints and the look at their mean. The goal: a median of 20% at most.
+validations, checkpoints and that of their average. The goal: a median of 20% at most.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NOTED_AFTER = 50
 CHANGES = {
     "training": {"validate_every": 100, "validation_pairs": 300, "average_last": 3}
 }
-"""On top of the demo's settings, so that there are several looks to be foreseen."""
+"""On top of the demo's settings, so that several validations are to come."""
 
 
 class Witness:
@@ -58,7 +58,7 @@ class Witness:
             self.foreseen, self.noted = self.estimate.seconds(state), time.monotonic()
 
     def on_validation(self, validation, state, name, best):
-        """Let the estimate know of a look."""
+        """Let the estimate know of a validation."""
         self.estimate.on_validation()
 
     def on_message(self, text):

@@ -20,7 +20,6 @@ from headwise.errors import Stopped
 from headwise.tasks.for_training import Transformer, Translation
 from headwise.training.averaging import EMA, EvalModel, average_checkpoints
 from headwise.training.callbacks import Callback, CheckpointWriter, StepMetrics
-from headwise.training.clock import Clock
 from headwise.training.data_loader import (
     BatchStream,
     load_batches,
@@ -52,6 +51,7 @@ from headwise.training.sharding import gathered
 from headwise.training.signals import Interrupted, StopSignals
 from headwise.training.state import TrainingState
 from headwise.training.step_result import PendingStep, Scalar
+from headwise.training.time_limit import TimeLimit
 from headwise.training.validation import Validation, validate
 from headwise.wording import count_of, duration
 
@@ -85,8 +85,8 @@ class Trainer:
         self.corpus = corpus
         self.seed = seed
         self.checkpoint_writer = checkpoint_writer
-        self.clock = Clock(settings, corpus.facts, state or TrainingState())
-        self.callbacks = (*callbacks, self.clock)
+        self.time_limit = TimeLimit(settings, corpus.facts, state or TrainingState())
+        self.callbacks = (*callbacks, self.time_limit)
         self.signals = signals
         self.state = state or TrainingState()
         self.ranks = ranks or Ranks()
@@ -231,7 +231,7 @@ class Trainer:
                 epoch=last.epoch + ends,
                 batch=0 if ends else last.number,
                 tokens=self.state.tokens + update.tokens,
-                seconds=self.clock.seconds,
+                seconds=self.time_limit.seconds,
             )
             if not self.gradients.async_metrics:
                 self._report_pending()
@@ -317,7 +317,7 @@ class Trainer:
         value, loss = validation.value(self.settings.measure), validation.loss
         lower = self.settings.less_is_better
         best = self.state.is_beaten_by(value, loss, less_is_better=lower)
-        step, seconds = self.state.step, self.clock.seconds
+        step, seconds = self.state.step, self.time_limit.seconds
         state = replace(self.state, validated_step=step, seconds=seconds)
         if best:
             state = replace(state, best_value=value, best_loss=loss, best_step=step)
@@ -341,7 +341,9 @@ class Trainer:
 
     def _is_late_after(self, step: int) -> bool:
         """Tell whether the time limit is reached after ``step``, by rank 0's clock."""
-        return self.ranks.is_first and self.clock.is_late(self.state, step)
+        return self.ranks.is_first and self.time_limit.is_reached_after(
+            self.state, step
+        )
 
     def _check_time_limit(self) -> None:
         """Check before the first step; a fresh run makes one step in any case."""

@@ -1,4 +1,4 @@
-"""The time that training takes, and when it must turn to its end."""
+"""The time limit of training (``training.max_minutes``)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from headwise.training.time_left import TimeLeft
 from headwise.training.validation import Validation
 
 
-class Clock:
-    """Runs from the moment it is made; watches training to know what its end takes.
+class TimeLimit:
+    """Measures training time from its making on, as a callback.
 
-    ``max_minutes`` is when everything is to be done, the last validation and what is
-    saved after it too: so updates end earlier, by what those took or are likely to.
+    By ``max_minutes`` everything is done, the last validation and checkpoint included:
+    so updates end earlier, by the time that these are estimated to take.
     """
 
     def __init__(
@@ -28,33 +28,36 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """Time that training has taken, over all interruptions."""
+        """Seconds of training so far, over all interruptions."""
         return time.monotonic() - self._started
 
-    def is_late(self, state: TrainingState, step: int) -> bool:
-        """Tell whether no update may follow ``step``; ``state`` is the one before."""
+    def is_reached_after(self, state: TrainingState, step: int) -> bool:
+        """Return whether ``step`` must be the last; ``state`` is the one before it."""
         if self._limit is None:
             return False
-        return self.seconds + self._time_left.of_end(state, step) >= 60 * self._limit
+        return (
+            self.seconds + self._time_left.seconds_to_finish(state, step)
+            >= 60 * self._limit
+        )
 
     def on_start(
         self, state: TrainingState, settings: TrainingSettings, epoch_batches: int
     ) -> None:
-        """Begin to measure."""
+        """Start the estimate of the time left."""
         self._time_left.on_start(state, settings, epoch_batches)
 
     def on_step(self, update: StepMetrics, state: TrainingState) -> None:
-        """Learn what an update took."""
+        """Note the time of a step."""
         self._time_left.on_step(update, state)
 
     def on_validation(
         self, validation: Validation, state: TrainingState, name: str, best: bool
     ) -> None:
-        """Learn that there was a validation."""
+        """Note that the next pause was a validation."""
         self._time_left.on_validation()
 
     def on_message(self, text: str) -> None:
-        """Take no note of words."""
+        """Ignore messages."""
 
     def on_end(self, state: TrainingState, reason: str) -> None:
         """Do nothing."""
