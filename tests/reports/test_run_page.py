@@ -196,7 +196,7 @@ def test_a_log_that_cannot_be_read_is_said(folder, said):
 
 
 def test_a_run_may_end_from_another_thread_amid_an_update(callbacks, folder, said):
-    """As it does when a stop signal is not heeded in time."""
+    """As it does when a stop signal is not handled in time."""
     page = callbacks[0]
     page.on_start(TrainingState(), SETTINGS, 10)
     over = threading.Event()

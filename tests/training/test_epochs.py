@@ -7,7 +7,7 @@ import pytest
 from tests.training.conftest import QUICK, Witness, assert_same_weights, weights_of
 
 from headwise.errors import SettingsError
-from headwise.training.epochs import counted
+from headwise.training.epochs import epochs_to_steps
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 
@@ -101,12 +101,12 @@ def test_one_more_epoch_goes_on_from_where_the_last_ended(make_trainer, corpus):
 def test_the_count_is_the_same_from_wherever_a_run_stands(make_trainer):
     trainer = make_trainer(replace(TWICE, accumulate=1))
     order, first = trainer.order, trainer.order.num_batches(0)
-    whole = counted(TWICE, order).steps
+    whole = epochs_to_steps(TWICE, order).steps
 
     for epoch, batch in ((0, 2), (0, first), (1, 0), (1, 1)):
         step = epoch * first + batch
         state = TrainingState(step=step, epoch=epoch, batch=batch)
-        assert counted(TWICE, order, state).steps == whole
+        assert epochs_to_steps(TWICE, order, state).steps == whole
 
 
 def test_somebody_must_say_when_training_ends():

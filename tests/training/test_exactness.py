@@ -142,7 +142,7 @@ def test_the_running_mean_is_the_mean_worked_out_by_hand():
     mean = EMA(model, 0.5)
     for step, weight in ((1, 11.0), (2, 5.0)):
         model.weight.data.fill_(weight)
-        mean.follow(model, step)
+        mean.update(model, step)
 
     after_one = 2 / 11 * 0.0 + 9 / 11 * 11.0
     expected = 3 / 12 * after_one + 9 / 12 * 5.0

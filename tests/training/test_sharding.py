@@ -68,7 +68,7 @@ from torch import distributed
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
-from headwise.training.sharding import gathered
+from headwise.training.sharding import gather_full
 
 distributed.init_process_group("gloo")
 mesh = init_device_mesh("cpu", (distributed.get_world_size(),))
@@ -76,9 +76,9 @@ for shape in [(7, 2), (5,), (3, 1, 2), (2, 4), (1,)]:
     tensor = torch.randn(shape, generator=torch.Generator().manual_seed(1))
     for placement in (Shard(0), Replicate()):
         shared = distribute_tensor(tensor, mesh, [placement])
-        assert torch.equal(gathered({"": shared})[""], tensor), (shape, placement)
+        assert torch.equal(gather_full({"": shared})[""], tensor), (shape, placement)
 plain = torch.ones(3)
-assert gathered({"": plain})[""] is plain
+assert gather_full({"": plain})[""] is plain
 print("all whole")
 distributed.destroy_process_group()
 """

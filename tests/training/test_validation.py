@@ -14,11 +14,11 @@ from headwise.errors import NumericsError, Stopped
 from headwise.text.vocabulary import PAD
 from headwise.training.settings import MEASURES
 from headwise.training.validation import (
-    READABLE_PIECES,
-    RESAMPLES,
+    BOOTSTRAP_RESAMPLES,
+    MAX_ATTENTION_TOKENS,
     Sample,
-    _most_readable,
-    _spread,
+    _evenly_spaced,
+    _index_to_plot,
     attention_of,
     mean_loss,
     validate,
@@ -61,7 +61,9 @@ def test_scores_are_of_greedy_outputs(trainer):
     sources, references = trainer.corpus.dev_text
     outputs = trainer.task.translate(trainer.model.eval(), sources, greedy())
 
-    expected = trainer.task.measure("bleu", outputs, references, resamples=RESAMPLES)
+    expected = trainer.task.measure(
+        "bleu", outputs, references, resamples=BOOTSTRAP_RESAMPLES
+    )
     assert found.scores["bleu"] == expected
     assert found.scores["bleu"].interval is not None
     assert found.samples[0].output == outputs[0]
@@ -109,10 +111,10 @@ def test_broken_weights_are_never_called_the_best(trainer):
 def test_pairs_to_translate_are_taken_from_all_over_the_text():
     text = [str(number) for number in range(10)], list("abcdefghij")
 
-    assert _spread(text, 3) == (["0", "4", "8"], ["a", "e", "i"])
-    assert _spread(text, 10) == text
-    assert _spread(text, 10**6) == text
-    assert _spread(text, 1) == (["0"], ["a"])
+    assert _evenly_spaced(text, 3) == (["0", "4", "8"], ["a", "e", "i"])
+    assert _evenly_spaced(text, 10) == text
+    assert _evenly_spaced(text, 10**6) == text
+    assert _evenly_spaced(text, 1) == (["0"], ["a"])
 
 
 def test_one_sample_is_pictured_word_by_word(trainer):
@@ -148,11 +150,11 @@ def test_a_picture_of_a_long_sentence_is_cut(trainer):
 
     picture = attention_of(trainer.task, trainer.model, sample)
 
-    assert len(picture.source) == len(picture.target) == READABLE_PIECES
-    assert {len(row) for row in picture.weights} == {READABLE_PIECES}
+    assert len(picture.source) == len(picture.target) == MAX_ATTENTION_TOKENS
+    assert {len(row) for row in picture.weights} == {MAX_ATTENTION_TOKENS}
 
 
 def test_the_text_to_picture_is_the_longest_that_fits():
-    assert _most_readable([5, 9, 7]) == 1
-    assert _most_readable([5, READABLE_PIECES, 7]) == 2  # END would be cut off
-    assert _most_readable([90, 60, 70]) == 1
+    assert _index_to_plot([5, 9, 7]) == 1
+    assert _index_to_plot([5, MAX_ATTENTION_TOKENS, 7]) == 2  # END would be cut off
+    assert _index_to_plot([90, 60, 70]) == 1

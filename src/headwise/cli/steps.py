@@ -175,7 +175,7 @@ def trained(
         callbacks=[progress, events, report],
         device=device,
         until=until,
-        signals=StopSignals(abandons=True),
+        signals=StopSignals(force_exit=True),
     )
 
 

@@ -14,7 +14,7 @@ from headwise.storage import write_text
 from headwise.training.callbacks import StepMetrics
 from headwise.training.log import (
     end_entry,
-    is_settled,
+    is_in_checkpoint,
     note_entry,
     start_entry,
     update_entry,
@@ -66,7 +66,7 @@ class RunPage:
         self._time_left.on_start(state, settings, epoch_batches)
         try:
             self.history = read_history(
-                self.folder / LOG, keeps=lambda entry: is_settled(entry, state)
+                self.folder / LOG, keeps=lambda entry: is_in_checkpoint(entry, state)
             )
             self._recipe = (self.folder / RECIPE).read_text(encoding="utf-8")
         except (HeadwiseError, OSError, UnicodeDecodeError) as error:

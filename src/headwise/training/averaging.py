@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from headwise.tasks.for_training import Transformer, Translation
-from headwise.training.sharding import sharded_like
+from headwise.training.sharding import shard_like
 
 
 class EMA:
@@ -27,7 +27,7 @@ class EMA:
         self.tensors = {
             name: weight.detach().clone()
             if tensors is None
-            else sharded_like(tensors[name], weight)
+            else shard_like(tensors[name], weight)
             for name, weight in model.state_dict().items()
         }
 

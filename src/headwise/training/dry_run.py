@@ -18,7 +18,7 @@ from headwise.data.batches import TrainingOrder, dev_batches
 from headwise.data.prepared import CorpusFacts, PreparedCorpus
 from headwise.data.rows import RowShape
 from headwise.training.data_loader import training_order
-from headwise.training.epochs import counted
+from headwise.training.epochs import epochs_to_steps
 from headwise.training.memory_estimate import (
     MemoryEstimate,
     MemoryEstimator,
@@ -113,7 +113,7 @@ def dry_run_report(
     model, corpus = estimator.model, estimator.corpus
     settings = estimator.settings
     order = training_order(corpus, settings, seed=seed)
-    settings = counted(settings, order)
+    settings = epochs_to_steps(settings, order)
     updates_an_epoch = max(1, order.num_batches(0) // settings.accumulate)
     estimate = estimator.estimate()
     last = settings.num_steps

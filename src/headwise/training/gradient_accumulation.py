@@ -22,7 +22,7 @@ from headwise.training.distributed import Ranks
 from headwise.training.micro_batch import BackwardOptions, MicroBatch, MicroBatchRunner
 from headwise.training.nan_checks import first_non_finite
 from headwise.training.settings import TrainingSettings
-from headwise.training.sharding import ShardedPasses, gathered
+from headwise.training.sharding import ShardedPasses, gather_full
 from headwise.training.step_result import Scalar
 
 
@@ -160,7 +160,9 @@ class GradientAccumulator:
         found = [each.grad for each in self._weights if each.grad is not None]
         norm = nn.utils.get_total_norm(found)
         limit = self.settings.clip_norm
-        length: Scalar = norm if self.async_metrics else gathered({"": norm})[""].item()
+        length: Scalar = (
+            norm if self.async_metrics else gather_full({"": norm})[""].item()
+        )
         # With async metrics, comparing would synchronise with the GPU: always clip.
         if limit is not None and (self.async_metrics or not length < limit):
             nn.utils.clip_grads_with_norm_(self._weights, limit, norm)

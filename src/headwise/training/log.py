@@ -41,7 +41,7 @@ class JsonLog:
             kept = [
                 line + "\n"
                 for line in text.split("\n")
-                if (entry := read_entry(line)) and is_settled(entry, state)
+                if (entry := read_entry(line)) and is_in_checkpoint(entry, state)
             ]
             if text != "".join(kept):
                 write_text(self.path, "".join(kept))
@@ -149,7 +149,7 @@ def read_entry(line: str) -> Entry | None:
     return entry if isinstance(entry, dict) else None
 
 
-def is_settled(entry: Entry, state: TrainingState) -> bool:
+def is_in_checkpoint(entry: Entry, state: TrainingState) -> bool:
     """Tell whether an entry is about what ``state`` already holds."""
     step = entry.get("step", 0)
     if not isinstance(step, int):

@@ -15,13 +15,13 @@ KernelsName = Literal["fast", "eager", "readable", "compiled"]
 NotFinite = Literal["stop", "skip"]
 Devices = Literal["replicate", "shard"]
 
-ERRORS_COUNT_DOWN = ("loss", "ter", "word-error-rate", "token-error-rate")
+LOWER_IS_BETTER = ("loss", "ter", "word-error-rate", "token-error-rate")
 """Measures of a validation of which less is better."""
 
-MEASURES = ("loss", "bleu", "chrf", "ter", "exact-match", *ERRORS_COUNT_DOWN[2:])
+MEASURES = ("loss", "bleu", "chrf", "ter", "exact-match", *LOWER_IS_BETTER[2:])
 """What validation can judge by."""
 
-MOST_EPOCHS = 10_000
+MAX_EPOCHS = 10_000
 """Each is planned before training begins, to know how many updates there will be."""
 
 
@@ -132,7 +132,7 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         problems = [*self._counts(), *self._numbers(), *self._choices()]
-        problems += self._not_compiled()
+        problems += self._conflicts_with_compiled()
         if not problems and self.objective == "sum" and self.label_smoothing:
             problems.append(
                 "objective = 'sum' is the plain sum of -ln p; "
@@ -153,9 +153,9 @@ class TrainingSettings:
         return max(2, self.average_last)
 
     @property
-    def less_is_better(self) -> bool:
+    def lower_is_better(self) -> bool:
         """Whether a smaller value of ``measure`` is a better one."""
-        return self.measure in ERRORS_COUNT_DOWN
+        return self.measure in LOWER_IS_BETTER
 
     def _counts(self) -> list[str]:
         required = [
@@ -179,8 +179,8 @@ class TrainingSettings:
                 else []
             )
             + (
-                [f"epochs must be at most {MOST_EPOCHS:,}, not {self.epochs:,}"]
-                if self.epochs is not None and self.epochs > MOST_EPOCHS
+                [f"epochs must be at most {MAX_EPOCHS:,}, not {self.epochs:,}"]
+                if self.epochs is not None and self.epochs > MAX_EPOCHS
                 else []
             )
             + (
@@ -204,7 +204,7 @@ class TrainingSettings:
         ]
         return problems
 
-    def _not_compiled(self) -> list[str]:
+    def _conflicts_with_compiled(self) -> list[str]:
         """Say what a compiled model cannot be trained with."""
         if self.kernels != "compiled":
             return []

@@ -56,10 +56,12 @@ class TrainingState:
         """Return the passes so far, with the share of the running one."""
         return self.epoch + self.batch / max(1, epoch_batches, self.batch)
 
-    def is_beaten_by(self, value: float, loss: float, *, less_is_better: bool) -> bool:
+    def is_improved_by(
+        self, value: float, loss: float, *, lower_is_better: bool
+    ) -> bool:
         """Compare with the best so far; of equals, as BLEU 0 is, the loss decides."""
         if self.best_value is None:
             return True
         if value == self.best_value and self.best_loss is not None:
             return loss < self.best_loss
-        return value < self.best_value if less_is_better else value > self.best_value
+        return value < self.best_value if lower_is_better else value > self.best_value

@@ -15,7 +15,7 @@ from typing import Any
 
 from headwise.storage import resource_error
 from headwise.training.callbacks import StepMetrics
-from headwise.training.log import is_settled
+from headwise.training.log import is_in_checkpoint
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
@@ -47,9 +47,9 @@ class TensorBoardEvents:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             for path in sorted(self.folder.glob(f"{FILES}*")):
-                _cut(path, state)
+                _truncate(path, state)
         except OSError as error:
-            self._give_up(error)
+            self._disable(error)
             return
         self._path = self.folder / f"{FILES}{time.time():017.6f}.headwise"
         self._write(Event(file_version="brain.Event:2"))
@@ -135,9 +135,9 @@ class TensorBoardEvents:
             with self._path.open("ab") as file:
                 RecordWriter(file).write(event.SerializeToString())
         except OSError as error:
-            self._give_up(error)
+            self._disable(error)
 
-    def _give_up(self, error: OSError) -> None:
+    def _disable(self, error: OSError) -> None:
         """Say once that nothing more is written; training is worth more than curves."""
         self._path = None
         self.say(
@@ -146,11 +146,11 @@ class TensorBoardEvents:
         )
 
 
-def _cut(path: Path, state: TrainingState) -> None:
+def _truncate(path: Path, state: TrainingState) -> None:
     """Cut an event file before the first record that ``state`` does not hold."""
     end = 0
     for event, after in _events(path.read_bytes()):
-        if not is_settled(_entry(event), state):
+        if not is_in_checkpoint(_entry(event), state):
             break
         end = after
     with path.open("r+b") as file:

@@ -32,7 +32,7 @@ from headwise.training.distributed import (
     check_batches_per_rank,
     hardware_changed_warning,
 )
-from headwise.training.epochs import counted
+from headwise.training.epochs import epochs_to_steps
 from headwise.training.gradient_accumulation import GradientAccumulator
 from headwise.training.nan_checks import (
     DivergenceDetector,
@@ -40,14 +40,14 @@ from headwise.training.nan_checks import (
     non_finite_message,
 )
 from headwise.training.optimizer import (
-    follow,
+    apply_update,
     make_optimizer,
     optimizer_tensors,
     restore_optimizer,
 )
 from headwise.training.schedule import learning_rate
 from headwise.training.settings import TrainingSettings
-from headwise.training.sharding import gathered
+from headwise.training.sharding import gather_full
 from headwise.training.signals import Interrupted, StopSignals
 from headwise.training.state import TrainingState
 from headwise.training.step_result import PendingStep, Scalar
@@ -91,7 +91,7 @@ class Trainer:
         self.state = state or TrainingState()
         self.ranks = ranks or Ranks()
         self.order = training_order(corpus, settings, seed=seed)
-        self.settings = settings = counted(settings, self.order, self.state)
+        self.settings = settings = epochs_to_steps(settings, self.order, self.state)
         self.last_step = settings.num_steps
         if until is not None:
             self.last_step = min(until, self.last_step)
@@ -128,7 +128,7 @@ class Trainer:
                 self.state, replace(self.settings, steps=self.last_step), epoch_batches
             )
         self._warn_of_other_hardware()
-        self.signals.rescue, reason = self._emergency_save, "failed"
+        self.signals.emergency_save, reason = self._emergency_save, "failed"
         batches = load_batches(self.order, self.state, self.settings, self.ranks)
         try:
             self.try_largest_batch()
@@ -145,7 +145,7 @@ class Trainer:
                 self._save()
             raise
         finally:
-            self.signals.rescue = None
+            self.signals.emergency_save = None
             self.gradients.close()
             batches.close()
             for callback in self.callbacks:
@@ -217,7 +217,7 @@ class Trainer:
 
         with self._state_lock:
             if is_finite:
-                follow(self.optimizer, update)
+                apply_update(self.optimizer, update)
                 if self.ema is not None:
                     self.ema.update(self.model, step)
                 self._pending = update
@@ -302,7 +302,7 @@ class Trainer:
         if self.ema is None and not self.gradients.is_sharded:
             return self.model
         tensors = self.model.state_dict() if self.ema is None else self.ema.tensors
-        weights = gathered(tensors)
+        weights = gather_full(tensors)
         if not self.ranks.is_first:  # which alone validates
             return self.model
         return self.eval_model.with_weights(weights)
@@ -315,8 +315,8 @@ class Trainer:
     ) -> bool:
         """Store ``model`` if it is the best so far; return whether it is."""
         value, loss = validation.value(self.settings.measure), validation.loss
-        lower = self.settings.less_is_better
-        best = self.state.is_beaten_by(value, loss, less_is_better=lower)
+        lower = self.settings.lower_is_better
+        best = self.state.is_improved_by(value, loss, lower_is_better=lower)
         step, seconds = self.state.step, self.time_limit.seconds
         state = replace(self.state, validated_step=step, seconds=seconds)
         if best:
@@ -379,9 +379,9 @@ class Trainer:
             self._report_pending()
             if self._saved_state == self.state:
                 return
-            weights = gathered(self.model.state_dict())
-            moments = gathered(optimizer_tensors(self.model, self.optimizer))
-            ema = None if self.ema is None else gathered(self.ema.tensors)
+            weights = gather_full(self.model.state_dict())
+            moments = gather_full(optimizer_tensors(self.model, self.optimizer))
+            ema = None if self.ema is None else gather_full(self.ema.tensors)
             if self.ranks.is_first:
                 check_finite(weights, self.state.step)
                 self.checkpoint_writer.save(self.state, weights, moments, ema)

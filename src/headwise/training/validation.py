@@ -17,13 +17,13 @@ from headwise.training.settings import TrainingSettings
 VALIDATION_TOKENS = 4096
 """Target tokens scored at a time, padding counted."""
 
-SAMPLES = 3
+NUM_SAMPLES = 3
 """Outputs that are kept to be looked at."""
 
-RESAMPLES = 1000
+BOOTSTRAP_RESAMPLES = 1000
 """Resamples of the held-out pairs that a score's confidence interval is taken from."""
 
-READABLE_PIECES = 24
+MAX_ATTENTION_TOKENS = 24
 """Pieces of a side that a picture of attention shows well; the rest is cut off."""
 
 
@@ -95,7 +95,7 @@ def validate(
                 "training.warmup_steps or training.clip_norm = 1.0 would help, in "
                 "another folder; the last checkpoint and the best model are whole"
             )
-        sources, references = _spread(corpus.dev_text, settings.validation_pairs)
+        sources, references = _evenly_spaced(corpus.dev_text, settings.validation_pairs)
         outputs = task.translate(model, sources)
         samples = _samples(task, model, sources, references, outputs)
     finally:
@@ -104,7 +104,7 @@ def validate(
     return Validation(
         loss=loss,
         scores={
-            name: task.measure(name, outputs, references, resamples=RESAMPLES)
+            name: task.measure(name, outputs, references, resamples=BOOTSTRAP_RESAMPLES)
             for name in sorted(names)
         },
         num_scored=len(outputs),
@@ -134,25 +134,30 @@ def _samples(
     shown = [
         Sample(source=source, reference=reference, output=output)
         for source, reference, output in zip(
-            sources[:SAMPLES], references[:SAMPLES], outputs[:SAMPLES], strict=True
+            sources[:NUM_SAMPLES],
+            references[:NUM_SAMPLES],
+            outputs[:NUM_SAMPLES],
+            strict=True,
         )
     ]
-    place = _most_readable([len(tokens) for tokens in task.encode(sources[:SAMPLES])])
+    place = _index_to_plot(
+        [len(tokens) for tokens in task.encode(sources[:NUM_SAMPLES])]
+    )
     attention = attention_of(task, model, shown[place])
     shown[place] = replace(shown[place], attention=attention)
     return tuple(shown)
 
 
-def _most_readable(lengths: Sequence[int]) -> int:
+def _index_to_plot(lengths: Sequence[int]) -> int:
     """Return which text to picture: the longest that fits whole, or the shortest."""
-    fits = [length for length in lengths if length < READABLE_PIECES]
+    fits = [length for length in lengths if length < MAX_ATTENTION_TOKENS]
     return lengths.index(max(fits) if fits else min(lengths))
 
 
 def attention_of(task: Translation, model: Transformer, sample: Sample) -> Attention:
     """Picture how ``model`` looks at a source when it is to write the reference."""
     found = task.cross_attention(model, sample.source, sample.reference)
-    most = READABLE_PIECES
+    most = MAX_ATTENTION_TOKENS
     mean = found.weights[-1].mean(dim=0)[:most, :most]
     return Attention(
         source=tuple(found.source[:most]),
@@ -161,7 +166,7 @@ def attention_of(task: Translation, model: Transformer, sample: Sample) -> Atten
     )
 
 
-def _spread(
+def _evenly_spaced(
     text: tuple[list[str], list[str]], most: int
 ) -> tuple[list[str], list[str]]:
     """Take at most ``most`` pairs, evenly spread over the text."""
