@@ -38,7 +38,7 @@ CHANGES = {
 """On top of the demo's settings, so that several validations are to come."""
 
 
-class Witness:
+class Recorder:
     """Notes what was foreseen after some updates, and what came."""
 
     def __init__(self, estimate: TimeLeft, after: int) -> None:
@@ -85,14 +85,14 @@ def measure(steps: int, after: int, seed: int) -> dict[str, float]:
         extra = {**extra, "data": data, "seed": seed}
         recipe = resolve(preset="tiny", extra=extra)
         corpus = prepare(recipe.data, recipe.text, folder / "prepared", seed=seed)
-        witness = Witness(TimeLeft(corpus.facts), after)
-        train_run(folder / "run", recipe, corpus, callbacks=[witness])
-    assert witness.foreseen is not None
-    took = witness.ended - witness.noted
+        recorder = Recorder(TimeLeft(corpus.facts), after)
+        train_run(folder / "run", recipe, corpus, callbacks=[recorder])
+    assert recorder.foreseen is not None
+    took = recorder.ended - recorder.noted
     return {
-        "foreseen_seconds": round(witness.foreseen, 1),
+        "foreseen_seconds": round(recorder.foreseen, 1),
         "took_seconds": round(took, 1),
-        "error": round(witness.foreseen / took - 1, 4),
+        "error": round(recorder.foreseen / took - 1, 4),
     }
 
 

@@ -98,8 +98,8 @@ def measure(point: Point, precision: str, seconds: float) -> dict[str, float]:
         settings,
         seed=1,
         ranks=Ranks(),
-        say=lambda text: None,
-        stop=lambda: None,
+        on_message=lambda text: None,
+        check_stop=lambda: None,
     )
     pairs = max(1, point.batch_tokens // point.length)
     source, target_in, target_out = torch.randint(

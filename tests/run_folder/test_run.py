@@ -32,7 +32,7 @@ SHORT = {
 }
 
 
-class Callback:
+class Recorder:
     """Notes what is said, and stops the run by a signal after some step."""
 
     def __init__(self, stop_after=None):
@@ -103,7 +103,7 @@ def test_the_recipe_is_written_whole_and_read_back_equal(tmp_path, corpus, recip
 
 def test_an_interrupted_run_is_the_same_run_bit_for_bit(tmp_path, corpus, recipe):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    calm, first, rest = Callback(), Callback(stop_after=3), Callback()
+    calm, first, rest = Recorder(), Recorder(stop_after=3), Recorder()
     train_run(whole, recipe, corpus, callbacks=[calm])
     with pytest.raises(Stopped):
         train_run(stopped, recipe, corpus, callbacks=[first])
@@ -127,7 +127,7 @@ def test_after_a_crash_the_last_whole_checkpoint_is_gone_on_from(
     before = weights(folder, 8)
     file = folder / "checkpoints" / "step-00000008" / "optimizer.safetensors"
     file.write_bytes(file.read_bytes()[:100])
-    callback = Callback()
+    callback = Recorder()
     train_run(folder, recipe, corpus, callbacks=[callback])
 
     assert callback.began == 4
@@ -309,7 +309,7 @@ def test_a_damaged_best_model_is_said_and_made_anew(tmp_path, corpus, recipe, na
     train_run(tmp_path / "run", recipe, corpus)
     path = tmp_path / "run" / "best" / name
     path.write_bytes(path.read_bytes()[:-7])
-    callback = Callback()
+    callback = Recorder()
 
     train_run(
         tmp_path / "run", a_recipe(corpus, steps=12), corpus, callbacks=[callback]

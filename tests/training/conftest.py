@@ -38,8 +38,8 @@ def corpus(tmp_path_factory, tiny_text):
 
 
 @dataclass
-class Memory:
-    """A checkpoint_writer that keeps everything in memory."""
+class InMemoryWriter:
+    """A checkpoint writer that keeps everything in memory."""
 
     saved: list = field(default_factory=list)
     best: list = field(default_factory=list)
@@ -60,7 +60,7 @@ class Memory:
 
 
 @dataclass
-class Witness:
+class Recorder:
     """A callback that notes everything."""
 
     updates: list = field(default_factory=list)
@@ -123,8 +123,8 @@ def make_trainer(corpus):
             corpus,
             settings,
             seed=seed,
-            checkpoint_writer=Memory(),
-            callbacks=[callback or Witness()],
+            checkpoint_writer=InMemoryWriter(),
+            callbacks=[callback or Recorder()],
             signals=signals or StopSignals(),
             state=state,
             optimizer=optimizer,

@@ -12,11 +12,11 @@ import torch
 from tests.training.conftest import (
     QUICK,
     SMALL,
-    Witness,
+    Recorder,
     assert_same_weights,
     weights_of,
 )
-from tests.training.test_nan_checks import Listener
+from tests.training.test_nan_checks import MessageRecorder
 
 from headwise.data.batches import make_batch
 from headwise.errors import NumericsError, SettingsError
@@ -83,7 +83,7 @@ def test_a_batch_that_does_not_fit_is_learned_from_in_smaller_rows(
 ):
     still = replace(SMALL, dropout=0.0)
     settings = replace(COMPILED, batch_tokens=1024)
-    trainer = make_uncompiled(settings, config=still, callback=Listener())
+    trainer = make_uncompiled(settings, config=still, callback=MessageRecorder())
     batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
     loss = trainer.gradients.accumulate([(0, batch)], step=1, divisor=7.0)
     expected = [each.grad.clone() for each in trainer.model.parameters()]
@@ -139,7 +139,7 @@ def hurrying(trainer):
 @pytest.mark.parametrize("ema_decay", [None, 0.9])
 def test_a_run_in_a_hurry_is_the_same_run(make_uncompiled, ema_decay):
     settings = replace(COMPILED, steps=7, clip_norm=1.0, ema_decay=ema_decay)
-    calm, hurried = Witness(), Witness()
+    calm, hurried = Recorder(), Recorder()
     expected = make_uncompiled(settings, callback=calm)
     expected.run()
     found = hurrying(make_uncompiled(settings, callback=hurried))
@@ -157,12 +157,12 @@ def test_a_run_in_a_hurry_is_the_same_run(make_uncompiled, ema_decay):
 
 
 def test_in_a_hurry_the_next_update_begins_before_the_last_is_told(make_uncompiled):
-    witness = Witness()
-    trainer = hurrying(make_uncompiled(callback=witness))
+    recorder = Recorder()
+    trainer = hurrying(make_uncompiled(callback=recorder))
     learn, told = trainer.gradients.accumulate, []
 
     def noting(*batches, **how):
-        told.append(len(witness.updates))
+        told.append(len(recorder.updates))
         return learn(*batches, **how)
 
     trainer.gradients.accumulate = noting

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.processes import is_gone
 from tests.training.conftest import QUICK, SMALL
-from tests.training.test_nan_checks import Listener
+from tests.training.test_nan_checks import MessageRecorder
 
 from headwise.data.batches import Batch, make_batch
 from headwise.errors import ResourceError
@@ -122,7 +122,7 @@ def test_workers_see_weights_that_have_changed(make):
 
 def test_where_a_worker_lacks_memory_all_begin_again(make, monkeypatch):
     alone = make(config=STILL)
-    together = make(shared_by(2), config=STILL, callback=Listener())
+    together = make(shared_by(2), config=STILL, callback=MessageRecorder())
     batches = first_batches(alone)
     receive = cpu_data_parallel._Worker.receive
     received = []
@@ -159,12 +159,12 @@ def test_what_its_own_share_lacks_leaves_nobody_behind(make, monkeypatch):
 
 
 def test_a_killed_worker_ends_the_run_and_loses_nothing(make):
-    class Murderer(Listener):
+    class Killer(MessageRecorder):
         def on_step(self, update, state):
             if update.step == 2:
                 os.kill(children_of(trainer)[0], signal.SIGKILL)
 
-    trainer = make(shared_by(2), callback=Murderer())
+    trainer = make(shared_by(2), callback=Killer())
     with pytest.raises(LostRankError, match=r"killed.*training\.processes = 1"):
         trainer.run()
 
@@ -192,11 +192,11 @@ def test_what_is_held_counts_what_several_share_once(make):
 def test_workers_go_when_the_run_ends(make):
     seen = []
 
-    class Look(Listener):
+    class Watch(MessageRecorder):
         def on_step(self, update, state):
             seen.extend(children_of(trainer))
 
-    trainer = make(shared_by(2), callback=Look())
+    trainer = make(shared_by(2), callback=Watch())
     trainer.run()
 
     assert seen

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from tests.training.conftest import QUICK, Witness, assert_same_weights, weights_of
+from tests.training.conftest import QUICK, Recorder, assert_same_weights, weights_of
 
 from headwise.errors import SettingsError
 from headwise.training.epochs import epochs_to_steps
@@ -32,23 +32,23 @@ def listened(trainer):
 @pytest.mark.parametrize("accumulate", [1, 4])
 def test_two_epochs_see_each_pair_exactly_twice(make_trainer, corpus, accumulate):
     """Also where updates of four batches do not come out even: the last is smaller."""
-    witness = Witness()
-    trainer = make_trainer(replace(TWICE, accumulate=accumulate), callback=witness)
+    recorder = Recorder()
+    trainer = make_trainer(replace(TWICE, accumulate=accumulate), callback=recorder)
     seen = listened(trainer)
     trainer.run()
 
     batches = trainer.order.num_batches(0) + trainer.order.num_batches(1)
     assert batches % 4, "the test is to have a smaller last update"
     assert seen == dict.fromkeys(range(len(corpus.train)), 2)
-    assert len(witness.updates) == trainer.state.step == -(-batches // accumulate)
+    assert len(recorder.updates) == trainer.state.step == -(-batches // accumulate)
     assert (trainer.state.epoch, trainer.state.batch) == (2, 0)
-    assert witness.validations, "the end is looked at, as any end is"
+    assert recorder.validations, "the end is looked at, as any end is"
 
 
 def test_a_run_by_epochs_that_was_cut_is_the_same_run_bit_for_bit(make_trainer):
     """With the schedule that depends most on how long the whole is to be."""
     settings = replace(TWICE, batch_tokens=256, schedule="linear", accumulate=3)
-    whole, rest = Witness(), Witness()
+    whole, rest = Recorder(), Recorder()
     uninterrupted = make_trainer(settings, callback=whole)
     uninterrupted.run()
     part = make_trainer(settings, until=3)
@@ -71,13 +71,13 @@ def test_of_steps_and_epochs_what_ends_first_counts(make_trainer):
 
 
 def test_a_straight_line_down_ends_with_the_last_epoch(make_trainer):
-    witness = Witness()
-    trainer = make_trainer(replace(TWICE, schedule="linear"), callback=witness)
+    recorder = Recorder()
+    trainer = make_trainer(replace(TWICE, schedule="linear"), callback=recorder)
     trainer.run()
 
     steps = trainer.state.step
     fall = [0.01 * (steps + 1 - step) / (steps + 1 - 3) for step in range(3, steps + 1)]
-    assert [each.learning_rate for each in witness.updates[2:]] == pytest.approx(fall)
+    assert [each.learning_rate for each in recorder.updates[2:]] == pytest.approx(fall)
 
 
 def test_one_more_epoch_goes_on_from_where_the_last_ended(make_trainer, corpus):

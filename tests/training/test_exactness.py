@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.training.conftest import QUICK, Witness, assert_same_weights, weights_of
+from tests.training.conftest import QUICK, Recorder, assert_same_weights, weights_of
 
 from headwise.training.averaging import EMA
 from headwise.training.optimizer import optimizer_tensors
@@ -57,7 +57,7 @@ def test_a_run_by_kernels_cut_in_two_is_the_same_run(make_trainer, way):
 @pytest.mark.parametrize("way", WAYS)
 def test_a_run_cut_in_two_is_the_same_run(make_trainer, way):
     settings = replace(QUICK, **WAYS[way])
-    whole, rest = Witness(), Witness()
+    whole, rest = Recorder(), Recorder()
     uncut = make_trainer(settings, callback=whole)
     uncut.run()
     first = make_trainer(settings, until=4)
@@ -79,7 +79,7 @@ def test_a_run_cut_in_two_is_the_same_run(make_trainer, way):
 @pytest.mark.parametrize("way", ["reading ahead", "computing activations again"])
 def test_some_ways_differ_in_nothing_that_is_learned(make_trainer, way):
     settings = replace(QUICK, kernels="eager")  # in which all of them are possible
-    plain, other = Witness(), Witness()
+    plain, other = Recorder(), Recorder()
     make_trainer(settings, callback=plain).run()
     make_trainer(replace(settings, **WAYS[way]), callback=other).run()
 
@@ -89,7 +89,7 @@ def test_some_ways_differ_in_nothing_that_is_learned(make_trainer, way):
 def test_a_run_may_go_on_after_where_it_was_told_to_end(make_trainer):
     """The schedule goes down to update 6, wherever the run pauses on the way."""
     settings = replace(QUICK, schedule="linear")
-    whole, parts = Witness(), Witness()
+    whole, parts = Recorder(), Recorder()
     uncut = make_trainer(settings, callback=whole)
     uncut.run()
     trainer = make_trainer(settings, callback=parts, until=2)

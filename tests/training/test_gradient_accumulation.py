@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.training.conftest import QUICK, SMALL
-from tests.training.test_nan_checks import Listener
+from tests.training.test_nan_checks import MessageRecorder
 
 from headwise.data.batches import make_batch
 from headwise.errors import ResourceError
@@ -49,7 +49,7 @@ OUT_OF_MEMORY = [
 
 @pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=lambda e: type(e).__name__)
 def test_parts_add_up_to_the_whole(make_trainer, little_memory, error):
-    trainer = make_trainer(config=STILL, callback=Listener())
+    trainer = make_trainer(config=STILL, callback=MessageRecorder())
     batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
     loss, expected = gradients_of(trainer, batch)
     little_memory(batch.num_places // 3, error)
@@ -67,7 +67,7 @@ def test_parts_add_up_to_the_whole(make_trainer, little_memory, error):
 def test_what_was_learned_too_large_once_is_not_tried_again(
     make_trainer, little_memory
 ):
-    trainer = make_trainer(config=STILL, callback=Listener())
+    trainer = make_trainer(config=STILL, callback=MessageRecorder())
     batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
     little_memory(batch.num_places // 2, MemoryError())
     gradients_of(trainer, batch)
@@ -80,7 +80,7 @@ def test_what_was_learned_too_large_once_is_not_tried_again(
 def test_a_run_out_of_memory_goes_on_to_its_end(make_trainer, little_memory):
     little_memory(100, OUT_OF_MEMORY[0])
     trainer = make_trainer(
-        replace(QUICK, accumulate=2), config=STILL, callback=Listener()
+        replace(QUICK, accumulate=2), config=STILL, callback=MessageRecorder()
     )
     trainer.run()
 
@@ -92,7 +92,7 @@ def test_memory_too_small_for_a_single_pair_is_an_error_that_says_so(
     make_trainer, little_memory
 ):
     little_memory(1, OUT_OF_MEMORY[0])
-    trainer = make_trainer(callback=Listener())
+    trainer = make_trainer(callback=MessageRecorder())
 
     with pytest.raises(ResourceError, match=r"a single pair of \d+ tokens"):
         trainer.run()
@@ -167,11 +167,11 @@ def kernels_by(monkeypatch):
 def test_a_run_notes_what_compiled_its_kernels_and_for_what(make_trainer, kernels_by):
     """And the processor, by which PyTorch and its libraries choose their sums."""
     kernels_by(GCC)
-    listener = Listener()
-    trainer = make_trainer(replace(QUICK, steps=1), callback=listener)
+    recorder = MessageRecorder()
+    trainer = make_trainer(replace(QUICK, steps=1), callback=recorder)
     state = trainer.run()
 
-    assert "training by kernels in C: gcc 12.2.0 for AVX-512" in listener.said
+    assert "training by kernels in C: gcc 12.2.0 for AVX-512" in recorder.said
     assert state.trained_on.endswith(
         f"; torch {torch.__version__}; float32; kernels in C by gcc 12.2.0 for avx2 "
         "avx512f (-O3 -march=native), library 0123456789ab"
@@ -198,7 +198,7 @@ def test_a_run_that_goes_on_by_other_kernels_is_told_that_weights_will_differ(
     """Stopped under gcc and resumed under clang, it ended elsewhere without a word."""
     kernels_by(GCC)
     state = make_trainer(QUICK, until=1).run()
-    same, other = Listener(), Listener()
+    same, other = MessageRecorder(), MessageRecorder()
     make_trainer(QUICK, state=state, until=1, callback=same).run()
     kernels_by(replace(GCC, **change))
     after = make_trainer(QUICK, state=state, until=1, callback=other).run()
@@ -213,11 +213,11 @@ def test_a_run_that_goes_on_by_other_kernels_is_told_that_weights_will_differ(
 def test_a_run_that_goes_on_by_pytorch_is_told_so(make_trainer, kernels_by):
     kernels_by(GCC)
     state = make_trainer(QUICK, until=1).run()
-    listener = Listener()
+    recorder = MessageRecorder()
     settings = replace(QUICK, kernels="eager")
-    make_trainer(settings, state=state, until=1, callback=listener).run()
+    make_trainer(settings, state=state, until=1, callback=recorder).run()
 
-    assert any("it goes on with PyTorch. " in each for each in listener.said)
+    assert any("it goes on with PyTorch. " in each for each in recorder.said)
 
 
 def test_what_older_checkpoints_noted_is_told_whole():
@@ -233,17 +233,17 @@ def test_what_older_checkpoints_noted_is_told_whole():
 @pytest.mark.parametrize("kernels", ["fast", "eager", "readable"])
 def test_a_frozen_weight_is_not_learned_and_it_is_said(make_trainer, kernels):
     """By one process: the weights of others would not be frozen."""
-    listener = Listener()
+    recorder = MessageRecorder()
     settings = replace(QUICK, kernels=kernels, processes=2)
-    trainer = make_trainer(settings, callback=listener)
+    trainer = make_trainer(settings, callback=recorder)
     frozen = "encoder.blocks.0.feed_forward.widen.weight"
     weight = trainer.model.get_parameter(frozen)
     weight.requires_grad_(False)
-    trainer = make_trainer(settings, model=trainer.model, callback=listener)
+    trainer = make_trainer(settings, model=trainer.model, callback=recorder)
     before = weight.clone()
     trainer.run()
 
     assert weight.grad is None
     assert torch.equal(weight, before)
     said = f"training by PyTorch: {frozen} is frozen (requires_grad = False)"
-    assert (said in getattr(listener, "said", [])) == (kernels == "fast")
+    assert (said in getattr(recorder, "said", [])) == (kernels == "fast")

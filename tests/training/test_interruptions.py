@@ -5,7 +5,7 @@ import signal
 from dataclasses import replace
 
 import pytest
-from tests.training.conftest import QUICK, Witness, assert_same_weights, weights_of
+from tests.training.conftest import QUICK, Recorder, assert_same_weights, weights_of
 
 from headwise.errors import Stopped
 from headwise.training.signals import StopSignals
@@ -15,7 +15,7 @@ from headwise.training.signals import StopSignals
 @pytest.mark.parametrize("cut", [1, 3, 4])
 def test_an_interrupted_run_is_the_same_run_bit_for_bit(make_trainer, cut, accumulate):
     settings = replace(QUICK, accumulate=accumulate)
-    whole, rest = Witness(), Witness()
+    whole, rest = Recorder(), Recorder()
     uninterrupted = make_trainer(settings, callback=whole)
     uninterrupted.run()
     make_part = make_trainer(replace(settings, steps=cut, average_last=1))
@@ -37,20 +37,20 @@ def test_an_interrupted_run_is_the_same_run_bit_for_bit(make_trainer, cut, accum
 def test_a_stop_signal_saves_and_the_run_goes_on_from_there(
     make_trainer, number, error
 ):
-    class Stopper(Witness):
+    class Stopper(Recorder):
         def on_step(self, update, state):
             super().on_step(update, state)
             if state.step == 2:
                 os.kill(os.getpid(), number)
 
-    whole = Witness()
+    whole = Recorder()
     make_trainer(callback=whole).run()
     with StopSignals() as signals:
         trainer = make_trainer(callback=Stopper(), signals=signals)
         with pytest.raises(error):
             trainer.run()
     state, weights, optimizer = trainer.checkpoint_writer.saved[-1]
-    rest = Witness()
+    rest = Recorder()
     make_trainer(state=state, weights=weights, optimizer=optimizer, callback=rest).run()
 
     assert state.step == 2
@@ -60,7 +60,7 @@ def test_a_stop_signal_saves_and_the_run_goes_on_from_there(
 def test_a_stop_during_validation_does_the_validation_again(make_trainer):
     """The checkpoint of the stop is of step 3, but step 3 was not yet looked at."""
 
-    class Stopper(Witness):
+    class Stopper(Recorder):
         def on_step(self, update, state):
             super().on_step(update, state)
             if state.step == 3:
@@ -71,7 +71,7 @@ def test_a_stop_during_validation_does_the_validation_again(make_trainer):
         with pytest.raises(Stopped):
             trainer.run()
     state, weights, optimizer = trainer.checkpoint_writer.saved[-1]
-    rest = Witness()
+    rest = Recorder()
     make_trainer(state=state, weights=weights, optimizer=optimizer, callback=rest).run()
 
     assert (state.step, state.validated_step) == (3, 0)
@@ -93,7 +93,7 @@ def test_a_stop_before_the_first_update_leaves_no_empty_checkpoint(make_trainer)
 def test_an_impatient_interruption_saves_nothing_half_done(make_trainer):
     """A second Ctrl-C can come between the new weights and their step number."""
 
-    class Impatient(Witness):
+    class Impatient(Recorder):
         def on_step(self, update, state):
             raise KeyboardInterrupt
 
@@ -108,7 +108,7 @@ def test_a_finished_run_that_is_run_again_does_nothing_twice(make_trainer):
     trainer = make_trainer()
     trainer.run()
     state, weights, optimizer = trainer.checkpoint_writer.saved[-1]
-    again = Witness()
+    again = Recorder()
     resumed = make_trainer(
         state=state, weights=weights, optimizer=optimizer, callback=again
     )
@@ -148,7 +148,7 @@ def test_the_look_at_the_mean_takes_no_patience(make_trainer):
     trainer = make_trainer(replace(settings, measure="loss"))
     trainer.run()
     state, weights, optimizer = trainer.checkpoint_writer.saved[-1]
-    again = Witness()
+    again = Recorder()
     make_trainer(
         replace(settings, measure="loss"),
         state=state,
@@ -163,7 +163,7 @@ def test_the_look_at_the_mean_takes_no_patience(make_trainer):
 
 def test_a_stop_signal_need_not_wait_for_all_batches_of_an_update(make_trainer):
     """With many batches an update they may take minutes."""
-    whole, rest = Witness(), Witness()
+    whole, rest = Recorder(), Recorder()
     settings = replace(QUICK, accumulate=3)
     make_trainer(settings, callback=whole).run()
     signals = StopSignals()

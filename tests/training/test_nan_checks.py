@@ -7,7 +7,7 @@ import pytest
 import torch
 from tests.training.conftest import (
     QUICK,
-    Witness,
+    Recorder,
     assert_same_weights,
     weights_of,
 )
@@ -25,8 +25,8 @@ from headwise.training.nan_checks import (
 SKIPPING = replace(QUICK, not_finite="skip", kernels="eager")
 
 
-class Listener(Witness):
-    """A witness that may be spoken to."""
+class MessageRecorder(Recorder):
+    """A recorder that may be spoken to."""
 
     def on_message(self, text):
         self.said = [*getattr(self, "said", []), text]
@@ -74,24 +74,24 @@ def test_kernels_in_c_notice_a_nan_in_a_weight(make_trainer):
 
 
 def test_an_update_that_is_skipped_changes_no_weight_and_is_said(make_trainer):
-    listener = Listener()
-    trainer = make_trainer(SKIPPING, callback=listener)
+    recorder = MessageRecorder()
+    trainer = make_trainer(SKIPPING, callback=recorder)
     spoil(trainer, 2, 3)
     seen = []
     commit = trainer._report
     trainer._report = lambda update: (seen.append(weights_of(trainer)), commit(update))
     trainer.run()
 
-    assert [update.step for update in listener.updates] == [1, 4, 5, 6]
+    assert [update.step for update in recorder.updates] == [1, 4, 5, 6]
     assert trainer.state.skipped == 2
     assert trainer.state.skipped_in_a_row == 0
-    assert len(listener.said) == 2
-    assert all("The update is skipped" in text for text in listener.said)
-    assert all(math.isfinite(update.loss) for update in listener.updates)
+    assert len(recorder.said) == 2
+    assert all("The update is skipped" in text for text in recorder.said)
+    assert all(math.isfinite(update.loss) for update in recorder.updates)
 
 
 def test_adam_counts_only_the_updates_that_were_made(make_trainer):
-    trainer = make_trainer(SKIPPING, callback=Listener())
+    trainer = make_trainer(SKIPPING, callback=MessageRecorder())
     spoil(trainer, 2)
     trainer.run()
     _, _, optimizer = trainer.checkpoint_writer.saved[-1]
@@ -100,10 +100,10 @@ def test_adam_counts_only_the_updates_that_were_made(make_trainer):
 
 
 def test_a_run_with_a_skipped_update_resumes_bit_for_bit(make_trainer):
-    uncut = make_trainer(SKIPPING, callback=Listener())
+    uncut = make_trainer(SKIPPING, callback=MessageRecorder())
     spoil(uncut, 2)
     uncut.run()
-    first = make_trainer(SKIPPING, callback=Listener(), until=3)
+    first = make_trainer(SKIPPING, callback=MessageRecorder(), until=3)
     spoil(first, 2)
     first.run()
     state, weights, optimizer = first.checkpoint_writer.saved[-1]
@@ -116,7 +116,7 @@ def test_a_run_with_a_skipped_update_resumes_bit_for_bit(make_trainer):
 
 def test_nothing_but_skipped_updates_ends_the_run(make_trainer):
     settings = replace(SKIPPING, steps=500, validate_every=500)
-    trainer = make_trainer(settings, callback=Listener())
+    trainer = make_trainer(settings, callback=MessageRecorder())
     spoil(trainer, *range(2, 500))
 
     with pytest.raises(

@@ -8,7 +8,7 @@ import torch
 from tests.training.conftest import (
     QUICK,
     SMALL,
-    Witness,
+    Recorder,
     assert_same_weights,
     weights_of,
 )
@@ -22,14 +22,14 @@ from headwise.training.state import TrainingState
 
 
 def test_the_loss_goes_down(make_trainer):
-    witness = Witness()
-    make_trainer(replace(QUICK, steps=40, validate_every=40), callback=witness).run()
+    recorder = Recorder()
+    make_trainer(replace(QUICK, steps=40, validate_every=40), callback=recorder).run()
 
-    assert sum(witness.losses[-5:]) < 0.9 * sum(witness.losses[:5])
+    assert sum(recorder.losses[-5:]) < 0.9 * sum(recorder.losses[:5])
 
 
 def test_the_same_seed_gives_the_same_run_twice(make_trainer):
-    first, second = Witness(), Witness()
+    first, second = Recorder(), Recorder()
     one, other = make_trainer(callback=first), make_trainer(callback=second)
     one.run()
     torch.rand(3)  # what others draw in between changes nothing
@@ -40,7 +40,7 @@ def test_the_same_seed_gives_the_same_run_twice(make_trainer):
 
 
 def test_another_seed_gives_another_run(make_trainer):
-    first, second = Witness(), Witness()
+    first, second = Recorder(), Recorder()
     make_trainer(callback=first).run()
     make_trainer(seed=2, callback=second).run()
 
@@ -48,14 +48,15 @@ def test_another_seed_gives_another_run(make_trainer):
 
 
 def test_a_run_goes_on_over_the_end_of_an_epoch(make_trainer):
-    witness = Witness()
+    recorder = Recorder()
     trainer = make_trainer(
-        replace(QUICK, steps=60, batch_tokens=1024, validate_every=60), callback=witness
+        replace(QUICK, steps=60, batch_tokens=1024, validate_every=60),
+        callback=recorder,
     )
     trainer.run()
 
-    assert witness.epoch_batches < 60
-    assert trainer.state.epoch >= 60 // (witness.epoch_batches + 2)
+    assert recorder.epoch_batches < 60
+    assert trainer.state.epoch >= 60 // (recorder.epoch_batches + 2)
     assert trainer.state.step == 60
 
 
@@ -99,7 +100,7 @@ def test_the_plain_objective_is_the_sum_over_one_sentence(make_trainer):
     """
     plain = replace(QUICK, steps=1, objective="sum", label_smoothing=0.0, batch_pairs=1)
     config = replace(SMALL, dropout=0.0)
-    summed, meant = Witness(), Witness()
+    summed, meant = Recorder(), Recorder()
     trainer = make_trainer(plain, config=config, callback=summed)
     (indices,) = [next(trainer.order.epoch(0))]
     batch = make_batch(trainer.corpus.train, indices)
@@ -130,19 +131,19 @@ def test_a_number_that_is_not_finite_stops_the_run_before_it_does_harm(make_trai
 
 
 def test_a_clipped_gradient_moves_no_further_than_the_limit(make_trainer):
-    witness = Witness()
-    trainer = make_trainer(replace(QUICK, steps=1, clip_norm=1e-3), callback=witness)
+    recorder = Recorder()
+    trainer = make_trainer(replace(QUICK, steps=1, clip_norm=1e-3), callback=recorder)
     trainer.run()
 
     norm = torch.nn.utils.get_total_norm(
         [parameter.grad for parameter in trainer.model.parameters()]
     )
-    assert witness.updates[0].gradient_norm > 1e-3  # what is reported is the true one
+    assert recorder.updates[0].gradient_norm > 1e-3  # what is reported is the true one
     assert norm.item() == pytest.approx(1e-3, rel=1e-3)
 
 
 def test_validation_changes_no_weight_and_draws_no_chance(make_trainer):
-    often, rarely = Witness(), Witness()
+    often, rarely = Recorder(), Recorder()
     make_trainer(replace(QUICK, validate_every=1), callback=often).run()
     make_trainer(replace(QUICK, validate_every=6), callback=rarely).run()
 
@@ -152,18 +153,18 @@ def test_validation_changes_no_weight_and_draws_no_chance(make_trainer):
 
 
 def test_the_best_model_is_kept_and_the_mean_of_the_last_is_tried(make_trainer):
-    witness = Witness()
+    recorder = Recorder()
     trainer = make_trainer(
-        replace(QUICK, steps=9, measure="loss", average_last=3), callback=witness
+        replace(QUICK, steps=9, measure="loss", average_last=3), callback=recorder
     )
     trainer.run()
 
-    names = [name for name, _, _ in witness.validations]
-    values = [validation.loss for _, validation, _ in witness.validations]
+    names = [name for name, _, _ in recorder.validations]
+    values = [validation.loss for _, validation, _ in recorder.validations]
     assert names == ["now", "now", "now", "mean of the last 3 checkpoints"]
     _, weights, validation = trainer.checkpoint_writer.best[-1]
     assert validation.loss == min(values)
-    if witness.validations[-1][2]:
+    if recorder.validations[-1][2]:
         last = trainer.checkpoint_writer.last_weights(3)
         name = next(iter(weights))
         mean = torch.stack([each[name] for each in last]).double().mean(0)
@@ -173,7 +174,7 @@ def test_the_best_model_is_kept_and_the_mean_of_the_last_is_tried(make_trainer):
 
 
 def test_training_ends_when_there_is_no_gain(make_trainer):
-    witness = Witness()
+    recorder = Recorder()
     settings = replace(
         QUICK,
         steps=500,
@@ -183,21 +184,21 @@ def test_training_ends_when_there_is_no_gain(make_trainer):
         measure="loss",
         average_last=1,
     )
-    trainer = make_trainer(settings, callback=witness)
+    trainer = make_trainer(settings, callback=recorder)
     trainer.run()
 
     assert trainer.state.step < 500
-    assert witness.reason == "2 validations brought no gain"
+    assert recorder.reason == "2 validations brought no gain"
 
 
 def test_training_ends_when_the_time_is_over(make_trainer):
-    witness = Witness()
+    recorder = Recorder()
     settings = replace(QUICK, steps=10**6, max_minutes=1e-9, average_last=1)
-    trainer = make_trainer(settings, callback=witness)
+    trainer = make_trainer(settings, callback=recorder)
     trainer.run()
 
     assert trainer.state.step == 1  # so that there is a model at all
-    assert "the time is over" in witness.reason
+    assert "the time is over" in recorder.reason
     assert len(trainer.checkpoint_writer.best) == 1
 
 
@@ -212,24 +213,24 @@ def test_chance_is_a_function_of_seed_and_step():
 
 
 def test_bf16_learns_too_and_keeps_its_weights_in_float32(make_trainer):
-    witness = Witness()
+    recorder = Recorder()
     trainer = make_trainer(
-        replace(QUICK, steps=30, validate_every=30, precision="bf16"), callback=witness
+        replace(QUICK, steps=30, validate_every=30, precision="bf16"), callback=recorder
     )
     trainer.run()
 
-    assert sum(witness.losses[-5:]) < sum(witness.losses[:5])
+    assert sum(recorder.losses[-5:]) < sum(recorder.losses[:5])
     assert {p.dtype for p in trainer.model.parameters()} == {torch.float32}
 
 
 def test_the_state_counts_what_was_learned_from(make_trainer):
-    witness = Witness()
-    trainer = make_trainer(callback=witness)
+    recorder = Recorder()
+    trainer = make_trainer(callback=recorder)
     final = trainer.run()
 
     assert isinstance(final, TrainingState)
-    assert final.tokens == sum(update.tokens for update in witness.updates)
-    assert final.step == len(witness.updates) == 6
+    assert final.tokens == sum(update.tokens for update in recorder.updates)
+    assert final.step == len(recorder.updates) == 6
 
 
 def test_of_models_that_score_the_same_the_likelier_is_kept(make_trainer):

@@ -117,8 +117,8 @@ def rehearsal_of(
         recipe.training,
         seed=recipe.seed,
         ranks=Ranks(),
-        say=_refuse,
-        stop=lambda: None,
+        on_message=_refuse,
+        check_stop=lambda: None,
     )
     has_mean = recipe.training.ema_decay is not None
     return MemoryEstimator(

@@ -111,7 +111,9 @@ def train_run(
             corpus,
             recipe.training,
             seed=recipe.seed,
-            checkpoint_writer=RunWriter(folder, recipe, corpus, checkpoints, log),
+            checkpoint_writer=RunCheckpointWriter(
+                folder, recipe, corpus, checkpoints, log
+            ),
             callbacks=callbacks,
             signals=heard,
             state=found.state if found else None,
@@ -189,8 +191,8 @@ def _check_same_corpus(ranks: Ranks, corpus: PreparedCorpus) -> None:
         )
 
 
-class RunWriter:
-    """Puts checkpoints and the best model of a run where they belong."""
+class RunCheckpointWriter:
+    """Writes checkpoints and the best model into the run folder."""
 
     def __init__(
         self,

@@ -42,15 +42,15 @@ class GradientAccumulator:
         *,
         seed: int,
         ranks: Ranks,
-        say: Callable[[str], None],
-        stop: Callable[[], None],
+        on_message: Callable[[str], None],
+        check_stop: Callable[[], None],
     ) -> None:
-        """``say`` gets messages for the user; ``stop`` may raise before a batch."""
+        """``on_message`` gets messages; ``check_stop`` may raise before each batch."""
         self.model = model
         self.settings = settings
         self.ranks = ranks
-        self.say = say
-        self.stop = stop
+        self.on_message = on_message
+        self.check_stop = check_stop
         # Frozen weights and hooks exist in this process only, not in the workers.
         customised = what_is_special(model) is not None
         num_workers = (
@@ -140,7 +140,7 @@ class GradientAccumulator:
             self.workers.zero_grad()
             total: Scalar = 0.0
             for number, batch in batches:
-                self.stop()  # weights change after the last batch only
+                self.check_stop()  # weights change after the last batch only
                 loss = self._forward_backward(batch, number, step, divisor)
                 if loss is None:
                     break  # out of memory: start again with smaller micro-batches
@@ -280,7 +280,7 @@ class GradientAccumulator:
         if rows == 1:
             raise _no_memory_for_a_pair(padded_tokens)
         self._max_padded_tokens = _half((rows, padded_tokens))
-        self.say(
+        self.on_message(
             f"a batch of {padded_tokens:,} tokens with padding did not fit into "
             f"memory; from now on at most {self._max_padded_tokens:,} are learned from "
             "at a time, to the same sum. A smaller training.batch_tokens with a larger "

@@ -102,8 +102,8 @@ class Trainer:
             settings,
             seed=seed,
             ranks=self.ranks,
-            say=self._notify,
-            stop=self._check_signals,
+            on_message=self._notify,
+            check_stop=self._check_signals,
         )
         self.optimizer = make_optimizer(model, settings)
         if optimizer is not None:
