@@ -58,7 +58,7 @@ def test_the_losses_are_those_of_the_readable_way(both):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-def test_a_gpu_learns_the_same_compiled_once_and_in_a_hurry(corpus):
+def test_a_gpu_learns_the_same_compiled_once_and_with_async_metrics(corpus):
     found = trained_both_ways(corpus, "cuda", "inductor")
 
     assert found["async_metrics"]
@@ -78,9 +78,7 @@ def make_uncompiled(make_trainer):
     return make
 
 
-def test_a_batch_that_does_not_fit_is_learned_from_in_smaller_rows(
-    make_uncompiled, monkeypatch
-):
+def test_a_batch_that_does_not_fit_is_run_in_smaller_rows(make_uncompiled, monkeypatch):
     still = replace(SMALL, dropout=0.0)
     settings = replace(COMPILED, batch_tokens=1024)
     trainer = make_uncompiled(settings, config=still, callback=MessageRecorder())
@@ -156,7 +154,9 @@ def test_a_run_in_a_hurry_is_the_same_run(make_uncompiled, ema_decay):
     assert [state.step for state, *_ in found.checkpoint_writer.saved] == [3, 6, 7, 7]
 
 
-def test_in_a_hurry_the_next_update_begins_before_the_last_is_told(make_uncompiled):
+def test_with_async_metrics_the_next_step_begins_before_the_last_is_reported(
+    make_uncompiled,
+):
     recorder = Recorder()
     trainer = hurrying(make_uncompiled(callback=recorder))
     learn, told = trainer.gradients.accumulate, []

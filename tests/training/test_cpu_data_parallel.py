@@ -61,7 +61,7 @@ def make(make_trainer):
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_shares_add_up_to_the_whole(make, count):
+def test_gradients_of_workers_add_up_to_those_of_one_process(make, count):
     alone = make(config=STILL)
     together = make(shared_by(count), config=STILL)
     for batches in (first_batches(alone), first_batches(alone, 2)):
@@ -73,7 +73,7 @@ def test_shares_add_up_to_the_whole(make, count):
             torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-5)
 
 
-def test_a_single_pair_is_learned_from_once(make):
+def test_a_batch_of_one_pair_is_run_by_one_worker(make):
     alone, together = make(config=STILL), make(shared_by(2), config=STILL)
     pair = make_batch(alone.corpus.train, [3])
     loss, expected = gradients_of(alone, [pair])
@@ -84,7 +84,7 @@ def test_a_single_pair_is_learned_from_once(make):
         torch.testing.assert_close(found[name], gradient)
 
 
-def test_dropout_differs_between_shares_and_not_between_times(make):
+def test_dropout_differs_between_workers_and_is_reproducible(make):
     trainer = make(shared_by(2))
     batches = first_batches(trainer)
     first, again = gradients_of(trainer, batches), gradients_of(trainer, batches)
@@ -120,7 +120,7 @@ def test_workers_see_weights_that_have_changed(make):
     assert after != pytest.approx(before, rel=1e-3)
 
 
-def test_where_a_worker_lacks_memory_all_begin_again(make, monkeypatch):
+def test_where_a_worker_runs_out_of_memory_all_begin_again(make, monkeypatch):
     alone = make(config=STILL)
     together = make(shared_by(2), config=STILL, callback=MessageRecorder())
     batches = first_batches(alone)
@@ -142,7 +142,7 @@ def test_where_a_worker_lacks_memory_all_begin_again(make, monkeypatch):
     assert "did not fit into memory" in said
 
 
-def test_what_its_own_share_lacks_leaves_nobody_behind(make, monkeypatch):
+def test_an_error_in_the_main_process_leaves_no_answer_unread(make, monkeypatch):
     """The answers that were not waited for would be taken for the next ones."""
     alone, together = make(config=STILL), make(shared_by(2), config=STILL)
     batches = first_batches(alone)
@@ -175,7 +175,7 @@ def test_a_killed_worker_ends_the_run_and_loses_nothing(make):
 @pytest.mark.skipif(
     not Path("/proc/self/smaps_rollup").exists(), reason="Linux tells what is shared"
 )
-def test_what_is_held_counts_what_several_share_once(make):
+def test_memory_used_counts_shared_memory_once(make):
     """Libraries, weights and gradients lie in memory once, however many see them.
 
     They used to count once more for each worker, which made estimates too large.
@@ -227,14 +227,14 @@ def test_workers_go_when_the_first_process_is_killed():
     assert is_gone(int(done.stdout))
 
 
-def test_without_a_python_to_start_it_is_said(make, monkeypatch):
+def test_a_worker_that_cannot_be_started_is_a_resource_error(make, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     trainer = make(shared_by(2))
     with pytest.raises(ResourceError, match="/nowhere/python"):
         gradients_of(trainer, first_batches(trainer))
 
 
-def test_without_room_to_share_it_is_said(make, monkeypatch):
+def test_shared_memory_that_cannot_be_had_is_a_resource_error(make, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
@@ -257,13 +257,13 @@ def test_without_room_to_share_it_is_said(make, monkeypatch):
         (2, {"batch_pairs": 1}, 1),
     ],
 )
-def test_how_many_learn_together(monkeypatch, threads, changes, expected):
+def test_the_automatic_number_of_workers(monkeypatch, threads, changes, expected):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     settings = TrainingSettings(**changes)
     assert choose_num_workers(settings, CPU, Ranks()) == expected
 
 
-def test_ranks_and_gpus_share_no_batches(monkeypatch):
+def test_ranks_and_gpus_have_no_cpu_workers(monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
     settings = TrainingSettings()
     assert choose_num_workers(settings, CPU, Ranks(0, 2)) == 1
@@ -280,7 +280,7 @@ def test_dealing_out_loses_no_pair(pairs, count):
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
-def test_a_message_says_all_of_a_share(make):
+def test_a_serialized_batch_is_whole(make):
     (batch,) = first_batches(make())
     for options in (BackwardOptions(0.25), BackwardOptions(1 / 7, 300)):
         found, step, number, found_options = cpu_data_parallel._deserialize(

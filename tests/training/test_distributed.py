@@ -137,7 +137,7 @@ def test_where_the_last_update_has_no_batch_for_a_rank_it_keeps_in_step(
     assert best[0].read_bytes() == best[1].read_bytes()
 
 
-def test_a_run_goes_on_with_another_number_of_ranks_and_other_devices(
+def test_a_run_resumes_with_another_number_of_ranks_and_other_devices(
     corpus, alone, tmp_path
 ):
     """By kernels that shares of weights can be learned by as well."""
@@ -213,7 +213,7 @@ main()
 """
 
 
-def test_a_rank_that_runs_out_of_memory_learns_in_parts_while_the_other_waits(
+def test_a_rank_that_runs_out_of_memory_runs_micro_batches_while_the_other_waits(
     corpus, tmp_path
 ):
     script = tmp_path / "script.py"
@@ -234,7 +234,7 @@ def test_a_rank_that_runs_out_of_memory_learns_in_parts_while_the_other_waits(
         ({"accumulate": 3, "devices": "shard"}, 2, "cannot be divided by 2"),
     ],
 )
-def test_batches_that_cannot_be_dealt_out_are_refused(
+def test_batches_that_cannot_be_split_among_ranks_are_refused(
     make_trainer, settings, size, problem
 ):
     with pytest.raises(SettingsError, match=problem):
@@ -247,7 +247,7 @@ def test_each_batch_of_an_update_is_taken_by_one_rank():
         assert sum(each.has_batch(number) for each in ranks) == 1
 
 
-def test_one_process_is_its_own_company():
+def test_collectives_of_one_rank_return_its_own_values():
     alone = Ranks()
 
     assert alone.is_first

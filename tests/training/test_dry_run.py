@@ -109,7 +109,7 @@ def test_parameters_add_up_and_what_is_tied_counts_once(make_trainer):
     assert list(parts) == ["embeddings", "encoder", "decoder"]
 
 
-def test_padding_is_the_share_of_places_without_a_token(corpus):
+def test_padding_is_the_fraction_of_positions_without_a_token(corpus):
     order = TrainingOrder(corpus.train, seed=1, batch_tokens=QUICK.batch_tokens)
     places = tokens = 0
     for batch in order.batches(0):
@@ -147,7 +147,7 @@ def test_the_longest_pairs_are_found_wherever_they_are(corpus, monkeypatch, at_o
         assert each.corpus.endswith("train.en")
 
 
-def test_a_pair_is_said_to_be_of_the_corpus_it_is_of(tmp_path):
+def test_a_long_pair_names_the_corpus_it_is_from(tmp_path):
     files = [write_text(tmp_path / name, num_pairs=30) for name in ("one", "two")]
     long = "one two three four five six. " * 5 + "\n"
     for path in files[1]:
@@ -161,7 +161,7 @@ def test_a_pair_is_said_to_be_of_the_corpus_it_is_of(tmp_path):
     assert longest_pairs(made)[0].corpus == str(files[1][0])
 
 
-def test_what_was_left_out_is_told_by_reason_with_lines(gaps):
+def test_dropped_pairs_are_listed_by_reason_with_lines(gaps):
     empty, too_long, *held_out = dropped_pairs(gaps)
     (facts,) = gaps.facts.corpora
 

@@ -80,7 +80,7 @@ def test_a_straight_line_down_ends_with_the_last_epoch(make_trainer):
     assert [each.learning_rate for each in recorder.updates[2:]] == pytest.approx(fall)
 
 
-def test_one_more_epoch_goes_on_from_where_the_last_ended(make_trainer, corpus):
+def test_one_more_epoch_resumes_where_the_last_ended(make_trainer, corpus):
     """Two epochs in updates of four, the last one smaller, and then a third."""
     first = make_trainer(replace(TWICE, accumulate=4))
     first.run()
@@ -109,7 +109,7 @@ def test_the_count_is_the_same_from_wherever_a_run_stands(make_trainer):
         assert epochs_to_steps(TWICE, order, state).steps == whole
 
 
-def test_somebody_must_say_when_training_ends():
+def test_steps_or_epochs_must_be_set():
     with pytest.raises(SettingsError, match="steps or epochs must say when"):
         TrainingSettings(steps=None)
     with pytest.raises(SettingsError, match="epochs must be 1 or more, not 0"):

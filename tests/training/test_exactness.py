@@ -77,7 +77,7 @@ def test_a_run_cut_in_two_is_the_same_run(make_trainer, way):
 
 
 @pytest.mark.parametrize("way", ["reading ahead", "computing activations again"])
-def test_some_ways_differ_in_nothing_that_is_learned(make_trainer, way):
+def test_some_settings_change_nothing_that_is_learned(make_trainer, way):
     settings = replace(QUICK, kernels="eager")  # in which all of them are possible
     plain, other = Recorder(), Recorder()
     make_trainer(settings, callback=plain).run()
@@ -86,7 +86,7 @@ def test_some_ways_differ_in_nothing_that_is_learned(make_trainer, way):
     assert plain.losses == other.losses
 
 
-def test_a_run_may_go_on_after_where_it_was_told_to_end(make_trainer):
+def test_a_run_may_resume_beyond_its_last_step(make_trainer):
     """The schedule goes down to update 6, wherever the run pauses on the way."""
     settings = replace(QUICK, schedule="linear")
     whole, parts = Recorder(), Recorder()
@@ -125,7 +125,7 @@ def test_seeking_reads_no_tokens(make_trainer, monkeypatch):
     assert read == learned
 
 
-def test_the_running_mean_is_what_is_looked_at_and_kept(make_trainer):
+def test_the_ema_is_what_is_validated_and_stored(make_trainer):
     settings = replace(QUICK, ema_decay=0.9, average_last=1)
     trainer = make_trainer(settings)
     trainer.run()

@@ -48,7 +48,9 @@ OUT_OF_MEMORY = [
 
 
 @pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=lambda e: type(e).__name__)
-def test_parts_add_up_to_the_whole(make_trainer, little_memory, error):
+def test_gradients_of_micro_batches_add_up_to_those_of_the_batch(
+    make_trainer, little_memory, error
+):
     trainer = make_trainer(config=STILL, callback=MessageRecorder())
     batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
     loss, expected = gradients_of(trainer, batch)
@@ -64,7 +66,7 @@ def test_parts_add_up_to_the_whole(make_trainer, little_memory, error):
     assert 1 <= len(said) <= 2
 
 
-def test_what_was_learned_too_large_once_is_not_tried_again(
+def test_a_micro_batch_that_was_too_large_once_is_not_tried_again(
     make_trainer, little_memory
 ):
     trainer = make_trainer(config=STILL, callback=MessageRecorder())
@@ -77,7 +79,7 @@ def test_what_was_learned_too_large_once_is_not_tried_again(
     assert len(trainer.callbacks[0].said) == told
 
 
-def test_a_run_out_of_memory_goes_on_to_its_end(make_trainer, little_memory):
+def test_a_run_that_runs_out_of_memory_reaches_its_end(make_trainer, little_memory):
     little_memory(100, OUT_OF_MEMORY[0])
     trainer = make_trainer(
         replace(QUICK, accumulate=2), config=STILL, callback=MessageRecorder()
@@ -192,7 +194,7 @@ def test_a_run_notes_what_compiled_its_kernels_and_for_what(make_trainer, kernel
         ({"digest": "ba9876543210"}, "library ba9876543210"),
     ],
 )
-def test_a_run_that_goes_on_by_other_kernels_is_told_that_weights_will_differ(
+def test_resuming_with_other_kernels_warns_that_weights_will_differ(
     make_trainer, kernels_by, change, said
 ):
     """Stopped under gcc and resumed under clang, it ended elsewhere without a word."""
@@ -210,7 +212,7 @@ def test_a_run_that_goes_on_by_other_kernels_is_told_that_weights_will_differ(
     assert after.trained_on != state.trained_on
 
 
-def test_a_run_that_goes_on_by_pytorch_is_told_so(make_trainer, kernels_by):
+def test_resuming_by_pytorch_is_reported(make_trainer, kernels_by):
     kernels_by(GCC)
     state = make_trainer(QUICK, until=1).run()
     recorder = MessageRecorder()
@@ -220,7 +222,7 @@ def test_a_run_that_goes_on_by_pytorch_is_told_so(make_trainer, kernels_by):
     assert any("it goes on with PyTorch. " in each for each in recorder.said)
 
 
-def test_what_older_checkpoints_noted_is_told_whole():
+def test_trained_on_of_an_older_version_is_shown_whole():
     told = hardware_changed_warning(
         "1 process, cpu, 1 threads, torch 2.1", "1 process; cpu"
     )
@@ -231,7 +233,7 @@ def test_what_older_checkpoints_noted_is_told_whole():
 
 
 @pytest.mark.parametrize("kernels", ["fast", "eager", "readable"])
-def test_a_frozen_weight_is_not_learned_and_it_is_said(make_trainer, kernels):
+def test_a_frozen_weight_is_not_trained_and_it_is_reported(make_trainer, kernels):
     """By one process: the weights of others would not be frozen."""
     recorder = MessageRecorder()
     settings = replace(QUICK, kernels=kernels, processes=2)

@@ -34,7 +34,7 @@ def test_an_interrupted_run_is_the_same_run_bit_for_bit(make_trainer, cut, accum
 @pytest.mark.parametrize(
     ("number", "error"), [(signal.SIGTERM, Stopped), (signal.SIGINT, KeyboardInterrupt)]
 )
-def test_a_stop_signal_saves_and_the_run_goes_on_from_there(
+def test_a_stop_signal_saves_and_the_run_resumes_from_there(
     make_trainer, number, error
 ):
     class Stopper(Recorder):
@@ -140,7 +140,7 @@ def test_a_longer_run_never_puts_a_worse_model_over_the_best(make_trainer):
     )
 
 
-def test_the_look_at_the_mean_takes_no_patience(make_trainer):
+def test_validating_the_average_costs_no_patience(make_trainer):
     """A run that ended for want of gain stays ended, also if its mean was better."""
     settings = replace(
         QUICK, steps=500, validate_every=1, patience=2, learning_rate=10.0

@@ -100,7 +100,7 @@ def test_a_validation_that_will_be_made_again_is_cut_too(log):
     assert steps_of(log, "validation") == []
 
 
-def test_a_look_at_the_mean_that_will_be_made_again_is_cut_too(log):
+def test_a_validation_of_the_average_that_will_be_repeated_is_cut_too(log):
     a_run(log, 1, 3, validated=[3])
     log.on_validation(VALIDATION, TrainingState(step=3), "mean of the last 2", True)
 

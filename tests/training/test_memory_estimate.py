@@ -78,7 +78,7 @@ def copies_taken(estimator):
     return taken
 
 
-def test_what_comes_later_is_stood_in_for(make_estimator):
+def test_later_allocations_are_stood_in_for(make_estimator):
     """Two moments, a running mean, and a second model for whichever mean there is."""
     plain = replace(QUICK, average_last=1)
 
@@ -121,7 +121,7 @@ def test_batches_of_several_shapes_are_tried_so_many_as_make_an_update(make_esti
     assert all(200 < places <= 256 for (places,) in one.seen)
 
 
-def test_a_budget_of_pairs_is_tried_as_such(make_estimator):
+def test_a_batch_size_in_pairs_is_tried_as_such(make_estimator):
     estimator = make_estimator(replace(QUICK, batch_pairs=7))
     estimator.estimate()
 

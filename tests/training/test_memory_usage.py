@@ -39,7 +39,7 @@ def test_a_peak_is_seen_though_the_memory_was_given_back():
 
 
 @LINUX
-def test_an_older_peak_is_forgotten():
+def test_an_older_peak_is_reset():
     usage = memory_usage_of(torch.device("cpu"))
     torch.ones(200 * MIB, dtype=torch.uint8)
     usage.reset_peak()
@@ -47,7 +47,7 @@ def test_an_older_peak_is_forgotten():
     assert usage.peak() - usage.used() < 20 * MIB
 
 
-def test_without_leave_to_forget_a_peak_what_is_held_now_counts(system):
+def test_without_leave_to_reset_a_peak_the_memory_in_use_counts(system):
     """A peak of long ago would be taken for one of now."""
     status = "VmHWM:\t    5000 kB\nVmRSS:\t    3000 kB\n"
     usage = system(proc__self__status=status)
@@ -66,7 +66,7 @@ def test_a_system_that_says_nothing_still_tells_the_largest_size_ever(system):
     assert usage.free() is None
 
 
-def test_alone_counts_neither_libraries_nor_memory_set_aside_for_several(system):
+def test_private_counts_neither_libraries_nor_shared_memory(system):
     """Libraries used to count once more for each process: they lie in memory once."""
     status = (
         "VmRSS:\t 900 kB\nRssAnon:\t 200 kB\nRssFile:\t 300 kB\nRssShmem:\t 400 kB\n"
@@ -81,7 +81,7 @@ def test_what_is_available_is_free(system):
     assert system(proc__meminfo=MEMINFO).free() == 8000 * 1024
 
 
-def test_a_control_group_of_version_2_may_leave_less(system):
+def test_a_cgroup_of_version_2_may_leave_less(system):
     """2,000,000 may be used and 1,500,000 are; but 300,000 of them can be dropped."""
     usage = system(
         proc__meminfo=MEMINFO,
@@ -98,7 +98,7 @@ def test_a_control_group_of_version_2_may_leave_less(system):
     assert usage.free() == 800_000
 
 
-def test_a_control_group_of_version_1_may_leave_less(system):
+def test_a_cgroup_of_version_1_may_leave_less(system):
     """A container sees its own at the root, whatever its name is outside."""
     usage = system(
         proc__meminfo=MEMINFO,
@@ -113,7 +113,7 @@ def test_a_control_group_of_version_1_may_leave_less(system):
     assert usage.free() == 601_000
 
 
-def test_a_group_over_its_limit_leaves_nothing(system):
+def test_a_cgroup_over_its_limit_leaves_nothing(system):
     usage = system(
         proc__meminfo=MEMINFO,
         proc__self__cgroup="0::/\n",
@@ -123,7 +123,7 @@ def test_a_group_over_its_limit_leaves_nothing(system):
     assert usage.free() == 0
 
 
-def test_on_a_gpu_what_torch_keeps_and_does_not_use_is_free(monkeypatch):
+def test_on_a_gpu_torchs_unused_cache_is_free(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1000, 9000))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 500)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 200)

@@ -73,7 +73,7 @@ def test_kernels_in_c_notice_a_nan_in_a_weight(make_trainer):
     assert trainer.checkpoint_writer.saved == []
 
 
-def test_an_update_that_is_skipped_changes_no_weight_and_is_said(make_trainer):
+def test_a_skipped_update_changes_no_weight_and_is_reported(make_trainer):
     recorder = MessageRecorder()
     trainer = make_trainer(SKIPPING, callback=recorder)
     spoil(trainer, 2, 3)
@@ -186,7 +186,7 @@ def test_one_bad_batch_is_no_divergence():
     assert told([3.0] * 200 + [20.0] + [3.0] * 200) == []
 
 
-def test_a_loss_that_climbs_and_stays_is_told_once_with_what_to_change():
+def test_a_loss_that_rises_and_stays_is_warned_of_once_with_what_to_change():
     (text,) = told([3.0] * 200 + [5.0] * 300)
 
     assert "was 3.00 around update" in text

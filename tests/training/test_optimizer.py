@@ -61,7 +61,7 @@ def test_the_constants_are_those_of_section_5_3():
     assert group["weight_decay"] == 0
 
 
-def test_a_restored_state_goes_on_bit_for_bit():
+def test_a_restored_optimizer_continues_bit_for_bit():
     whole = a_model()
     its_optimizer = make_optimizer(whole, SETTINGS)
     learn(whole, its_optimizer, 3)

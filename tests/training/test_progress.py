@@ -78,7 +78,7 @@ def test_what_a_model_says_is_shown_as_it_is(in_a_pipe, pipe):
     assert "→ :cat: [b]bold[/b] [/]\n" in pipe.getvalue()
 
 
-def test_a_pipe_hears_of_updates_now_and_then(in_a_pipe, pipe, monkeypatch):
+def test_a_pipe_gets_a_line_now_and_then(in_a_pipe, pipe, monkeypatch):
     in_a_pipe.on_start(TrainingState(), SETTINGS, 50)
     for step in range(1, 10):
         in_a_pipe.on_step(an_update(step), TrainingState(step=step))
@@ -106,7 +106,7 @@ def test_the_time_left_is_that_of_the_limit_if_that_comes_first(
     assert "0 s left" in text
 
 
-def test_a_resumed_run_says_where_it_goes_on(in_a_pipe, pipe):
+def test_a_resumed_run_says_from_which_step(in_a_pipe, pipe):
     in_a_pipe.on_start(TrainingState(step=300), SETTINGS, 50)
 
     assert pipe.getvalue().startswith("going on from step 300: up to 1,000 steps")

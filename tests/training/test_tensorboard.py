@@ -138,7 +138,7 @@ def test_a_validation_that_will_be_made_again_is_cut_too(events, folder):
     assert "loss/validation" not in shown(folder).Tags()["scalars"]
 
 
-def test_a_look_at_the_mean_that_will_be_made_again_is_cut_too(events, folder):
+def test_a_validation_of_the_average_that_will_be_repeated_is_cut_too(events, folder):
     a_run(events, 1, 3, validated=[3])
     events.on_validation(VALIDATION, TrainingState(step=3), MEAN, True)
     events.on_start(TrainingState(step=3, validated_step=3), SETTINGS, 10)

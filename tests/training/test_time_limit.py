@@ -76,7 +76,7 @@ def test_all_is_done_by_the_time_given(run, average, rhythm, start_up):
     assert steps
 
 
-def test_a_time_that_is_too_short_still_gives_one_update_and_a_look(run):
+def test_a_time_limit_that_is_too_short_still_gives_one_step_and_a_validation(run):
     seconds, steps = run(settings(max_minutes=1e-9))
 
     assert steps == 1

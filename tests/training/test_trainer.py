@@ -47,7 +47,7 @@ def test_another_seed_gives_another_run(make_trainer):
     assert first.losses != second.losses
 
 
-def test_a_run_goes_on_over_the_end_of_an_epoch(make_trainer):
+def test_a_run_continues_over_the_end_of_an_epoch(make_trainer):
     recorder = Recorder()
     trainer = make_trainer(
         replace(QUICK, steps=60, batch_tokens=1024, validate_every=60),
@@ -142,7 +142,7 @@ def test_a_clipped_gradient_moves_no_further_than_the_limit(make_trainer):
     assert norm.item() == pytest.approx(1e-3, rel=1e-3)
 
 
-def test_validation_changes_no_weight_and_draws_no_chance(make_trainer):
+def test_validation_changes_no_weight_and_no_rng_state(make_trainer):
     often, rarely = Recorder(), Recorder()
     make_trainer(replace(QUICK, validate_every=1), callback=often).run()
     make_trainer(replace(QUICK, validate_every=6), callback=rarely).run()
@@ -152,7 +152,7 @@ def test_validation_changes_no_weight_and_draws_no_chance(make_trainer):
     assert len(rarely.validations) == 1
 
 
-def test_the_best_model_is_kept_and_the_mean_of_the_last_is_tried(make_trainer):
+def test_the_best_model_is_stored_and_the_average_of_the_last_is_tried(make_trainer):
     recorder = Recorder()
     trainer = make_trainer(
         replace(QUICK, steps=9, measure="loss", average_last=3), callback=recorder
@@ -202,7 +202,7 @@ def test_training_ends_when_the_time_is_over(make_trainer):
     assert len(trainer.checkpoint_writer.best) == 1
 
 
-def test_chance_is_a_function_of_seed_and_step():
+def test_the_rng_is_seeded_from_seed_and_step():
     draws = []
     for seed, step in [(1, 5), (1, 5), (1, 6), (2, 5)]:
         seed_rng(seed, step)
@@ -223,7 +223,7 @@ def test_bf16_learns_too_and_keeps_its_weights_in_float32(make_trainer):
     assert {p.dtype for p in trainer.model.parameters()} == {torch.float32}
 
 
-def test_the_state_counts_what_was_learned_from(make_trainer):
+def test_the_state_counts_the_tokens_trained_on(make_trainer):
     recorder = Recorder()
     trainer = make_trainer(callback=recorder)
     final = trainer.run()

@@ -88,7 +88,7 @@ def test_the_model_trains_on_as_before(trainer):
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_a_stop_signal_ends_a_look_and_the_model_still_trains_on(trainer):
+def test_a_stop_signal_ends_a_validation_and_the_model_stays_in_training_mode(trainer):
     def stop():
         raise Stopped("now")
 
