@@ -1,4 +1,4 @@
-"""Progress for people, on stderr: a live bar in a terminal, plain lines in a pipe."""
+"""Progress on stderr: a live progress bar in a terminal, plain lines in a pipe."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from headwise.training.validation import Validation
 from headwise.wording import count_of, duration
 
 RECENT = 50
-"""Updates that the shown loss and speed are taken from."""
+"""Steps that the displayed loss and speed are averaged over."""
 
 SECONDS_BETWEEN_LINES = 20.0
 
 
 class TrainingProgress:
-    """Shows how far training is, the loss, tokens a second and the time left."""
+    """A callback that shows the step, loss, tokens per second and time left."""
 
     def __init__(
         self, console: Console | None = None, *, facts: PreparedFacts | None = None
@@ -35,12 +35,12 @@ class TrainingProgress:
         self._bar: Progress | None = None
         self._epochs: int | None = None
         self._epoch_batches = 1
-        self._said = time.monotonic()
+        self._last_line = time.monotonic()
 
     def on_start(
         self, state: TrainingState, settings: TrainingSettings, epoch_batches: int
     ) -> None:
-        """Show the bar."""
+        """Print the plan, and show the bar."""
         self._time_left.on_start(state, settings, epoch_batches)
         updates = max(1, epoch_batches // settings.accumulate)
         how = f"going on from step {state.step:,}" if state.step else "training"
@@ -68,7 +68,7 @@ class TrainingProgress:
             self._bar.start()
 
     def on_step(self, update: StepMetrics, state: TrainingState) -> None:
-        """Move the bar, or now and then print a line."""
+        """Move the bar, or print a line every ``SECONDS_BETWEEN_LINES``."""
         self._recent.append(update)
         self._time_left.on_step(update, state)
         if self._bar is not None:
@@ -77,13 +77,13 @@ class TrainingProgress:
                 completed=state.step,
                 description=self._figures(state),
             )
-        elif time.monotonic() - self._said >= SECONDS_BETWEEN_LINES:
+        elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self.on_message(f"step {state.step:,}: {self._figures(state)}")
 
     def on_validation(
         self, validation: Validation, state: TrainingState, name: str, best: bool
     ) -> None:
-        """Print what was found, with one output to look at."""
+        """Print the scores, and one sample."""
         self._time_left.on_validation()
         scores = ", ".join(str(score) for score in validation.scores.values())
         where = f"step {state.step:,}" if name == "now" else name
@@ -97,11 +97,11 @@ class TrainingProgress:
 
     def on_message(self, text: str) -> None:
         """Print a line."""
-        self._said = time.monotonic()
+        self._last_line = time.monotonic()
         self.console.print(text, markup=False, emoji=False, soft_wrap=True)
 
     def on_end(self, state: TrainingState, reason: str) -> None:
-        """Take the bar away."""
+        """Remove the bar, and print the reason."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

@@ -1,8 +1,8 @@
-"""Event files that TensorBoard shows: ``tensorboard --logdir RUN``.
+"""TensorBoard event files: ``tensorboard --logdir RUN``.
 
-Records are framed and encoded by tensorboard's own library. Its writer, which puts them
-in a queue that another thread empties, is not used: each record is on disk before the
-next update, and no lock is held when the process has to leave.
+Records are encoded by tensorboard's own library. Its asynchronous writer is not used:
+each record is on disk before the next step, and no lock is held when the process has to
+end.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
 
 FILES = "events.out.tfevents."
-"""What the name of an event file begins with, for TensorBoard to find it."""
+"""File name prefix by which TensorBoard finds event files."""
 
 NAMES = {"now": "validation"}
-"""What curves of a look are called; of the mean of checkpoints, ``averaged``."""
+"""Name of the validated weights -> name of their curves; else ``averaged``."""
 
 HEADER = struct.Struct("<QI")
-"""What stands before each record: its length, and a checksum of that."""
+"""Record header: the length, and its checksum."""
 
 
 class TensorBoardEvents:
-    """Writes events into ``folder``; what is going to be done again is cut off."""
+    """A callback that writes events; on resuming, those beyond the checkpoint go."""
 
     def __init__(self, folder: Path, *, say: Callable[[str], None]) -> None:
         self.folder = folder
@@ -41,7 +41,7 @@ class TensorBoardEvents:
     def on_start(
         self, state: TrainingState, settings: TrainingSettings, epoch_batches: int
     ) -> None:
-        """Cut what an interrupted run wrote beyond ``state``, and begin a file."""
+        """Truncate files to the events up to ``state``, and start a new file."""
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 
         try:
@@ -53,7 +53,7 @@ class TensorBoardEvents:
             return
         self._path = self.folder / f"{FILES}{time.time():017.6f}.headwise"
         self._write(Event(file_version="brain.Event:2"))
-        # A TensorBoard that is open forgets what it read of these steps.
+        # An open TensorBoard drops the events of these steps that it has read.
         anew = SessionLog(status=SessionLog.START)
         self._write(Event(step=state.step + 1, session_log=anew))
 
@@ -93,7 +93,7 @@ class TensorBoardEvents:
         self._texts(state.step, texts)
 
     def on_message(self, text: str) -> None:
-        """Leave it to others: TensorBoard has no place for what has no step."""
+        """Ignore messages: TensorBoard has no place for text without a step."""
 
     def on_end(self, state: TrainingState, reason: str) -> None:
         """Do nothing: every record is on disk already."""
@@ -138,7 +138,7 @@ class TensorBoardEvents:
             self._disable(error)
 
     def _disable(self, error: OSError) -> None:
-        """Say once that nothing more is written; training is worth more than curves."""
+        """Write no more events, and say so: training goes on without them."""
         self._path = None
         self.say(
             f"no more events for TensorBoard are written, training goes on: "
@@ -147,7 +147,7 @@ class TensorBoardEvents:
 
 
 def _truncate(path: Path, state: TrainingState) -> None:
-    """Cut an event file before the first record that ``state`` does not hold."""
+    """Truncate an event file before the first event that ``state`` lacks."""
     end = 0
     for event, after in _events(path.read_bytes()):
         if not is_in_checkpoint(_entry(event), state):
@@ -158,7 +158,7 @@ def _truncate(path: Path, state: TrainingState) -> None:
 
 
 def _events(content: bytes) -> Iterator[tuple[Any, int]]:
-    """Yield each whole event with where it ends; half a record ends the file."""
+    """Yield (event, end offset) of each whole record; half a record ends the file."""
     from google.protobuf.message import DecodeError
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
@@ -177,14 +177,14 @@ def _events(content: bytes) -> Iterator[tuple[Any, int]]:
 
 
 def _entry(event: Any) -> dict[str, Any]:
-    """Return what the log would say of an event, as far as settling goes."""
+    """Return an event as a log entry, as far as :func:`is_in_checkpoint` reads it."""
     if not event.HasField("summary"):
         return {}
     tags = [value.tag for value in event.summary.value]
     averaged = any("averaged" in tag for tag in tags)
-    looked = averaged or any("validation" in tag for tag in tags)
+    is_validation = averaged or any("validation" in tag for tag in tags)
     return {
-        "what": "validation" if looked else "update",
+        "what": "validation" if is_validation else "update",
         "name": "averaged" if averaged else "now",
         "step": event.step,
     }
