@@ -1,4 +1,4 @@
-"""Train by the compiled and by the readable way; print what both learned, as JSON.
+"""Train by torch.compile and by the reference; print the losses of both, as JSON.
 
 python tests/training/compiling.py CORPUS cpu aot_eager
 python tests/training/compiling.py CORPUS cuda inductor

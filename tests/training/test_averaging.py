@@ -1,4 +1,4 @@
-"""The mean of several checkpoints."""
+"""Checkpoint averaging."""
 
 import torch
 
@@ -19,7 +19,7 @@ def test_the_mean_of_one_is_itself_bit_for_bit():
 
 
 def test_small_weights_are_not_lost_beside_large_ones():
-    """In float32, 1e8 + 1 is 1e8: a sum there would forget the ones."""
+    """In float32, 1e8 + 1 is 1e8: a sum there would lose the ones."""
     values = [1e8, 1.0, 1.0, -1e8]
 
     (mean,) = average_checkpoints([{"w": torch.tensor([v])} for v in values])[0][

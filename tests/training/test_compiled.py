@@ -159,17 +159,17 @@ def test_with_async_metrics_the_next_step_begins_before_the_last_is_reported(
 ):
     recorder = Recorder()
     trainer = hurrying(make_uncompiled(callback=recorder))
-    learn, told = trainer.gradients.accumulate, []
+    accumulate, reported = trainer.gradients.accumulate, []
 
     def noting(*batches, **how):
-        told.append(len(recorder.updates))
-        return learn(*batches, **how)
+        reported.append(len(recorder.updates))
+        return accumulate(*batches, **how)
 
     trainer.gradients.accumulate = noting
     trainer.run()
 
-    # The trial of the largest batch, then updates 1 to 6; each third is looked at.
-    assert told == [0, 0, 0, 1, 3, 3, 4]
+    # The trial of the largest batch, then updates 1 to 6; each third is validated.
+    assert reported == [0, 0, 0, 1, 3, 3, 4]
 
 
 def test_in_a_hurry_no_weight_follows_a_number_that_is_not_finite(make_uncompiled):

@@ -1,4 +1,4 @@
-"""Several processes that learn from shares of each batch come to the same sum."""
+"""CPU data-parallel workers, each with a part of every batch, give the same sum."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ STILL = replace(SMALL, dropout=0.0)
 CPU = torch.device("cpu")
 
 
-def shared_by(count):
+def with_workers(count):
     return replace(QUICK, processes=count)
 
 
@@ -63,29 +63,29 @@ def make(make_trainer):
 @pytest.mark.parametrize("count", [2, 3])
 def test_gradients_of_workers_add_up_to_those_of_one_process(make, count):
     alone = make(config=STILL)
-    together = make(shared_by(count), config=STILL)
+    together = make(with_workers(count), config=STILL)
     for batches in (first_batches(alone), first_batches(alone, 2)):
         loss, expected = gradients_of(alone, batches)
-        shared_loss, found = gradients_of(together, batches)
+        parallel_loss, found = gradients_of(together, batches)
 
-        assert shared_loss == pytest.approx(loss, rel=1e-6)
+        assert parallel_loss == pytest.approx(loss, rel=1e-6)
         for name, gradient in expected.items():
             torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-5)
 
 
 def test_a_batch_of_one_pair_is_run_by_one_worker(make):
-    alone, together = make(config=STILL), make(shared_by(2), config=STILL)
+    alone, together = make(config=STILL), make(with_workers(2), config=STILL)
     pair = make_batch(alone.corpus.train, [3])
     loss, expected = gradients_of(alone, [pair])
-    shared_loss, found = gradients_of(together, [pair])
+    parallel_loss, found = gradients_of(together, [pair])
 
-    assert shared_loss == loss
+    assert parallel_loss == loss
     for name, gradient in expected.items():
         torch.testing.assert_close(found[name], gradient)
 
 
 def test_dropout_differs_between_workers_and_is_reproducible(make):
-    trainer = make(shared_by(2))
+    trainer = make(with_workers(2))
     batches = first_batches(trainer)
     first, again = gradients_of(trainer, batches), gradients_of(trainer, batches)
 
@@ -107,7 +107,7 @@ def test_dropout_differs_between_workers_and_is_reproducible(make):
 
 
 def test_workers_see_weights_that_have_changed(make):
-    alone, together = make(config=STILL), make(shared_by(2), config=STILL)
+    alone, together = make(config=STILL), make(with_workers(2), config=STILL)
     batches = first_batches(alone)
     before, _ = gradients_of(together, batches)
     for trainer in (alone, together):
@@ -122,7 +122,7 @@ def test_workers_see_weights_that_have_changed(make):
 
 def test_where_a_worker_runs_out_of_memory_all_begin_again(make, monkeypatch):
     alone = make(config=STILL)
-    together = make(shared_by(2), config=STILL, callback=MessageRecorder())
+    together = make(with_workers(2), config=STILL, callback=MessageRecorder())
     batches = first_batches(alone)
     receive = cpu_data_parallel._Worker.receive
     received = []
@@ -144,7 +144,7 @@ def test_where_a_worker_runs_out_of_memory_all_begin_again(make, monkeypatch):
 
 def test_an_error_in_the_main_process_leaves_no_answer_unread(make, monkeypatch):
     """The answers that were not waited for would be taken for the next ones."""
-    alone, together = make(config=STILL), make(shared_by(2), config=STILL)
+    alone, together = make(config=STILL), make(with_workers(2), config=STILL)
     batches = first_batches(alone)
     gradients_of(together, batches)
     runner = together.gradients._runner
@@ -164,7 +164,7 @@ def test_a_killed_worker_ends_the_run_and_loses_nothing(make):
             if update.step == 2:
                 os.kill(children_of(trainer)[0], signal.SIGKILL)
 
-    trainer = make(shared_by(2), callback=Killer())
+    trainer = make(with_workers(2), callback=Killer())
     with pytest.raises(LostRankError, match=r"killed.*training\.processes = 1"):
         trainer.run()
 
@@ -180,7 +180,7 @@ def test_memory_used_counts_shared_memory_once(make):
 
     They used to count once more for each worker, which made estimates too large.
     """
-    trainer = make(shared_by(3))
+    trainer = make(with_workers(3))
     before = sum(held([os.getpid()]).values())
     gradients_of(trainer, first_batches(trainer))
 
@@ -196,7 +196,7 @@ def test_workers_go_when_the_run_ends(make):
         def on_step(self, update, state):
             seen.extend(children_of(trainer))
 
-    trainer = make(shared_by(2), callback=Watch())
+    trainer = make(with_workers(2), callback=Watch())
     trainer.run()
 
     assert seen
@@ -229,7 +229,7 @@ def test_workers_go_when_the_first_process_is_killed():
 
 def test_a_worker_that_cannot_be_started_is_a_resource_error(make, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    trainer = make(shared_by(2))
+    trainer = make(with_workers(2))
     with pytest.raises(ResourceError, match="/nowhere/python"):
         gradients_of(trainer, first_batches(trainer))
 
@@ -239,7 +239,7 @@ def test_shared_memory_that_cannot_be_had_is_a_resource_error(make, monkeypatch)
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
-    trainer = make(shared_by(2))
+    trainer = make(with_workers(2))
     with pytest.raises(ResourceError, match=r"No space left.*training\.processes = 1"):
         gradients_of(trainer, first_batches(trainer))
 
@@ -274,10 +274,10 @@ def test_ranks_and_gpus_have_no_cpu_workers(monkeypatch):
 def test_dealing_out_loses_no_pair(pairs, count):
     rows = torch.arange(2 * pairs).view(pairs, 2)
     batch = Batch(rows, rows, rows, 2 * pairs, 2 * pairs, torch.arange(pairs))
-    shares = batch.dealt(count)
-    assert len(shares) == min(pairs, count)
-    assert sorted(int(i) for each in shares for i in each.indices) == [*range(pairs)]
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+    parts = batch.dealt(count)
+    assert len(parts) == min(pairs, count)
+    assert sorted(int(i) for each in parts for i in each.indices) == [*range(pairs)]
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
 def test_a_serialized_batch_is_whole(make):

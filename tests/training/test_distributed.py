@@ -140,7 +140,7 @@ def test_where_the_last_update_has_no_batch_for_a_rank_it_keeps_in_step(
 def test_a_run_resumes_with_another_number_of_ranks_and_other_devices(
     corpus, alone, tmp_path
 ):
-    """By kernels that shares of weights can be learned by as well."""
+    """With the backend that sharded training has as well."""
     run, options = tmp_path / "run", {"ema_decay": 0.9, "kernels": "eager"}
     trained(corpus, run, **options, until=4, ranks=2)
     said = trained(corpus, run, **options, until=8)

@@ -16,16 +16,16 @@ TWICE = replace(
 )
 
 
-def listened(trainer):
-    """Count how often each pair is learned from, whichever way that goes."""
-    seen, learn = Counter(), trainer.gradients.accumulate
+def count_pairs(trainer):
+    """Count how often each pair is trained on, by whichever backend."""
+    seen, accumulate = Counter(), trainer.gradients.accumulate
 
-    def of(batches, **others):
+    def counting(batches, **others):
         if others["step"]:  # the trial of the largest batch is none
             seen.update(int(index) for _, batch in batches for index in batch.indices)
-        return learn(batches, **others)
+        return accumulate(batches, **others)
 
-    trainer.gradients.accumulate = of
+    trainer.gradients.accumulate = counting
     return seen
 
 
@@ -34,7 +34,7 @@ def test_two_epochs_see_each_pair_exactly_twice(make_trainer, corpus, accumulate
     """Also where updates of four batches do not come out even: the last is smaller."""
     recorder = Recorder()
     trainer = make_trainer(replace(TWICE, accumulate=accumulate), callback=recorder)
-    seen = listened(trainer)
+    seen = count_pairs(trainer)
     trainer.run()
 
     batches = trainer.order.num_batches(0) + trainer.order.num_batches(1)
@@ -42,7 +42,7 @@ def test_two_epochs_see_each_pair_exactly_twice(make_trainer, corpus, accumulate
     assert seen == dict.fromkeys(range(len(corpus.train)), 2)
     assert len(recorder.updates) == trainer.state.step == -(-batches // accumulate)
     assert (trainer.state.epoch, trainer.state.batch) == (2, 0)
-    assert recorder.validations, "the end is looked at, as any end is"
+    assert recorder.validations, "the end is validated, as any end is"
 
 
 def test_a_run_by_epochs_that_was_cut_is_the_same_run_bit_for_bit(make_trainer):
@@ -91,7 +91,7 @@ def test_one_more_epoch_resumes_where_the_last_ended(make_trainer, corpus):
         weights=weights,
         optimizer=optimizer,
     )
-    seen = listened(longer)
+    seen = count_pairs(longer)
     longer.run()
 
     assert seen == dict.fromkeys(range(len(corpus.train)), 1)

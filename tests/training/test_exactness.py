@@ -12,7 +12,7 @@ from headwise.training.optimizer import optimizer_tensors
 WAYS = {
     "plainly": {},
     "over several batches an update": {"accumulate": 3},
-    "with a running mean": {"ema_decay": 0.9},
+    "with an EMA": {"ema_decay": 0.9},
     "in bfloat16": {"precision": "bf16"},
     "reading ahead": {"data_workers": 3},
     "computing activations again": {"activation_checkpointing": True},
@@ -29,7 +29,7 @@ WAYS = {
 
 
 def continued(make_trainer, first, settings=QUICK, **others):
-    """Make a trainer that goes on from where ``first`` stands."""
+    """Make a trainer that resumes from the checkpoint of ``first``."""
     moments = optimizer_tensors(first.model, first.optimizer)
     return make_trainer(
         settings,

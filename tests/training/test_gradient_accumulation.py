@@ -1,4 +1,4 @@
-"""What does not fit into memory is learned from in parts, to the same sum."""
+"""Gradient accumulation: a batch that does not fit is split, to the same gradients."""
 
 import math
 from dataclasses import replace
@@ -155,7 +155,7 @@ GCC = Build(
 
 @pytest.fixture
 def kernels_by(monkeypatch):
-    """Let kernels in C learn, as if this compiler had made them."""
+    """Train by C kernels, as if this compiler had made them."""
 
     def made(build):
         monkeypatch.setattr(gradient_accumulation, "build", lambda: build)

@@ -58,7 +58,7 @@ def test_a_stop_signal_saves_and_the_run_resumes_from_there(
 
 
 def test_a_stop_during_validation_does_the_validation_again(make_trainer):
-    """The checkpoint of the stop is of step 3, but step 3 was not yet looked at."""
+    """The checkpoint of the stop is of step 3, but step 3 was not yet validated."""
 
     class Stopper(Recorder):
         def on_step(self, update, state):
@@ -79,7 +79,7 @@ def test_a_stop_during_validation_does_the_validation_again(make_trainer):
 
 
 def test_a_stop_before_the_first_update_leaves_no_empty_checkpoint(make_trainer):
-    """Such a one had no optimizer state, and the run could not go on from it."""
+    """Such a one had no optimizer state, and the run could not resume from it."""
     signals = StopSignals()
     signals.received = signal.SIGTERM
     trainer = make_trainer(signals=signals)
@@ -120,7 +120,7 @@ def test_a_finished_run_that_is_run_again_does_nothing_twice(make_trainer):
 
 
 def test_a_longer_run_never_puts_a_worse_model_over_the_best(make_trainer):
-    """The mean was best; what was learned later must beat the mean, not its parts."""
+    """The average was best; later models must beat the average, not its checkpoints."""
     settings = replace(QUICK, measure="loss", learning_rate=0.1)
     trainer = make_trainer(settings)
     trainer.run()

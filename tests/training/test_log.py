@@ -91,7 +91,7 @@ def test_going_on_cuts_what_will_be_done_again(log):
 
 
 def test_a_validation_that_will_be_made_again_is_cut_too(log):
-    """Stopped while it looked at step 3: the state does not hold that look yet."""
+    """Stopped while step 3 was validated: the state does not hold that yet."""
     a_run(log, 1, 3, validated=[3])
 
     log.on_start(TrainingState(step=3, validated_step=0), SETTINGS, 10)

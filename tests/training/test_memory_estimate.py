@@ -79,7 +79,7 @@ def copies_taken(estimator):
 
 
 def test_later_allocations_are_stood_in_for(make_estimator):
-    """Two moments, a running mean, and a second model for whichever mean there is."""
+    """Two moments, an EMA, and the evaluation model for averaged weights."""
     plain = replace(QUICK, average_last=1)
 
     assert copies_taken(make_estimator(plain)) == [2]

@@ -158,7 +158,7 @@ def test_the_first_tensor_that_is_not_finite_is_named(spoilt, name):
     assert first_non_finite(model, loss) == name
 
 
-def told(losses):
+def warnings_of(losses):
     divergence = DivergenceDetector()
     updates = (
         StepMetrics(
@@ -179,15 +179,15 @@ def test_a_loss_that_falls_and_swings_is_no_divergence():
         8.0 * 0.99**step + 2.0 + 0.4 * math.sin(7 * step) for step in range(1000)
     ]
 
-    assert told(falling) == []
+    assert warnings_of(falling) == []
 
 
 def test_one_bad_batch_is_no_divergence():
-    assert told([3.0] * 200 + [20.0] + [3.0] * 200) == []
+    assert warnings_of([3.0] * 200 + [20.0] + [3.0] * 200) == []
 
 
 def test_a_loss_that_rises_and_stays_is_warned_of_once_with_what_to_change():
-    (text,) = told([3.0] * 200 + [5.0] * 300)
+    (text,) = warnings_of([3.0] * 200 + [5.0] * 300)
 
     assert "was 3.00 around update" in text
     assert "training.learning_rate" in text

@@ -44,7 +44,7 @@ def test_two_ranks_with_shards_gather_them_as_they_were_and_never_by_full_tensor
 ):
     """Training once ended in a corrupted heap, in a collective of a long name.
 
-    All that is gathered is compared: weights, moments, the running mean, best model.
+    All that is gathered is compared: weights, moments, EMA, best model.
     """
     script = tmp_path / "script.py"
     script.write_text(WITHOUT_FULL_TENSOR)

@@ -130,7 +130,7 @@ def test_a_tensorboard_that_was_open_all_the_time_shows_no_step_twice(events, fo
 
 
 def test_a_validation_that_will_be_made_again_is_cut_too(events, folder):
-    """Stopped while it looked at step 3: the state does not hold that look yet."""
+    """Stopped while step 3 was validated: the state does not hold that yet."""
     a_run(events, 1, 3, validated=[3])
     events.on_start(TrainingState(step=3, validated_step=0), SETTINGS, 10)
 

@@ -1,4 +1,4 @@
-"""The loop learns, repeats itself exactly, and ends when and as it should."""
+"""The trainer learns, repeats itself exactly, and ends when and as it should."""
 
 import math
 from dataclasses import replace
@@ -148,7 +148,7 @@ def test_validation_changes_no_weight_and_no_rng_state(make_trainer):
     make_trainer(replace(QUICK, validate_every=6), callback=rarely).run()
 
     assert often.losses == rarely.losses
-    assert len(often.validations) == 7  # six and the mean of the last two
+    assert len(often.validations) == 7  # six and the average of the last two
     assert len(rarely.validations) == 1
 
 
@@ -169,7 +169,7 @@ def test_the_best_model_is_stored_and_the_average_of_the_last_is_tried(make_trai
         name = next(iter(weights))
         mean = torch.stack([each[name] for each in last]).double().mean(0)
         torch.testing.assert_close(weights[name], mean.float())
-    # The weights that training would go on with are still those of the last update.
+    # The weights that training would continue with are still those of the last update.
     assert_same_weights(weights_of(trainer), trainer.checkpoint_writer.saved[-1][1])
 
 
@@ -234,7 +234,7 @@ def test_the_state_counts_the_tokens_trained_on(make_trainer):
 
 
 def test_of_models_that_score_the_same_the_likelier_is_kept(make_trainer):
-    """BLEU is 0 for a while at first; the first look would stay the best."""
+    """BLEU is 0 for a while at first; the first validation would stay the best."""
     trainer = make_trainer(replace(QUICK, measure="exact-match", average_last=1))
     trainer.run()
 

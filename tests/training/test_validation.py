@@ -1,4 +1,4 @@
-"""A look at a model: what it finds is right, and it leaves nothing behind."""
+"""Validation: its results are right, and it leaves nothing behind."""
 
 import math
 from dataclasses import replace
@@ -30,7 +30,7 @@ def trainer(make_trainer):
     return make_trainer()
 
 
-def look(trainer, settings=QUICK):
+def run_validation(trainer, settings=QUICK):
     return validate(trainer.task, trainer.model, trainer.corpus, settings)
 
 
@@ -51,13 +51,13 @@ def test_the_loss_is_the_mean_over_held_out_target_tokens(trainer):
 
 
 def test_perplexity_is_e_to_the_loss(trainer):
-    found = look(trainer)
+    found = run_validation(trainer)
 
     assert found.perplexity == pytest.approx(math.exp(found.loss))
 
 
 def test_scores_are_of_greedy_outputs(trainer):
-    found = look(trainer, replace(QUICK, validation_pairs=1000))
+    found = run_validation(trainer, replace(QUICK, validation_pairs=1000))
     sources, references = trainer.corpus.dev_text
     outputs = trainer.task.translate(trainer.model.eval(), sources, greedy())
 
@@ -72,7 +72,7 @@ def test_scores_are_of_greedy_outputs(trainer):
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_every_measure_can_judge(trainer, measure):
-    found = look(trainer, replace(QUICK, measure=measure))
+    found = run_validation(trainer, replace(QUICK, measure=measure))
 
     assert found.value(measure) >= 0
     assert "bleu" in found.scores
@@ -81,7 +81,7 @@ def test_every_measure_can_judge(trainer, measure):
 def test_the_model_trains_on_as_before(trainer):
     trainer.model.train()
     before = {name: w.clone() for name, w in trainer.model.state_dict().items()}
-    look(trainer)
+    run_validation(trainer)
 
     assert trainer.model.training
     after = trainer.model.state_dict()
@@ -105,7 +105,7 @@ def test_broken_weights_are_never_called_the_best(trainer):
         trainer.model.target_embedding.vectors.fill_(math.nan)
 
     with pytest.raises(NumericsError, match=r"nan.*last checkpoint.*whole"):
-        look(trainer)
+        run_validation(trainer)
 
 
 def test_pairs_to_translate_are_taken_from_all_over_the_text():
@@ -118,7 +118,7 @@ def test_pairs_to_translate_are_taken_from_all_over_the_text():
 
 
 def test_one_sample_is_pictured_word_by_word(trainer):
-    found = look(trainer)
+    found = run_validation(trainer)
     (pictured,) = [each for each in found.samples if each.attention]
     picture = pictured.attention
     task = trainer.task

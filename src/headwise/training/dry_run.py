@@ -31,7 +31,7 @@ from headwise.training.validation import VALIDATION_TOKENS
 
 NUM_LONGEST_PAIRS = 5
 NUM_DROPPED_EXAMPLES = 3
-"""Per reason."""
+"""Examples per reason."""
 
 NUM_PADDING_BATCHES = 200
 """Batches of the first epoch that the padding fraction is taken from."""
@@ -106,7 +106,7 @@ class DryRunReport:
 def dry_run_report(
     estimator: MemoryEstimator, *, seed: int, done: int = 0, until: int | None = None
 ) -> DryRunReport:
-    """Run the dry run; the weights of the estimator's model are spoiled by it.
+    """Run a dry run; it changes the weights of the estimator's model.
 
     ``done`` steps were made before; ``until`` is the step to stop at for now.
     """

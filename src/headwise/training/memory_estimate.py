@@ -100,7 +100,7 @@ class MemoryEstimator:
     def estimate(
         self, batch_tokens: int | None = None, *, validate: bool = True
     ) -> MemoryEstimate:
-        """Run one step, one validation and one checkpoint average; return the peak.
+        """Run the trial, batches and then a validation; return the peak memory.
 
         ``batch_tokens`` replaces the setting; ``validate=False`` skips the validation.
         """
