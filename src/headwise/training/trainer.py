@@ -200,7 +200,7 @@ class Trainer:
         loss = self._all_reduce_loss(own_loss)
         if not self.gradients.is_sharded:
             self.ranks.all_reduce_gradients(self.model.parameters())
-        update = PendingStep(
+        pending = PendingStep(
             step=step,
             loss=loss,
             gradient_norm=self.gradients.clip(),
@@ -211,16 +211,16 @@ class Trainer:
             started=started,
         )
         self._report_pending()  # the step before, if metrics are read one step late
-        is_finite = self.gradients.async_metrics or update.is_finite
+        is_finite = self.gradients.async_metrics or pending.is_finite
         if not is_finite:
-            self._handle_non_finite(update)
+            self._handle_non_finite(pending)
 
         with self._state_lock:
             if is_finite:
-                apply_update(self.optimizer, update)
+                apply_update(self.optimizer, pending)
                 if self.ema is not None:
                     self.ema.update(self.model, step)
-                self._pending = update
+                self._pending = pending
             last, _ = loaded[-1]
             ends = last.number == self.order.num_batches(last.epoch)
             self.state = replace(
@@ -230,7 +230,7 @@ class Trainer:
                 skipped_in_a_row=0 if is_finite else self.state.skipped_in_a_row + 1,
                 epoch=last.epoch + ends,
                 batch=0 if ends else last.number,
-                tokens=self.state.tokens + update.tokens,
+                tokens=self.state.tokens + pending.tokens,
                 seconds=self.time_limit.seconds,
             )
             if not self.gradients.async_metrics:
@@ -239,12 +239,12 @@ class Trainer:
     def _report_pending(self) -> None:
         """Report the metrics of the last step, unless that was done."""
         with self._state_lock:
-            update, self._pending = self._pending, None
-            if update is None:
+            pending, self._pending = self._pending, None
+            if pending is None:
                 return
-            if self.gradients.async_metrics and not update.is_finite:
-                self._handle_non_finite(update)
-            self._report(update.to_metrics(since=self._reported_at))
+            if self.gradients.async_metrics and not pending.is_finite:
+                self._handle_non_finite(pending)
+            self._report(pending.to_metrics(since=self._reported_at))
             self._reported_at = time.monotonic()
 
     def _check_signals(self) -> None:
@@ -265,19 +265,19 @@ class Trainer:
             raise Stopped("stopped with another process of the run; all is saved")
         return loss if isinstance(loss, Tensor) else total
 
-    def _report(self, update: StepMetrics) -> None:
+    def _report(self, metrics: StepMetrics) -> None:
         for callback in self.callbacks:
-            callback.on_step(update, self.state)
-        if warning := self.divergence.warning_after(update):
+            callback.on_step(metrics, self.state)
+        if warning := self.divergence.warning_after(metrics):
             self._notify(warning)
 
-    def _handle_non_finite(self, update: PendingStep) -> None:
+    def _handle_non_finite(self, pending: PendingStep) -> None:
         """Report the first NaN or Inf tensor; raise unless updates may be skipped."""
-        place = self.gradients.locate_non_finite(update.batches, step=update.step)
+        place = self.gradients.locate_non_finite(pending.batches, step=pending.step)
         in_a_row = self.state.skipped_in_a_row + 1
         skips = self.settings.not_finite == "skip"
         self._notify(
-            non_finite_message(update, self.ranks.all_gather(place), skips, in_a_row)
+            non_finite_message(pending, self.ranks.all_gather(place), skips, in_a_row)
         )
 
     def _should_validate(self) -> bool:
