@@ -11,7 +11,7 @@ from tests.training.test_nan_checks import MessageRecorder
 from headwise.data.batches import make_batch
 from headwise.errors import ResourceError
 from headwise.native.compiler import Build
-from headwise.tasks.for_training import translation
+from headwise.tasks import translation
 from headwise.training.distributed import hardware_changed_warning
 
 STILL = replace(SMALL, dropout=0.0)

@@ -4,8 +4,8 @@ update      step, loss, learning_rate, gradient_norm, tokens, seconds
 validation  step, name, loss, perplexity, scores with signatures, samples, best; one
             sample has the cross-attention of its source and reference
 note        text
-start       step, seconds; label_smoothing, which is in the loss of updates, and not in
-            that of validations
+start       step, seconds, steps (the maximum); label_smoothing, which is in the loss of
+            updates, and not in that of validations
 end         step, seconds, reason
 """
 
