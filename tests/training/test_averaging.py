@@ -1,8 +1,12 @@
-"""Checkpoint averaging."""
+"""Checkpoint averaging (Section 6.1), and the EMA of the weights."""
 
+from dataclasses import replace
+
+import pytest
 import torch
+from tests.training.conftest import QUICK, assert_same_weights
 
-from headwise.training.averaging import average_checkpoints
+from headwise.training.averaging import EMA, average_checkpoints
 
 
 def test_the_mean_by_hand():
@@ -54,3 +58,27 @@ def test_one_checkpoint_is_held_at_a_time():
 def test_of_nothing_there_is_no_mean():
     """As where every checkpoint was damaged."""
     assert average_checkpoints([]) == ({}, 0)
+
+
+def test_the_ema_is_what_is_validated_and_stored(make_trainer):
+    settings = replace(QUICK, ema_decay=0.9, average_last=1)
+    trainer = make_trainer(settings)
+    trainer.run()
+
+    _, best, _ = trainer.checkpoint_writer.best[-1]
+    assert trainer.state.best_step == 6
+    assert_same_weights(best, trainer.ema.tensors)
+
+
+def test_the_ema_is_the_mean_worked_out_by_hand():
+    """Update 1 keeps min(0.5, 2/11) of the first weights, update 2 min(0.5, 3/12)."""
+    model = torch.nn.Linear(1, 1, bias=False)
+    model.weight.data.fill_(0.0)
+    ema = EMA(model, 0.5)
+    for step, weight in ((1, 11.0), (2, 5.0)):
+        model.weight.data.fill_(weight)
+        ema.update(model, step)
+
+    after_one = 2 / 11 * 0.0 + 9 / 11 * 11.0
+    expected = 3 / 12 * after_one + 9 / 12 * 5.0
+    assert ema.tensors["weight"].item() == pytest.approx(expected)

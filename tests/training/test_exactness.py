@@ -6,7 +6,6 @@ import pytest
 import torch
 from tests.training.conftest import QUICK, Recorder, assert_same_weights, weights_of
 
-from headwise.training.averaging import EMA
 from headwise.training.optimizer import optimizer_tensors
 
 WAYS = {
@@ -102,48 +101,3 @@ def test_a_run_may_resume_beyond_its_last_step(make_trainer):
 
     assert parts.losses == whole.losses
     assert_same_weights(weights_of(uncut), weights_of(trainer))
-
-
-def test_seeking_reads_no_tokens(make_trainer, monkeypatch):
-    first = make_trainer(until=4)
-    first.run()
-    trainer = continued(make_trainer, first)
-    read = []
-    sides = trainer.corpus.train.sides
-
-    def counted(indices):
-        read.extend(indices.tolist())
-        return sides(indices)
-
-    monkeypatch.setattr(trainer.corpus.train, "sides", counted)
-    trainer.run()
-
-    batches = list(trainer.order.epoch(first.state.epoch, start=first.state.batch))
-    batches += list(trainer.order.epoch(first.state.epoch + 1))
-    learned = [int(index) for batch in batches[:2] for index in batch]
-    assert [update.step for update in trainer.callbacks[0].updates] == [5, 6]
-    assert read == learned
-
-
-def test_the_ema_is_what_is_validated_and_stored(make_trainer):
-    settings = replace(QUICK, ema_decay=0.9, average_last=1)
-    trainer = make_trainer(settings)
-    trainer.run()
-
-    _, best, _ = trainer.checkpoint_writer.best[-1]
-    assert trainer.state.best_step == 6
-    assert_same_weights(best, trainer.ema.tensors)
-
-
-def test_the_running_mean_is_the_mean_worked_out_by_hand():
-    """Update 1 keeps min(0.5, 2/11) of the first weights, update 2 min(0.5, 3/12)."""
-    model = torch.nn.Linear(1, 1, bias=False)
-    model.weight.data.fill_(0.0)
-    mean = EMA(model, 0.5)
-    for step, weight in ((1, 11.0), (2, 5.0)):
-        model.weight.data.fill_(weight)
-        mean.update(model, step)
-
-    after_one = 2 / 11 * 0.0 + 9 / 11 * 11.0
-    expected = 3 / 12 * after_one + 9 / 12 * 5.0
-    assert mean.tensors["weight"].item() == pytest.approx(expected)

@@ -12,6 +12,7 @@ from headwise.data.batches import make_batch
 from headwise.errors import ResourceError
 from headwise.native.compiler import Build
 from headwise.tasks import translation
+from headwise.training import gradient_accumulation
 from headwise.training.distributed import hardware_changed_warning
 
 STILL = replace(SMALL, dropout=0.0)

@@ -17,7 +17,6 @@ from torch.nn import functional as F
 from headwise.data.batches import make_batch
 from headwise.errors import NumericsError
 from headwise.text.vocabulary import PAD
-from headwise.training.micro_batch import seed_rng
 from headwise.training.state import TrainingState
 
 
@@ -200,16 +199,6 @@ def test_training_ends_when_the_time_is_over(make_trainer):
     assert trainer.state.step == 1  # so that there is a model at all
     assert "the time is over" in recorder.reason
     assert len(trainer.checkpoint_writer.best) == 1
-
-
-def test_the_rng_is_seeded_from_seed_and_step():
-    draws = []
-    for seed, step in [(1, 5), (1, 5), (1, 6), (2, 5)]:
-        seed_rng(seed, step)
-        draws.append(torch.rand(1).item())
-
-    assert draws[0] == draws[1]
-    assert len(set(draws)) == 3
 
 
 def test_bf16_learns_too_and_keeps_its_weights_in_float32(make_trainer):

@@ -39,7 +39,7 @@ class BackwardOptions:
     """Factor of the loss before the backward pass."""
 
     max_padded_tokens: int | None = None
-    """Maximum padded tokens per micro-batch; None: do not split."""
+    """Maximum padded tokens per micro-batch, up to one row more; None: do not split."""
 
 
 class MicroBatchRunner:
@@ -190,7 +190,8 @@ class _LossModule(nn.Module):
 def split_batch(batch: Batch, max_padded_tokens: int | None) -> list[Batch]:
     """Split ``batch`` by rows into parts of at most ``max_padded_tokens``.
 
-    A single row is never split. None does not split at all.
+    Parts have about equally many rows, so one may exceed the limit by less than a row.
+    None does not split.
     """
     if max_padded_tokens is None:
         return [batch]
