@@ -126,7 +126,7 @@ def test_a_child_that_was_killed_is_told_from_one_that_found_nothing(monkeypatch
         learn(OPTIONS, lines())
 
 
-def test_a_worker_that_cannot_be_started_is_a_resource_error(monkeypatch):
+def test_without_a_python_to_start_it_is_said(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(ResourceError, match="/nowhere/python"):
         learn(OPTIONS, LINES)
