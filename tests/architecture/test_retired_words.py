@@ -46,6 +46,7 @@ RETIRED = {
         r"hurr(y|ies)|in a hurry": "asynchronous metrics",
         r"heed(s|ed)?|rescue": "check, handle; emergency save",
         "forth and back|way back": "forward and backward pass",
+        "look(s|ed|ing)?": "validate",
         "running mean": "EMA",
         "Manner": "BackwardOptions",
         "Amount": "Scalar",
