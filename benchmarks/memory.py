@@ -161,7 +161,7 @@ def opened(folder: Path, recipe: dict):
 def predict(folder: Path, recipe: dict) -> None:
     from headwise.cli.fitting import rehearsal_of
 
-    print(rehearsal_of(*opened(folder, recipe), "cpu").forecast().peak)
+    print(rehearsal_of(*opened(folder, recipe), "cpu").estimate().peak)
 
 
 def train(folder: Path, recipe: dict) -> None:

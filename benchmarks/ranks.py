@@ -30,18 +30,18 @@ def train(corpus: Path, run: Path, updates: int) -> None:
     from headwise.recipe import resolve
     from headwise.run_folder.run import train_run
     from headwise.training.allocator import keep_freed_memory
-    from headwise.training.ranks import Ranks
+    from headwise.training.distributed import Ranks
 
     keep_freed_memory()
     summing: list[float] = []
-    add_gradients = Ranks.add_gradients
+    all_reduce_gradients = Ranks.all_reduce_gradients
 
     def timed(self, parameters):
         began = time.perf_counter()
-        add_gradients(self, parameters)
+        all_reduce_gradients(self, parameters)
         summing.append(time.perf_counter() - began)
 
-    Ranks.add_gradients = timed
+    Ranks.all_reduce_gradients = timed
     prepared = PreparedCorpus.open(corpus)
     settings = {
         "steps": updates,

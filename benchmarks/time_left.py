@@ -4,7 +4,7 @@ python benchmarks/time_left.py
 
 Five runs on the demo's corpus, each in a process of its own, minutes each. After
 50 updates the estimate is noted, and compared with what the rest then took: updates,
-validations, checkpoints and the look at their mean. The goal: a median of 20% at most.
+validations, checkpoints and that of their average. The goal: a median of 20% at most.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ NOTED_AFTER = 50
 CHANGES = {
     "training": {"validate_every": 100, "validation_pairs": 300, "average_last": 3}
 }
-"""On top of the demo's settings, so that there are several looks to be foreseen."""
+"""On top of the demo's settings, so that several validations are to come."""
 
 
-class Witness:
+class Recorder:
     """Notes what was foreseen after some updates, and what came."""
 
     def __init__(self, estimate: TimeLeft, after: int) -> None:
@@ -47,25 +47,25 @@ class Witness:
         self.foreseen: float | None = None
         self.noted = self.ended = 0.0
 
-    def starts(self, state, settings, epoch_batches):
+    def on_start(self, state, settings, epoch_batches):
         """Begin to estimate."""
-        self.estimate.starts(state, settings, epoch_batches)
+        self.estimate.on_start(state, settings, epoch_batches)
 
-    def updated(self, update, state):
+    def on_step(self, update, state):
         """Note the estimate when it is time."""
-        self.estimate.updated(update, state)
+        self.estimate.on_step(update, state)
         if update.step == self.after:
             self.foreseen, self.noted = self.estimate.seconds(state), time.monotonic()
 
-    def validated(self, validation, state, name, best):
-        """Let the estimate know of a look."""
-        self.estimate.validated()
+    def on_validation(self, validation, state, name, best):
+        """Let the estimate know of a validation."""
+        self.estimate.on_validation()
 
-    def says(self, text):
+    def on_message(self, text):
         """Pass it on."""
         print(text, file=sys.stderr)
 
-    def ends(self, state, reason):
+    def on_end(self, state, reason):
         """Note when it was over."""
         self.ended = time.monotonic()
 
@@ -85,14 +85,14 @@ def measure(steps: int, after: int, seed: int) -> dict[str, float]:
         extra = {**extra, "data": data, "seed": seed}
         recipe = resolve(preset="tiny", extra=extra)
         corpus = prepare(recipe.data, recipe.text, folder / "prepared", seed=seed)
-        witness = Witness(TimeLeft(corpus.facts), after)
-        train_run(folder / "run", recipe, corpus, watchers=[witness])
-    assert witness.foreseen is not None
-    took = witness.ended - witness.noted
+        recorder = Recorder(TimeLeft(corpus.facts), after)
+        train_run(folder / "run", recipe, corpus, callbacks=[recorder])
+    assert recorder.foreseen is not None
+    took = recorder.ended - recorder.noted
     return {
-        "foreseen_seconds": round(witness.foreseen, 1),
+        "foreseen_seconds": round(recorder.foreseen, 1),
         "took_seconds": round(took, 1),
-        "error": round(witness.foreseen / took - 1, 4),
+        "error": round(recorder.foreseen / took - 1, 4),
     }
 
 

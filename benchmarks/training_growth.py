@@ -73,9 +73,9 @@ def measure(point: Point, precision: str, seconds: float) -> dict[str, float]:
     from headwise.model import Transformer, TransformerConfig
     from headwise.tasks.for_training import Translation
     from headwise.training.allocator import keep_freed_memory
-    from headwise.training.gradients import Gradients
+    from headwise.training.distributed import Ranks
+    from headwise.training.gradient_accumulation import GradientAccumulator
     from headwise.training.optimizer import make_optimizer
-    from headwise.training.ranks import Ranks
     from headwise.training.settings import TrainingSettings
 
     keep_freed_memory()
@@ -92,14 +92,14 @@ def measure(point: Point, precision: str, seconds: float) -> dict[str, float]:
     settings = TrainingSettings(precision=precision, batch_tokens=point.batch_tokens)
     optimizer = make_optimizer(model, settings)
     no_text: Any = None  # random tokens are never turned into words
-    gradients = Gradients(
+    gradients = GradientAccumulator(
         Translation(no_text),
         model,
         settings,
         seed=1,
         ranks=Ranks(),
-        say=lambda text: None,
-        stop=lambda: None,
+        on_message=lambda text: None,
+        check_stop=lambda: None,
     )
     pairs = max(1, point.batch_tokens // point.length)
     source, target_in, target_out = torch.randint(
@@ -114,7 +114,7 @@ def measure(point: Point, precision: str, seconds: float) -> dict[str, float]:
     end = time.perf_counter() + seconds
     while len(times) < 5 or time.perf_counter() < end:
         started = time.perf_counter()
-        gradients.of([(0, batch)], step=len(times) + 1, divisor=count)
+        gradients.accumulate([(0, batch)], step=len(times) + 1, divisor=count)
         torch.nn.utils.get_total_norm([p.grad for p in model.parameters()])
         optimizer.step()
         times.append(time.perf_counter() - started)

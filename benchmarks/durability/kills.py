@@ -46,7 +46,7 @@ from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG
 from headwise.run_folder.run import train_run
 from headwise.run_folder.tensors import read_tensors
 from headwise.storage import disk
-from headwise.training.loop import Trainer
+from headwise.training.trainer import Trainer
 
 STEPS = 48
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -222,7 +222,7 @@ def train_on(folder: Path, recipe: Recipe, phase: mmap.mmap, said: Path) -> int:
         corpus = PreparedCorpus.open(prepared)
         with (
             doing(phase, Trainer, "run", TRAINING),
-            doing(phase, Trainer, "_look", VALIDATING),
+            doing(phase, Trainer, "_validate_and_save", VALIDATING),
             doing(phase, Checkpoints, "save", SAVING),
             doing(phase, Checkpoints, "forget_old", ROTATING),
             doing(phase, run_module, "write_model_folder", SAVING_BEST),

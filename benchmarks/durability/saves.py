@@ -25,10 +25,10 @@ from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG, RECIPE
 from headwise.storage import disk, verify, write_text
 from headwise.text.settings import TextSettings
 from headwise.text.tokenizer import TokenizerPair, train_tokenizers
+from headwise.training.callbacks import StepMetrics
 from headwise.training.log import JsonLog
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
-from headwise.training.watch import Update
 
 NOTHING = "nothing"
 
@@ -131,12 +131,12 @@ def newest_step(folder: Path) -> str:
 
 
 def log_and_save(first: int, last: int) -> Callable[[Path], None]:
-    """Note updates, save a checkpoint as a run's keeper does, and note three more."""
+    """Note updates, save a checkpoint as a run does, and note three more."""
 
     def write(folder: Path) -> None:
         log = JsonLog(folder / LOG)
         begin = TrainingState(step=first - 1)
-        log.starts(begin, TrainingSettings(), 10)
+        log.on_start(begin, TrainingSettings(), 10)
         note_updates(log, first, last)
         log.sync()
         save_checkpoints(last)(folder)
@@ -147,7 +147,7 @@ def log_and_save(first: int, last: int) -> Callable[[Path], None]:
 
 def note_updates(log: JsonLog, first: int, last: int) -> None:
     for step in range(first, last + 1):
-        update = Update(
+        update = StepMetrics(
             step=step,
             loss=1 / step,
             learning_rate=0.1,
@@ -155,7 +155,7 @@ def note_updates(log: JsonLog, first: int, last: int) -> None:
             tokens=100,
             seconds=0.5,
         )
-        log.updated(update, TrainingState(step=step))
+        log.on_step(update, TrainingState(step=step))
 
 
 def newest_step_with_its_log(folder: Path) -> str:
@@ -163,7 +163,7 @@ def newest_step_with_its_log(folder: Path) -> str:
     found = checkpoints_in(folder).newest()
     state = TrainingState() if found is None else found.state
     log = JsonLog(folder / LOG)
-    log.starts(state, TrainingSettings(), 10)
+    log.on_start(state, TrainingSettings(), 10)
     lines = (folder / LOG).read_text(encoding="utf-8").split("\n")
     steps = [int(each.split('"step": ')[1].split(",")[0]) for each in lines[:-1]
              if '"what": "update"' in each]  # fmt: skip

@@ -18,10 +18,10 @@ from headwise.data.prepared import PreparedCorpus
 from headwise.model import TransformerConfig
 from headwise.tasks.for_training import Translation
 from headwise.training.allocator import keep_freed_memory
-from headwise.training.loop import Trainer
+from headwise.training.callbacks import StepMetrics
 from headwise.training.settings import TrainingSettings
 from headwise.training.signals import StopSignals
-from headwise.training.watch import Update
+from headwise.training.trainer import Trainer
 from training.batches import BATCH_TOKENS, CORPUS, SEED, Pairs
 from training.facts import (
     ADAM_BETAS,
@@ -71,7 +71,7 @@ class Watch:
         self.count = count
         self.done = done
 
-    def updated(self, update: Update, state: object) -> None:
+    def on_step(self, update: StepMetrics, state: object) -> None:
         """Report an update."""
         self.done(update.loss)
         if update.step >= self.count:
@@ -80,7 +80,7 @@ class Watch:
     def ignore(self, *facts: object) -> None:
         """Do nothing at what else happens."""
 
-    starts = validated = says = ends = ignore
+    on_start = on_validation = on_message = on_end = ignore
 
 
 def train(
@@ -101,8 +101,8 @@ def train(
         corpus,
         settings,
         seed=SEED,
-        keeper=nobody,
-        watchers=[watch],
+        checkpoint_writer=nobody,
+        callbacks=[watch],
         signals=StopSignals(),
     )
     stopping_after_the_last(trainer)

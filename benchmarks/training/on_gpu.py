@@ -23,9 +23,9 @@ from headwise.data.batches import Batch, TrainingOrder
 from headwise.data.prepared import PreparedCorpus
 from headwise.tasks.for_training import Translation
 from headwise.training.allocator import keep_freed_memory
-from headwise.training.loop import Trainer
 from headwise.training.settings import TrainingSettings
 from headwise.training.signals import StopSignals
+from headwise.training.trainer import Trainer
 from training import plain_loop
 from training.batches import SEED, Pairs
 from training.facts import (
@@ -100,8 +100,8 @@ def by_headwise(
         corpus,
         settings,
         seed=SEED,
-        keeper=nobody,
-        watchers=[watch],
+        checkpoint_writer=nobody,
+        callbacks=[watch],
         signals=StopSignals(),
     )
     stopping_after_the_last(trainer)

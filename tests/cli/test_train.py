@@ -7,8 +7,8 @@ from tests.tiny import ASSIGNMENTS
 
 from headwise.native.compiler import why_not
 from headwise.settings import read_toml
-from headwise.training import memory
-from headwise.training.gauge import ProcessGauge
+from headwise.training import memory_estimate
+from headwise.training.memory_usage import ProcessMemory
 
 MIB = 2**20
 SHORT = ["training.steps=4", "training.validate_every=2", "training.validation_pairs=2"]
@@ -109,19 +109,21 @@ def test_a_fitted_batch_is_said_and_kept(train, tmp_path, monkeypatch, by):
     """
     monkeypatch.setenv("HEADWISE_KERNELS", BY[by][0])
     if by == "kernels in C":
-        monkeypatch.setattr(memory, "MOST_BATCH_TOKENS", 5000)  # not to wait for long
-    monkeypatch.setattr(ProcessGauge, "free", lambda self: 100 * MIB)
+        monkeypatch.setattr(
+            memory_estimate, "MAX_BATCH_TOKENS", 5000
+        )  # not to wait for long
+    monkeypatch.setattr(ProcessMemory, "free", lambda self: 100 * MIB)
     asked = *options(), "--set", f"training.kernels={BY[by][1]}"
     first = train("--batch-tokens", "auto", "--until", 1, *asked)
     assert first.code == 0, first.error
     chosen = batch_tokens(tmp_path / "run")
-    monkeypatch.setattr(ProcessGauge, "free", lambda self: 100_000 * MIB)
+    monkeypatch.setattr(ProcessMemory, "free", lambda self: 100_000 * MIB)
     second = train("--batch-tokens", "auto", "--until", 2, *asked)
 
     assert f"--batch-tokens auto: {chosen:,}, which takes " in first.error
-    assert 18 <= chosen <= memory.MOST_BATCH_TOKENS
+    assert 18 <= chosen <= memory_estimate.MAX_BATCH_TOKENS
     if by == "PyTorch":
-        assert chosen < memory.MOST_BATCH_TOKENS
+        assert chosen < memory_estimate.MAX_BATCH_TOKENS
     if by == "kernels in C" and not why_not():
         assert "training by kernels in C: " in first.error
     assert second.code == 0
@@ -131,8 +133,8 @@ def test_a_fitted_batch_is_said_and_kept(train, tmp_path, monkeypatch, by):
 
 def test_where_memory_abounds_the_papers_batch_is_the_largest(train, monkeypatch):
     """Or a smaller one, not to keep the tests waiting."""
-    monkeypatch.setattr(memory, "MOST_BATCH_TOKENS", 2000)
-    monkeypatch.setattr(ProcessGauge, "free", lambda self: 100_000 * MIB)
+    monkeypatch.setattr(memory_estimate, "MAX_BATCH_TOKENS", 2000)
+    monkeypatch.setattr(ProcessMemory, "free", lambda self: 100_000 * MIB)
     found = train("--batch-tokens", "auto", "--dry-run", *options())
 
     assert "--batch-tokens auto: 2,000, which takes " in found.error
@@ -141,7 +143,7 @@ def test_where_memory_abounds_the_papers_batch_is_the_largest(train, monkeypatch
 
 
 def test_where_nothing_fits_is_code_6(train, tmp_path, monkeypatch):
-    monkeypatch.setattr(ProcessGauge, "free", lambda self: 0)
+    monkeypatch.setattr(ProcessMemory, "free", lambda self: 0)
     found = train("--batch-tokens", "auto", *options())
 
     assert found.code == 6
@@ -152,7 +154,7 @@ def test_where_nothing_fits_is_code_6(train, tmp_path, monkeypatch):
 def test_a_run_of_everything_fits_its_batches_too(
     headwise, tiny_text, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(memory, "MOST_BATCH_TOKENS", 2000)
+    monkeypatch.setattr(memory_estimate, "MAX_BATCH_TOKENS", 2000)
     found = headwise(
         *("run", *tiny_text, "--out", tmp_path / "run", "--batch-tokens", "auto"),
         *options("training.steps=1", "decoding.beam=1"),

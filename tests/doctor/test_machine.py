@@ -38,7 +38,7 @@ def test_a_full_disk_is_a_fault(monkeypatch):
 
 
 def test_little_memory_is_a_fault(monkeypatch):
-    monkeypatch.setattr(machine.ProcessGauge, "free", lambda self: 2**28)
+    monkeypatch.setattr(machine.ProcessMemory, "free", lambda self: 2**28)
 
     found = {each.what: each for each in look_at_machine()}
     assert found["memory"].found.startswith("0.2 GiB free")

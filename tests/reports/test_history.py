@@ -159,14 +159,14 @@ def test_the_fast_way_finds_the_same_but_the_curves(tmp_path, cut):
 
 
 def test_a_line_of_an_update_begins_as_the_fast_way_expects(tmp_path):
+    from headwise.training.callbacks import StepMetrics
     from headwise.training.log import JsonLog, update_entry
     from headwise.training.state import TrainingState
-    from headwise.training.watch import Update
 
-    one = Update(
+    one = StepMetrics(
         step=1, loss=1.0, learning_rate=0.1, gradient_norm=1.0, tokens=9, seconds=1.0
     )
-    JsonLog(tmp_path / "log.jsonl").updated(one, TrainingState())
+    JsonLog(tmp_path / "log.jsonl").on_step(one, TrainingState())
 
     line = (tmp_path / "log.jsonl").read_text()
     assert line.startswith(module.UPDATE)

@@ -10,11 +10,11 @@ from headwise.errors import Stopped
 from headwise.metrics.score import Score
 from headwise.reports import run_page
 from headwise.reports.run_page import RunPage
+from headwise.training.callbacks import StepMetrics
 from headwise.training.log import JsonLog
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.validation import Attention, Sample, Validation
-from headwise.training.watch import Update
 
 SETTINGS = TrainingSettings(steps=100)
 VALIDATION = Validation(
@@ -33,7 +33,7 @@ VALIDATION = Validation(
 
 
 def update(step, loss=2.5):
-    return Update(
+    return StepMetrics(
         step=step,
         loss=loss,
         learning_rate=0.1,
@@ -57,7 +57,7 @@ def said():
 
 
 @pytest.fixture
-def watchers(folder, said):
+def callbacks(folder, said):
     """Return what a run has: the page, and the log that it reads when it goes on."""
     return [RunPage(folder, say=said.append), JsonLog(folder / "log.jsonl")]
 
@@ -66,19 +66,19 @@ def page_of(folder):
     return Opened((folder / "report.html").read_text(encoding="utf-8"))
 
 
-def tell(watchers, what, *facts):
-    for watcher in watchers:
-        getattr(watcher, what)(*facts)
+def tell(callbacks, what, *facts):
+    for callback in callbacks:
+        getattr(callback, what)(*facts)
 
 
-def train(watchers, first, last, *, validated=(), **state):
+def train(callbacks, first, last, *, validated=(), **state):
     before = TrainingState(step=first - 1, seconds=0.5 * (first - 1), **state)
-    tell(watchers, "starts", before, SETTINGS, 10)
+    tell(callbacks, "on_start", before, SETTINGS, 10)
     for step in range(first, last + 1):
         now = TrainingState(step=step, seconds=0.5 * step)
-        tell(watchers, "updated", update(step), now)
+        tell(callbacks, "on_step", update(step), now)
         if step in validated:
-            tell(watchers, "validated", VALIDATION, now, "now", True)
+            tell(callbacks, "on_validation", VALIDATION, now, "now", True)
 
 
 def steps_shown(folder):
@@ -86,36 +86,36 @@ def steps_shown(folder):
     return loss["series"][0]["x"]
 
 
-def test_a_page_is_there_from_the_start(watchers, folder):
-    tell(watchers, "starts", TrainingState(), SETTINGS, 10)
+def test_a_page_is_there_from_the_start(callbacks, folder):
+    tell(callbacks, "on_start", TrainingState(), SETTINGS, 10)
 
     assert page_of(folder).said("h1") == ["en-de"]
     assert page_of(folder).said("pre") == ["seed = 7\n"]
 
 
-def test_a_look_brings_a_new_page(watchers, folder):
-    train(watchers, 1, 4, validated=[4])
+def test_a_look_brings_a_new_page(callbacks, folder):
+    train(callbacks, 1, 4, validated=[4])
 
     assert steps_shown(folder) == [1, 2, 3, 4]
     assert "12.5 ± 0.8" in page_of(folder).said("dd")
     assert page_of(folder).all("svg", **{"class": "heat"})
 
 
-def test_between_looks_a_page_comes_now_and_then(watchers, folder, monkeypatch):
-    train(watchers, 1, 3)
+def test_between_looks_a_page_comes_now_and_then(callbacks, folder, monkeypatch):
+    train(callbacks, 1, 3)
     assert page_of(folder).data == []
 
     monkeypatch.setattr(run_page, "SECONDS_BETWEEN", 0.0)
-    tell(watchers, "updated", update(4), TrainingState(step=4, seconds=2.0))
+    tell(callbacks, "on_step", update(4), TrainingState(step=4, seconds=2.0))
 
     assert steps_shown(folder) == [1, 2, 3, 4]
     assert "about 48 s left" in page_of(folder).said("small")
 
 
-def test_the_last_page_says_how_it_ended(watchers, folder):
-    train(watchers, 1, 3)
-    tell(watchers, "says", "a note")
-    tell(watchers, "ends", TrainingState(step=3, seconds=1.5), "stopped")
+def test_the_last_page_says_how_it_ended(callbacks, folder):
+    train(callbacks, 1, 3)
+    tell(callbacks, "on_message", "a note")
+    tell(callbacks, "on_end", TrainingState(step=3, seconds=1.5), "stopped")
 
     page = page_of(folder)
     assert "stopped" in page.said("span")
@@ -137,80 +137,80 @@ def test_a_resumed_run_shows_its_past_and_no_step_twice(folder, said):
     assert said == []
 
 
-def test_what_is_shown_live_is_what_the_log_gives(watchers, folder):
+def test_what_is_shown_live_is_what_the_log_gives(callbacks, folder):
     """Drawn from memory while it trains, and from the file afterwards."""
     from headwise.reports.history import read_history
 
-    train(watchers, 1, 6, validated=[2, 4])
-    tell(watchers, "says", "a note")
-    tell(watchers, "ends", TrainingState(step=6, seconds=3.0), "6 updates are done")
+    train(callbacks, 1, 6, validated=[2, 4])
+    tell(callbacks, "on_message", "a note")
+    tell(callbacks, "on_end", TrainingState(step=6, seconds=3.0), "6 updates are done")
 
-    assert read_history(folder / "log.jsonl") == watchers[0].history
+    assert read_history(folder / "log.jsonl") == callbacks[0].history
 
 
 def test_a_page_that_cannot_be_written_is_said_once_and_training_goes_on(
-    watchers, folder, said
+    callbacks, folder, said
 ):
     (folder / "report.html").mkdir()
-    train(watchers, 1, 4, validated=[2, 4])
-    tell(watchers, "ends", TrainingState(step=4), "done")
+    train(callbacks, 1, 4, validated=[2, 4])
+    tell(callbacks, "on_end", TrainingState(step=4), "done")
 
     (once,) = said
     assert "report.html is not up to date, training goes on" in once
 
 
-def test_a_fault_in_drawing_is_no_fault_of_the_run(watchers, said, monkeypatch):
+def test_a_fault_in_drawing_is_no_fault_of_the_run(callbacks, said, monkeypatch):
     monkeypatch.setattr(run_page, "run_report", lambda *_: 1 / 0)
-    train(watchers, 1, 4, validated=[2])
+    train(callbacks, 1, 4, validated=[2])
 
     assert len(said) == 1
     assert "division by zero" in said[0]
 
 
-def test_a_page_is_written_again_once_that_can_be(watchers, folder, said):
+def test_a_page_is_written_again_once_that_can_be(callbacks, folder, said):
     (folder / "report.html").mkdir()
-    train(watchers, 1, 2, validated=[2])
+    train(callbacks, 1, 2, validated=[2])
     (folder / "report.html").rmdir()
-    tell(watchers, "ends", TrainingState(step=2), "done")
+    tell(callbacks, "on_end", TrainingState(step=2), "done")
 
     assert steps_shown(folder) == [1, 2]
     assert len(said) == 1
 
 
-def test_a_stop_signal_passes_through(watchers, monkeypatch):
+def test_a_stop_signal_passes_through(callbacks, monkeypatch):
     def stop(*_):
         raise Stopped("now")
 
     monkeypatch.setattr(run_page, "run_report", stop)
     with pytest.raises(Stopped):
-        watchers[0].starts(TrainingState(), SETTINGS, 10)
+        callbacks[0].on_start(TrainingState(), SETTINGS, 10)
 
 
 def test_a_log_that_cannot_be_read_is_said(folder, said):
     (folder / "log.jsonl").mkdir()
     page = RunPage(folder, say=said.append)
-    page.starts(TrainingState(step=3), SETTINGS, 10)
+    page.on_start(TrainingState(step=3), SETTINGS, 10)
 
     assert "log.jsonl cannot be read" in said[0]
     assert page_of(folder).said("h1") == ["en-de"]
 
 
-def test_a_run_may_end_from_another_thread_amid_an_update(watchers, folder, said):
-    """As it does when a stop signal is not heeded in time."""
-    page = watchers[0]
-    page.starts(TrainingState(), SETTINGS, 10)
+def test_a_run_may_end_from_another_thread_amid_an_update(callbacks, folder, said):
+    """As it does when a stop signal is not handled in time."""
+    page = callbacks[0]
+    page.on_start(TrainingState(), SETTINGS, 10)
     over = threading.Event()
 
     def go_on():
         for step in count(1):
-            page.updated(update(step), TrainingState(step=step, seconds=0.5 * step))
+            page.on_step(update(step), TrainingState(step=step, seconds=0.5 * step))
             if over.is_set():
                 return
 
     training = threading.Thread(target=go_on)
     training.start()
     for _ in range(5):
-        page.ends(TrainingState(step=1), "stopped")
+        page.on_end(TrainingState(step=1), "stopped")
     over.set()
     training.join()
 

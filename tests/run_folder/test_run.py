@@ -32,7 +32,7 @@ SHORT = {
 }
 
 
-class Watcher:
+class Recorder:
     """Notes what is said, and stops the run by a signal after some step."""
 
     def __init__(self, stop_after=None):
@@ -41,21 +41,21 @@ class Watcher:
         self.losses = []
         self.began = None
 
-    def starts(self, state, settings, epoch_batches):
+    def on_start(self, state, settings, epoch_batches):
         self.began = state.step
 
-    def updated(self, update, state):
+    def on_step(self, update, state):
         self.losses.append(update.loss)
         if state.step == self.stop_after:
             raise Stopped("stopped")
 
-    def validated(self, validation, state, name, best):
+    def on_validation(self, validation, state, name, best):
         pass
 
-    def says(self, text):
+    def on_message(self, text):
         self.said.append(text)
 
-    def ends(self, state, reason):
+    def on_end(self, state, reason):
         pass
 
 
@@ -103,11 +103,11 @@ def test_the_recipe_is_written_whole_and_read_back_equal(tmp_path, corpus, recip
 
 def test_an_interrupted_run_is_the_same_run_bit_for_bit(tmp_path, corpus, recipe):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    calm, first, rest = Watcher(), Watcher(stop_after=3), Watcher()
-    train_run(whole, recipe, corpus, watchers=[calm])
+    calm, first, rest = Recorder(), Recorder(stop_after=3), Recorder()
+    train_run(whole, recipe, corpus, callbacks=[calm])
     with pytest.raises(Stopped):
-        train_run(stopped, recipe, corpus, watchers=[first])
-    state = train_run(stopped, recipe, corpus, watchers=[rest])
+        train_run(stopped, recipe, corpus, callbacks=[first])
+    state = train_run(stopped, recipe, corpus, callbacks=[rest])
 
     assert first.losses + rest.losses == calm.losses
     assert rest.began == 3
@@ -127,11 +127,11 @@ def test_after_a_crash_the_last_whole_checkpoint_is_gone_on_from(
     before = weights(folder, 8)
     file = folder / "checkpoints" / "step-00000008" / "optimizer.safetensors"
     file.write_bytes(file.read_bytes()[:100])
-    watcher = Watcher()
-    train_run(folder, recipe, corpus, watchers=[watcher])
+    callback = Recorder()
+    train_run(folder, recipe, corpus, callbacks=[callback])
 
-    assert watcher.began == 4
-    assert "step-00000008 cannot be used" in watcher.said[0]
+    assert callback.began == 4
+    assert "step-00000008 cannot be used" in callback.said[0]
     assert_same(before, weights(folder, 8))
 
 
@@ -309,9 +309,11 @@ def test_a_damaged_best_model_is_said_and_made_anew(tmp_path, corpus, recipe, na
     train_run(tmp_path / "run", recipe, corpus)
     path = tmp_path / "run" / "best" / name
     path.write_bytes(path.read_bytes()[:-7])
-    watcher = Watcher()
+    callback = Recorder()
 
-    train_run(tmp_path / "run", a_recipe(corpus, steps=12), corpus, watchers=[watcher])
+    train_run(
+        tmp_path / "run", a_recipe(corpus, steps=12), corpus, callbacks=[callback]
+    )
 
     load(tmp_path / "run")
-    assert any("the best model, of update" in text for text in watcher.said)
+    assert any("the best model, of update" in text for text in callback.said)

@@ -1,4 +1,4 @@
-"""Train by the compiled and by the readable way; print what both learned, as JSON.
+"""Train by torch.compile and by the reference; print the losses of both, as JSON.
 
 python tests/training/compiling.py CORPUS cpu aot_eager
 python tests/training/compiling.py CORPUS cuda inductor
@@ -19,9 +19,9 @@ from torch._dynamo.utils import counters
 
 from headwise.data.prepared import PreparedCorpus
 from headwise.tasks.for_training import CompiledLoss, TransformerConfig, Translation
-from headwise.training.loop import Trainer
 from headwise.training.settings import TrainingSettings
 from headwise.training.signals import StopSignals
+from headwise.training.trainer import Trainer
 
 CONFIG = TransformerConfig(
     encoder_layers=2, decoder_layers=2, d_model=16, d_ff=32, num_heads=2, dropout=0.0
@@ -46,11 +46,11 @@ class Losses:
         self.found: list[float] = []
         self.epochs = 0
 
-    def updated(self, update: Any, state: Any) -> None:
+    def on_step(self, update: Any, state: Any) -> None:
         self.found.append(update.loss)
         self.epochs = state.epoch
 
-    def says(self, text: str) -> None:
+    def on_message(self, text: str) -> None:
         raise AssertionError(text)
 
     def last_weights(self, count: int) -> list[Any]:
@@ -59,7 +59,7 @@ class Losses:
     def ignore(self, *facts: Any) -> None:
         pass
 
-    starts = validated = ends = save = save_best = ignore
+    on_start = on_validation = on_end = save = save_best = ignore
 
 
 def trainer_of(
@@ -72,8 +72,8 @@ def trainer_of(
         corpus,
         replace(SETTINGS, kernels=kernels),
         seed=1,
-        keeper=losses,
-        watchers=[losses],
+        checkpoint_writer=losses,
+        callbacks=[losses],
         signals=StopSignals(),
     )
     return trainer, losses
@@ -84,7 +84,7 @@ def main() -> None:
     folder, device, backend = sys.argv[1:]
     corpus = PreparedCorpus.open(Path(folder))
     compiled, found = trainer_of(corpus, "compiled", device)
-    compiled.gradients._learner.loss_module = CompiledLoss(
+    compiled.gradients._runner.loss_module = CompiledLoss(
         compiled.model,
         smoothing=SETTINGS.label_smoothing,
         batch_tokens=SETTINGS.batch_tokens,
@@ -103,7 +103,7 @@ def main() -> None:
                 "readable": expected.found,
                 "graphs": counters["stats"]["unique_graphs"],
                 "epochs": found.epochs,
-                "hurries": compiled.gradients.hurries,
+                "async_metrics": compiled.gradients.async_metrics,
             }
         )
     )

@@ -10,9 +10,9 @@ from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.model import TransformerConfig
 from headwise.tasks.translation import Translation
 from headwise.text.settings import TextSettings
-from headwise.training.loop import Trainer
 from headwise.training.settings import TrainingSettings
 from headwise.training.signals import StopSignals
+from headwise.training.trainer import Trainer
 
 SMALL = TransformerConfig(
     encoder_layers=1, decoder_layers=1, d_model=16, d_ff=32, num_heads=2, dropout=0.1
@@ -38,8 +38,8 @@ def corpus(tmp_path_factory, tiny_text):
 
 
 @dataclass
-class Memory:
-    """A keeper that keeps everything in memory."""
+class InMemoryWriter:
+    """A checkpoint writer that keeps everything in memory."""
 
     saved: list = field(default_factory=list)
     best: list = field(default_factory=list)
@@ -60,27 +60,27 @@ class Memory:
 
 
 @dataclass
-class Witness:
-    """A watcher that notes everything."""
+class Recorder:
+    """A callback that notes everything."""
 
     updates: list = field(default_factory=list)
     validations: list = field(default_factory=list)
     reason: str = ""
 
-    def starts(self, state, settings, epoch_batches):
+    def on_start(self, state, settings, epoch_batches):
         self.epoch_batches = epoch_batches
 
-    def updated(self, update, state):
+    def on_step(self, update, state):
         self.updates.append(update)
 
-    def validated(self, validation, state, name, best):
+    def on_validation(self, validation, state, name, best):
         self.validations.append((name, validation, best))
 
-    def says(self, text):
+    def on_message(self, text):
         if not text.startswith("training by "):  # which is always said
             raise AssertionError(text)
 
-    def ends(self, state, reason):
+    def on_end(self, state, reason):
         self.reason = reason
 
     @property
@@ -108,7 +108,7 @@ def make_trainer(corpus):
         state=None,
         weights=None,
         optimizer=None,
-        watcher=None,
+        callback=None,
         signals=None,
         model=None,
         **others,
@@ -123,8 +123,8 @@ def make_trainer(corpus):
             corpus,
             settings,
             seed=seed,
-            keeper=Memory(),
-            watchers=[watcher or Witness()],
+            checkpoint_writer=InMemoryWriter(),
+            callbacks=[callback or Recorder()],
             signals=signals or StopSignals(),
             state=state,
             optimizer=optimizer,

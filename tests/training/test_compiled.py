@@ -12,11 +12,11 @@ import torch
 from tests.training.conftest import (
     QUICK,
     SMALL,
-    Witness,
+    Recorder,
     assert_same_weights,
     weights_of,
 )
-from tests.training.test_numerics import Listener
+from tests.training.test_nan_checks import MessageRecorder
 
 from headwise.data.batches import make_batch
 from headwise.errors import NumericsError, SettingsError
@@ -58,10 +58,10 @@ def test_the_losses_are_those_of_the_readable_way(both):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-def test_a_gpu_learns_the_same_compiled_once_and_in_a_hurry(corpus):
+def test_a_gpu_learns_the_same_compiled_once_and_with_async_metrics(corpus):
     found = trained_both_ways(corpus, "cuda", "inductor")
 
-    assert found["hurries"]
+    assert found["async_metrics"]
     assert found["graphs"] == 3
     assert found["compiled"] == pytest.approx(found["readable"], rel=1e-3)
 
@@ -72,51 +72,49 @@ def make_uncompiled(make_trainer):
 
     def make(settings=COMPILED, **others):
         trainer = make_trainer(settings, **others)
-        trainer.gradients._learner.loss_module.is_compiled = False
+        trainer.gradients._runner.loss_module.is_compiled = False
         return trainer
 
     return make
 
 
-def test_a_batch_that_does_not_fit_is_learned_from_in_smaller_rows(
-    make_uncompiled, monkeypatch
-):
+def test_a_batch_that_does_not_fit_is_run_in_smaller_rows(make_uncompiled, monkeypatch):
     still = replace(SMALL, dropout=0.0)
     settings = replace(COMPILED, batch_tokens=1024)
-    trainer = make_uncompiled(settings, config=still, watcher=Listener())
+    trainer = make_uncompiled(settings, config=still, callback=MessageRecorder())
     batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
-    loss = trainer.gradients.of([(0, batch)], step=1, divisor=7.0)
+    loss = trainer.gradients.accumulate([(0, batch)], step=1, divisor=7.0)
     expected = [each.grad.clone() for each in trainer.model.parameters()]
-    learner = trainer.gradients._learner
-    whole = learner.loss_module.forward
+    runner = trainer.gradients._runner
+    whole = runner.loss_module.forward
 
     def failing(rows):
         if rows.num_places > 300:
             raise MemoryError
         return whole(rows)
 
-    monkeypatch.setattr(learner.loss_module, "forward", failing)
-    again = trainer.gradients.of([(0, batch)], step=1, divisor=7.0)
+    monkeypatch.setattr(runner.loss_module, "forward", failing)
+    again = trainer.gradients.accumulate([(0, batch)], step=1, divisor=7.0)
 
     assert again == pytest.approx(loss, rel=1e-6)
     for parameter, gradient in zip(trainer.model.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, gradient, rtol=1e-5, atol=1e-6)
-    assert len(trainer.watchers[0].said) == 2  # 512 places, then 256
+    assert len(trainer.callbacks[0].said) == 2  # 512 places, then 256
 
 
 def test_where_a_number_is_not_finite_is_found_in_compiled_blocks_too(make_uncompiled):
     trainer = make_uncompiled()
-    learner = trainer.gradients._learner
-    learner.loss_module.is_compiled = True
+    runner = trainer.gradients._runner
+    runner.loss_module.is_compiled = True
     batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
     with torch.no_grad():
         trainer.model.encoder.blocks[0].feed_forward.widen.bias.fill_(3e38)
         trainer.model.encoder.blocks[0].feed_forward.narrow.weight.fill_(3e38)
 
-    found = trainer.gradients.where_not_finite([(0, batch)], step=1)
+    found = trainer.gradients.locate_non_finite([(0, batch)], step=1)
 
     assert "the output of encoder.blocks.0.feed_forward" in found
-    assert learner.loss_module.is_compiled
+    assert runner.loss_module.is_compiled
 
 
 def test_settings_that_cannot_be_compiled_are_refused_together():
@@ -132,17 +130,17 @@ def test_settings_that_cannot_be_compiled_are_refused_together():
 
 def hurrying(trainer):
     """Let numbers be asked for only when the next update is under way."""
-    trainer.gradients._learner.hurries = True
+    trainer.gradients._runner.async_metrics = True
     return trainer
 
 
 @pytest.mark.parametrize("ema_decay", [None, 0.9])
 def test_a_run_in_a_hurry_is_the_same_run(make_uncompiled, ema_decay):
     settings = replace(COMPILED, steps=7, clip_norm=1.0, ema_decay=ema_decay)
-    calm, hurried = Witness(), Witness()
-    expected = make_uncompiled(settings, watcher=calm)
+    calm, hurried = Recorder(), Recorder()
+    expected = make_uncompiled(settings, callback=calm)
     expected.run()
-    found = hurrying(make_uncompiled(settings, watcher=hurried))
+    found = hurrying(make_uncompiled(settings, callback=hurried))
     found.run()
 
     assert_same_weights(weights_of(found), weights_of(expected))
@@ -153,35 +151,37 @@ def test_a_run_in_a_hurry_is_the_same_run(make_uncompiled, ema_decay):
         assert (one.tokens, one.learning_rate) == (other.tokens, other.learning_rate)
         assert one.seconds > 0
     assert hurried.validations == calm.validations
-    assert [state.step for state, *_ in found.keeper.saved] == [3, 6, 7, 7]
+    assert [state.step for state, *_ in found.checkpoint_writer.saved] == [3, 6, 7, 7]
 
 
-def test_in_a_hurry_the_next_update_begins_before_the_last_is_told(make_uncompiled):
-    witness = Witness()
-    trainer = hurrying(make_uncompiled(watcher=witness))
-    learn, told = trainer.gradients.of, []
+def test_with_async_metrics_the_next_step_begins_before_the_last_is_reported(
+    make_uncompiled,
+):
+    recorder = Recorder()
+    trainer = hurrying(make_uncompiled(callback=recorder))
+    accumulate, reported = trainer.gradients.accumulate, []
 
     def noting(*batches, **how):
-        told.append(len(witness.updates))
-        return learn(*batches, **how)
+        reported.append(len(recorder.updates))
+        return accumulate(*batches, **how)
 
-    trainer.gradients.of = noting
+    trainer.gradients.accumulate = noting
     trainer.run()
 
-    # The trial of the largest batch, then updates 1 to 6; each third is looked at.
-    assert told == [0, 0, 0, 1, 3, 3, 4]
+    # The trial of the largest batch, then updates 1 to 6; each third is validated.
+    assert reported == [0, 0, 0, 1, 3, 3, 4]
 
 
 def test_in_a_hurry_no_weight_follows_a_number_that_is_not_finite(make_uncompiled):
     """The second update is under way when that of the first is found out."""
     trainer = hurrying(make_uncompiled())
-    poisoned = trainer.gradients.clipped
+    poisoned = trainer.gradients.clip
 
     def poisoning():
         trainer.model.decoder.blocks[0].feed_forward.widen.bias.grad[3] = math.nan
         return poisoned()
 
-    trainer.gradients.clipped = poisoning
+    trainer.gradients.clip = poisoning
     before = weights_of(trainer)
 
     with pytest.raises(
@@ -190,7 +190,7 @@ def test_in_a_hurry_no_weight_follows_a_number_that_is_not_finite(make_uncompile
         trainer.run()
 
     assert_same_weights(weights_of(trainer), before)
-    assert trainer.keeper.saved == []
-    assert trainer.watchers[0].updates == []
+    assert trainer.checkpoint_writer.saved == []
+    assert trainer.callbacks[0].updates == []
     steps = [state["step"].item() for state in trainer.optimizer.state.values()]
     assert set(steps) == {0.0}

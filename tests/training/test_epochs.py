@@ -4,10 +4,10 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from tests.training.conftest import QUICK, Witness, assert_same_weights, weights_of
+from tests.training.conftest import QUICK, Recorder, assert_same_weights, weights_of
 
 from headwise.errors import SettingsError
-from headwise.training.epochs import counted
+from headwise.training.epochs import epochs_to_steps
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 
@@ -16,46 +16,46 @@ TWICE = replace(
 )
 
 
-def listened(trainer):
-    """Count how often each pair is learned from, whichever way that goes."""
-    seen, learn = Counter(), trainer.gradients.of
+def count_pairs(trainer):
+    """Count how often each pair is trained on, by whichever backend."""
+    seen, accumulate = Counter(), trainer.gradients.accumulate
 
-    def of(batches, **others):
+    def counting(batches, **others):
         if others["step"]:  # the trial of the largest batch is none
             seen.update(int(index) for _, batch in batches for index in batch.indices)
-        return learn(batches, **others)
+        return accumulate(batches, **others)
 
-    trainer.gradients.of = of
+    trainer.gradients.accumulate = counting
     return seen
 
 
 @pytest.mark.parametrize("accumulate", [1, 4])
 def test_two_epochs_see_each_pair_exactly_twice(make_trainer, corpus, accumulate):
     """Also where updates of four batches do not come out even: the last is smaller."""
-    witness = Witness()
-    trainer = make_trainer(replace(TWICE, accumulate=accumulate), watcher=witness)
-    seen = listened(trainer)
+    recorder = Recorder()
+    trainer = make_trainer(replace(TWICE, accumulate=accumulate), callback=recorder)
+    seen = count_pairs(trainer)
     trainer.run()
 
     batches = trainer.order.num_batches(0) + trainer.order.num_batches(1)
     assert batches % 4, "the test is to have a smaller last update"
     assert seen == dict.fromkeys(range(len(corpus.train)), 2)
-    assert len(witness.updates) == trainer.state.step == -(-batches // accumulate)
+    assert len(recorder.updates) == trainer.state.step == -(-batches // accumulate)
     assert (trainer.state.epoch, trainer.state.batch) == (2, 0)
-    assert witness.validations, "the end is looked at, as any end is"
+    assert recorder.validations, "the end is validated, as any end is"
 
 
 def test_a_run_by_epochs_that_was_cut_is_the_same_run_bit_for_bit(make_trainer):
     """With the schedule that depends most on how long the whole is to be."""
     settings = replace(TWICE, batch_tokens=256, schedule="linear", accumulate=3)
-    whole, rest = Witness(), Witness()
-    uninterrupted = make_trainer(settings, watcher=whole)
+    whole, rest = Recorder(), Recorder()
+    uninterrupted = make_trainer(settings, callback=whole)
     uninterrupted.run()
     part = make_trainer(settings, until=3)
     part.run()
-    state, weights, optimizer = part.keeper.saved[-1]
+    state, weights, optimizer = part.checkpoint_writer.saved[-1]
     resumed = make_trainer(
-        settings, state=state, weights=weights, optimizer=optimizer, watcher=rest
+        settings, state=state, weights=weights, optimizer=optimizer, callback=rest
     )
     resumed.run()
 
@@ -71,27 +71,27 @@ def test_of_steps_and_epochs_what_ends_first_counts(make_trainer):
 
 
 def test_a_straight_line_down_ends_with_the_last_epoch(make_trainer):
-    witness = Witness()
-    trainer = make_trainer(replace(TWICE, schedule="linear"), watcher=witness)
+    recorder = Recorder()
+    trainer = make_trainer(replace(TWICE, schedule="linear"), callback=recorder)
     trainer.run()
 
     steps = trainer.state.step
     fall = [0.01 * (steps + 1 - step) / (steps + 1 - 3) for step in range(3, steps + 1)]
-    assert [each.learning_rate for each in witness.updates[2:]] == pytest.approx(fall)
+    assert [each.learning_rate for each in recorder.updates[2:]] == pytest.approx(fall)
 
 
-def test_one_more_epoch_goes_on_from_where_the_last_ended(make_trainer, corpus):
+def test_one_more_epoch_resumes_where_the_last_ended(make_trainer, corpus):
     """Two epochs in updates of four, the last one smaller, and then a third."""
     first = make_trainer(replace(TWICE, accumulate=4))
     first.run()
-    state, weights, optimizer = first.keeper.saved[-1]
+    state, weights, optimizer = first.checkpoint_writer.saved[-1]
     longer = make_trainer(
         replace(TWICE, epochs=3, accumulate=4),
         state=state,
         weights=weights,
         optimizer=optimizer,
     )
-    seen = listened(longer)
+    seen = count_pairs(longer)
     longer.run()
 
     assert seen == dict.fromkeys(range(len(corpus.train)), 1)
@@ -101,15 +101,15 @@ def test_one_more_epoch_goes_on_from_where_the_last_ended(make_trainer, corpus):
 def test_the_count_is_the_same_from_wherever_a_run_stands(make_trainer):
     trainer = make_trainer(replace(TWICE, accumulate=1))
     order, first = trainer.order, trainer.order.num_batches(0)
-    whole = counted(TWICE, order).steps
+    whole = epochs_to_steps(TWICE, order).steps
 
     for epoch, batch in ((0, 2), (0, first), (1, 0), (1, 1)):
         step = epoch * first + batch
         state = TrainingState(step=step, epoch=epoch, batch=batch)
-        assert counted(TWICE, order, state).steps == whole
+        assert epochs_to_steps(TWICE, order, state).steps == whole
 
 
-def test_somebody_must_say_when_training_ends():
+def test_steps_or_epochs_must_be_set():
     with pytest.raises(SettingsError, match="steps or epochs must say when"):
         TrainingSettings(steps=None)
     with pytest.raises(SettingsError, match="epochs must be 1 or more, not 0"):

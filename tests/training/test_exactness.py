@@ -4,15 +4,14 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.training.conftest import QUICK, Witness, assert_same_weights, weights_of
+from tests.training.conftest import QUICK, Recorder, assert_same_weights, weights_of
 
-from headwise.training.averaging import RunningMean
 from headwise.training.optimizer import optimizer_tensors
 
 WAYS = {
     "plainly": {},
     "over several batches an update": {"accumulate": 3},
-    "with a running mean": {"ema_decay": 0.9},
+    "with an EMA": {"ema_decay": 0.9},
     "in bfloat16": {"precision": "bf16"},
     "reading ahead": {"data_workers": 3},
     "computing activations again": {"activation_checkpointing": True},
@@ -29,7 +28,7 @@ WAYS = {
 
 
 def continued(make_trainer, first, settings=QUICK, **others):
-    """Make a trainer that goes on from where ``first`` stands."""
+    """Make a trainer that resumes from the checkpoint of ``first``."""
     moments = optimizer_tensors(first.model, first.optimizer)
     return make_trainer(
         settings,
@@ -50,20 +49,20 @@ KERNELS = ("plainly", "over several batches an update", "in two processes")
 def test_a_run_by_kernels_cut_in_two_is_the_same_run(make_trainer, way):
     trainer = make_trainer(replace(QUICK, **WAYS[way]))
 
-    assert "kernels in C by " in trainer.gradients.described
+    assert "kernels in C by " in trainer.gradients.trained_on
     test_a_run_cut_in_two_is_the_same_run(make_trainer, way)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_run_cut_in_two_is_the_same_run(make_trainer, way):
     settings = replace(QUICK, **WAYS[way])
-    whole, rest = Witness(), Witness()
-    uncut = make_trainer(settings, watcher=whole)
+    whole, rest = Recorder(), Recorder()
+    uncut = make_trainer(settings, callback=whole)
     uncut.run()
     first = make_trainer(settings, until=4)
     first.run()
 
-    second = continued(make_trainer, first, settings, watcher=rest)
+    second = continued(make_trainer, first, settings, callback=rest)
     second.run()
 
     assert rest.losses == whole.losses[4:]
@@ -77,71 +76,28 @@ def test_a_run_cut_in_two_is_the_same_run(make_trainer, way):
 
 
 @pytest.mark.parametrize("way", ["reading ahead", "computing activations again"])
-def test_some_ways_differ_in_nothing_that_is_learned(make_trainer, way):
+def test_some_settings_change_nothing_that_is_learned(make_trainer, way):
     settings = replace(QUICK, kernels="eager")  # in which all of them are possible
-    plain, other = Witness(), Witness()
-    make_trainer(settings, watcher=plain).run()
-    make_trainer(replace(settings, **WAYS[way]), watcher=other).run()
+    plain, other = Recorder(), Recorder()
+    make_trainer(settings, callback=plain).run()
+    make_trainer(replace(settings, **WAYS[way]), callback=other).run()
 
     assert plain.losses == other.losses
 
 
-def test_a_run_may_go_on_after_where_it_was_told_to_end(make_trainer):
+def test_a_run_may_resume_beyond_its_last_step(make_trainer):
     """The schedule goes down to update 6, wherever the run pauses on the way."""
     settings = replace(QUICK, schedule="linear")
-    whole, parts = Witness(), Witness()
-    uncut = make_trainer(settings, watcher=whole)
+    whole, parts = Recorder(), Recorder()
+    uncut = make_trainer(settings, callback=whole)
     uncut.run()
-    trainer = make_trainer(settings, watcher=parts, until=2)
+    trainer = make_trainer(settings, callback=parts, until=2)
     trainer.run()
     for until in (2, 5, None):  # the same once more changes nothing
-        trainer = continued(make_trainer, trainer, settings, watcher=parts, until=until)
+        trainer = continued(
+            make_trainer, trainer, settings, callback=parts, until=until
+        )
         trainer.run()
 
     assert parts.losses == whole.losses
     assert_same_weights(weights_of(uncut), weights_of(trainer))
-
-
-def test_seeking_reads_no_tokens(make_trainer, monkeypatch):
-    first = make_trainer(until=4)
-    first.run()
-    trainer = continued(make_trainer, first)
-    read = []
-    sides = trainer.corpus.train.sides
-
-    def counted(indices):
-        read.extend(indices.tolist())
-        return sides(indices)
-
-    monkeypatch.setattr(trainer.corpus.train, "sides", counted)
-    trainer.run()
-
-    batches = list(trainer.order.epoch(first.state.epoch, start=first.state.batch))
-    batches += list(trainer.order.epoch(first.state.epoch + 1))
-    learned = [int(index) for batch in batches[:2] for index in batch]
-    assert [update.step for update in trainer.watchers[0].updates] == [5, 6]
-    assert read == learned
-
-
-def test_the_running_mean_is_what_is_looked_at_and_kept(make_trainer):
-    settings = replace(QUICK, ema_decay=0.9, average_last=1)
-    trainer = make_trainer(settings)
-    trainer.run()
-
-    _, best, _ = trainer.keeper.best[-1]
-    assert trainer.state.best_step == 6
-    assert_same_weights(best, trainer.ema.tensors)
-
-
-def test_the_running_mean_is_the_mean_worked_out_by_hand():
-    """Update 1 keeps min(0.5, 2/11) of the first weights, update 2 min(0.5, 3/12)."""
-    model = torch.nn.Linear(1, 1, bias=False)
-    model.weight.data.fill_(0.0)
-    mean = RunningMean(model, 0.5)
-    for step, weight in ((1, 11.0), (2, 5.0)):
-        model.weight.data.fill_(weight)
-        mean.follow(model, step)
-
-    after_one = 2 / 11 * 0.0 + 9 / 11 * 11.0
-    expected = 3 / 12 * after_one + 9 / 12 * 5.0
-    assert mean.tensors["weight"].item() == pytest.approx(expected)

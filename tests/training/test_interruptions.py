@@ -5,7 +5,7 @@ import signal
 from dataclasses import replace
 
 import pytest
-from tests.training.conftest import QUICK, Witness, assert_same_weights, weights_of
+from tests.training.conftest import QUICK, Recorder, assert_same_weights, weights_of
 
 from headwise.errors import Stopped
 from headwise.training.signals import StopSignals
@@ -15,15 +15,15 @@ from headwise.training.signals import StopSignals
 @pytest.mark.parametrize("cut", [1, 3, 4])
 def test_an_interrupted_run_is_the_same_run_bit_for_bit(make_trainer, cut, accumulate):
     settings = replace(QUICK, accumulate=accumulate)
-    whole, rest = Witness(), Witness()
-    uninterrupted = make_trainer(settings, watcher=whole)
+    whole, rest = Recorder(), Recorder()
+    uninterrupted = make_trainer(settings, callback=whole)
     uninterrupted.run()
     make_part = make_trainer(replace(settings, steps=cut, average_last=1))
     make_part.run()
-    state, weights, optimizer = make_part.keeper.saved[-1]
+    state, weights, optimizer = make_part.checkpoint_writer.saved[-1]
 
     resumed = make_trainer(
-        settings, state=state, weights=weights, optimizer=optimizer, watcher=rest
+        settings, state=state, weights=weights, optimizer=optimizer, callback=rest
     )
     resumed.run()
 
@@ -34,52 +34,52 @@ def test_an_interrupted_run_is_the_same_run_bit_for_bit(make_trainer, cut, accum
 @pytest.mark.parametrize(
     ("number", "error"), [(signal.SIGTERM, Stopped), (signal.SIGINT, KeyboardInterrupt)]
 )
-def test_a_stop_signal_saves_and_the_run_goes_on_from_there(
+def test_a_stop_signal_saves_and_the_run_resumes_from_there(
     make_trainer, number, error
 ):
-    class Stopper(Witness):
-        def updated(self, update, state):
-            super().updated(update, state)
+    class Stopper(Recorder):
+        def on_step(self, update, state):
+            super().on_step(update, state)
             if state.step == 2:
                 os.kill(os.getpid(), number)
 
-    whole = Witness()
-    make_trainer(watcher=whole).run()
+    whole = Recorder()
+    make_trainer(callback=whole).run()
     with StopSignals() as signals:
-        trainer = make_trainer(watcher=Stopper(), signals=signals)
+        trainer = make_trainer(callback=Stopper(), signals=signals)
         with pytest.raises(error):
             trainer.run()
-    state, weights, optimizer = trainer.keeper.saved[-1]
-    rest = Witness()
-    make_trainer(state=state, weights=weights, optimizer=optimizer, watcher=rest).run()
+    state, weights, optimizer = trainer.checkpoint_writer.saved[-1]
+    rest = Recorder()
+    make_trainer(state=state, weights=weights, optimizer=optimizer, callback=rest).run()
 
     assert state.step == 2
     assert rest.losses == whole.losses[2:]
 
 
 def test_a_stop_during_validation_does_the_validation_again(make_trainer):
-    """The checkpoint of the stop is of step 3, but step 3 was not yet looked at."""
+    """The checkpoint of the stop is of step 3, but step 3 was not yet validated."""
 
-    class Stopper(Witness):
-        def updated(self, update, state):
-            super().updated(update, state)
+    class Stopper(Recorder):
+        def on_step(self, update, state):
+            super().on_step(update, state)
             if state.step == 3:
                 signals.received = signal.SIGTERM
 
     with StopSignals() as signals:
-        trainer = make_trainer(watcher=Stopper(), signals=signals)
+        trainer = make_trainer(callback=Stopper(), signals=signals)
         with pytest.raises(Stopped):
             trainer.run()
-    state, weights, optimizer = trainer.keeper.saved[-1]
-    rest = Witness()
-    make_trainer(state=state, weights=weights, optimizer=optimizer, watcher=rest).run()
+    state, weights, optimizer = trainer.checkpoint_writer.saved[-1]
+    rest = Recorder()
+    make_trainer(state=state, weights=weights, optimizer=optimizer, callback=rest).run()
 
     assert (state.step, state.validated_step) == (3, 0)
     assert len(rest.validations) == 3  # steps 3 and 6, and the mean
 
 
 def test_a_stop_before_the_first_update_leaves_no_empty_checkpoint(make_trainer):
-    """Such a one had no optimizer state, and the run could not go on from it."""
+    """Such a one had no optimizer state, and the run could not resume from it."""
     signals = StopSignals()
     signals.received = signal.SIGTERM
     trainer = make_trainer(signals=signals)
@@ -87,45 +87,45 @@ def test_a_stop_before_the_first_update_leaves_no_empty_checkpoint(make_trainer)
     with pytest.raises(Stopped):
         trainer.run()
 
-    assert trainer.keeper.saved == []
+    assert trainer.checkpoint_writer.saved == []
 
 
 def test_an_impatient_interruption_saves_nothing_half_done(make_trainer):
     """A second Ctrl-C can come between the new weights and their step number."""
 
-    class Impatient(Witness):
-        def updated(self, update, state):
+    class Impatient(Recorder):
+        def on_step(self, update, state):
             raise KeyboardInterrupt
 
-    trainer = make_trainer(watcher=Impatient())
+    trainer = make_trainer(callback=Impatient())
     with pytest.raises(KeyboardInterrupt):
         trainer.run()
 
-    assert trainer.keeper.saved == []
+    assert trainer.checkpoint_writer.saved == []
 
 
 def test_a_finished_run_that_is_run_again_does_nothing_twice(make_trainer):
     trainer = make_trainer()
     trainer.run()
-    state, weights, optimizer = trainer.keeper.saved[-1]
-    again = Witness()
+    state, weights, optimizer = trainer.checkpoint_writer.saved[-1]
+    again = Recorder()
     resumed = make_trainer(
-        state=state, weights=weights, optimizer=optimizer, watcher=again
+        state=state, weights=weights, optimizer=optimizer, callback=again
     )
     final = resumed.run()
 
     assert again.updates == again.validations == []
-    assert resumed.keeper.saved == resumed.keeper.best == []
+    assert resumed.checkpoint_writer.saved == resumed.checkpoint_writer.best == []
     assert final == state
 
 
 def test_a_longer_run_never_puts_a_worse_model_over_the_best(make_trainer):
-    """The mean was best; what was learned later must beat the mean, not its parts."""
+    """The average was best; later models must beat the average, not its checkpoints."""
     settings = replace(QUICK, measure="loss", learning_rate=0.1)
     trainer = make_trainer(settings)
     trainer.run()
-    state, weights, optimizer = trainer.keeper.saved[-1]
-    best = trainer.keeper.best[-1][2].loss
+    state, weights, optimizer = trainer.checkpoint_writer.saved[-1]
+    best = trainer.checkpoint_writer.best[-1][2].loss
     longer = make_trainer(
         replace(settings, steps=12),
         state=state,
@@ -135,24 +135,26 @@ def test_a_longer_run_never_puts_a_worse_model_over_the_best(make_trainer):
     longer.run()
 
     assert state.best_value == best
-    assert all(validation.loss < best for _, _, validation in longer.keeper.best)
+    assert all(
+        validation.loss < best for _, _, validation in longer.checkpoint_writer.best
+    )
 
 
-def test_the_look_at_the_mean_takes_no_patience(make_trainer):
+def test_validating_the_average_costs_no_patience(make_trainer):
     """A run that ended for want of gain stays ended, also if its mean was better."""
     settings = replace(
         QUICK, steps=500, validate_every=1, patience=2, learning_rate=10.0
     )
     trainer = make_trainer(replace(settings, measure="loss"))
     trainer.run()
-    state, weights, optimizer = trainer.keeper.saved[-1]
-    again = Witness()
+    state, weights, optimizer = trainer.checkpoint_writer.saved[-1]
+    again = Recorder()
     make_trainer(
         replace(settings, measure="loss"),
         state=state,
         weights=weights,
         optimizer=optimizer,
-        watcher=again,
+        callback=again,
     ).run()
 
     assert state.without_gain == 2
@@ -161,9 +163,9 @@ def test_the_look_at_the_mean_takes_no_patience(make_trainer):
 
 def test_a_stop_signal_need_not_wait_for_all_batches_of_an_update(make_trainer):
     """With many batches an update they may take minutes."""
-    whole, rest = Witness(), Witness()
+    whole, rest = Recorder(), Recorder()
     settings = replace(QUICK, accumulate=3)
-    make_trainer(settings, watcher=whole).run()
+    make_trainer(settings, callback=whole).run()
     signals = StopSignals()
     trainer = make_trainer(settings, signals=signals)
     asked = []
@@ -176,9 +178,9 @@ def test_a_stop_signal_need_not_wait_for_all_batches_of_an_update(make_trainer):
     signals.check = check
     with pytest.raises(Stopped):
         trainer.run()
-    state, weights, optimizer = trainer.keeper.saved[-1]
+    state, weights, optimizer = trainer.checkpoint_writer.saved[-1]
     make_trainer(
-        settings, state=state, weights=weights, optimizer=optimizer, watcher=rest
+        settings, state=state, weights=weights, optimizer=optimizer, callback=rest
     ).run()
 
     assert state.step == 1
@@ -189,7 +191,7 @@ def test_what_is_saved_already_is_not_saved_again(make_trainer):
     """A stop signal may come right after a checkpoint of a large model."""
     trainer = make_trainer()
     trainer.run()
-    saved = len(trainer.keeper.saved)
+    saved = len(trainer.checkpoint_writer.saved)
     trainer._save()
 
-    assert len(trainer.keeper.saved) == saved
+    assert len(trainer.checkpoint_writer.saved) == saved

@@ -7,17 +7,17 @@ import pytest
 
 from headwise.errors import ResourceError
 from headwise.metrics.score import Score
+from headwise.training.callbacks import StepMetrics
 from headwise.training.log import JsonLog
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.validation import Sample, Validation
-from headwise.training.watch import Update
 
 SETTINGS = TrainingSettings()
 
 
 def update(step):
-    return Update(
+    return StepMetrics(
         step=step,
         loss=2.5,
         learning_rate=0.1,
@@ -47,12 +47,12 @@ def entries(log):
 
 
 def a_run(log, first, last, *, validated=()):
-    log.starts(TrainingState(step=first - 1), SETTINGS, 10)
+    log.on_start(TrainingState(step=first - 1), SETTINGS, 10)
     for step in range(first, last + 1):
         state = TrainingState(step=step)
-        log.updated(update(step), state)
+        log.on_step(update(step), state)
         if step in validated:
-            log.validated(VALIDATION, state, "now", True)
+            log.on_validation(VALIDATION, state, "now", True)
 
 
 def steps_of(log, what="update"):
@@ -61,8 +61,8 @@ def steps_of(log, what="update"):
 
 def test_each_thing_that_happens_is_one_line(log):
     a_run(log, 1, 2, validated=[2])
-    log.says("a note")
-    log.ends(TrainingState(step=2, seconds=3.0), "2 updates are done")
+    log.on_message("a note")
+    log.on_end(TrainingState(step=2, seconds=3.0), "2 updates are done")
 
     found = entries(log)
     assert [entry["what"] for entry in found] == [
@@ -83,7 +83,7 @@ def test_going_on_cuts_what_will_be_done_again(log):
     """Killed after update 5; the checkpoint is of update 3."""
     a_run(log, 1, 5, validated=[3])
 
-    log.starts(TrainingState(step=3, validated_step=3), SETTINGS, 10)
+    log.on_start(TrainingState(step=3, validated_step=3), SETTINGS, 10)
 
     assert steps_of(log) == [1, 2, 3]
     assert steps_of(log, "validation") == [3]
@@ -91,20 +91,20 @@ def test_going_on_cuts_what_will_be_done_again(log):
 
 
 def test_a_validation_that_will_be_made_again_is_cut_too(log):
-    """Stopped while it looked at step 3: the state does not hold that look yet."""
+    """Stopped while step 3 was validated: the state does not hold that yet."""
     a_run(log, 1, 3, validated=[3])
 
-    log.starts(TrainingState(step=3, validated_step=0), SETTINGS, 10)
+    log.on_start(TrainingState(step=3, validated_step=0), SETTINGS, 10)
 
     assert steps_of(log) == [1, 2, 3]
     assert steps_of(log, "validation") == []
 
 
-def test_a_look_at_the_mean_that_will_be_made_again_is_cut_too(log):
+def test_a_validation_of_the_average_that_will_be_repeated_is_cut_too(log):
     a_run(log, 1, 3, validated=[3])
-    log.validated(VALIDATION, TrainingState(step=3), "mean of the last 2", True)
+    log.on_validation(VALIDATION, TrainingState(step=3), "mean of the last 2", True)
 
-    log.starts(TrainingState(step=3, validated_step=3), SETTINGS, 10)
+    log.on_start(TrainingState(step=3, validated_step=3), SETTINGS, 10)
 
     assert [e["name"] for e in entries(log) if e["what"] == "validation"] == ["now"]
 
@@ -126,8 +126,8 @@ def test_half_a_line_of_a_killed_run_is_cut(log, half):
     with log.path.open("ab") as file:
         file.write(half)
 
-    log.starts(TrainingState(step=2), SETTINGS, 10)
-    log.updated(update(3), TrainingState(step=3))
+    log.on_start(TrainingState(step=2), SETTINGS, 10)
+    log.on_step(update(3), TrainingState(step=3))
 
     assert steps_of(log) == [1, 2, 3]
 
@@ -145,13 +145,13 @@ def test_what_is_noted_is_synced_before_a_checkpoint_is(log, monkeypatch):
 def test_a_log_with_nothing_to_cut_is_left_as_it_is(log):
     a_run(log, 1, 2)
     before = os.stat(log.path).st_ino
-    log.starts(TrainingState(step=2), SETTINGS, 10)
+    log.on_start(TrainingState(step=2), SETTINGS, 10)
 
     assert os.stat(log.path).st_ino == before
 
 
 def test_a_new_run_begins_its_file(log):
-    log.starts(TrainingState(), SETTINGS, 10)
+    log.on_start(TrainingState(), SETTINGS, 10)
 
     (entry,) = entries(log)
     assert (entry["what"], entry["steps"]) == ("start", SETTINGS.steps)
@@ -161,4 +161,4 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path):
     log = JsonLog(tmp_path / "missing" / "log.jsonl")
 
     with pytest.raises(ResourceError, match=r"log\.jsonl cannot be written"):
-        log.says("something")
+        log.on_message("something")

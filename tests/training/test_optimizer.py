@@ -20,7 +20,7 @@ def a_model():
     return nn.Linear(3, 2)
 
 
-def learn(model, optimizer, times):
+def train(model, optimizer, times):
     for time in range(times):
         optimizer.zero_grad()
         model(torch.full((1, 3), float(time + 1))).square().sum().backward()
@@ -61,10 +61,10 @@ def test_the_constants_are_those_of_section_5_3():
     assert group["weight_decay"] == 0
 
 
-def test_a_restored_state_goes_on_bit_for_bit():
+def test_a_restored_optimizer_continues_bit_for_bit():
     whole = a_model()
     its_optimizer = make_optimizer(whole, SETTINGS)
-    learn(whole, its_optimizer, 3)
+    train(whole, its_optimizer, 3)
     tensors = {
         name: tensor.clone()
         for name, tensor in optimizer_tensors(whole, its_optimizer).items()
@@ -74,8 +74,8 @@ def test_a_restored_state_goes_on_bit_for_bit():
     other = make_optimizer(resumed, SETTINGS)
 
     restore_optimizer(resumed, other, tensors)
-    learn(whole, its_optimizer, 2)
-    learn(resumed, other, 2)
+    train(whole, its_optimizer, 2)
+    train(resumed, other, 2)
 
     assert tensors["updates"].item() == 3
     for one, two in zip(whole.parameters(), resumed.parameters(), strict=True):
@@ -85,14 +85,14 @@ def test_a_restored_state_goes_on_bit_for_bit():
 def test_what_is_restored_is_a_copy():
     model = a_model()
     optimizer = make_optimizer(model, SETTINGS)
-    learn(model, optimizer, 1)
+    train(model, optimizer, 1)
     tensors = {k: v.clone() for k, v in optimizer_tensors(model, optimizer).items()}
     before = {name: tensor.clone() for name, tensor in tensors.items()}
     other = a_model()
     its_optimizer = make_optimizer(other, SETTINGS)
 
     restore_optimizer(other, its_optimizer, tensors)
-    learn(other, its_optimizer, 1)
+    train(other, its_optimizer, 1)
 
     assert all(torch.equal(before[name], tensors[name]) for name in before)
 
@@ -113,7 +113,7 @@ def test_the_state_of_another_architecture_is_refused_by_the_weight_that_differs
 def test_a_state_that_is_not_whole_is_refused(missing):
     model = a_model()
     optimizer = make_optimizer(model, SETTINGS)
-    learn(model, optimizer, 1)
+    train(model, optimizer, 1)
     tensors = optimizer_tensors(model, optimizer)
     del tensors[missing]
 

@@ -9,17 +9,17 @@ from rich.console import Console
 
 from headwise.metrics.score import Score
 from headwise.training import progress
+from headwise.training.callbacks import StepMetrics
 from headwise.training.progress import TrainingProgress
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.validation import Sample, Validation
-from headwise.training.watch import Update
 
 SETTINGS = TrainingSettings(steps=1000)
 
 
 def an_update(step):
-    return Update(
+    return StepMetrics(
         step=step,
         loss=2.0,
         learning_rate=0.1,
@@ -50,9 +50,9 @@ def in_a_pipe(pipe):
 
 def test_a_pipe_gets_plain_whole_lines(in_a_pipe, pipe):
     state = TrainingState(step=1000, seconds=125.0, tokens=400_000)
-    in_a_pipe.starts(TrainingState(), SETTINGS, 50)
-    in_a_pipe.validated(a_validation("x " * 60 + "end"), state, "now", True)
-    in_a_pipe.ends(state, "1,000 updates are done")
+    in_a_pipe.on_start(TrainingState(), SETTINGS, 50)
+    in_a_pipe.on_validation(a_validation("x " * 60 + "end"), state, "now", True)
+    in_a_pipe.on_end(state, "1,000 updates are done")
 
     text = pipe.getvalue()
     assert "\x1b" not in text
@@ -71,20 +71,20 @@ def test_a_pipe_gets_plain_whole_lines(in_a_pipe, pipe):
 
 def test_what_a_model_says_is_shown_as_it_is(in_a_pipe, pipe):
     """rich would turn :cat: into a picture and [b] into bold type."""
-    in_a_pipe.validated(
+    in_a_pipe.on_validation(
         a_validation(":cat: [b]bold[/b] [/]"), TrainingState(step=1), "now", False
     )
 
     assert "→ :cat: [b]bold[/b] [/]\n" in pipe.getvalue()
 
 
-def test_a_pipe_hears_of_updates_now_and_then(in_a_pipe, pipe, monkeypatch):
-    in_a_pipe.starts(TrainingState(), SETTINGS, 50)
+def test_a_pipe_gets_a_line_now_and_then(in_a_pipe, pipe, monkeypatch):
+    in_a_pipe.on_start(TrainingState(), SETTINGS, 50)
     for step in range(1, 10):
-        in_a_pipe.updated(an_update(step), TrainingState(step=step))
+        in_a_pipe.on_step(an_update(step), TrainingState(step=step))
     before = pipe.getvalue()
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
-    in_a_pipe.updated(an_update(100), TrainingState(step=100, epoch=2))
+    in_a_pipe.on_step(an_update(100), TrainingState(step=100, epoch=2))
 
     assert "step 9" not in before
     # 900 steps are left, of 0.1 s each
@@ -96,9 +96,9 @@ def test_the_time_left_is_that_of_the_limit_if_that_comes_first(
     in_a_pipe, pipe, monkeypatch
 ):
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
-    in_a_pipe.starts(TrainingState(), replace(SETTINGS, max_minutes=1.0), 50)
-    in_a_pipe.updated(an_update(10), TrainingState(step=10, seconds=20.0))
-    in_a_pipe.updated(an_update(11), TrainingState(step=11, seconds=70.0))
+    in_a_pipe.on_start(TrainingState(), replace(SETTINGS, max_minutes=1.0), 50)
+    in_a_pipe.on_step(an_update(10), TrainingState(step=10, seconds=20.0))
+    in_a_pipe.on_step(an_update(11), TrainingState(step=11, seconds=70.0))
 
     text = pipe.getvalue()
     assert "1 min at most" in text
@@ -106,8 +106,8 @@ def test_the_time_left_is_that_of_the_limit_if_that_comes_first(
     assert "0 s left" in text
 
 
-def test_a_resumed_run_says_where_it_goes_on(in_a_pipe, pipe):
-    in_a_pipe.starts(TrainingState(step=300), SETTINGS, 50)
+def test_a_resumed_run_says_from_which_step(in_a_pipe, pipe):
+    in_a_pipe.on_start(TrainingState(step=300), SETTINGS, 50)
 
     assert pipe.getvalue().startswith("going on from step 300: up to 1,000 steps")
 
@@ -115,11 +115,11 @@ def test_a_resumed_run_says_where_it_goes_on(in_a_pipe, pipe):
 def test_a_terminal_gets_a_bar_that_is_taken_away():
     screen = StringIO()
     shown = TrainingProgress(Console(file=screen, force_terminal=True, width=100))
-    shown.starts(TrainingState(), SETTINGS, 50)
-    shown.updated(an_update(500), TrainingState(step=500))
+    shown.on_start(TrainingState(), SETTINGS, 50)
+    shown.on_step(an_update(500), TrainingState(step=500))
     shown._bar.refresh()
-    shown.ends(TrainingState(step=500), "stopped")
-    shown.ends(TrainingState(step=500), "stopped")  # twice does no harm
+    shown.on_end(TrainingState(step=500), "stopped")
+    shown.on_end(TrainingState(step=500), "stopped")  # twice does no harm
 
     assert "step 500/1,000" in screen.getvalue()
     assert "4,000 tokens/s" in screen.getvalue()
@@ -127,7 +127,7 @@ def test_a_terminal_gets_a_bar_that_is_taken_away():
 
 
 def test_it_writes_to_stderr_unless_told_otherwise(capsys):
-    TrainingProgress().says("for people")
+    TrainingProgress().on_message("for people")
 
     out, error = capsys.readouterr()
     assert (out, error) == ("", "for people\n")

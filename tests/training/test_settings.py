@@ -7,7 +7,7 @@ import pytest
 
 from headwise.errors import SettingsError
 from headwise.training.schedule import SCHEDULES
-from headwise.training.settings import ERRORS_COUNT_DOWN, MEASURES, TrainingSettings
+from headwise.training.settings import LOWER_IS_BETTER, MEASURES, TrainingSettings
 
 
 def test_the_defaults_are_the_papers():
@@ -84,7 +84,7 @@ def test_every_schedule_can_be_chosen():
 def test_every_measure_says_which_way_is_better():
     for measure in MEASURES:
         settings = TrainingSettings(measure=measure)
-        assert settings.less_is_better == (measure in ERRORS_COUNT_DOWN)
+        assert settings.lower_is_better == (measure in LOWER_IS_BETTER)
 
 
 def test_as_many_checkpoints_stay_as_are_averaged_and_never_fewer_than_two():

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from tests.processes import environment
-from tests.training.test_ranks import (
+from tests.training.test_distributed import (
     assert_same,
     command,
     free_port,
@@ -44,7 +44,7 @@ def test_two_ranks_with_shards_gather_them_as_they_were_and_never_by_full_tensor
 ):
     """Training once ended in a corrupted heap, in a collective of a long name.
 
-    All that is gathered is compared: weights, moments, the running mean, best model.
+    All that is gathered is compared: weights, moments, EMA, best model.
     """
     script = tmp_path / "script.py"
     script.write_text(WITHOUT_FULL_TENSOR)
@@ -68,7 +68,7 @@ from torch import distributed
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
-from headwise.training.sharding import gathered
+from headwise.training.sharding import gather_full
 
 distributed.init_process_group("gloo")
 mesh = init_device_mesh("cpu", (distributed.get_world_size(),))
@@ -76,9 +76,9 @@ for shape in [(7, 2), (5,), (3, 1, 2), (2, 4), (1,)]:
     tensor = torch.randn(shape, generator=torch.Generator().manual_seed(1))
     for placement in (Shard(0), Replicate()):
         shared = distribute_tensor(tensor, mesh, [placement])
-        assert torch.equal(gathered({"": shared})[""], tensor), (shape, placement)
+        assert torch.equal(gather_full({"": shared})[""], tensor), (shape, placement)
 plain = torch.ones(3)
-assert gathered({"": plain})[""] is plain
+assert gather_full({"": plain})[""] is plain
 print("all whole")
 distributed.destroy_process_group()
 """
@@ -110,17 +110,18 @@ import sys
 import torch
 
 from headwise.cli.app import main
-from headwise.training.gradients import Gradients
-from headwise.training.learner import Learner
+from headwise.training.gradient_accumulation import GradientAccumulator
+from headwise.training.micro_batch import MicroBatchRunner
 
 failures = {int(k): v for k, v in json.loads(os.environ["FAILURES"]).items()}
 splits = {int(k): v for k, v in json.loads(os.environ["SPLITS"]).items()}
 rank = int(os.environ["RANK"])
-whole_of, whole_learn_part = Gradients.of, Learner.learn_part
+whole_accumulate = GradientAccumulator.accumulate
+whole_run = MicroBatchRunner.run_micro_batch
 
-def of(self, batches, *, step, **how):
-    self._most_places = splits.get(step)  # each update by itself
-    return whole_of(self, batches, step=step, **how)
+def accumulate(self, batches, *, step, **how):
+    self._max_padded_tokens = splits.get(step)  # each update by itself
+    return whole_accumulate(self, batches, step=step, **how)
 
 def fail(*arguments):
     raise torch.OutOfMemoryError("CUDA out of memory")
@@ -128,12 +129,12 @@ def fail(*arguments):
 def fail_on_the_way_back(module, inputs, output):
     output.register_hook(fail)
 
-def learn_part(self, part, scale, step, number, index):
+def run_micro_batch(self, part, scale, step, number, index):
     if not scale:
         print("pass for nothing", file=sys.stderr)
     fails = scale and failures.get(step)  # to catch up takes next to no memory
     if not fails or fails[0][0] != rank:
-        return whole_learn_part(self, part, scale, step, number, index)
+        return whole_run(self, part, scale, step, number, index)
     _, name, direction = fails.pop(0)
     module = self.model.get_submodule(name)
     if direction == "forward":
@@ -141,11 +142,12 @@ def learn_part(self, part, scale, step, number, index):
     else:
         hook = module.register_forward_hook(fail_on_the_way_back)
     try:
-        return whole_learn_part(self, part, scale, step, number, index)
+        return whole_run(self, part, scale, step, number, index)
     finally:
         hook.remove()
 
-Gradients.of, Learner.learn_part = of, learn_part
+GradientAccumulator.accumulate = accumulate
+MicroBatchRunner.run_micro_batch = run_micro_batch
 main()
 """
 

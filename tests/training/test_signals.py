@@ -11,16 +11,16 @@ from contextlib import contextmanager
 
 import pytest
 from tests.processes import environment, seconds_to_end
-from tests.training.test_ranks import SETTINGS
+from tests.training.test_distributed import SETTINGS
 
 from headwise.errors import Stopped
 from headwise.training.signals import (
     LISTENER,
     SIGNALS,
-    Alarm,
     Interrupted,
     StopSignals,
-    stopping_at_once,
+    Watchdog,
+    stop_signals_raise,
 )
 
 
@@ -113,7 +113,7 @@ def test_another_thread_leaves_the_handlers_alone():
     found = []
 
     def work():
-        with StopSignals(), stopping_at_once():
+        with StopSignals(), stop_signals_raise():
             found.append([signal.getsignal(each) for each in SIGNALS])
 
     thread = threading.Thread(target=work)
@@ -124,12 +124,12 @@ def test_another_thread_leaves_the_handlers_alone():
 
 
 def test_where_nothing_asks_sigterm_stops_at_once():
-    with pytest.raises(Stopped, match="SIGTERM"), stopping_at_once():
+    with pytest.raises(Stopped, match="SIGTERM"), stop_signals_raise():
         send(signal.SIGTERM)
 
 
 def test_stop_signals_ask_for_patience_inside():
-    with stopping_at_once(), StopSignals() as signals:
+    with stop_signals_raise(), StopSignals() as signals:
         send(signal.SIGTERM)
         assert signals.received == signal.SIGTERM
         signals.received = None
@@ -143,26 +143,28 @@ class TestAlarm:
         return queue.Queue()
 
     @contextmanager
-    def armed(self, acted, patience, number=signal.SIGTERM):
+    def armed(self, acted, grace_seconds, number=signal.SIGTERM):
         before = signal.signal(number, lambda number, frame: None)
-        alarm = Alarm(acted.put, patience)
-        alarm.arm()
+        watchdog = Watchdog(acted.put, grace_seconds)
+        watchdog.arm()
         try:
-            yield alarm
+            yield watchdog
         finally:
-            alarm.disarm()
+            watchdog.disarm()
             signal.signal(number, before)
 
-    def test_a_signal_that_nobody_heeds_is_acted_on_in_another_thread(self, acted):
+    def test_a_signal_that_nobody_acknowledges_is_acted_on_in_another_thread(
+        self, acted
+    ):
         with self.armed(acted, 0.01):
             send(signal.SIGTERM)
 
             assert acted.get(timeout=10) == signal.SIGTERM
 
-    def test_a_signal_that_was_heeded_is_left_alone(self, acted):
-        with self.armed(acted, 0.2) as alarm:
+    def test_a_signal_that_was_acknowledged_is_left_alone(self, acted):
+        with self.armed(acted, 0.2) as watchdog:
             send(signal.SIGTERM)
-            alarm.heeded()
+            watchdog.acknowledge()
 
             with pytest.raises(queue.Empty):
                 acted.get(timeout=0.5)
@@ -207,7 +209,7 @@ main()
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)]
 )
-def test_an_update_that_takes_long_is_abandoned_and_what_was_before_it_is_saved(
+def test_a_step_that_takes_long_is_ended_and_what_was_before_it_is_saved(
     corpus, tmp_path, number, code
 ):
     settings = {**SETTINGS, "training.accumulate": 1}

@@ -7,11 +7,11 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from headwise.metrics.score import Score
 from headwise.training import tensorboard
+from headwise.training.callbacks import StepMetrics
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.tensorboard import FILES, TensorBoardEvents
 from headwise.training.validation import Sample, Validation
-from headwise.training.watch import Update
 
 SETTINGS = TrainingSettings()
 VALIDATION = Validation(
@@ -24,7 +24,7 @@ MEAN = "mean of the last 2 checkpoints"
 
 
 def update(step, loss=2.5):
-    return Update(
+    return StepMetrics(
         step=step,
         loss=loss,
         learning_rate=0.25,
@@ -50,11 +50,11 @@ def events(folder, said):
 
 
 def a_run(events, first, last, *, validated=(), loss=2.5, **state):
-    events.starts(TrainingState(step=first - 1, **state), SETTINGS, 10)
+    events.on_start(TrainingState(step=first - 1, **state), SETTINGS, 10)
     for step in range(first, last + 1):
-        events.updated(update(step, loss), TrainingState(step=step))
+        events.on_step(update(step, loss), TrainingState(step=step))
         if step in validated:
-            events.validated(VALIDATION, TrainingState(step=step), "now", True)
+            events.on_validation(VALIDATION, TrainingState(step=step), "now", True)
 
 
 def shown(folder):
@@ -69,8 +69,8 @@ def points(folder, tag="loss/training"):
 
 def test_tensorboard_shows_every_curve(events, folder):
     a_run(events, 1, 2, validated=[2])
-    events.says("a note")
-    events.ends(TrainingState(step=2), "2 updates are done")
+    events.on_message("a note")
+    events.on_end(TrainingState(step=2), "2 updates are done")
 
     assert sorted(shown(folder).Tags()["scalars"]) == [
         "loss/training",
@@ -101,7 +101,7 @@ def test_samples_are_shown_as_they_are(events, folder):
 def test_the_mean_of_checkpoints_has_curves_of_its_own(events, folder):
     a_run(events, 1, 2, validated=[2])
     better = replace(VALIDATION, loss=1.25)
-    events.validated(better, TrainingState(step=2), MEAN, True)
+    events.on_validation(better, TrainingState(step=2), MEAN, True)
 
     assert points(folder, "loss/validation") == [(2, 1.5)]
     assert points(folder, "loss/averaged") == [(2, 1.25)]
@@ -130,18 +130,18 @@ def test_a_tensorboard_that_was_open_all_the_time_shows_no_step_twice(events, fo
 
 
 def test_a_validation_that_will_be_made_again_is_cut_too(events, folder):
-    """Stopped while it looked at step 3: the state does not hold that look yet."""
+    """Stopped while step 3 was validated: the state does not hold that yet."""
     a_run(events, 1, 3, validated=[3])
-    events.starts(TrainingState(step=3, validated_step=0), SETTINGS, 10)
+    events.on_start(TrainingState(step=3, validated_step=0), SETTINGS, 10)
 
     assert [step for step, _ in points(folder)] == [1, 2, 3]
     assert "loss/validation" not in shown(folder).Tags()["scalars"]
 
 
-def test_a_look_at_the_mean_that_will_be_made_again_is_cut_too(events, folder):
+def test_a_validation_of_the_average_that_will_be_repeated_is_cut_too(events, folder):
     a_run(events, 1, 3, validated=[3])
-    events.validated(VALIDATION, TrainingState(step=3), MEAN, True)
-    events.starts(TrainingState(step=3, validated_step=3), SETTINGS, 10)
+    events.on_validation(VALIDATION, TrainingState(step=3), MEAN, True)
+    events.on_start(TrainingState(step=3, validated_step=3), SETTINGS, 10)
 
     tags = shown(folder).Tags()["scalars"]
     assert "loss/validation" in tags
@@ -173,8 +173,8 @@ def test_a_record_that_was_cut_short_is_cut_off(events, folder):
 
 def test_every_record_is_on_disk_at_once(events, folder):
     """Nothing waits in a queue for a process that may be killed."""
-    events.starts(TrainingState(), SETTINGS, 10)
-    events.updated(update(1), TrainingState(step=1))
+    events.on_start(TrainingState(), SETTINGS, 10)
+    events.on_step(update(1), TrainingState(step=1))
 
     assert points(folder) == [(1, 2.5)]
 
@@ -185,7 +185,7 @@ def test_a_place_that_cannot_be_written_is_said_once_and_training_goes_on(
     (tmp_path / "file").write_text("in the way")
     events = TensorBoardEvents(tmp_path / "file" / "tensorboard", say=said.append)
     a_run(events, 1, 3, validated=[2])
-    events.ends(TrainingState(step=3), "done")
+    events.on_end(TrainingState(step=3), "done")
 
     (once,) = said
     assert "training goes on" in once
@@ -197,9 +197,9 @@ def test_a_disk_that_fills_up_ends_the_curves_and_nothing_else(
 ):
     a_run(events, 1, 2)
     monkeypatch.setattr(tensorboard.Path, "open", full)
-    events.updated(update(3), TrainingState(step=3))
+    events.on_step(update(3), TrainingState(step=3))
     monkeypatch.undo()
-    events.updated(update(4), TrainingState(step=4))
+    events.on_step(update(4), TrainingState(step=4))
 
     assert len(said) == 1
     assert "No space left" in said[0]

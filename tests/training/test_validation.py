@@ -1,4 +1,4 @@
-"""A look at a model: what it finds is right, and it leaves nothing behind."""
+"""Validation: its results are right, and it leaves nothing behind."""
 
 import math
 from dataclasses import replace
@@ -14,11 +14,11 @@ from headwise.errors import NumericsError, Stopped
 from headwise.text.vocabulary import PAD
 from headwise.training.settings import MEASURES
 from headwise.training.validation import (
-    READABLE_PIECES,
-    RESAMPLES,
+    BOOTSTRAP_RESAMPLES,
+    MAX_ATTENTION_TOKENS,
     Sample,
-    _most_readable,
-    _spread,
+    _evenly_spaced,
+    _index_to_plot,
     attention_of,
     mean_loss,
     validate,
@@ -30,7 +30,7 @@ def trainer(make_trainer):
     return make_trainer()
 
 
-def look(trainer, settings=QUICK):
+def run_validation(trainer, settings=QUICK):
     return validate(trainer.task, trainer.model, trainer.corpus, settings)
 
 
@@ -51,17 +51,19 @@ def test_the_loss_is_the_mean_over_held_out_target_tokens(trainer):
 
 
 def test_perplexity_is_e_to_the_loss(trainer):
-    found = look(trainer)
+    found = run_validation(trainer)
 
     assert found.perplexity == pytest.approx(math.exp(found.loss))
 
 
 def test_scores_are_of_greedy_outputs(trainer):
-    found = look(trainer, replace(QUICK, validation_pairs=1000))
+    found = run_validation(trainer, replace(QUICK, validation_pairs=1000))
     sources, references = trainer.corpus.dev_text
     outputs = trainer.task.translate(trainer.model.eval(), sources, greedy())
 
-    expected = trainer.task.measure("bleu", outputs, references, resamples=RESAMPLES)
+    expected = trainer.task.measure(
+        "bleu", outputs, references, resamples=BOOTSTRAP_RESAMPLES
+    )
     assert found.scores["bleu"] == expected
     assert found.scores["bleu"].interval is not None
     assert found.samples[0].output == outputs[0]
@@ -70,7 +72,7 @@ def test_scores_are_of_greedy_outputs(trainer):
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_every_measure_can_judge(trainer, measure):
-    found = look(trainer, replace(QUICK, measure=measure))
+    found = run_validation(trainer, replace(QUICK, measure=measure))
 
     assert found.value(measure) >= 0
     assert "bleu" in found.scores
@@ -79,14 +81,14 @@ def test_every_measure_can_judge(trainer, measure):
 def test_the_model_trains_on_as_before(trainer):
     trainer.model.train()
     before = {name: w.clone() for name, w in trainer.model.state_dict().items()}
-    look(trainer)
+    run_validation(trainer)
 
     assert trainer.model.training
     after = trainer.model.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_a_stop_signal_ends_a_look_and_the_model_still_trains_on(trainer):
+def test_a_stop_signal_ends_a_validation_and_the_model_stays_in_training_mode(trainer):
     def stop():
         raise Stopped("now")
 
@@ -103,20 +105,20 @@ def test_broken_weights_are_never_called_the_best(trainer):
         trainer.model.target_embedding.vectors.fill_(math.nan)
 
     with pytest.raises(NumericsError, match=r"nan.*last checkpoint.*whole"):
-        look(trainer)
+        run_validation(trainer)
 
 
 def test_pairs_to_translate_are_taken_from_all_over_the_text():
     text = [str(number) for number in range(10)], list("abcdefghij")
 
-    assert _spread(text, 3) == (["0", "4", "8"], ["a", "e", "i"])
-    assert _spread(text, 10) == text
-    assert _spread(text, 10**6) == text
-    assert _spread(text, 1) == (["0"], ["a"])
+    assert _evenly_spaced(text, 3) == (["0", "4", "8"], ["a", "e", "i"])
+    assert _evenly_spaced(text, 10) == text
+    assert _evenly_spaced(text, 10**6) == text
+    assert _evenly_spaced(text, 1) == (["0"], ["a"])
 
 
 def test_one_sample_is_pictured_word_by_word(trainer):
-    found = look(trainer)
+    found = run_validation(trainer)
     (pictured,) = [each for each in found.samples if each.attention]
     picture = pictured.attention
     task = trainer.task
@@ -148,11 +150,11 @@ def test_a_picture_of_a_long_sentence_is_cut(trainer):
 
     picture = attention_of(trainer.task, trainer.model, sample)
 
-    assert len(picture.source) == len(picture.target) == READABLE_PIECES
-    assert {len(row) for row in picture.weights} == {READABLE_PIECES}
+    assert len(picture.source) == len(picture.target) == MAX_ATTENTION_TOKENS
+    assert {len(row) for row in picture.weights} == {MAX_ATTENTION_TOKENS}
 
 
 def test_the_text_to_picture_is_the_longest_that_fits():
-    assert _most_readable([5, 9, 7]) == 1
-    assert _most_readable([5, READABLE_PIECES, 7]) == 2  # END would be cut off
-    assert _most_readable([90, 60, 70]) == 1
+    assert _index_to_plot([5, 9, 7]) == 1
+    assert _index_to_plot([5, MAX_ATTENTION_TOKENS, 7]) == 2  # END would be cut off
+    assert _index_to_plot([90, 60, 70]) == 1

@@ -14,7 +14,7 @@ from headwise.recipe import Recipe
 
 if TYPE_CHECKING:
     from headwise.data.prepared import PreparedCorpus
-    from headwise.training.outlook import Outlook
+    from headwise.training.dry_run import DryRunReport
 
 
 def show(
@@ -30,12 +30,12 @@ def show(
     from headwise.run_folder.checkpoints import Checkpoints, step_of
     from headwise.run_folder.paths import CHECKPOINTS
     from headwise.run_folder.run import check_run
-    from headwise.training.outlook import look_ahead
+    from headwise.training.dry_run import dry_run_report
 
     check_run(out, recipe, corpus.facts.fingerprint)
     done = Checkpoints(out / CHECKPOINTS, lambda _: None).paths()
     rehearsal = rehearsal_of(recipe, corpus, device)
-    outlook = look_ahead(
+    outlook = dry_run_report(
         rehearsal, seed=recipe.seed, done=step_of(done[-1]) if done else 0, until=until
     )
     if as_json:
@@ -47,7 +47,7 @@ def show(
             output(f"{'' if number else name:<15}{line}")
 
 
-def _table(outlook: Outlook, recipe: Recipe) -> Iterator[list[str]]:
+def _table(outlook: DryRunReport, recipe: Recipe) -> Iterator[list[str]]:
     from headwise.wording import count_of, duration
 
     training = recipe.training

@@ -17,7 +17,7 @@ from headwise.wording import count_of
 
 if TYPE_CHECKING:
     from headwise.data.prepared import PreparedCorpus
-    from headwise.training.memory import Rehearsal
+    from headwise.training.memory_estimate import MemoryEstimator
 
 AUTO = "auto"
 SETTING = "training.batch_tokens"
@@ -62,7 +62,7 @@ def is_to_be_fitted(text: str | None, out: Path) -> bool:
 
 def fitted(recipe: Recipe, corpus: PreparedCorpus, device: str) -> Recipe:
     """Return ``recipe`` with the largest batch that fits into memory."""
-    from headwise.training.memory import fitted_batch_tokens
+    from headwise.training.memory_estimate import fit_batch_tokens
 
     if recipe.training.batch_pairs is not None:
         raise SettingsError(
@@ -84,7 +84,7 @@ def fitted(recipe: Recipe, corpus: PreparedCorpus, device: str) -> Recipe:
             "auto), and give it to all"
         )
     say("--batch-tokens auto: trying out what fits into memory")
-    tokens, forecast = fitted_batch_tokens(rehearsal_of(recipe, corpus, device))
+    tokens, forecast = fit_batch_tokens(rehearsal_of(recipe, corpus, device))
     say(f"--batch-tokens auto: {tokens:,}, which takes {forecast}")
     facts = corpus.facts.train
     places = max(facts.source_tokens, facts.target_tokens) + facts.pairs
@@ -98,29 +98,31 @@ def fitted(recipe: Recipe, corpus: PreparedCorpus, device: str) -> Recipe:
     return replace(recipe, training=replace(recipe.training, batch_tokens=tokens))
 
 
-def rehearsal_of(recipe: Recipe, corpus: PreparedCorpus, device: str) -> Rehearsal:
+def rehearsal_of(
+    recipe: Recipe, corpus: PreparedCorpus, device: str
+) -> MemoryEstimator:
     """Return a rehearsal with a model of its own, as training would begin."""
     from headwise.tasks.translation import Translation
     from headwise.training.allocator import keep_freed_memory
-    from headwise.training.gradients import Gradients
-    from headwise.training.memory import Rehearsal
-    from headwise.training.ranks import Ranks
+    from headwise.training.distributed import Ranks
+    from headwise.training.gradient_accumulation import GradientAccumulator
+    from headwise.training.memory_estimate import MemoryEstimator
 
     keep_freed_memory()
     task = Translation(corpus.tokenizers)
     model = task.new_model(recipe.model, seed=recipe.seed).to(device)
-    gradients = Gradients(
+    gradients = GradientAccumulator(
         task,
         model,
         recipe.training,
         seed=recipe.seed,
         ranks=Ranks(),
-        say=_refuse,
-        stop=lambda: None,
+        on_message=_refuse,
+        check_stop=lambda: None,
     )
     has_mean = recipe.training.ema_decay is not None
-    return Rehearsal(
-        *(task, model, corpus, recipe.training, gradients), copies_to_come=2 + has_mean
+    return MemoryEstimator(
+        *(task, model, corpus, recipe.training, gradients), future_copies=2 + has_mean
     )
 
 

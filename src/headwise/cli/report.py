@@ -19,7 +19,7 @@ from headwise.errors import (
     SettingsError,
     is_out_of_memory,
 )
-from headwise.training.signals import stopping_at_once
+from headwise.training.signals import stop_signals_raise
 
 P = ParamSpec("P")
 
@@ -36,7 +36,7 @@ def reported(verb: Callable[P, None], *, resumable: bool) -> Callable[P, None]:
     @wraps(verb)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         with every_error_in_words():
-            with stopping_at_once() if resumable else nullcontext():
+            with stop_signals_raise() if resumable else nullcontext():
                 verb(*args, **kwargs)
             flush_output()
 

@@ -165,17 +165,17 @@ def trained(
     keep_freed_memory()
     console = Console(file=messages(), highlight=False)
     progress = TrainingProgress(console, facts=corpus.facts)
-    events = TensorBoardEvents(folder / "tensorboard", say=progress.says)
+    events = TensorBoardEvents(folder / "tensorboard", say=progress.on_message)
     left = TimeLeft(corpus.facts)
-    report = RunPage(folder, say=progress.says, time_left=left)
+    report = RunPage(folder, say=progress.on_message, time_left=left)
     return train_run(
         folder,
         recipe,
         corpus,
-        watchers=[progress, events, report],
+        callbacks=[progress, events, report],
         device=device,
         until=until,
-        signals=StopSignals(abandons=True),
+        signals=StopSignals(force_exit=True),
     )
 
 

@@ -19,7 +19,7 @@ from headwise.doctor.cores import allowed_cores
 from headwise.doctor.finding import FAILED, NOTE, OK, SKIPPED, Finding
 from headwise.doctor.kernels import look_at_kernels
 from headwise.doctor.packages import look_at_packages
-from headwise.training.gauge import ProcessGauge
+from headwise.training.memory_usage import ProcessMemory
 
 LITTLE = 2 * 2**30
 """Bytes below which memory, or a disk, is little for training."""
@@ -168,7 +168,7 @@ def _threads() -> Finding:
 
 
 def _memory() -> Finding:
-    free = ProcessGauge().free()
+    free = ProcessMemory().free()
     if free is None:
         return Finding("memory", SKIPPED, "this system does not say how much is free")
     found = f"{free / 2**30:.1f} GiB free, limits of a container counted"

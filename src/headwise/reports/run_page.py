@@ -11,9 +11,10 @@ from headwise.errors import HeadwiseError, Stopped
 from headwise.reports.history import History, read_history
 from headwise.reports.run_report import AboutRun, run_report
 from headwise.storage import write_text
+from headwise.training.callbacks import StepMetrics
 from headwise.training.log import (
     end_entry,
-    is_settled,
+    is_in_checkpoint,
     note_entry,
     start_entry,
     update_entry,
@@ -23,7 +24,6 @@ from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.time_left import TimeLeft
 from headwise.training.validation import Validation
-from headwise.training.watch import Update
 
 REPORT = "report.html"
 LOG = "log.jsonl"
@@ -57,16 +57,16 @@ class RunPage:
         self._written = 0.0
         self._failed = False
 
-    def starts(
+    def on_start(
         self, state: TrainingState, settings: TrainingSettings, epoch_batches: int
     ) -> None:
         """Read what happened so far, less what is going to be done again."""
         self._settings, self._state = settings, state
         self._epoch_batches = epoch_batches
-        self._time_left.starts(state, settings, epoch_batches)
+        self._time_left.on_start(state, settings, epoch_batches)
         try:
             self.history = read_history(
-                self.folder / LOG, keeps=lambda entry: is_settled(entry, state)
+                self.folder / LOG, keeps=lambda entry: is_in_checkpoint(entry, state)
             )
             self._recipe = (self.folder / RECIPE).read_text(encoding="utf-8")
         except (HeadwiseError, OSError, UnicodeDecodeError) as error:
@@ -74,28 +74,28 @@ class RunPage:
         self._add(start_entry(state, settings))
         self._write()
 
-    def updated(self, update: Update, state: TrainingState) -> None:
+    def on_step(self, update: StepMetrics, state: TrainingState) -> None:
         """Note an update; now and then write the page."""
         self._state = state
-        self._time_left.updated(update, state)
+        self._time_left.on_step(update, state)
         self._add(update_entry(update))
         if time.monotonic() - self._written >= SECONDS_BETWEEN:
             self._write()
 
-    def validated(
+    def on_validation(
         self, validation: Validation, state: TrainingState, name: str, best: bool
     ) -> None:
         """Note a look at the model, and write the page."""
         self._state = state
-        self._time_left.validated()
+        self._time_left.on_validation()
         self._add(validation_entry(validation, state, name, best))
         self._write()
 
-    def says(self, text: str) -> None:
+    def on_message(self, text: str) -> None:
         """Note what a person should read."""
         self._add(note_entry(text))
 
-    def ends(self, state: TrainingState, reason: str) -> None:
+    def on_end(self, state: TrainingState, reason: str) -> None:
         """Write the page for the last time."""
         self._state = state
         self._add(end_entry(state, reason))

@@ -33,13 +33,13 @@ from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG, MODEL, RECIPE
 from headwise.settings import as_table, as_toml, read, read_toml
 from headwise.storage import write_text
 from headwise.tasks.translation import Translation
+from headwise.training.callbacks import Callback
+from headwise.training.distributed import Ranks, process_group
 from headwise.training.log import JsonLog
-from headwise.training.loop import Trainer
-from headwise.training.ranks import Ranks, joined
 from headwise.training.signals import StopSignals
 from headwise.training.state import TrainingState
+from headwise.training.trainer import Trainer
 from headwise.training.validation import Validation
-from headwise.training.watch import Watcher
 
 GOLDEN_PAIRS = 5
 
@@ -72,7 +72,7 @@ def train_run(
     recipe: Recipe,
     corpus: PreparedCorpus,
     *,
-    watchers: Sequence[Watcher] = (),
+    callbacks: Sequence[Callback] = (),
     device: torch.device | str = "cpu",
     until: int | None = None,
     signals: StopSignals | None = None,
@@ -84,10 +84,10 @@ def train_run(
     stands in ``folder / "best"``.
     """
     recipe = _reaching(recipe, until)
-    with joined(device) as ranks, ExitStack() as held:
+    with process_group(device) as ranks, ExitStack() as held:
         log = JsonLog(folder / LOG)
-        watchers = [*watchers, log] if ranks.is_first else []
-        checkpoints = Checkpoints(folder / CHECKPOINTS, _saying(watchers))
+        callbacks = [*callbacks, log] if ranks.is_first else []
+        checkpoints = Checkpoints(folder / CHECKPOINTS, _saying(callbacks))
         heard = held.enter_context(signals or StopSignals())
 
         def begin() -> Checkpoint | None:
@@ -111,8 +111,10 @@ def train_run(
             corpus,
             recipe.training,
             seed=recipe.seed,
-            keeper=RunKeeper(folder, recipe, corpus, checkpoints, log),
-            watchers=watchers,
+            checkpoint_writer=RunCheckpointWriter(
+                folder, recipe, corpus, checkpoints, log
+            ),
+            callbacks=callbacks,
             signals=heard,
             state=found.state if found else None,
             optimizer=found.optimizer if found else None,
@@ -170,18 +172,18 @@ def _shared_checkpoint(
         found = begin()
         return None if found is None else (found.path, found.state)
 
-    known = ranks.shared(first)
+    known = ranks.run_on_first(first)
     if known is None or ranks.size == 1:
         return found
     path, state = known
-    weights = ranks.spread(found.weights if found else None)
-    optimizer = ranks.spread(found.optimizer if found else None)
-    ema = ranks.spread(found.ema if found else None)
+    weights = ranks.broadcast(found.weights if found else None)
+    optimizer = ranks.broadcast(found.optimizer if found else None)
+    ema = ranks.broadcast(found.ema if found else None)
     return Checkpoint(path, state, weights or {}, optimizer or {}, ema)
 
 
 def _check_same_corpus(ranks: Ranks, corpus: PreparedCorpus) -> None:
-    fingerprint = ranks.shared(lambda: corpus.facts.fingerprint)
+    fingerprint = ranks.run_on_first(lambda: corpus.facts.fingerprint)
     if corpus.facts.fingerprint != fingerprint:
         raise DataError(
             f"{corpus.folder} is another corpus here than on the first machine; "
@@ -189,8 +191,8 @@ def _check_same_corpus(ranks: Ranks, corpus: PreparedCorpus) -> None:
         )
 
 
-class RunKeeper:
-    """Puts checkpoints and the best model of a run where they belong."""
+class RunCheckpointWriter:
+    """Writes checkpoints and the best model into the run folder."""
 
     def __init__(
         self,
@@ -310,9 +312,9 @@ def _differences(
             yield f"{path}{name}", before, after
 
 
-def _saying(watchers: Sequence[Watcher]) -> Callable[[str], None]:
+def _saying(callbacks: Sequence[Callback]) -> Callable[[str], None]:
     def say(text: str) -> None:
-        for watcher in watchers:
-            watcher.says(text)
+        for callback in callbacks:
+            callback.on_message(text)
 
     return say

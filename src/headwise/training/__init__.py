@@ -1,1 +1,1 @@
-"""The loop: optimizer, schedule, precision, validation, checkpoints."""
+"""Training: trainer, optimizer, schedules, data parallelism, validation, callbacks."""

@@ -1,4 +1,4 @@
-"""Means of weights: of the last checkpoints (Section 6.1), or of all updates."""
+"""Averaged weights: checkpoint averaging (Section 6.1), EMA, a model to test both."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
-from headwise.training.sharding import sharded_like
+from headwise.tasks.for_training import Transformer, Translation
+from headwise.training.sharding import shard_like
 
 
-class RunningMean:
-    """An exponential moving average of weights, which each update moves a little."""
+class EMA:
+    """Exponential moving average of the weights of ``model``.
+
+    ``tensors`` are those of a checkpoint to resume from; None starts at the weights.
+    """
 
     def __init__(
         self,
@@ -23,27 +27,28 @@ class RunningMean:
         self.tensors = {
             name: weight.detach().clone()
             if tensors is None
-            else sharded_like(tensors[name], weight)
+            else shard_like(tensors[name], weight)
             for name, weight in model.state_dict().items()
         }
 
     @torch.no_grad()
-    def follow(self, model: nn.Module, step: int) -> None:
-        """Take in the weights after update ``step``; the first ones are soon forgotten.
+    def update(self, model: nn.Module, step: int) -> None:
+        """Move the average towards the weights after ``step``, in place.
 
-        While there were few updates, the mean is of the last tenth of them or so.
+        The decay warms up as (1 + step) / (10 + step), so that the initial weights are
+        soon forgotten.
         """
         keep = min(self.decay, (1 + step) / (10 + step))
         for name, weight in model.state_dict().items():
             self.tensors[name].mul_(keep).add_(weight, alpha=1 - keep)
 
 
-def average(
+def average_checkpoints(
     checkpoints: Iterable[Mapping[str, Tensor]],
 ) -> tuple[dict[str, Tensor], int]:
-    """Return the mean of each weight, and of how many checkpoints.
+    """Return the mean of each weight, in its own dtype, and how many checkpoints.
 
-    Sums are taken in float64, with one checkpoint at a time in memory.
+    Sums are in float64; one checkpoint at a time is in memory.
     """
     sums: dict[str, Tensor] = {}
     dtypes: dict[str, torch.dtype] = {}
@@ -59,3 +64,29 @@ def average(
                 total.add_(weight)
     means = {name: (total / count).to(dtypes[name]) for name, total in sums.items()}
     return means, count
+
+
+class EvalModel:
+    """A second model of the same architecture, to validate averaged weights with.
+
+    It is made, on the device of ``trained``, when it is first asked for.
+    """
+
+    def __init__(self, task: Translation, trained: Transformer) -> None:
+        self._task = task
+        self._config = trained.config
+        self._device = trained.device
+        self._model: Transformer | None = None
+
+    @property
+    def model(self) -> Transformer:
+        """The model, with the weights it was last given."""
+        if self._model is None:
+            model = self._task.new_model(self._config, seed=0)
+            self._model = model.to(self._device)
+        return self._model
+
+    def with_weights(self, weights: Mapping[str, Tensor]) -> Transformer:
+        """Load ``weights`` and return the model."""
+        self.model.load_state_dict(weights)
+        return self.model

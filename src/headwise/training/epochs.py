@@ -1,4 +1,4 @@
-"""Epochs as updates: how many a run makes that ends after so many passes."""
+"""Epochs as optimizer steps: how many steps a run of so many epochs makes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 
 
-def counted(
+def epochs_to_steps(
     settings: TrainingSettings, order: TrainingOrder, state: TrainingState | None = None
 ) -> TrainingSettings:
-    """Return ``settings`` whose ``steps`` are those after which ``epochs`` are over.
+    """Return ``settings`` with ``steps`` set to where the last epoch ends.
 
-    Each epoch is planned from its seed, which reads lengths and no tokens, so that the
-    number is exact, and the same from whichever ``state`` of a run it is counted.
-    Batches that are too few for a whole update make a smaller one at the end.
+    The batches of each epoch are planned from its seed, which reads lengths and no
+    tokens: the number is exact, and the same from whichever ``state`` of a run it is
+    counted. A last step may have fewer batches.
     """
     if settings.epochs is None:
         return settings

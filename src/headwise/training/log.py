@@ -1,11 +1,11 @@
-"""A log that programs read: one JSON object a line, each with what it is.
+"""``log.jsonl``: one JSON object per line, whose ``what`` says which event it is.
 
 update      step, loss, learning_rate, gradient_norm, tokens, seconds
 validation  step, name, loss, perplexity, scores with signatures, samples, best; one
-            sample has the attention of its source and reference
+            sample has the cross-attention of its source and reference
 note        text
-start       step, seconds; label_smoothing, which losses of updates are with, and those
-            of validations without
+start       step, seconds, steps (the maximum); label_smoothing, which is in the loss of
+            updates, and not in that of validations
 end         step, seconds, reason
 """
 
@@ -18,55 +18,55 @@ from typing import Any
 
 from headwise import storage
 from headwise.storage import resource_error, write_text
+from headwise.training.callbacks import StepMetrics
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
-from headwise.training.watch import Update
 
 Entry = dict[str, Any]
 
 
 class JsonLog:
-    """Appends to ``path``; what an interrupted run logged beyond its state is cut."""
+    """Appends events to ``path``; on resuming, events beyond the checkpoint go."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def starts(
+    def on_start(
         self, state: TrainingState, settings: TrainingSettings, epoch_batches: int
     ) -> None:
-        """Cut off what is going to be done again, and note the start."""
+        """Remove the events that will be repeated, and log the start."""
         if self.path.exists():
             text = self._text()
             kept = [
                 line + "\n"
                 for line in text.split("\n")
-                if (entry := read_entry(line)) and is_settled(entry, state)
+                if (entry := read_entry(line)) and is_in_checkpoint(entry, state)
             ]
             if text != "".join(kept):
                 write_text(self.path, "".join(kept))
         self._write(start_entry(state, settings))
 
-    def updated(self, update: Update, state: TrainingState) -> None:
-        """Note an update."""
+    def on_step(self, update: StepMetrics, state: TrainingState) -> None:
+        """Log an update."""
         self._write(update_entry(update))
 
-    def validated(
+    def on_validation(
         self, validation: Validation, state: TrainingState, name: str, best: bool
     ) -> None:
-        """Note a validation."""
+        """Log a validation."""
         self._write(validation_entry(validation, state, name, best))
 
-    def says(self, text: str) -> None:
-        """Note what a person should read."""
+    def on_message(self, text: str) -> None:
+        """Log a message."""
         self._write(note_entry(text))
 
-    def ends(self, state: TrainingState, reason: str) -> None:
-        """Note the end."""
+    def on_end(self, state: TrainingState, reason: str) -> None:
+        """Log the end."""
         self._write(end_entry(state, reason))
 
     def sync(self) -> None:
-        """Have the disk hold all that was noted, whatever happens to the power."""
+        """Sync the file and its folder to disk."""
         try:
             storage.sync(self.path)
             storage.sync(self.path.parent)
@@ -74,7 +74,7 @@ class JsonLog:
             raise resource_error(error, self.path) from error
 
     def _text(self) -> str:
-        """Return what is there; an interruption may have cut a character in two."""
+        """Return the text; an interruption may have cut a character in two."""
         try:
             return self.path.read_bytes().decode("utf-8", "replace")
         except OSError as error:
@@ -90,7 +90,7 @@ class JsonLog:
 
 
 def start_entry(state: TrainingState, settings: TrainingSettings) -> Entry:
-    """Say where training goes on from and to at most, and what its losses are."""
+    """Return the entry of a start from ``state``."""
     return {
         "what": "start",
         "step": state.step,
@@ -100,15 +100,15 @@ def start_entry(state: TrainingState, settings: TrainingSettings) -> Entry:
     }
 
 
-def update_entry(update: Update) -> Entry:
-    """Say what an update was."""
+def update_entry(update: StepMetrics) -> Entry:
+    """Return the entry of an update."""
     return {"what": "update", **asdict(update)}
 
 
 def validation_entry(
     validation: Validation, state: TrainingState, name: str, best: bool
 ) -> Entry:
-    """Say what a look at the weights called ``name`` found."""
+    """Return the entry of a validation of the weights called ``name``."""
     return {
         "what": "validation",
         "step": state.step,
@@ -123,12 +123,12 @@ def validation_entry(
 
 
 def note_entry(text: str) -> Entry:
-    """Say what a person should read."""
+    """Return the entry of a message."""
     return {"what": "note", "text": text}
 
 
 def end_entry(state: TrainingState, reason: str) -> Entry:
-    """Say where and why training ended."""
+    """Return the entry of an end, with its reason."""
     return {
         "what": "end",
         "step": state.step,
@@ -138,7 +138,7 @@ def end_entry(state: TrainingState, reason: str) -> Entry:
 
 
 def read_entry(line: str) -> Entry | None:
-    """Read a line of a log; None for half a one, as a killed run leaves it.
+    """Parse a line of a log; None for half a line, as a killed run leaves it.
 
     A power cut may leave anything in its place: zeros, or what the disk held before.
     """
@@ -149,8 +149,8 @@ def read_entry(line: str) -> Entry | None:
     return entry if isinstance(entry, dict) else None
 
 
-def is_settled(entry: Entry, state: TrainingState) -> bool:
-    """Tell whether an entry is about what ``state`` already holds."""
+def is_in_checkpoint(entry: Entry, state: TrainingState) -> bool:
+    """Return whether the checkpoint ``state`` includes the event of ``entry``."""
     step = entry.get("step", 0)
     if not isinstance(step, int):
         return False

@@ -1,4 +1,4 @@
-"""Adam as the paper sets it (Section 5.3), with a state that is plain tensors."""
+"""Adam with the paper's settings (Section 5.3); its state as plain tensors."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from torch import Tensor, nn
 
 from headwise.errors import ModelError
 from headwise.training.settings import TrainingSettings
-from headwise.training.sharding import sharded_like
-from headwise.training.underway import Underway
+from headwise.training.sharding import shard_like
+from headwise.training.step_result import PendingStep
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 UPDATES = "updates"
 
 
 def make_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.Adam:
-    """Make Adam for all weights of ``model``."""
+    """Return a fused Adam for all weights of ``model``."""
     return torch.optim.Adam(
         model.parameters(),
         betas=(settings.adam_beta1, settings.adam_beta2),
@@ -26,12 +26,12 @@ def make_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.
     )
 
 
-def follow(optimizer: torch.optim.Adam, update: Underway) -> None:
-    """Let the weights follow the gradient, unless a number in it is not finite."""
+def apply_update(optimizer: torch.optim.Adam, update: PendingStep) -> None:
+    """Apply the gradients to the weights, unless a number is not finite."""
     for group in optimizer.param_groups:
         group["lr"] = update.learning_rate
-    # What torch calls so is 1 where a step is to be left out, as its loss scaler asks.
-    optimizer.found_inf = update.is_not_finite()  # type: ignore[attr-defined]
+    # As torch's GradScaler does: 1 on the device makes fused Adam skip the step.
+    optimizer.found_inf = update.found_inf()  # type: ignore[attr-defined]
     optimizer.step()
 
 
@@ -40,7 +40,7 @@ def optimizer_tensors(
 ) -> dict[str, Tensor]:
     """Return both moments of each weight under its name, and the number of updates.
 
-    Updates that were skipped are not in that number, by which Adam corrects its means.
+    Skipped updates do not count: Adam's bias correction depends on the number.
     """
     tensors = {UPDATES: torch.tensor(0)}
     for name, parameter in model.named_parameters():
@@ -54,7 +54,7 @@ def optimizer_tensors(
 def restore_optimizer(
     model: nn.Module, optimizer: torch.optim.Adam, tensors: Mapping[str, Tensor]
 ) -> None:
-    """Put back what :func:`optimizer_tensors` returned."""
+    """Load what :func:`optimizer_tensors` returned; raise ``ModelError`` if amiss."""
     if UPDATES not in tensors:
         raise ModelError(
             f"the optimizer state does not say after how many {UPDATES} it was saved; "
@@ -72,7 +72,7 @@ def restore_optimizer(
         optimizer.state[parameter] = {
             "step": tensors[UPDATES].to(torch.float32).to(parameter.device).clone(),
             **{
-                moment: sharded_like(tensors[f"{name}.{moment}"], parameter)
+                moment: shard_like(tensors[f"{name}.{moment}"], parameter)
                 for moment in MOMENTS
             },
         }

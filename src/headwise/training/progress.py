@@ -1,4 +1,4 @@
-"""Progress for people, on stderr: a live bar in a terminal, plain lines in a pipe."""
+"""Progress on stderr: a live progress bar in a terminal, plain lines in a pipe."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from headwise.data.prepared import PreparedFacts
+from headwise.training.callbacks import StepMetrics
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.time_left import TimeLeft
 from headwise.training.validation import Validation
-from headwise.training.watch import Update
 from headwise.wording import count_of, duration
 
 RECENT = 50
-"""Updates that the shown loss and speed are taken from."""
+"""Steps that the displayed loss and speed are averaged over."""
 
 SECONDS_BETWEEN_LINES = 20.0
 
 
 class TrainingProgress:
-    """Shows how far training is, the loss, tokens a second and the time left."""
+    """A callback that shows the step, loss, tokens per second and time left."""
 
     def __init__(
         self, console: Console | None = None, *, facts: PreparedFacts | None = None
     ) -> None:
         self.console = console or Console(file=sys.stderr, highlight=False)
         self._time_left = TimeLeft(facts)
-        self._recent: deque[Update] = deque(maxlen=RECENT)
+        self._recent: deque[StepMetrics] = deque(maxlen=RECENT)
         self._bar: Progress | None = None
         self._epochs: int | None = None
         self._epoch_batches = 1
-        self._said = time.monotonic()
+        self._last_line = time.monotonic()
 
-    def starts(
+    def on_start(
         self, state: TrainingState, settings: TrainingSettings, epoch_batches: int
     ) -> None:
-        """Show the bar."""
-        self._time_left.starts(state, settings, epoch_batches)
+        """Print the plan, and show the bar."""
+        self._time_left.on_start(state, settings, epoch_batches)
         updates = max(1, epoch_batches // settings.accumulate)
         how = f"going on from step {state.step:,}" if state.step else "training"
         limit = settings.max_minutes
@@ -52,7 +52,7 @@ class TrainingProgress:
             if self._epochs is None
             else f", {count_of(self._epochs, 'epoch')} at most"
         )
-        self.says(
+        self.on_message(
             f"{how}: up to {count_of(settings.num_steps, 'step')}{passes}{end}; "
             f"an epoch has about {updates:,}"
         )
@@ -67,45 +67,45 @@ class TrainingProgress:
             self._bar.add_task("", total=settings.num_steps, completed=state.step)
             self._bar.start()
 
-    def updated(self, update: Update, state: TrainingState) -> None:
-        """Move the bar, or now and then print a line."""
+    def on_step(self, update: StepMetrics, state: TrainingState) -> None:
+        """Move the bar, or print a line every ``SECONDS_BETWEEN_LINES``."""
         self._recent.append(update)
-        self._time_left.updated(update, state)
+        self._time_left.on_step(update, state)
         if self._bar is not None:
             self._bar.update(
                 self._bar.task_ids[0],
                 completed=state.step,
                 description=self._figures(state),
             )
-        elif time.monotonic() - self._said >= SECONDS_BETWEEN_LINES:
-            self.says(f"step {state.step:,}: {self._figures(state)}")
+        elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
+            self.on_message(f"step {state.step:,}: {self._figures(state)}")
 
-    def validated(
+    def on_validation(
         self, validation: Validation, state: TrainingState, name: str, best: bool
     ) -> None:
-        """Print what was found, with one output to look at."""
-        self._time_left.validated()
+        """Print the scores, and one sample."""
+        self._time_left.on_validation()
         scores = ", ".join(str(score) for score in validation.scores.values())
         where = f"step {state.step:,}" if name == "now" else name
-        self.says(
+        self.on_message(
             f"{where} after {duration(state.seconds)}: validation loss "
             f"{validation.loss:.3f}, perplexity {validation.perplexity:.2f}, {scores}"
             f"{' (best so far)' if best else ''}"
         )
         for sample in validation.samples[:1]:
-            self.says(f"    {sample.source}\n    → {sample.output}")
+            self.on_message(f"    {sample.source}\n    → {sample.output}")
 
-    def says(self, text: str) -> None:
+    def on_message(self, text: str) -> None:
         """Print a line."""
-        self._said = time.monotonic()
+        self._last_line = time.monotonic()
         self.console.print(text, markup=False, emoji=False, soft_wrap=True)
 
-    def ends(self, state: TrainingState, reason: str) -> None:
-        """Take the bar away."""
+    def on_end(self, state: TrainingState, reason: str) -> None:
+        """Remove the bar, and print the reason."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
-        self.says(
+        self.on_message(
             f"training ended: {reason} (step {state.step:,}, "
             f"{duration(state.seconds)}, {count_of(state.tokens, 'token')})"
         )

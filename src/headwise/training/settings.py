@@ -15,124 +15,127 @@ KernelsName = Literal["fast", "eager", "readable", "compiled"]
 NotFinite = Literal["stop", "skip"]
 Devices = Literal["replicate", "shard"]
 
-ERRORS_COUNT_DOWN = ("loss", "ter", "word-error-rate", "token-error-rate")
-"""Measures of a validation of which less is better."""
+LOWER_IS_BETTER = ("loss", "ter", "word-error-rate", "token-error-rate")
+"""Validation measures of which a lower value is better."""
 
-MEASURES = ("loss", "bleu", "chrf", "ter", "exact-match", *ERRORS_COUNT_DOWN[2:])
-"""What validation can judge by."""
+MEASURES = ("loss", "bleu", "chrf", "ter", "exact-match", *LOWER_IS_BETTER[2:])
+"""Values of ``measure``."""
 
-MOST_EPOCHS = 10_000
-"""Each is planned before training begins, to know how many updates there will be."""
+MAX_EPOCHS = 10_000
+"""The batches of each are planned before training, to know the number of steps."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingSettings:
-    """How a model learns, when it is looked at, and when it stops."""
+    """Settings of training: length, batches, optimizer, devices, validation.
+
+    Raises ``SettingsError`` with all problems together.
+    """
 
     steps: int | None = 100_000
-    """Updates of the weights at most; none where ``epochs`` alone says how many. A
-    recipe that sets ``epochs`` and no ``steps`` means none."""
+    """Maximum number of optimizer steps (updates); None: ``epochs`` alone limits it.
+    A recipe that sets ``epochs`` and no ``steps`` means None."""
 
     epochs: int | None = None
-    """Passes over the training text at most, each pair as often as its corpus weighs;
-    not set: ``steps`` alone says how long."""
+    """Maximum number of epochs, each with a pair as often as its corpus weighs; not
+    set: ``steps`` alone limits training."""
 
     max_minutes: float | None = None
-    """Minutes of training at most; not set: no limit. Counted from the making of the
-    model to the last thing saved: updates end early enough for the validation after."""
+    """Time limit in minutes; not set: no limit. It counts from the making of the model
+    to the last save: steps end early enough for the last validation."""
 
     batch_tokens: int = 25_000
-    """Target tokens of a batch at most, padding counted, and as many source tokens."""
+    """Maximum target tokens of a batch, with padding, and as many source tokens."""
 
     batch_pairs: int | None = None
-    """Pairs of a batch instead, however long: 1 makes each sentence a batch."""
+    """Batch size in pairs instead, however long: 1 makes each sentence a batch."""
 
     accumulate: int = 1
-    """Batches that make one update together, on however many devices: these deal the
-    batches out among themselves, so there must be at least one for each."""
+    """Batches per optimizer step (gradient accumulation), over all ranks together: at
+    least one for each."""
 
     objective: Objective = "mean"
-    """Mean of the loss over the target tokens of an update, or its plain sum."""
+    """Mean of the loss over the target tokens of a step, or its plain sum."""
 
     label_smoothing: float = 0.1
-    """Share of the right answer spread over the whole vocabulary (ε_ls)."""
+    """Probability mass spread over the whole vocabulary (ε_ls)."""
 
     schedule: ScheduleName = "paper"
-    """Equation 3; or up during warm-up and straight down to 0 after the last update,
-    by ``steps`` or ``epochs``; or up during warm-up and level."""
+    """paper: Equation 3, inverse square root decay; linear: decay to 0 after the last
+    step, by ``steps`` or ``epochs``; constant. All with a linear warm-up."""
 
     learning_rate: float | None = None
-    """Highest learning rate; not set: that of Equation 3 for d_model and warm-up."""
+    """Peak learning rate; not set: that of Equation 3 for d_model and warm-up."""
 
     warmup_steps: int = 4000
-    """Updates during which the learning rate rises."""
+    """Steps during which the learning rate rises."""
 
     adam_beta1: float = 0.9
-    """Memory of Adam's mean of gradients (β₁)."""
+    """Decay of Adam's first moment (β₁)."""
 
     adam_beta2: float = 0.98
-    """Memory of Adam's mean of squared gradients (β₂)."""
+    """Decay of Adam's second moment (β₂)."""
 
     adam_epsilon: float = 1e-9
-    """What Adam adds to a denominator (ε)."""
+    """Adam's term in the denominator (ε)."""
 
     clip_norm: float | None = None
-    """Length that a gradient is cut down to; not set, as in the paper: no limit."""
+    """Maximum L2 norm of the gradient (clipping); not set, as in the paper: none."""
 
     precision: Precision = "auto"
-    """Numbers in products: float32, bf16 (weights stay float32), or auto: bf16 on a
-    GPU and on a CPU that multiplies matrices of it (AMX), float32 elsewhere."""
+    """Dtype of matrix products: float32, bf16 (mixed precision: weights stay float32),
+    or auto: bf16 on a GPU and on a CPU with AMX, float32 elsewhere."""
 
     kernels: KernelsName = "fast"
-    """The way through the model: fast, on a CPU by kernels of our own in C where they
-    can be had and were measured to be faster than PyTorch; or eager, by PyTorch alone;
-    or readable, which computes the same box by box as the paper draws them and takes a
-    multiple of the time; or compiled, for a GPU, by torch's compiler and batches whose
-    shape stays the same, of pairs of all lengths."""
+    """Training backend. fast: C kernels on a CPU where they can be compiled and were
+    measured to be faster than PyTorch, else PyTorch; eager: PyTorch; readable: the
+    reference implementation, box by box as in the paper, several times slower;
+    compiled: torch.compile with sequence packing and static shapes, for a GPU."""
 
     processes: int | None = None
-    """Processes that learn from a share of each batch on a CPU, the cores divided among
-    them; not set: as many as there are threads and thousands of batch_tokens, up to 4;
-    1 where ``torchrun`` starts several."""
+    """Data-parallel workers on a CPU, which split each batch and the cores; not set: as
+    many as there are threads and thousands of batch_tokens, up to 4; 1 where
+    ``torchrun`` starts several ranks."""
 
     activation_checkpointing: bool = False
-    """Forget what is inside a block on the way up and compute it again on the way back:
-    a third more work for a fraction of the memory."""
+    """Recompute the activations inside a block during the backward pass: a third more
+    work for a fraction of the memory."""
 
     devices: Devices = "replicate"
-    """What several devices hold: a copy of the model each (data parallel), or a share
-    of weights, gradients and Adam's moments (FSDP2), for a model that does not fit."""
+    """replicate: each rank holds a copy of the model (data parallel); shard: a shard of
+    weights, gradients and Adam's moments (FSDP2), for a model that does not fit."""
 
     data_workers: int = 0
-    """Threads that read batches ahead; 0 reads each when it is needed."""
+    """Threads that prefetch batches; 0: load each batch when it is needed."""
 
     not_finite: NotFinite = "stop"
-    """What follows a loss or gradient that is no number: the run stops, or the update
-    is skipped and said so."""
+    """What to do about a NaN or infinite loss or gradient: stop the run, or skip the
+    update with a message."""
 
     ema_decay: float | None = None
-    """Share of the running mean of weights that an update keeps; this mean is then what
-    is validated and kept as the best model. Not set: the weights themselves."""
+    """Decay of an exponential moving average (EMA) of the weights, which is then
+    validated and stored as the best model. Not set: no EMA."""
 
     validate_every: int = 1000
-    """Updates from one validation, and checkpoint, to the next."""
+    """Steps from one validation, and checkpoint, to the next."""
 
     measure: str = "bleu"
-    """What decides which model is best: loss, bleu, chrf, ter, exact-match,
+    """Measure that decides which model is best: loss, bleu, chrf, ter, exact-match,
     word-error-rate or token-error-rate."""
 
     validation_pairs: int = 1000
-    """Held-out pairs that are translated at each validation, at most."""
+    """Maximum number of held-out pairs that a validation translates."""
 
     patience: int | None = None
-    """Validations without a gain after which training ends; not set: never."""
+    """Validations without improvement that end training (early stopping); not set:
+    never."""
 
     average_last: int = 5
-    """Checkpoints at the end whose mean is tried as the best model; 1 for none."""
+    """Last checkpoints whose average is tried as the best model; 1: none."""
 
     def __post_init__(self) -> None:
         problems = [*self._counts(), *self._numbers(), *self._choices()]
-        problems += self._not_compiled()
+        problems += self._conflicts_with_compiled()
         if not problems and self.objective == "sum" and self.label_smoothing:
             problems.append(
                 "objective = 'sum' is the plain sum of -ln p; "
@@ -143,19 +146,19 @@ class TrainingSettings:
 
     @property
     def num_steps(self) -> int:
-        """Updates at most, once epochs were counted (``training.epochs``)."""
+        """Maximum number of steps, once :func:`epochs_to_steps` has counted epochs."""
         assert self.steps is not None, "epochs are still to be counted"
         return self.steps
 
     @property
     def keep_checkpoints(self) -> int:
-        """Checkpoints that stay on disk: enough to average, and never fewer than 2."""
+        """Number of checkpoints kept on disk: enough to average, at least 2."""
         return max(2, self.average_last)
 
     @property
-    def less_is_better(self) -> bool:
-        """Whether a smaller value of ``measure`` is a better one."""
-        return self.measure in ERRORS_COUNT_DOWN
+    def lower_is_better(self) -> bool:
+        """Whether a lower value of ``measure`` is better."""
+        return self.measure in LOWER_IS_BETTER
 
     def _counts(self) -> list[str]:
         required = [
@@ -179,8 +182,8 @@ class TrainingSettings:
                 else []
             )
             + (
-                [f"epochs must be at most {MOST_EPOCHS:,}, not {self.epochs:,}"]
-                if self.epochs is not None and self.epochs > MOST_EPOCHS
+                [f"epochs must be at most {MAX_EPOCHS:,}, not {self.epochs:,}"]
+                if self.epochs is not None and self.epochs > MAX_EPOCHS
                 else []
             )
             + (
@@ -204,8 +207,8 @@ class TrainingSettings:
         ]
         return problems
 
-    def _not_compiled(self) -> list[str]:
-        """Say what a compiled model cannot be trained with."""
+    def _conflicts_with_compiled(self) -> list[str]:
+        """Return the problems of settings that torch.compile excludes."""
         if self.kernels != "compiled":
             return []
         reasons = {

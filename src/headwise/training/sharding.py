@@ -1,8 +1,8 @@
-"""Weights in shards: each rank keeps some rows of every weight (FSDP2).
+"""Fully sharded data parallelism (FSDP2): each rank holds a shard of every weight.
 
-Weights are gathered for the length of a forward or backward pass, and gradients are
-reduced and scattered in it. So all ranks have to go through the same collectives in the
-same order, also one that ran out of memory halfway: it catches up.
+Weights are all-gathered for a forward or backward pass, and gradients are
+reduce-scattered in it. All ranks must run the same collectives in the same order, also
+one that ran out of memory amid a pass: it catches up on those it missed.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import torch
 from torch import Tensor, distributed, nn
 
 from headwise.errors import ResourceError
-from headwise.training.ranks import peers_alive
-from headwise.training.underway import Amount
+from headwise.training.distributed import lost_rank_explained
+from headwise.training.step_result import Scalar
 
 
 class ShardedPasses:
-    """Forward and backward passes through ``whole``, whose weights it shards.
+    """Shards the weights of ``whole``, and runs passes through it.
 
-    The weights of one of ``parts`` are gathered while it computes, all others for the
-    length of a pass.
+    The weights of each module in ``parts`` are gathered while it computes, all others
+    for the length of a pass.
     """
 
     def __init__(
@@ -32,12 +32,12 @@ class ShardedPasses:
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard  # seconds to import
 
-        # What the parts return is added to out of place: the warning is not for us.
+        # Outputs of the parts are never changed in place, which the warning is about.
         warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* view tensor")
         mesh = init_device_mesh(device, (distributed.get_world_size(),))
         self._whole: Any = whole
-        self._count = _Count()
-        # Their names since torch 2.13, which deprecates those before.
+        self._count = _CollectiveCounter()
+        # The names since torch 2.13, which deprecates the older ones.
         gather = getattr(
             distributed, "all_gather_single", distributed.all_gather_into_tensor
         )
@@ -46,16 +46,16 @@ class ShardedPasses:
         )
         for module in (*parts, whole):
             sharded: Any = fully_shard(module, mesh=mesh)
-            sharded.set_custom_all_gather(_Counted(gather, self._count))
-            sharded.set_custom_reduce_scatter(_Counted(scatter, self._count))
+            sharded.set_custom_all_gather(_CountedCollective(gather, self._count))
+            sharded.set_custom_reduce_scatter(_CountedCollective(scatter, self._count))
 
     def attempt(
-        self, run: Callable[[], Amount | None], catch_up: Callable[[], object]
-    ) -> Amount | None:
-        """Do one pass; None if memory did not suffice here.
+        self, run: Callable[[], Scalar | None], catch_up: Callable[[], object]
+    ) -> Scalar | None:
+        """Run one pass; return its loss, or None if this rank ran out of memory.
 
         ``run`` returns None then, and ``catch_up``, a pass of any size, takes part in
-        the collectives that were missed. Gradients are worth nothing after that.
+        the collectives that were missed. The gradients are invalid after that.
         """
         self._count.begin()
         found = run()
@@ -67,7 +67,7 @@ class ShardedPasses:
         return found
 
     def _reset(self) -> None:
-        """Forget a pass that was broken off."""
+        """Reset FSDP2 after a pass that was interrupted."""
         if not hasattr(self._whole, "reset_iter_state"):
             raise ResourceError(
                 "a batch did not fit into memory, and PyTorch "
@@ -76,26 +76,28 @@ class ShardedPasses:
                 "training.accumulate needs less"
             )
         for weight in self._whole.parameters():
-            weight.grad = None  # of what is still gathered; a reset leaves it there
+            weight.grad = None  # gradients of gathered weights, which a reset leaves
         self._whole.reset_iter_state()
 
 
-class _Count:
-    """The collectives that this rank has taken part in since a pass began."""
+class _CollectiveCounter:
+    """Counts the collectives of this rank since a pass began."""
 
     def __init__(self) -> None:
         self.begin()
 
     def begin(self, *, skip: int = 0) -> None:
-        """Begin a pass, of which the first ``skip`` collectives were done before."""
+        """Start a pass, whose first ``skip`` collectives were run before."""
         self.done = 0
         self.skip = skip
 
 
-class _Counted:
-    """A collective as FSDP2 calls it: counted, and skipped if it was done before."""
+class _CountedCollective:
+    """A collective as FSDP2 calls it: counted, and skipped if it was run before."""
 
-    def __init__(self, collective: Callable[..., Any], count: _Count) -> None:
+    def __init__(
+        self, collective: Callable[..., Any], count: _CollectiveCounter
+    ) -> None:
         self._collective = collective
         self._count = count
 
@@ -111,41 +113,41 @@ class _Counted:
             self._count.skip -= 1
             output_tensor.zero_()
             return None
-        with peers_alive():
+        with lost_rank_explained():
             work = self._collective(output_tensor, input_tensor, **how)
         self._count.done += 1
         return work
 
 
-def gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return whole tensors for what is kept in shards; all ranks have to call it."""
-    return {name: _whole(tensor) for name, tensor in tensors.items()}
+def gather_full(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return full tensors of sharded ones; a collective that all ranks must call."""
+    return {name: _full_tensor(tensor) for name, tensor in tensors.items()}
 
 
-def _whole(tensor: Any) -> Tensor:
-    """Return all of a tensor, which may be a ``DTensor`` that has a shard of it."""
+def _full_tensor(tensor: Any) -> Tensor:
+    """Return the full tensor of one that may be a ``DTensor``."""
     if not _is_sharded(tensor):
         plain: Tensor = tensor
         return plain
     from torch.distributed.tensor import Shard
 
     if list(tensor.placements) == [Shard(0)]:
-        return _all_rows(tensor.to_local().detach(), len(tensor))
+        return _gather_rows(tensor.to_local().detach(), len(tensor))
     reduced: Tensor = tensor.full_tensor()
     return reduced
 
 
-def _all_rows(shard: Tensor, num_rows: int) -> Tensor:
-    """Gather the rows of all ranks, which have equally many, but for the last ones.
+def _gather_rows(shard: Tensor, num_rows: int) -> Tensor:
+    """All-gather the rows; the last ranks may have fewer than the others.
 
-    What ``DTensor.full_tensor`` calls corrupts the heap on gloo: decision 78.
+    The collective of ``DTensor.full_tensor`` corrupts the heap on gloo: decision 78.
     """
     size = distributed.get_world_size()
     most = -(-num_rows // size)
     padded = shard.new_zeros(most, *shard.shape[1:])
     padded[: len(shard)] = shard
     whole = shard.new_empty(size * most, *shard.shape[1:])
-    with peers_alive():
+    with lost_rank_explained():
         distributed.all_gather(list(torch.split(whole, most)), padded)
     return whole[:num_rows]
 
@@ -154,8 +156,8 @@ def _is_sharded(tensor: Any) -> bool:
     return hasattr(tensor, "full_tensor")
 
 
-def sharded_like(tensor: Tensor, model: Any) -> Tensor:
-    """Return ``tensor`` where, and in such shards as, ``model`` is kept."""
+def shard_like(tensor: Tensor, model: Any) -> Tensor:
+    """Return a copy of ``tensor`` on the device, and sharded, as ``model`` is."""
     tensor = tensor.detach().to(model.device, copy=True)
     if _is_sharded(model):
         from torch.distributed.tensor import distribute_tensor

@@ -1,7 +1,7 @@
-"""Stop signals: heeded between two pieces of work, so that the work can be saved.
+"""Stop signals: handled between two steps, so that a checkpoint can be saved.
 
-A piece of work may take long, and Python runs no handler while it lasts; then another
-thread does what is to be done, and ends the process.
+A step may take long, and Python runs no signal handler during it; then another thread
+saves and ends the process.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ from headwise.errors import HeadwiseError, Stopped
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
-PATIENCE = 0.5
-"""Seconds that a piece of work may still take before it is abandoned."""
+GRACE_SECONDS = 0.5
+"""Seconds that a step may still take before the process is ended amid it."""
 
 INTERRUPTED = 130
 
 LISTENER = "stop signals"
-"""Name of the thread that hears them."""
+"""Name of the thread that waits for signals."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """SIGINT came and was waited with until the work could be saved."""
+    """SIGINT, raised once a checkpoint can be saved."""
 
 
 class StopSignals:
-    """While entered, stop signals are kept until :meth:`check` asks.
+    """Context manager that defers stop signals until :meth:`check` is called.
 
-    A second SIGINT interrupts at once. A signal that is ignored, as nohup has it, stays
-    so. Outside the main thread, where Python allows no handlers, nothing changes.
+    A second SIGINT interrupts at once. A signal that is ignored, as by nohup, stays
+    ignored. Outside the main thread Python allows no handlers, so nothing changes.
 
-    With ``abandons``, a signal that nobody asks for within ``PATIENCE`` has ``rescue``
-    called from another thread, and ends the process.
+    With ``force_exit``, a signal that is not checked for within ``GRACE_SECONDS`` calls
+    ``emergency_save`` from another thread and ends the process.
     """
 
-    def __init__(self, *, abandons: bool = False) -> None:
+    def __init__(self, *, force_exit: bool = False) -> None:
         self.received: int | None = None
-        self.rescue: Callable[[], None] | None = None
-        self._alarm = Alarm(self._abandon) if abandons else None
+        self.emergency_save: Callable[[], None] | None = None
+        self._watchdog = Watchdog(self._force_exit) if force_exit else None
         self._before: dict[int, Any] = {}
 
     def check(self) -> None:
-        """Raise ``Interrupted`` or ``Stopped`` if a signal came, once."""
+        """Raise ``Interrupted`` or ``Stopped`` if a signal came; once per signal."""
         received, self.received = self.received, None
         if received is None:
             return
-        if self._alarm is not None:
-            self._alarm.heeded()
+        if self._watchdog is not None:
+            self._watchdog.acknowledge()
         if received == signal.SIGINT:
             raise Interrupted("interrupted; everything is saved")
         raise Stopped(f"stopped by {_name(received)}; everything is saved")
@@ -65,8 +65,8 @@ class StopSignals:
             for each in SIGNALS:
                 if signal.getsignal(each) != signal.SIG_IGN:
                     self._before[each] = signal.signal(each, self._receive)
-            if self._alarm is not None:
-                self._alarm.arm()
+            if self._watchdog is not None:
+                self._watchdog.arm()
         return self
 
     def __exit__(
@@ -75,58 +75,60 @@ class StopSignals:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._alarm is not None:
-            self._alarm.disarm()
+        if self._watchdog is not None:
+            self._watchdog.disarm()
         for each, handler in self._before.items():
             signal.signal(each, handler)
         self._before.clear()
         if kind is None:
-            self.check()  # a signal that came after the last piece of work
+            self.check()  # a signal that came after the last step
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self.received == number == signal.SIGINT:
             raise KeyboardInterrupt
         self.received = number
 
-    def _abandon(self, number: int) -> None:
+    def _force_exit(self, number: int) -> None:
         message = f"stopped by {_name(number)}; everything is saved"
         code = _exit_code(number)
         try:
-            if self.rescue is not None:
-                self.rescue()
+            if self.emergency_save is not None:
+                self.emergency_save()
         except HeadwiseError as error:
             message, code = str(error), error.exit_code
-        except Exception as error:  # whatever it is, the process is to end
+        except Exception as error:  # the process must end in any case
             message, code = f"{type(error).__name__}: {error}", 1
         _leave(message, code)
 
 
-class Alarm:
-    """Acts on a signal that was not heeded in time, from a thread of its own."""
+class Watchdog:
+    """Calls ``act`` from its own thread if a signal is not acknowledged in time."""
 
-    def __init__(self, act: Callable[[int], None], patience: float = PATIENCE) -> None:
+    def __init__(
+        self, act: Callable[[int], None], grace_seconds: float = GRACE_SECONDS
+    ) -> None:
         self.act = act
-        self.patience = patience
-        self._heeded = threading.Event()
+        self.grace_seconds = grace_seconds
+        self._acknowledged = threading.Event()
         self._ends: tuple[socket.socket, socket.socket] | None = None
         self._before = -1
 
     def arm(self) -> None:
-        """Begin to listen; only the main thread may."""
+        """Start to listen; only the main thread may."""
         ours, theirs = self._ends = socket.socketpair()
         theirs.setblocking(False)
-        # The system's own handler writes there, whatever Python is busy with.
+        # The C-level handler writes there, also while Python runs no handlers.
         self._before = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
         threading.Thread(
             target=self._listen, args=(ours,), daemon=True, name=LISTENER
         ).start()
 
-    def heeded(self) -> None:
-        """Say that the signal was seen to."""
-        self._heeded.set()
+    def acknowledge(self) -> None:
+        """Mark the signal as handled."""
+        self._acknowledged.set()
 
     def disarm(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         if self._ends is None:
             return
         signal.set_wakeup_fd(self._before)
@@ -144,19 +146,19 @@ class Alarm:
             if not received or self._ends is None:
                 return
             number = received[0]
-            if number not in SIGNALS or self._heeded.wait(self.patience):
+            if number not in SIGNALS or self._acknowledged.wait(self.grace_seconds):
                 continue
             if self._ends is not None:
                 self.act(number)
 
 
 @contextmanager
-def stopping_at_once() -> Iterator[None]:
-    """Let SIGTERM raise ``Stopped`` wherever the work is, as SIGINT does by itself.
+def stop_signals_raise() -> Iterator[None]:
+    """Let stop signals raise at once inside the block: ``Stopped`` for SIGTERM.
 
-    So what is half made is cleared away; where no handler gets a word in, the process
-    ends all the same, and the next one clears away. Inside, ``StopSignals`` may ask for
-    patience.
+    So half-written folders are removed on the way out. Where Python runs no handler the
+    process ends all the same, and the next one removes them. ``StopSignals`` inside
+    the block defers signals again.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -164,22 +166,22 @@ def stopping_at_once() -> Iterator[None]:
     again = "the same command starts this step again"
 
     def stop(number: int, frame: FrameType | None) -> None:
-        alarm.heeded()
+        watchdog.acknowledge()
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         raise Stopped(f"stopped by {_name(number)}; {again}")
 
-    def abandon(number: int) -> None:
+    def force_exit(number: int) -> None:
         _leave(f"stopped by {_name(number)}; {again}", _exit_code(number))
 
-    alarm = Alarm(abandon)
+    watchdog = Watchdog(force_exit)
     wanted = [e for e in SIGNALS if signal.getsignal(e) != signal.SIG_IGN]
     before = {each: signal.signal(each, stop) for each in wanted}
-    alarm.arm()
+    watchdog.arm()
     try:
         yield
     finally:
-        alarm.disarm()
+        watchdog.disarm()
         for each, handler in before.items():
             signal.signal(each, handler)
 
@@ -193,6 +195,6 @@ def _exit_code(number: int) -> int:
 
 
 def _leave(message: str, code: int) -> None:
-    """End the process from any thread, whatever the others are doing."""
+    """End the process from any thread, without cleaning up."""
     print(f"headwise: {message}", file=sys.stderr, flush=True)
     os._exit(code)

@@ -1,4 +1,4 @@
-"""Where a training run stands: what a checkpoint holds besides weights."""
+"""The training state: what a checkpoint holds besides tensors (``state.json``)."""
 
 from __future__ import annotations
 
@@ -7,59 +7,64 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingState:
-    """A value; each update makes a new one. The next batch follows from it alone."""
+    """Immutable; each step makes a new one. It determines the next batch.
+
+    The field names are keys of ``state.json``.
+    """
 
     step: int = 0
-    """Updates that were made, or skipped."""
+    """Steps so far, skipped ones included."""
 
     skipped: int = 0
-    """Updates that were skipped, since a number in them was not finite."""
+    """Steps that were skipped because the loss or gradient was NaN or Inf."""
 
     skipped_in_a_row: int = 0
-    """Those among them since the last that was made."""
+    """Skipped steps since the last one that was applied."""
 
     epoch: int = 0
-    """Epochs that were completed."""
+    """Completed epochs."""
 
     batch: int = 0
-    """Batches of the running epoch that were learned from."""
+    """Batches used of the current epoch."""
 
     tokens: int = 0
-    """Source and target tokens learned from, without padding."""
+    """Source and target tokens trained on, without padding."""
 
     seconds: float = 0.0
-    """Time spent, over all interruptions."""
+    """Training time, over all interruptions."""
 
     best_value: float | None = None
-    """Best value of the chosen measure at a validation."""
+    """Best validation value of ``training.measure``."""
 
     best_loss: float | None = None
-    """Validation loss of that model, which decides between equals."""
+    """Validation loss of that model, which breaks ties."""
 
     best_step: int = 0
-    """Updates after which it was reached."""
+    """Step of that model."""
 
     validated_step: int = 0
-    """Updates after which the last validation was made."""
+    """Step of the last validation."""
 
     without_gain: int = 0
-    """Validations, one after the other, that brought no gain."""
+    """Validations in a row without an improvement."""
 
     averaged_step: int = 0
-    """Updates after which the mean of the last checkpoints was looked at."""
+    """Step of the last validation of averaged checkpoints."""
 
     trained_on: str = ""
-    """What computed the last update, as far as the last digits depend on it: processes,
-    processor, threads, torch, precision, and what compiled the kernels in C."""
+    """Hardware and software of the last step, as far as rounding depends on them:
+    processes, processor, threads, torch, precision, and the compiler of C kernels."""
 
     def epochs(self, epoch_batches: int) -> float:
-        """Return the passes so far, with the share of the running one."""
+        """Return the epochs so far, with the fraction of the current one."""
         return self.epoch + self.batch / max(1, epoch_batches, self.batch)
 
-    def is_beaten_by(self, value: float, loss: float, *, less_is_better: bool) -> bool:
-        """Compare with the best so far; of equals, as BLEU 0 is, the loss decides."""
+    def is_improved_by(
+        self, value: float, loss: float, *, lower_is_better: bool
+    ) -> bool:
+        """Return whether ``value`` is better than the best; the loss breaks ties."""
         if self.best_value is None:
             return True
         if value == self.best_value and self.best_loss is not None:
             return loss < self.best_loss
-        return value < self.best_value if less_is_better else value > self.best_value
+        return value < self.best_value if lower_is_better else value > self.best_value

@@ -1,8 +1,8 @@
-"""Event files that TensorBoard shows: ``tensorboard --logdir RUN``.
+"""TensorBoard event files: ``tensorboard --logdir RUN``.
 
-Records are framed and encoded by tensorboard's own library. Its writer, which puts them
-in a queue that another thread empties, is not used: each record is on disk before the
-next update, and no lock is held when the process has to leave.
+Records are encoded by tensorboard's own library. Its asynchronous writer is not used:
+each record is on disk before the next step, and no lock is held when the process has to
+end.
 """
 
 from __future__ import annotations
@@ -14,50 +14,50 @@ from pathlib import Path
 from typing import Any
 
 from headwise.storage import resource_error
-from headwise.training.log import is_settled
+from headwise.training.callbacks import StepMetrics
+from headwise.training.log import is_in_checkpoint
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
-from headwise.training.watch import Update
 
 FILES = "events.out.tfevents."
-"""What the name of an event file begins with, for TensorBoard to find it."""
+"""File name prefix by which TensorBoard finds event files."""
 
 NAMES = {"now": "validation"}
-"""What curves of a look are called; of the mean of checkpoints, ``averaged``."""
+"""Name of the validated weights -> name of their curves; else ``averaged``."""
 
 HEADER = struct.Struct("<QI")
-"""What stands before each record: its length, and a checksum of that."""
+"""Record header: the length, and its checksum."""
 
 
 class TensorBoardEvents:
-    """Writes events into ``folder``; what is going to be done again is cut off."""
+    """A callback that writes events; on resuming, those beyond the checkpoint go."""
 
     def __init__(self, folder: Path, *, say: Callable[[str], None]) -> None:
         self.folder = folder
         self.say = say
         self._path: Path | None = None
 
-    def starts(
+    def on_start(
         self, state: TrainingState, settings: TrainingSettings, epoch_batches: int
     ) -> None:
-        """Cut what an interrupted run wrote beyond ``state``, and begin a file."""
+        """Truncate files to the events up to ``state``, and start a new file."""
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             for path in sorted(self.folder.glob(f"{FILES}*")):
-                _cut(path, state)
+                _truncate(path, state)
         except OSError as error:
-            self._give_up(error)
+            self._disable(error)
             return
         self._path = self.folder / f"{FILES}{time.time():017.6f}.headwise"
         self._write(Event(file_version="brain.Event:2"))
-        # A TensorBoard that is open forgets what it read of these steps.
+        # An open TensorBoard drops the events of these steps that it has read.
         anew = SessionLog(status=SessionLog.START)
         self._write(Event(step=state.step + 1, session_log=anew))
 
-    def updated(self, update: Update, state: TrainingState) -> None:
+    def on_step(self, update: StepMetrics, state: TrainingState) -> None:
         """Add a point to each curve of training."""
         self._scalars(
             update.step,
@@ -69,7 +69,7 @@ class TensorBoardEvents:
             },
         )
 
-    def validated(
+    def on_validation(
         self, validation: Validation, state: TrainingState, name: str, best: bool
     ) -> None:
         """Add a point to each curve of validation, and the samples."""
@@ -92,10 +92,10 @@ class TensorBoardEvents:
         }
         self._texts(state.step, texts)
 
-    def says(self, text: str) -> None:
-        """Leave it to others: TensorBoard has no place for what has no step."""
+    def on_message(self, text: str) -> None:
+        """Ignore messages: TensorBoard has no place for text without a step."""
 
-    def ends(self, state: TrainingState, reason: str) -> None:
+    def on_end(self, state: TrainingState, reason: str) -> None:
         """Do nothing: every record is on disk already."""
 
     def _scalars(self, step: int, values: Mapping[str, float]) -> None:
@@ -135,10 +135,10 @@ class TensorBoardEvents:
             with self._path.open("ab") as file:
                 RecordWriter(file).write(event.SerializeToString())
         except OSError as error:
-            self._give_up(error)
+            self._disable(error)
 
-    def _give_up(self, error: OSError) -> None:
-        """Say once that nothing more is written; training is worth more than curves."""
+    def _disable(self, error: OSError) -> None:
+        """Write no more events, and say so: training goes on without them."""
         self._path = None
         self.say(
             f"no more events for TensorBoard are written, training goes on: "
@@ -146,11 +146,11 @@ class TensorBoardEvents:
         )
 
 
-def _cut(path: Path, state: TrainingState) -> None:
-    """Cut an event file before the first record that ``state`` does not hold."""
+def _truncate(path: Path, state: TrainingState) -> None:
+    """Truncate an event file before the first event that ``state`` lacks."""
     end = 0
     for event, after in _events(path.read_bytes()):
-        if not is_settled(_entry(event), state):
+        if not is_in_checkpoint(_entry(event), state):
             break
         end = after
     with path.open("r+b") as file:
@@ -158,7 +158,7 @@ def _cut(path: Path, state: TrainingState) -> None:
 
 
 def _events(content: bytes) -> Iterator[tuple[Any, int]]:
-    """Yield each whole event with where it ends; half a record ends the file."""
+    """Yield (event, end offset) of each whole record; half a record ends the file."""
     from google.protobuf.message import DecodeError
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
@@ -177,14 +177,14 @@ def _events(content: bytes) -> Iterator[tuple[Any, int]]:
 
 
 def _entry(event: Any) -> dict[str, Any]:
-    """Return what the log would say of an event, as far as settling goes."""
+    """Return an event as a log entry, as far as :func:`is_in_checkpoint` reads it."""
     if not event.HasField("summary"):
         return {}
     tags = [value.tag for value in event.summary.value]
     averaged = any("averaged" in tag for tag in tags)
-    looked = averaged or any("validation" in tag for tag in tags)
+    is_validation = averaged or any("validation" in tag for tag in tags)
     return {
-        "what": "validation" if looked else "update",
+        "what": "validation" if is_validation else "update",
         "name": "averaged" if averaged else "now",
         "step": event.step,
     }

@@ -1,126 +1,131 @@
-"""How long training is going to take: the updates, and the looks between them."""
+"""Time left (ETA): the steps to come, and the validations between them."""
 
 from __future__ import annotations
 
 from collections import deque
 
 from headwise.data.prepared import PreparedFacts
+from headwise.training.callbacks import StepMetrics
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
-from headwise.training.watch import Update
 
 RECENT = 50
-"""Updates that speed is taken from."""
+"""Steps that the speed is averaged over."""
 
-WARMING_UP = 3
-"""First updates of a process, slower than those that follow, which are left out."""
+WARMUP_STEPS = 3
+"""First steps of a process, which are slower, and left out."""
 
 FORWARD = 1 / 3
-"""Share of the work of learning from a token that scoring it takes: no way back."""
+"""Cost of scoring a token, as a fraction of training on it: no backward pass."""
 
 SEARCHED = 1.5
-"""Work of a greedy search for a token, as a share of that of learning from it; what
-saving takes is in it. Seen between 1 and 2 on two cores."""
+"""Cost of a greedy search for a token, as a multiple of training on it; the time of
+saving is in it. Measured between 1 and 2 on two cores."""
 
 
 class TimeLeft:
-    """Estimates from what happened; told of it by whoever shows it.
+    """Estimates the time left from the steps and validations so far.
 
-    Updates are counted in tokens, of which some hold more than others. A look at the
-    model costs what the last one did; before the first, what its share of work says.
-    ``facts`` are those of the corpus; without them the looks before the first are
-    left out.
+    Speed is in tokens per second, as steps hold more tokens or fewer. A validation is
+    expected to take as long as the last one; before the first, ``FORWARD`` and
+    ``SEARCHED`` give its cost. Without ``facts``, those of the corpus, validations
+    before the first cost nothing.
     """
 
     def __init__(self, facts: PreparedFacts | None = None) -> None:
         self._facts = facts
         self._settings = TrainingSettings()
-        self._tokens_an_update: float | None = None
+        self._tokens_per_step: float | None = None
         self._recent: deque[tuple[int, float]] = deque(maxlen=RECENT)
         self._seen = 0
         self._before: TrainingState | None = None
-        self._looked = False
-        self._look: float | None = None
+        self._was_validated = False
+        self._last_validation: float | None = None
 
-    def starts(
+    def on_start(
         self, state: TrainingState, settings: TrainingSettings, epoch_batches: int
     ) -> None:
-        """Begin to count."""
+        """Note the settings, and the batches of an epoch."""
         self._settings = settings
-        self._tokens_an_update = self._mean_tokens(epoch_batches)
+        self._tokens_per_step = self._mean_tokens(epoch_batches)
 
-    def updated(self, update: Update, state: TrainingState) -> None:
-        """Learn what an update took, and the look before it if there was one."""
+    def on_step(self, update: StepMetrics, state: TrainingState) -> None:
+        """Note the time of a step, and of the validation before it if there was one."""
         before, self._before = self._before, state
         spent = update.seconds
         if before is not None:
             between = max(0.0, state.seconds - before.seconds - update.seconds)
-            if self._looked:
-                self._look = between
+            if self._was_validated:
+                self._last_validation = between
             else:
                 spent += between
-        self._looked = False
+        self._was_validated = False
         self._seen += 1
-        if self._seen == WARMING_UP + 1:
+        if self._seen == WARMUP_STEPS + 1:
             self._recent.clear()
         self._recent.append((update.tokens, spent))
 
-    def validated(self) -> None:
-        """Learn that there was a look."""
-        self._looked = True
+    def on_validation(self) -> None:
+        """Note that there was a validation."""
+        self._was_validated = True
 
     def seconds(self, state: TrainingState) -> float | None:
-        """Return the seconds from ``state`` to the end; None before any update."""
+        """Return the seconds from ``state`` to the end; None before the first step."""
         if not self._recent:
             return None
-        a_token = self._seconds_a_token()
+        per_token = self._seconds_per_token()
         tokens = sum(tokens for tokens, _ in self._recent)
-        an_update = a_token * (self._tokens_an_update or tokens / len(self._recent))
-        look = self._seconds_a_look(a_token)
+        per_step = per_token * (self._tokens_per_step or tokens / len(self._recent))
+        validation = self._seconds_per_validation(per_token)
         settings = self._settings
-        left = max(0, settings.num_steps - state.step) * an_update
-        left += self._looks_left(state.step) * look
-        at_end = look * (1 if settings.average_last == 1 else 2)
+        left = max(0, settings.num_steps - state.step) * per_step
+        left += self._validations_left(state.step) * validation
+        at_end = validation * (1 if settings.average_last == 1 else 2)
         if settings.max_minutes is not None:
             limit = max(0.0, 60 * settings.max_minutes - state.seconds)
             left = min(left, max(limit, at_end))
         return left
 
-    def of_end(self, state: TrainingState, step: int) -> float:
-        """Return the seconds from the update ``step`` on, if training ends after it.
+    def seconds_to_finish(self, state: TrainingState, step: int) -> float:
+        """Return the seconds that ``step`` and the end of training after it take.
 
-        ``state`` is the one before that update. After it come a look, one at the mean
-        of checkpoints, and what is saved with them. If a look is due by itself, it is
-        better the last one than followed by a few updates and another; so both count.
+        ``state`` is the one before that step. After it come a validation, one of the
+        checkpoint average, and what is saved with them. If a validation is due at
+        ``step`` anyway, it counts twice: better it is the last one than followed by a
+        few steps and another.
         """
         if not self._recent:
             return 0.0
-        a_token, settings = self._seconds_a_token(), self._settings
+        per_token, settings = self._seconds_per_token(), self._settings
         has_mean = settings.average_last > 1 and state.validated_step > 0
-        looks = 1 + has_mean + (step % settings.validate_every == 0)
+        validations = 1 + has_mean + (step % settings.validate_every == 0)
         update = sum(spent for _, spent in self._recent) / len(self._recent)
-        return update + looks * self._seconds_a_look(a_token)
+        return update + validations * self._seconds_per_validation(per_token)
 
-    def _seconds_a_token(self) -> float:
+    def _seconds_per_token(self) -> float:
         tokens = sum(tokens for tokens, _ in self._recent)
         return sum(spent for _, spent in self._recent) / max(1, tokens)
 
-    def _seconds_a_look(self, a_token: float) -> float:
-        return self._look if self._look is not None else a_token * self._work_of_look()
+    def _seconds_per_validation(self, per_token: float) -> float:
+        return (
+            self._last_validation
+            if self._last_validation is not None
+            else per_token * self._cost_of_validation()
+        )
 
-    def _looks_left(self, step: int) -> int:
-        """Count the looks on the way, the one at the end, and that at the mean."""
+    def _validations_left(self, step: int) -> int:
+        """Count the regular validations, the last one, and that of the average."""
         settings = self._settings
         if step > settings.num_steps:
             return 0
-        rhythm, last = settings.validate_every, settings.num_steps
-        on_the_way = last // rhythm - step // rhythm
-        at_the_end = 1 if last % rhythm and step < last else 0
-        mean = 1 if settings.average_last > 1 and -(-last // rhythm) > 1 else 0
+        every, last = settings.validate_every, settings.num_steps
+        on_the_way = last // every - step // every
+        at_the_end = 1 if last % every and step < last else 0
+        mean = 1 if settings.average_last > 1 and -(-last // every) > 1 else 0
         return on_the_way + at_the_end + mean
 
     def _mean_tokens(self, epoch_batches: int) -> float | None:
-        """Return the tokens of an update, END of both sides counted, over an epoch."""
+        """Return the mean tokens of a step over an epoch, END tokens included."""
         facts = self._facts
         if facts is None or any(each.weight != 1.0 for each in facts.corpora):
             return None  # an epoch takes some pairs more often than others
@@ -128,8 +133,8 @@ class TimeLeft:
         tokens = train.source_tokens + train.target_tokens + 2 * train.pairs
         return tokens * self._settings.accumulate / max(1, epoch_batches)
 
-    def _work_of_look(self) -> float:
-        """Return what a look costs, in tokens that are learned from."""
+    def _cost_of_validation(self) -> float:
+        """Return the cost of a validation, in tokens trained on."""
         if self._facts is None:
             return 0.0
         dev = self._facts.dev

@@ -1,4 +1,4 @@
-"""Looking at a model: loss and perplexity, and what it makes of held-out text."""
+"""Validation: loss, perplexity and scores of translations on held-out text."""
 
 from __future__ import annotations
 
@@ -15,65 +15,65 @@ from headwise.tasks.for_training import Score, Transformer, Translation, perplex
 from headwise.training.settings import TrainingSettings
 
 VALIDATION_TOKENS = 4096
-"""Target tokens scored at a time, padding counted."""
+"""Target tokens of a batch for the loss, padding included."""
 
-SAMPLES = 3
-"""Outputs that are kept to be looked at."""
+NUM_SAMPLES = 3
+"""Sample outputs that a validation keeps."""
 
-RESAMPLES = 1000
-"""Resamples of the held-out pairs that a score's confidence interval is taken from."""
+BOOTSTRAP_RESAMPLES = 1000
+"""Bootstrap resamples for the confidence interval of a score."""
 
-READABLE_PIECES = 24
-"""Pieces of a side that a picture of attention shows well; the rest is cut off."""
+MAX_ATTENTION_TOKENS = 24
+"""Tokens per side that a heat map of attention shows; the rest is cut off."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attention:
-    """What each piece of a reference takes from each piece of its source.
+    """Cross-attention weights: target tokens x source tokens.
 
-    The mean over the heads of the last decoder block. Of the reference and not of an
-    output, so that its rows stay the same words while the model learns.
+    The mean over the heads of the last decoder block. The target is the reference, not
+    an output, so that the rows stay the same from one validation to the next.
     """
 
     source: tuple[str, ...]
     target: tuple[str, ...]
     weights: tuple[tuple[float, ...], ...]
-    """A row for each piece of the target, each weight to three decimals."""
+    """One row per target token; weights are rounded to three decimals."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A held-out pair and what the model made of its source."""
+    """A held-out pair, and the model's translation of its source."""
 
     source: str
     reference: str
     output: str
     attention: Attention | None = None
-    """Of the one sample that makes the best picture."""
+    """Set for one sample only, the one that suits a heat map best."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Validation:
-    """What one look at the model found."""
+    """Results of one validation; ``log.jsonl`` has the fields under their names."""
 
     loss: float
-    """Mean -ln p of a target token of the held-out part, END counted."""
+    """Mean -ln p of a held-out target token, END included, in nats."""
 
     scores: dict[str, Score]
-    """Measures of greedy outputs, under their names in settings."""
+    """Metric name -> score of greedy translations."""
 
     num_scored: int
-    """Held-out pairs, spread evenly, that the scores are of."""
+    """Number of held-out pairs that were translated, evenly spaced."""
 
     samples: tuple[Sample, ...]
 
     @property
     def perplexity(self) -> float:
-        """Return e to the power of the loss."""
+        """Perplexity: exp(loss)."""
         return perplexity(self.loss, 1)
 
     def value(self, measure: str) -> float:
-        """Return the loss or the score of that name."""
+        """Return the loss, or the score of the metric of that name."""
         return self.loss if measure == "loss" else self.scores[measure].value
 
 
@@ -83,7 +83,10 @@ def validate(
     corpus: PreparedCorpus,
     settings: TrainingSettings,
 ) -> Validation:
-    """Measure ``model`` on the held-out part of ``corpus``; no weight changes."""
+    """Validate ``model`` on the held-out part of ``corpus``; no weight changes.
+
+    Raises ``NumericsError`` if the loss is NaN or infinite.
+    """
     was_training = model.training
     model.eval()
     try:
@@ -95,7 +98,7 @@ def validate(
                 "training.warmup_steps or training.clip_norm = 1.0 would help, in "
                 "another folder; the last checkpoint and the best model are whole"
             )
-        sources, references = _spread(corpus.dev_text, settings.validation_pairs)
+        sources, references = _evenly_spaced(corpus.dev_text, settings.validation_pairs)
         outputs = task.translate(model, sources)
         samples = _samples(task, model, sources, references, outputs)
     finally:
@@ -104,7 +107,7 @@ def validate(
     return Validation(
         loss=loss,
         scores={
-            name: task.measure(name, outputs, references, resamples=RESAMPLES)
+            name: task.measure(name, outputs, references, resamples=BOOTSTRAP_RESAMPLES)
             for name in sorted(names)
         },
         num_scored=len(outputs),
@@ -114,7 +117,7 @@ def validate(
 
 @torch.inference_mode()
 def mean_loss(task: Translation, model: Transformer, corpus: PreparedCorpus) -> float:
-    """Return the mean -ln p of a held-out target token, END counted."""
+    """Return the mean -ln p of a held-out target token, END included, in nats."""
     total, tokens = 0.0, 0
     for batch in dev_batches(corpus.dev, VALIDATION_TOKENS):
         task.stop()
@@ -130,29 +133,34 @@ def _samples(
     references: Sequence[str],
     outputs: Sequence[str],
 ) -> tuple[Sample, ...]:
-    """Keep the first outputs; of the best fit for a picture, the attention too."""
+    """Return the first outputs; the one that suits a heat map has its attention."""
     shown = [
         Sample(source=source, reference=reference, output=output)
         for source, reference, output in zip(
-            sources[:SAMPLES], references[:SAMPLES], outputs[:SAMPLES], strict=True
+            sources[:NUM_SAMPLES],
+            references[:NUM_SAMPLES],
+            outputs[:NUM_SAMPLES],
+            strict=True,
         )
     ]
-    place = _most_readable([len(tokens) for tokens in task.encode(sources[:SAMPLES])])
+    place = _index_to_plot(
+        [len(tokens) for tokens in task.encode(sources[:NUM_SAMPLES])]
+    )
     attention = attention_of(task, model, shown[place])
     shown[place] = replace(shown[place], attention=attention)
     return tuple(shown)
 
 
-def _most_readable(lengths: Sequence[int]) -> int:
-    """Return which text to picture: the longest that fits whole, or the shortest."""
-    fits = [length for length in lengths if length < READABLE_PIECES]
+def _index_to_plot(lengths: Sequence[int]) -> int:
+    """Return the index of the longest text that fits a heat map, or the shortest."""
+    fits = [length for length in lengths if length < MAX_ATTENTION_TOKENS]
     return lengths.index(max(fits) if fits else min(lengths))
 
 
 def attention_of(task: Translation, model: Transformer, sample: Sample) -> Attention:
-    """Picture how ``model`` looks at a source when it is to write the reference."""
+    """Return the cross-attention of ``model`` over a sample, reference forced."""
     found = task.cross_attention(model, sample.source, sample.reference)
-    most = READABLE_PIECES
+    most = MAX_ATTENTION_TOKENS
     mean = found.weights[-1].mean(dim=0)[:most, :most]
     return Attention(
         source=tuple(found.source[:most]),
@@ -161,10 +169,10 @@ def attention_of(task: Translation, model: Transformer, sample: Sample) -> Atten
     )
 
 
-def _spread(
+def _evenly_spaced(
     text: tuple[list[str], list[str]], most: int
 ) -> tuple[list[str], list[str]]:
-    """Take at most ``most`` pairs, evenly spread over the text."""
+    """Return at most ``most`` pairs, evenly spaced over the text."""
     sources, references = text
     every = -(-len(sources) // most)
     return sources[::every], references[::every]

@@ -13,26 +13,26 @@ from headwise.data.row_batch import in_rows
 from headwise.data.rows import RowShape
 from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.text.settings import TextSettings
-from headwise.training import outlook
-from headwise.training.memory import Rehearsal
-from headwise.training.outlook import (
+from headwise.training import dry_run
+from headwise.training.dry_run import (
     dropped_pairs,
+    dry_run_report,
     longest_pairs,
-    look_ahead,
+    padding_fraction,
     parameters_by_part,
-    share_of_padding,
-    turning_points,
+    schedule_milestones,
 )
+from headwise.training.memory_estimate import MemoryEstimator
 
 
 @pytest.fixture
-def rehearsal(make_trainer):
+def estimator(make_trainer):
     def make(settings=QUICK):
         trainer = make_trainer(settings)
-        return Rehearsal(
+        return MemoryEstimator(
             *(trainer.task, trainer.model, trainer.corpus, settings),
             trainer.gradients,
-            copies_to_come=2,
+            future_copies=2,
         )
 
     return make
@@ -55,9 +55,9 @@ def gaps(tmp_path_factory):
     return prepare(data, TextSettings(vocab_size=50), folder / "prepared", seed=1)
 
 
-def test_the_outlook_of_a_fresh_run(rehearsal, corpus):
-    """200 pairs of about 10 tokens; 6 updates of which every third is looked at."""
-    found = look_ahead(rehearsal(), seed=1)
+def test_the_dry_run_of_a_fresh_run(estimator, corpus):
+    """200 pairs of about 10 tokens; 6 updates of which every third is validated."""
+    found = dry_run_report(estimator(), seed=1)
 
     order = TrainingOrder(corpus.train, seed=1, batch_tokens=QUICK.batch_tokens)
     assert found.updates_an_epoch == order.num_batches(0)
@@ -72,8 +72,8 @@ def test_the_outlook_of_a_fresh_run(rehearsal, corpus):
     assert found.learning_rates[1] == (3, 0.01)
 
 
-def test_what_was_done_takes_no_more_time(rehearsal):
-    found = look_ahead(rehearsal(), seed=1, done=4)
+def test_what_was_done_takes_no_more_time(estimator):
+    found = dry_run_report(estimator(), seed=1, done=4)
 
     assert (found.updates_done, found.updates, found.validations) == (4, 6, 1)
     assert found.seconds == pytest.approx(
@@ -81,21 +81,21 @@ def test_what_was_done_takes_no_more_time(rehearsal):
     )
 
 
-def test_an_end_for_now_counts(rehearsal):
-    found = look_ahead(rehearsal(), seed=1, until=5)
+def test_an_end_for_now_counts(estimator):
+    found = dry_run_report(estimator(), seed=1, until=5)
 
     assert (found.updates, found.validations) == (5, 2)
 
 
-def test_a_limit_of_time_ends_it_earlier(rehearsal):
-    found = look_ahead(rehearsal(replace(QUICK, max_minutes=1e-4)), seed=1)
+def test_a_limit_of_time_ends_it_earlier(estimator):
+    found = dry_run_report(estimator(replace(QUICK, max_minutes=1e-4)), seed=1)
 
     assert found.seconds == found.max_seconds == pytest.approx(0.006)
 
 
-def test_batches_accumulated_make_fewer_updates(rehearsal):
-    one = look_ahead(rehearsal(), seed=1).updates_an_epoch
-    three = look_ahead(rehearsal(replace(QUICK, accumulate=3)), seed=1)
+def test_batches_accumulated_make_fewer_updates(estimator):
+    one = dry_run_report(estimator(), seed=1).updates_an_epoch
+    three = dry_run_report(estimator(replace(QUICK, accumulate=3)), seed=1)
 
     assert three.updates_an_epoch == max(1, one // 3)
 
@@ -109,14 +109,14 @@ def test_parameters_add_up_and_what_is_tied_counts_once(make_trainer):
     assert list(parts) == ["embeddings", "encoder", "decoder"]
 
 
-def test_padding_is_the_share_of_places_without_a_token(corpus):
+def test_padding_is_the_fraction_of_positions_without_a_token(corpus):
     order = TrainingOrder(corpus.train, seed=1, batch_tokens=QUICK.batch_tokens)
     places = tokens = 0
     for batch in order.batches(0):
         places += batch.source.numel() + batch.target_out.numel()
         tokens += int((batch.source != 0).sum() + (batch.target_out != 0).sum())
 
-    assert share_of_padding(order) == pytest.approx(1 - tokens / places)
+    assert padding_fraction(order) == pytest.approx(1 - tokens / places)
 
 
 def test_filler_is_padding_too(corpus):
@@ -128,12 +128,12 @@ def test_filler_is_padding_too(corpus):
     )
 
     expected = (pairs == 0).float().mean().item()
-    assert share_of_padding(order) == pytest.approx(expected)
+    assert padding_fraction(order) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("at_once", [7, 2**20])
 def test_the_longest_pairs_are_found_wherever_they_are(corpus, monkeypatch, at_once):
-    monkeypatch.setattr(outlook, "PAIRS_AT_ONCE", at_once)
+    monkeypatch.setattr(dry_run, "PAIRS_PER_CHUNK", at_once)
     sources, targets = corpus.train.lengths()
     expected = sorted(zip(sources, targets, strict=True), key=lambda each: -max(each))
     found = longest_pairs(corpus)
@@ -147,7 +147,7 @@ def test_the_longest_pairs_are_found_wherever_they_are(corpus, monkeypatch, at_o
         assert each.corpus.endswith("train.en")
 
 
-def test_a_pair_is_said_to_be_of_the_corpus_it_is_of(tmp_path):
+def test_a_long_pair_names_the_corpus_it_is_from(tmp_path):
     files = [write_text(tmp_path / name, num_pairs=30) for name in ("one", "two")]
     long = "one two three four five six. " * 5 + "\n"
     for path in files[1]:
@@ -161,7 +161,7 @@ def test_a_pair_is_said_to_be_of_the_corpus_it_is_of(tmp_path):
     assert longest_pairs(made)[0].corpus == str(files[1][0])
 
 
-def test_what_was_left_out_is_told_by_reason_with_lines(gaps):
+def test_dropped_pairs_are_listed_by_reason_with_lines(gaps):
     empty, too_long, *held_out = dropped_pairs(gaps)
     (facts,) = gaps.facts.corpora
 
@@ -191,4 +191,4 @@ def test_a_corpus_without_gaps_left_nothing_out(tmp_path):
 )
 def test_the_schedule_turns_where_the_warm_up_ends(steps, warmup, expected):
     settings = replace(QUICK, steps=steps, warmup_steps=warmup)
-    assert turning_points(settings) == expected
+    assert schedule_milestones(settings) == expected

@@ -1,51 +1,51 @@
-"""The clock of training, in runs whose updates and looks take what they are told to."""
+"""The time limit, in runs whose steps and validations take a given time."""
 
 import pytest
 from tests.training.test_time_left import facts, settings
 
-from headwise.training import clock
-from headwise.training.clock import Clock
+from headwise.training import time_limit
+from headwise.training.callbacks import StepMetrics
 from headwise.training.state import TrainingState
 from headwise.training.time_left import FORWARD, SEARCHED
-from headwise.training.watch import Update
+from headwise.training.time_limit import TimeLimit
 
 UPDATE = 1.0
-LOOK = 200 * (FORWARD + SEARCHED) * 0.01  # as is expected before the first
+VALIDATION = 200 * (FORWARD + SEARCHED) * 0.01  # as is expected before the first
 
 
 @pytest.fixture
 def run(monkeypatch):
-    """Return a function that trains as the loop does, and when it ended."""
+    """Return a function that trains as the trainer does, and when it ended."""
     now = [1000.0]
-    monkeypatch.setattr(clock.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time_limit.time, "monotonic", lambda: now[0])
 
     def train(chosen, *, start_up=0.0, begun=None):
         state = begun or TrainingState()
-        ours = Clock(chosen, facts(), state)
-        ours.starts(state, chosen, 20)
+        limit = TimeLimit(chosen, facts(), state)
+        limit.on_start(state, chosen, 20)
         now[0] += start_up
-        late = ours.is_late(state, state.step) and state.step > 0
-        looks = 0
+        late = limit.is_reached_after(state, state.step) and state.step > 0
+        validations = 0
         while True:
             step = state.step
             due = late or step % chosen.validate_every == 0
             if step and due and state.validated_step != step:
-                now[0] += LOOK
-                looks += 1
-                ours.validated(None, state, "now", False)
+                now[0] += VALIDATION
+                validations += 1
+                limit.on_validation(None, state, "now", False)
                 state = TrainingState(
-                    step=step, validated_step=step, seconds=ours.seconds
+                    step=step, validated_step=step, seconds=limit.seconds
                 )
             if late:
                 break
             now[0] += UPDATE
-            late = ours.is_late(state, step + 1)
+            late = limit.is_reached_after(state, step + 1)
             state = TrainingState(
                 step=step + 1,
                 validated_step=state.validated_step,
-                seconds=ours.seconds,
+                seconds=limit.seconds,
             )
-            update = Update(
+            update = StepMetrics(
                 step=step + 1,
                 loss=1.0,
                 learning_rate=0.1,
@@ -53,10 +53,10 @@ def run(monkeypatch):
                 tokens=100,
                 seconds=UPDATE,
             )
-            ours.updated(update, state)
-        if looks > 1 and chosen.average_last > 1:
-            now[0] += LOOK
-        return ours.seconds, state.step
+            limit.on_step(update, state)
+        if validations > 1 and chosen.average_last > 1:
+            now[0] += VALIDATION
+        return limit.seconds, state.step
 
     return train
 
@@ -72,15 +72,15 @@ def test_all_is_done_by_the_time_given(run, average, rhythm, start_up):
     seconds, steps = run(chosen, start_up=start_up)
 
     assert seconds <= 60
-    assert seconds >= 60 - 2 * LOOK - 2 * UPDATE  # and the time is made use of
+    assert seconds >= 60 - 2 * VALIDATION - 2 * UPDATE  # and the time is made use of
     assert steps
 
 
-def test_a_time_that_is_too_short_still_gives_one_update_and_a_look(run):
+def test_a_time_limit_that_is_too_short_still_gives_one_step_and_a_validation(run):
     seconds, steps = run(settings(max_minutes=1e-9))
 
     assert steps == 1
-    assert seconds == pytest.approx(UPDATE + LOOK)
+    assert seconds == pytest.approx(UPDATE + VALIDATION)
 
 
 def test_what_was_trained_before_counts(run):
@@ -88,7 +88,7 @@ def test_what_was_trained_before_counts(run):
     begun = TrainingState(step=30, seconds=40.0)
     seconds, steps = run(chosen, begun=begun)
 
-    assert 60 - LOOK - 2 * UPDATE <= seconds <= 60
+    assert 60 - VALIDATION - 2 * UPDATE <= seconds <= 60
     assert 30 < steps < 50
 
 
@@ -100,4 +100,4 @@ def test_a_run_whose_time_was_over_makes_no_more_updates(run):
 
 def test_without_a_limit_it_is_never_late():
     state = TrainingState()
-    assert not Clock(settings(), facts(), state).is_late(state, 1)
+    assert not TimeLimit(settings(), facts(), state).is_reached_after(state, 1)

@@ -1,9 +1,8 @@
-"""Several processes that train one model together, as ``torchrun`` starts them.
+"""Distributed data-parallel training by several ranks, as ``torchrun`` starts them.
 
-Each has a rank, from 0 on; an update's batches are dealt out among them and their
-gradients added up. Rank 0 alone looks at the model and writes. The sums are taken after
-the backward pass and not during it, so that a rank that runs out of memory halfway can
-begin again without the others noticing.
+The batches of a step are dealt out among the ranks, and gradients are all-reduced. Rank
+0 alone validates and writes. Gradients are reduced after the backward pass and not
+during it, so that a rank that runs out of memory can start again by itself.
 """
 
 from __future__ import annotations
@@ -34,21 +33,25 @@ from headwise.wording import count_of
 
 T = TypeVar("T")
 
-PARTED = "; "
-"""Between the facts of what a run is trained on."""
+FACT_SEPARATOR = "; "
+"""Between the facts of ``trained_on``, a text that checkpoints store."""
 
-BUCKET = 8_000_000
-"""Numbers of gradients that are sent at once."""
+BUCKET_NUMEL = 8_000_000
+"""Gradient elements per all-reduce."""
 
-MEETING_TIME = datetime.timedelta(minutes=10)
-"""How long the first process waits for the last one at the start."""
+RENDEZVOUS_TIMEOUT = datetime.timedelta(minutes=10)
+"""How long ranks wait for each other at the start."""
 
-LONGEST_WAIT = datetime.timedelta(hours=2)
-"""While one rank validates or saves, the others wait so long."""
+COLLECTIVE_TIMEOUT = datetime.timedelta(hours=2)
+"""How long a collective may take: rank 0 may validate or save meanwhile."""
 
 
 class Ranks:
-    """This process among the ``size`` that train together; alone unless told."""
+    """This process's rank among ``size`` (the world size), with its collectives.
+
+    Collectives raise ``LostRankError`` if another rank has ended. With one rank they
+    return at once.
+    """
 
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank = rank
@@ -56,15 +59,16 @@ class Ranks:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process is the one that looks and writes."""
+        """Whether this is rank 0, which validates and writes."""
         return self.rank == 0
 
-    def described(
+    def describe_hardware(
         self, device: torch.device, precision: str, sharing: int, way: str
     ) -> str:
-        """Say on what training computes, as far as the last digits depend on it.
+        """Return hardware, versions and backend, as far as rounding depends on them.
 
-        ``sharing`` processes learn from each batch, by ``way`` of which kernels.
+        ``sharing`` data-parallel workers share each batch; ``way`` names the backend.
+        Checkpoints store this text, so it stays literal.
         """
         kind = device.type
         if kind == "cuda":
@@ -76,28 +80,28 @@ class Ranks:
         if sharing > 1:
             processes += f" ({sharing} to a batch)"
         threads = torch.get_num_threads()
-        return PARTED.join(
+        return FACT_SEPARATOR.join(
             (
                 *(processes, kind, count_of(threads, "thread")),
                 *(f"torch {torch.__version__}", precision, way),
             )
         )
 
-    def takes(self, number: int) -> bool:
-        """Tell whether batch ``number`` of an update is this rank's."""
+    def has_batch(self, number: int) -> bool:
+        """Return whether batch ``number`` of a step belongs to this rank."""
         return number % self.size == self.rank
 
-    def total(self, *numbers: float) -> list[float]:
-        """Return the sum over all ranks of each number."""
+    def all_reduce_sum(self, *numbers: float) -> list[float]:
+        """Return each number summed over all ranks, in float64."""
         if self.size == 1:
             return list(numbers)
         sums = torch.tensor(numbers, dtype=torch.float64, device=_device())
-        with peers_alive():
+        with lost_rank_explained():
             distributed.all_reduce(sums)
         return [float(each) for each in sums]
 
-    def shared(self, work: Callable[[], T]) -> T:
-        """Let rank 0 do ``work``; every rank returns, or raises, what came of it."""
+    def run_on_first(self, work: Callable[[], T]) -> T:
+        """Run ``work`` on rank 0; every rank returns its result or raises its error."""
         if self.size == 1:
             return work()
         result: list[Any] = [None, None]
@@ -106,18 +110,20 @@ class Ranks:
                 result[0] = work()
             except (HeadwiseError, KeyboardInterrupt) as error:
                 result[1] = error
-        with peers_alive():
+        with lost_rank_explained():
             distributed.broadcast_object_list(result, device=_device())
         if result[1] is not None:
             raise result[1]
         found: T = result[0]
         return found
 
-    def spread(self, tensors: Mapping[str, Tensor] | None) -> dict[str, Tensor] | None:
-        """Give every rank what rank 0 has."""
+    def broadcast(
+        self, tensors: Mapping[str, Tensor] | None
+    ) -> dict[str, Tensor] | None:
+        """Return the tensors of rank 0 on every rank, in host memory."""
         if self.size == 1:
             return None if tensors is None else dict(tensors)
-        shapes = self.shared(
+        shapes = self.run_on_first(
             lambda: (
                 None
                 if tensors is None
@@ -132,40 +138,40 @@ class Ranks:
                 tensor = tensors[name].to(_device()).contiguous()
             else:
                 tensor = torch.empty(shape, dtype=dtype, device=_device())
-            with peers_alive():
+            with lost_rank_explained():
                 distributed.broadcast(tensor, 0)
             received[name] = tensor.cpu()
         return received
 
-    def every(self, own: T | None) -> list[T]:
-        """Return what each rank has, in their order; None is nothing."""
+    def all_gather(self, own: T | None) -> list[T]:
+        """Return the values of all ranks in rank order, without those that are None."""
         if self.size == 1:
             return [] if own is None else [own]
         found: list[T | None] = [None] * self.size
-        with peers_alive():
+        with lost_rank_explained():
             distributed.all_gather_object(found, own)
         return [each for each in found if each is not None]
 
-    def add_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Put the sum over all ranks in the place of each gradient."""
+    def all_reduce_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Replace each gradient by its sum over all ranks."""
         if self.size == 1:
             return
         gradients = [p.grad for p in parameters if p.grad is not None]
         for bucket in _buckets(gradients):
             flat = torch.cat([gradient.flatten() for gradient in bucket])
-            with peers_alive():
+            with lost_rank_explained():
                 distributed.all_reduce(flat)
             sums = torch.split(flat, [gradient.numel() for gradient in bucket])
             for gradient, total in zip(bucket, sums, strict=True):
                 gradient.copy_(total.view_as(gradient))
 
 
-def of_another_kind(before: str, now: str) -> str:
-    """Say what goes on, and what does not, where a run is trained further otherwise.
+def hardware_changed_warning(before: str, now: str) -> str:
+    """Return the warning that a run resumes on hardware that rounds differently.
 
-    Both are as :meth:`Ranks.described` returns them, or did formerly.
+    Both texts are from :meth:`Ranks.describe_hardware`, of this version or an older.
     """
-    was, is_now = before.split(PARTED), now.split(PARTED)
+    was, is_now = before.split(FACT_SEPARATOR), now.split(FACT_SEPARATOR)
     gone = ", ".join(part for part in was if part not in is_now)
     new = ", ".join(part for part in is_now if part not in was)
     return (
@@ -177,7 +183,7 @@ def of_another_kind(before: str, now: str) -> str:
 
 
 def _processor() -> str:
-    """Return the name of the processor: libraries choose other sums by it."""
+    """Return the processor's name: libraries choose their kernels by it."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
             if line.startswith("model name"):
@@ -185,8 +191,8 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def check_batches(settings: TrainingSettings, size: int) -> None:
-    """Refuse settings by which some of ``size`` processes would have nothing to do."""
+def check_batches_per_rank(settings: TrainingSettings, size: int) -> None:
+    """Raise ``SettingsError`` if some rank would have no batch in a step."""
     batches, problems = settings.accumulate, []
     if batches < size:
         problems.append(
@@ -202,26 +208,29 @@ def check_batches(settings: TrainingSettings, size: int) -> None:
         raise SettingsError(problems)
 
 
-def size_of_environment() -> int:
-    """Return how many processes ``torchrun`` started; 1 without it."""
+def world_size() -> int:
+    """Return how many ranks ``torchrun`` started; 1 without it."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 @contextmanager
-def joined(device: torch.device | str) -> Iterator[Ranks]:
-    """Meet the other processes that ``torchrun`` started, until the block ends."""
-    if size_of_environment() == 1:
+def process_group(device: torch.device | str) -> Iterator[Ranks]:
+    """Join the process group of ``torchrun`` for the length of the block.
+
+    Raises ``ResourceError`` if the ranks do not meet.
+    """
+    if world_size() == 1:
         yield Ranks()
         return
     is_cuda = torch.device(device).type == "cuda"
     if is_cuda:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     try:
-        store, rank, size = next(rendezvous("env://", timeout=MEETING_TIME))
+        store, rank, size = next(rendezvous("env://", timeout=RENDEZVOUS_TIMEOUT))
         distributed.init_process_group(
             "cpu:gloo,cuda:nccl" if is_cuda else "gloo",
-            timeout=LONGEST_WAIT,
-            store=PrefixStore(_meeting(store, rank, size), store),
+            timeout=COLLECTIVE_TIMEOUT,
+            store=PrefixStore(_rendezvous_prefix(store, rank, size), store),
             rank=rank,
             world_size=size,
         )
@@ -238,11 +247,11 @@ def joined(device: torch.device | str) -> Iterator[Ranks]:
         distributed.destroy_process_group()
 
 
-def _meeting(store: Store, rank: int, size: int) -> str:
-    """Agree with the others on a name that no earlier start of this run has used.
+def _rendezvous_prefix(store: Store, rank: int, size: int) -> str:
+    """Agree with the other ranks on a key prefix that no earlier start has used.
 
-    After a restart ``torchrun`` may hand out the same store again, with the addresses
-    of processes that are no more.
+    After a restart ``torchrun`` may hand out the same store again, which still holds
+    the addresses of the ranks that have ended.
     """
     if rank == 0:
         name = secrets.token_hex(8)
@@ -271,7 +280,7 @@ def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
     bucket: list[Tensor] = []
     held = 0
     for tensor in tensors:
-        if bucket and held + tensor.numel() > BUCKET:
+        if bucket and held + tensor.numel() > BUCKET_NUMEL:
             yield bucket
             bucket, held = [], 0
         bucket.append(tensor)
@@ -281,12 +290,12 @@ def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 
 
 class LostRankError(ResourceError):
-    """Another process of the run is gone."""
+    """Another rank, or a data-parallel worker, has ended."""
 
 
 @contextmanager
-def peers_alive() -> Iterator[None]:
-    """Say by our own error that a collective failed, as another rank is gone."""
+def lost_rank_explained() -> Iterator[None]:
+    """Turn the RuntimeError of a failed collective into ``LostRankError``."""
     try:
         yield
     except RuntimeError as error:  # also what torch.distributed raises

@@ -1,4 +1,4 @@
-"""Numbers that are none: where they first arose, and when the loss runs away."""
+"""NaN and Inf detection, and divergence warnings."""
 
 from __future__ import annotations
 
@@ -9,32 +9,33 @@ from typing import Any
 from torch import Tensor, nn
 
 from headwise.errors import NumericsError
-from headwise.training.underway import Underway
-from headwise.training.watch import Update
+from headwise.training.callbacks import StepMetrics
+from headwise.training.step_result import PendingStep
 
-MOST_SKIPPED = 20
-"""Updates skipped one after the other, after which the weights must be at fault."""
+MAX_SKIPPED_IN_A_ROW = 20
+"""Skipped updates in a row that end a run: the weights must be at fault."""
 
 
-def first_not_finite(model: nn.Module, loss: Callable[[], Tensor]) -> str | None:
-    """Name the first tensor that is not finite on the way up and back down.
+def first_non_finite(model: nn.Module, loss: Callable[[], Tensor]) -> str | None:
+    """Name the first NaN or infinite tensor of a forward and backward pass.
 
-    ``loss`` computes the loss of a batch anew. None means that all was well.
+    ``loss`` runs the forward pass. Weights are checked first, then the outputs of
+    modules, the loss, and gradients. Returns None if all are finite.
     """
     for name, weight in model.named_parameters():
         if not _is_finite(weight):
             return f"the weight {name}"
     found: list[str] = []
 
-    def watched(name: str) -> Callable[..., None]:
-        def look(module: nn.Module, inputs: Any, output: Any) -> None:
+    def check_output_of(name: str) -> Callable[..., None]:
+        def check(module: nn.Module, inputs: Any, output: Any) -> None:
             if not found and isinstance(output, Tensor) and not _is_finite(output):
                 found.append(f"the output of {name}")
 
-        return look
+        return check
 
     hooks = [
-        module.register_forward_hook(watched(name))
+        module.register_forward_hook(check_output_of(name))
         for name, module in model.named_modules()
         if name
     ]
@@ -49,23 +50,27 @@ def first_not_finite(model: nn.Module, loss: Callable[[], Tensor]) -> str | None
         return "the loss"
     model.zero_grad()
     value.backward()  # type: ignore[no-untyped-call]
-    # The way back begins at the top.
+    # The backward pass begins at the output.
     for name, parameter in reversed(list(model.named_parameters())):
         if parameter.grad is not None and not _is_finite(parameter.grad):
             return f"the gradient of {name}"
     return None
 
 
-def passed_over(
-    update: Underway, found: Sequence[str], skips: bool, in_a_row: int
+def non_finite_message(
+    update: PendingStep, found: Sequence[str], skips: bool, in_a_row: int
 ) -> str:
-    """Say where a number first was none; raise if that is to end the run."""
-    loss, norm = update.numbers
+    """Return the message about a non-finite update; raise it if the run must end.
+
+    ``found`` names the first non-finite tensor of each rank. Raises ``NumericsError``
+    unless the update may be skipped: ``skips``, and not too many ``in_a_row``.
+    """
+    loss, norm = update.loss_and_norm
     text = (
         f"update {update.step} has loss {loss} and a gradient of length {norm}; no "
         f"weight was changed. {'; '.join(found) or 'Each batch alone is finite'}"
     )
-    if skips and in_a_row < MOST_SKIPPED:
+    if skips and in_a_row < MAX_SKIPPED_IN_A_ROW:
         return f"{text}. The update is skipped"
     so_often = f", for the {in_a_row}th time in a row" if in_a_row > 1 else ""
     raise NumericsError(
@@ -76,7 +81,7 @@ def passed_over(
 
 
 def check_finite(weights: Mapping[str, Tensor], step: int) -> None:
-    """Refuse weights that must not be saved over good ones."""
+    """Raise ``NumericsError`` if a weight is NaN or infinite: it must not be saved."""
     for name, weight in weights.items():
         if not _is_finite(weight):
             raise NumericsError(
@@ -90,12 +95,20 @@ def _is_finite(tensor: Tensor) -> bool:
     return bool(tensor.detach().isfinite().all())
 
 
-class Divergence:
-    """Notices that the loss, smoothed over some fifty updates, climbs and stays up."""
+class DivergenceDetector:
+    """Warns if the smoothed loss rises and stays up.
 
-    MEMORY = 0.98
-    SETTLED = 50
-    RISE = 0.5
+    The loss is smoothed by a bias-corrected exponential moving average.
+    """
+
+    SMOOTHING = 0.98
+    """Decay of the average: about 50 updates."""
+
+    MIN_UPDATES = 50
+    """Updates before the first warning."""
+
+    MIN_RISE = 0.5
+    """Nats above the lowest smoothed loss."""
 
     def __init__(self) -> None:
         self._sum = 0.0
@@ -103,22 +116,22 @@ class Divergence:
         self._updates = 0
         self._lowest = math.inf
         self._lowest_step = 0
-        self._told = False
+        self._warned = False
 
-    def says(self, update: Update) -> str | None:
-        """Return what a person should know after this update, if anything."""
+    def warning_after(self, update: StepMetrics) -> str | None:
+        """Return a warning if training diverges at this update; once per rise."""
         self._updates += 1
-        self._sum = self.MEMORY * self._sum + (1 - self.MEMORY) * update.loss
-        self._weight = self.MEMORY * self._weight + 1 - self.MEMORY
+        self._sum = self.SMOOTHING * self._sum + (1 - self.SMOOTHING) * update.loss
+        self._weight = self.SMOOTHING * self._weight + 1 - self.SMOOTHING
         smooth = self._sum / self._weight
-        if self._updates < self.SETTLED:
+        if self._updates < self.MIN_UPDATES:
             return None
         if smooth < self._lowest:
             self._lowest, self._lowest_step = smooth, update.step
-            self._told = False
-        if self._told or smooth < self._lowest + self.RISE:
+            self._warned = False
+        if self._warned or smooth < self._lowest + self.MIN_RISE:
             return None
-        self._told = True
+        self._warned = True
         return (
             f"training diverges: the loss was {self._lowest:.2f} around update "
             f"{self._lowest_step:,} and is {smooth:.2f} now, at a learning rate of "

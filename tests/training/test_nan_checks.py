@@ -1,4 +1,4 @@
-"""Numbers that are none are found where they arise, and never learned from or saved."""
+"""NaN and Inf are found where they arise, and never applied or saved."""
 
 import math
 from dataclasses import replace
@@ -7,28 +7,28 @@ import pytest
 import torch
 from tests.training.conftest import (
     QUICK,
-    Witness,
+    Recorder,
     assert_same_weights,
     weights_of,
 )
 from torch import nn
 
 from headwise.errors import NumericsError
-from headwise.training.numerics import (
-    MOST_SKIPPED,
-    Divergence,
+from headwise.training.callbacks import StepMetrics
+from headwise.training.nan_checks import (
+    MAX_SKIPPED_IN_A_ROW,
+    DivergenceDetector,
     check_finite,
-    first_not_finite,
+    first_non_finite,
 )
-from headwise.training.watch import Update
 
 SKIPPING = replace(QUICK, not_finite="skip", kernels="eager")
 
 
-class Listener(Witness):
-    """A witness that may be spoken to."""
+class MessageRecorder(Recorder):
+    """A recorder that may be spoken to."""
 
-    def says(self, text):
+    def on_message(self, text):
         self.said = [*getattr(self, "said", []), text]
 
 
@@ -55,11 +55,11 @@ def test_a_run_that_may_not_skip_stops_and_names_tensor_batch_and_pairs(make_tra
     assert "the output of encoder.blocks.0.feed_forward" in message
     assert "batch 1 of the update (pairs " in message
     assert "not_finite = 'skip'" in message
-    assert trainer.keeper.saved == []
+    assert trainer.checkpoint_writer.saved == []
 
 
 @pytest.mark.usefixtures("kernels_here")
-def test_kernels_in_c_notice_a_weight_that_is_none(make_trainer):
+def test_kernels_in_c_notice_a_nan_in_a_weight(make_trainer):
     """Nobody hooks into a box here, so that they do the work."""
     trainer = make_trainer()
     with torch.no_grad():
@@ -68,45 +68,45 @@ def test_kernels_in_c_notice_a_weight_that_is_none(make_trainer):
     with pytest.raises(NumericsError) as caught:
         trainer.run()
 
-    assert "kernels in C by " in trainer.gradients.described
+    assert "kernels in C by " in trainer.gradients.trained_on
     assert "the weight decoder.blocks.0.feed_forward.widen.weight" in str(caught.value)
-    assert trainer.keeper.saved == []
+    assert trainer.checkpoint_writer.saved == []
 
 
-def test_an_update_that_is_skipped_changes_no_weight_and_is_said(make_trainer):
-    listener = Listener()
-    trainer = make_trainer(SKIPPING, watcher=listener)
+def test_a_skipped_update_changes_no_weight_and_is_reported(make_trainer):
+    recorder = MessageRecorder()
+    trainer = make_trainer(SKIPPING, callback=recorder)
     spoil(trainer, 2, 3)
     seen = []
     commit = trainer._report
     trainer._report = lambda update: (seen.append(weights_of(trainer)), commit(update))
     trainer.run()
 
-    assert [update.step for update in listener.updates] == [1, 4, 5, 6]
+    assert [update.step for update in recorder.updates] == [1, 4, 5, 6]
     assert trainer.state.skipped == 2
     assert trainer.state.skipped_in_a_row == 0
-    assert len(listener.said) == 2
-    assert all("The update is skipped" in text for text in listener.said)
-    assert all(math.isfinite(update.loss) for update in listener.updates)
+    assert len(recorder.said) == 2
+    assert all("The update is skipped" in text for text in recorder.said)
+    assert all(math.isfinite(update.loss) for update in recorder.updates)
 
 
 def test_adam_counts_only_the_updates_that_were_made(make_trainer):
-    trainer = make_trainer(SKIPPING, watcher=Listener())
+    trainer = make_trainer(SKIPPING, callback=MessageRecorder())
     spoil(trainer, 2)
     trainer.run()
-    _, _, optimizer = trainer.keeper.saved[-1]
+    _, _, optimizer = trainer.checkpoint_writer.saved[-1]
 
     assert optimizer["updates"].item() == 5
 
 
 def test_a_run_with_a_skipped_update_resumes_bit_for_bit(make_trainer):
-    uncut = make_trainer(SKIPPING, watcher=Listener())
+    uncut = make_trainer(SKIPPING, callback=MessageRecorder())
     spoil(uncut, 2)
     uncut.run()
-    first = make_trainer(SKIPPING, watcher=Listener(), until=3)
+    first = make_trainer(SKIPPING, callback=MessageRecorder(), until=3)
     spoil(first, 2)
     first.run()
-    state, weights, optimizer = first.keeper.saved[-1]
+    state, weights, optimizer = first.checkpoint_writer.saved[-1]
 
     second = make_trainer(SKIPPING, state=state, weights=weights, optimizer=optimizer)
     second.run()
@@ -116,13 +116,15 @@ def test_a_run_with_a_skipped_update_resumes_bit_for_bit(make_trainer):
 
 def test_nothing_but_skipped_updates_ends_the_run(make_trainer):
     settings = replace(SKIPPING, steps=500, validate_every=500)
-    trainer = make_trainer(settings, watcher=Listener())
+    trainer = make_trainer(settings, callback=MessageRecorder())
     spoil(trainer, *range(2, 500))
 
-    with pytest.raises(NumericsError, match=f"for the {MOST_SKIPPED}th time in a row"):
+    with pytest.raises(
+        NumericsError, match=f"for the {MAX_SKIPPED_IN_A_ROW}th time in a row"
+    ):
         trainer.run()
 
-    assert trainer.state.step == MOST_SKIPPED
+    assert trainer.state.step == MAX_SKIPPED_IN_A_ROW
 
 
 def test_weights_that_are_not_finite_are_never_saved():
@@ -153,13 +155,13 @@ def test_the_first_tensor_that_is_not_finite_is_named(spoilt, name):
             return (out * 0.0).abs().sqrt()
         return out * math.nan if spoilt == "loss" else out
 
-    assert first_not_finite(model, loss) == name
+    assert first_non_finite(model, loss) == name
 
 
-def told(losses):
-    divergence = Divergence()
+def warnings_of(losses):
+    divergence = DivergenceDetector()
     updates = (
-        Update(
+        StepMetrics(
             step=step,
             loss=loss,
             learning_rate=0.1,
@@ -169,7 +171,7 @@ def told(losses):
         )
         for step, loss in enumerate(losses, start=1)
     )
-    return [text for update in updates if (text := divergence.says(update))]
+    return [text for update in updates if (text := divergence.warning_after(update))]
 
 
 def test_a_loss_that_falls_and_swings_is_no_divergence():
@@ -177,15 +179,15 @@ def test_a_loss_that_falls_and_swings_is_no_divergence():
         8.0 * 0.99**step + 2.0 + 0.4 * math.sin(7 * step) for step in range(1000)
     ]
 
-    assert told(falling) == []
+    assert warnings_of(falling) == []
 
 
 def test_one_bad_batch_is_no_divergence():
-    assert told([3.0] * 200 + [20.0] + [3.0] * 200) == []
+    assert warnings_of([3.0] * 200 + [20.0] + [3.0] * 200) == []
 
 
-def test_a_loss_that_climbs_and_stays_is_told_once_with_what_to_change():
-    (text,) = told([3.0] * 200 + [5.0] * 300)
+def test_a_loss_that_rises_and_stays_is_warned_of_once_with_what_to_change():
+    (text,) = warnings_of([3.0] * 200 + [5.0] * 300)
 
     assert "was 3.00 around update" in text
     assert "training.learning_rate" in text

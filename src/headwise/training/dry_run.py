@@ -1,6 +1,6 @@
-"""What training would be: its size, memory, data, time and learning rates.
+"""``--dry-run``: parameters, memory, data, time and learning rates of a training.
 
-Everything is computed or tried out in memory; nothing is written.
+Some steps and a validation are run in memory; nothing is written.
 """
 
 from __future__ import annotations
@@ -17,128 +17,132 @@ from torch import nn
 from headwise.data.batches import TrainingOrder, dev_batches
 from headwise.data.prepared import CorpusFacts, PreparedCorpus
 from headwise.data.rows import RowShape
-from headwise.training.epochs import counted
-from headwise.training.feed import training_order
-from headwise.training.memory import Forecast, Rehearsal, searches
+from headwise.training.data_loader import training_order
+from headwise.training.epochs import epochs_to_steps
+from headwise.training.memory_estimate import (
+    MemoryEstimate,
+    MemoryEstimator,
+    translation_batches,
+)
 from headwise.training.optimizer import make_optimizer
 from headwise.training.schedule import learning_rate
 from headwise.training.settings import TrainingSettings
 from headwise.training.validation import VALIDATION_TOKENS
 
-LONGEST_SHOWN = 5
-DROPPED_SHOWN = 3
-"""Of each reason."""
+NUM_LONGEST_PAIRS = 5
+NUM_DROPPED_EXAMPLES = 3
+"""Examples per reason."""
 
-BATCHES_LOOKED_AT = 200
-"""Of the first epoch, for the share of padding."""
+NUM_PADDING_BATCHES = 200
+"""Batches of the first epoch that the padding fraction is taken from."""
 
-TIMED_UPDATES = 8
-MOST_SECONDS = 30.0
-"""After which no further update is timed."""
+NUM_TIMED_STEPS = 8
+MAX_TIMING_SECONDS = 30.0
+"""Seconds after which no further step is timed."""
 
-PAIRS_AT_ONCE = 2**20
+PAIRS_PER_CHUNK = 2**20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LongPair:
-    """One of the pairs that decide how much memory is needed."""
+    """One of the longest pairs, which decide how much memory is needed."""
 
     index: int
-    """Its number in the prepared corpus, counted from 0."""
+    """Index in the prepared corpus, counted from 0."""
 
     source_tokens: int
     target_tokens: int
     corpus: str
-    """The file that its source is from."""
+    """The file with its source."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dropped:
-    """Pairs that were left out for one reason."""
+    """Pairs that were left out of the corpus for one reason."""
 
     reason: str
     pairs: int
     examples: tuple[str, ...]
-    """File and line of the first ones, with their tokens."""
+    """File, line and token counts of the first ones."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outlook:
-    """What training would be."""
+class DryRunReport:
+    """The result of a dry run; the field names are keys of its JSON form."""
 
     parameters: dict[str, int]
-    """Of each part of the model."""
+    """Number of parameters per part of the model."""
 
-    memory: Forecast
+    memory: MemoryEstimate
 
     pairs: int
     updates_an_epoch: int
     updates_done: int
     updates: int
     padding: float
-    """Share of the places in batches that hold no token."""
+    """Fraction of padding in batches: 0 to 1."""
 
     longest: tuple[LongPair, ...]
     dropped: tuple[Dropped, ...]
     seconds_an_update: float
     validations: int
     seconds_a_validation: float
-    """At most: a model that has learned ends its outputs sooner."""
+    """Upper bound: a trained model ends its outputs sooner."""
 
     max_seconds: float | None
-    """After which training is to end in any case."""
+    """Time limit of the whole training, in seconds; None: no limit."""
 
     learning_rates: tuple[tuple[int, float], ...]
-    """Updates where the schedule turns, with their rates."""
+    """(step, learning rate) at the milestones of the schedule."""
 
     @property
     def seconds(self) -> float:
-        """Time of the training that is still to come."""
-        looking = self.validations * self.seconds_a_validation
-        whole = (self.updates - self.updates_done) * self.seconds_an_update + looking
+        """Estimated seconds that training still takes."""
+        validating = self.validations * self.seconds_a_validation
+        whole = (self.updates - self.updates_done) * self.seconds_an_update + validating
         return whole if self.max_seconds is None else min(whole, self.max_seconds)
 
 
-def look_ahead(
-    rehearsal: Rehearsal, *, seed: int, done: int = 0, until: int | None = None
-) -> Outlook:
-    """Find out what training would be; the model's weights do not survive it.
+def dry_run_report(
+    estimator: MemoryEstimator, *, seed: int, done: int = 0, until: int | None = None
+) -> DryRunReport:
+    """Run a dry run; it changes the weights of the estimator's model.
 
-    ``done`` counts updates that were made before; ``until`` is the last one for now.
+    ``done`` steps were made before; ``until`` is the step to stop at for now.
     """
-    model, corpus = rehearsal.model, rehearsal.corpus
-    settings = rehearsal.settings
+    model, corpus = estimator.model, estimator.corpus
+    settings = estimator.settings
     order = training_order(corpus, settings, seed=seed)
-    settings = counted(settings, order)
+    settings = epochs_to_steps(settings, order)
     updates_an_epoch = max(1, order.num_batches(0) // settings.accumulate)
-    forecast = rehearsal.forecast()
+    estimate = estimator.estimate()
     last = settings.num_steps
     if until is not None:
         last = until if settings.epochs is None else min(last, until)
     left = max(0, last - done)
-    return Outlook(
+    return DryRunReport(
         parameters=parameters_by_part(model),
-        memory=forecast,
+        memory=estimate,
         pairs=corpus.facts.train.pairs,
         updates_an_epoch=updates_an_epoch,
         updates_done=done,
         updates=last,
-        padding=share_of_padding(order),
+        padding=padding_fraction(order),
         longest=tuple(longest_pairs(corpus)),
         dropped=tuple(dropped_pairs(corpus)),
-        seconds_an_update=_seconds_an_update(rehearsal, order),
+        seconds_an_update=_seconds_per_step(estimator, order),
         validations=-(-left // settings.validate_every),
-        seconds_a_validation=_seconds_a_validation(rehearsal),
+        seconds_a_validation=_seconds_per_validation(estimator),
         max_seconds=None if settings.max_minutes is None else 60 * settings.max_minutes,
         learning_rates=tuple(
             (step, learning_rate(step, settings, model.config.d_model))
-            for step in turning_points(settings)
+            for step in schedule_milestones(settings)
         ),
     )
 
 
 def parameters_by_part(model: nn.Module) -> dict[str, int]:
-    """Count the parameters of each part that has any; what is shared counts once."""
+    """Return part -> number of parameters; tied weights count once."""
     counts: dict[str, int] = {}
     for name, weight in model.named_parameters():
         part = name.split(".")[0].replace("_", " ")
@@ -146,16 +150,16 @@ def parameters_by_part(model: nn.Module) -> dict[str, int]:
     return counts
 
 
-def turning_points(settings: TrainingSettings) -> list[int]:
-    """Return the first update, that at the end of the warm-up, and the last."""
+def schedule_milestones(settings: TrainingSettings) -> list[int]:
+    """Return the first step, the one at the end of the warm-up, and the last."""
     last = settings.num_steps
     return sorted({1, min(settings.warmup_steps, last), last})
 
 
-def share_of_padding(order: TrainingOrder) -> float:
-    """Return the share of places without a token, over the first batches."""
+def padding_fraction(order: TrainingOrder) -> float:
+    """Return the fraction of padding, 0 to 1, over the first batches."""
     tokens = places = 0
-    for batch in islice(order.batches(0), BATCHES_LOOKED_AT):
+    for batch in islice(order.batches(0), NUM_PADDING_BATCHES):
         tokens += batch.num_source_tokens + batch.num_target_tokens
         if order.in_rows:
             longest = max(batch.source.shape[1], batch.target_out.shape[1])
@@ -167,14 +171,14 @@ def share_of_padding(order: TrainingOrder) -> float:
 
 
 def longest_pairs(corpus: PreparedCorpus) -> list[LongPair]:
-    """Return the longest pairs to learn from, by their longer side."""
+    """Return the longest training pairs, by their longer side."""
     found: list[tuple[int, int, int, int]] = []
-    for start in range(0, len(corpus.train), PAIRS_AT_ONCE):
-        stop = min(start + PAIRS_AT_ONCE, len(corpus.train))
+    for start in range(0, len(corpus.train), PAIRS_PER_CHUNK):
+        stop = min(start + PAIRS_PER_CHUNK, len(corpus.train))
         sources, targets = corpus.train.lengths(start, stop)
         here = zip(sources.tolist(), targets.tolist(), range(start, stop), strict=True)
         rows = ((max(s, t), s + t, -index, s) for s, t, index in here)
-        found = heapq.nlargest(LONGEST_SHOWN, [*found, *rows])
+        found = heapq.nlargest(NUM_LONGEST_PAIRS, [*found, *rows])
         corpus.train.forget()
     return [
         LongPair(
@@ -195,7 +199,7 @@ def _corpus_of(index: int, corpora: tuple[CorpusFacts, ...]) -> CorpusFacts:
 
 
 def dropped_pairs(corpus: PreparedCorpus) -> list[Dropped]:
-    """Return what was left out of all corpora, by reason, with some examples."""
+    """Return the pairs left out of all corpora, by reason, with examples."""
     reasons = {
         "empty": "a side without text",
         "too_long": f"over max_tokens={corpus.facts.max_tokens:,} tokens",
@@ -208,7 +212,7 @@ def dropped_pairs(corpus: PreparedCorpus) -> list[Dropped]:
         for row in file:
             path, line, reason, source, target = row.rstrip("\n").rsplit("\t", 4)
             counts[reason] += 1
-            if counts[reason] <= DROPPED_SHOWN:
+            if counts[reason] <= NUM_DROPPED_EXAMPLES:
                 examples[reason].append(f"{path}:{line} ({source} and {target} tokens)")
     return [
         Dropped(reason=why, pairs=counts[name], examples=tuple(examples[name]))
@@ -217,33 +221,33 @@ def dropped_pairs(corpus: PreparedCorpus) -> list[Dropped]:
     ]
 
 
-def _seconds_an_update(rehearsal: Rehearsal, order: TrainingOrder) -> float:
-    """Return how long the first updates take; the very first is not counted."""
-    model, settings = rehearsal.model, rehearsal.settings
+def _seconds_per_step(estimator: MemoryEstimator, order: TrainingOrder) -> float:
+    """Return the mean seconds of the first steps, without the very first."""
+    model, settings = estimator.model, estimator.settings
     optimizer = make_optimizer(model, settings)
     batches = order.batches(0)
     model.train()
     seconds: list[float] = []
-    while len(seconds) <= TIMED_UPDATES and sum(seconds) < MOST_SECONDS:
+    while len(seconds) <= NUM_TIMED_STEPS and sum(seconds) < MAX_TIMING_SECONDS:
         started = time.perf_counter()
         chosen = list(enumerate(islice(batches, settings.accumulate)))
         if not chosen:
             break
         divisor = sum(batch.num_target_tokens for _, batch in chosen)
-        rehearsal.gradients.of(chosen, step=len(seconds), divisor=divisor)
+        estimator.gradients.accumulate(chosen, step=len(seconds), divisor=divisor)
         nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()
         optimizer.step()
-        _wait_for(model.device)
+        _synchronize(model.device)
         seconds.append(time.perf_counter() - started)
     return statistics.mean(seconds[1:] or seconds)
 
 
 @torch.inference_mode()
-def _seconds_a_validation(rehearsal: Rehearsal) -> float:
-    """Time one batch of the loss and one of the search, and count the others alike."""
-    task, model, corpus = rehearsal.task, rehearsal.model, rehearsal.corpus
+def _seconds_per_validation(estimator: MemoryEstimator) -> float:
+    """Time one batch of the loss and one of the search; extrapolate to all."""
+    task, model, corpus = estimator.task, estimator.model, estimator.corpus
     model.eval()
-    groups = searches(corpus, rehearsal.settings)
+    groups = translation_batches(corpus, estimator.settings)
     tokens = corpus.facts.dev.target_tokens + corpus.facts.dev.pairs
     batch = next(dev_batches(corpus.dev, VALIDATION_TOKENS))
     started = time.perf_counter()
@@ -254,6 +258,6 @@ def _seconds_a_validation(rehearsal: Rehearsal) -> float:
     return loss + (time.perf_counter() - started) * len(groups)
 
 
-def _wait_for(device: torch.device) -> None:
+def _synchronize(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -1,4 +1,4 @@
-"""What does not fit into memory is learned from in parts, to the same sum."""
+"""Gradient accumulation: a batch that does not fit is split, to the same gradients."""
 
 import math
 from dataclasses import replace
@@ -6,20 +6,20 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.training.conftest import QUICK, SMALL
-from tests.training.test_numerics import Listener
+from tests.training.test_nan_checks import MessageRecorder
 
 from headwise.data.batches import make_batch
 from headwise.errors import ResourceError
 from headwise.native.compiler import Build
 from headwise.tasks import translation
-from headwise.training import gradients
-from headwise.training.ranks import of_another_kind
+from headwise.training import gradient_accumulation
+from headwise.training.distributed import hardware_changed_warning
 
 STILL = replace(SMALL, dropout=0.0)
 
 
 def gradients_of(trainer, batch, number=0):
-    loss = trainer.gradients.of([(number, batch)], step=1, divisor=7.0)
+    loss = trainer.gradients.accumulate([(number, batch)], step=1, divisor=7.0)
     return loss, {n: p.grad.clone() for n, p in trainer.model.named_parameters()}
 
 
@@ -49,8 +49,10 @@ OUT_OF_MEMORY = [
 
 
 @pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=lambda e: type(e).__name__)
-def test_parts_add_up_to_the_whole(make_trainer, little_memory, error):
-    trainer = make_trainer(config=STILL, watcher=Listener())
+def test_gradients_of_micro_batches_add_up_to_those_of_the_batch(
+    make_trainer, little_memory, error
+):
+    trainer = make_trainer(config=STILL, callback=MessageRecorder())
     batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
     loss, expected = gradients_of(trainer, batch)
     little_memory(batch.num_places // 3, error)
@@ -60,40 +62,40 @@ def test_parts_add_up_to_the_whole(make_trainer, little_memory, error):
     for name, gradient in expected.items():
         worst = (found[name] - gradient).abs().max()
         assert worst < 3e-6 * gradient.abs().max(), name
-    said = trainer.watchers[0].said
+    said = trainer.callbacks[0].said
     assert all("did not fit into memory" in text for text in said)
     assert 1 <= len(said) <= 2
 
 
-def test_what_was_learned_too_large_once_is_not_tried_again(
+def test_a_micro_batch_that_was_too_large_once_is_not_tried_again(
     make_trainer, little_memory
 ):
-    trainer = make_trainer(config=STILL, watcher=Listener())
+    trainer = make_trainer(config=STILL, callback=MessageRecorder())
     batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
     little_memory(batch.num_places // 2, MemoryError())
     gradients_of(trainer, batch)
-    told = len(trainer.watchers[0].said)
+    told = len(trainer.callbacks[0].said)
     gradients_of(trainer, batch)
 
-    assert len(trainer.watchers[0].said) == told
+    assert len(trainer.callbacks[0].said) == told
 
 
-def test_a_run_out_of_memory_goes_on_to_its_end(make_trainer, little_memory):
+def test_a_run_that_runs_out_of_memory_reaches_its_end(make_trainer, little_memory):
     little_memory(100, OUT_OF_MEMORY[0])
     trainer = make_trainer(
-        replace(QUICK, accumulate=2), config=STILL, watcher=Listener()
+        replace(QUICK, accumulate=2), config=STILL, callback=MessageRecorder()
     )
     trainer.run()
 
     assert trainer.state.step == 6
-    assert all(math.isfinite(update.loss) for update in trainer.watchers[0].updates)
+    assert all(math.isfinite(update.loss) for update in trainer.callbacks[0].updates)
 
 
 def test_memory_too_small_for_a_single_pair_is_an_error_that_says_so(
     make_trainer, little_memory
 ):
     little_memory(1, OUT_OF_MEMORY[0])
-    trainer = make_trainer(watcher=Listener())
+    trainer = make_trainer(callback=MessageRecorder())
 
     with pytest.raises(ResourceError, match=r"a single pair of \d+ tokens"):
         trainer.run()
@@ -133,11 +135,11 @@ def test_tokens_are_counted_without_reading_them(make_trainer):
 def test_a_gradient_within_the_limit_is_not_walked_through(make_trainer, limit):
     trainer = make_trainer(replace(QUICK, clip_norm=limit))
     batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
-    trainer.gradients.of([(0, batch)], step=1, divisor=batch.num_target_tokens)
+    trainer.gradients.accumulate([(0, batch)], step=1, divisor=batch.num_target_tokens)
     gradients = [parameter.grad for parameter in trainer.model.parameters()]
     changes = [gradient._version for gradient in gradients]
 
-    length = trainer.gradients.clipped()
+    length = trainer.gradients.clip()
 
     assert length == pytest.approx(torch.cat([g.flatten() for g in gradients]).norm())
     assert [gradient._version for gradient in gradients] == changes
@@ -154,11 +156,13 @@ GCC = Build(
 
 @pytest.fixture
 def kernels_by(monkeypatch):
-    """Let kernels in C learn, as if this compiler had made them."""
+    """Train by C kernels, as if this compiler had made them."""
 
     def made(build):
-        monkeypatch.setattr(gradients, "build", lambda: build)
-        monkeypatch.setattr(gradients, "why_not_compiled", lambda model: None)
+        monkeypatch.setattr(gradient_accumulation, "build", lambda: build)
+        monkeypatch.setattr(
+            gradient_accumulation, "why_not_compiled", lambda model: None
+        )
 
     return made
 
@@ -166,11 +170,11 @@ def kernels_by(monkeypatch):
 def test_a_run_notes_what_compiled_its_kernels_and_for_what(make_trainer, kernels_by):
     """And the processor, by which PyTorch and its libraries choose their sums."""
     kernels_by(GCC)
-    listener = Listener()
-    trainer = make_trainer(replace(QUICK, steps=1), watcher=listener)
+    recorder = MessageRecorder()
+    trainer = make_trainer(replace(QUICK, steps=1), callback=recorder)
     state = trainer.run()
 
-    assert "training by kernels in C: gcc 12.2.0 for AVX-512" in listener.said
+    assert "training by kernels in C: gcc 12.2.0 for AVX-512" in recorder.said
     assert state.trained_on.endswith(
         f"; torch {torch.__version__}; float32; kernels in C by gcc 12.2.0 for avx2 "
         "avx512f (-O3 -march=native), library 0123456789ab"
@@ -191,16 +195,16 @@ def test_a_run_notes_what_compiled_its_kernels_and_for_what(make_trainer, kernel
         ({"digest": "ba9876543210"}, "library ba9876543210"),
     ],
 )
-def test_a_run_that_goes_on_by_other_kernels_is_told_that_weights_will_differ(
+def test_resuming_with_other_kernels_warns_that_weights_will_differ(
     make_trainer, kernels_by, change, said
 ):
     """Stopped under gcc and resumed under clang, it ended elsewhere without a word."""
     kernels_by(GCC)
     state = make_trainer(QUICK, until=1).run()
-    same, other = Listener(), Listener()
-    make_trainer(QUICK, state=state, until=1, watcher=same).run()
+    same, other = MessageRecorder(), MessageRecorder()
+    make_trainer(QUICK, state=state, until=1, callback=same).run()
     kernels_by(replace(GCC, **change))
-    after = make_trainer(QUICK, state=state, until=1, watcher=other).run()
+    after = make_trainer(QUICK, state=state, until=1, callback=other).run()
 
     assert not any("until now this run" in each for each in same.said)
     (told,) = [each for each in other.said if "until now this run" in each]
@@ -209,18 +213,20 @@ def test_a_run_that_goes_on_by_other_kernels_is_told_that_weights_will_differ(
     assert after.trained_on != state.trained_on
 
 
-def test_a_run_that_goes_on_by_pytorch_is_told_so(make_trainer, kernels_by):
+def test_resuming_by_pytorch_is_reported(make_trainer, kernels_by):
     kernels_by(GCC)
     state = make_trainer(QUICK, until=1).run()
-    listener = Listener()
+    recorder = MessageRecorder()
     settings = replace(QUICK, kernels="eager")
-    make_trainer(settings, state=state, until=1, watcher=listener).run()
+    make_trainer(settings, state=state, until=1, callback=recorder).run()
 
-    assert any("it goes on with PyTorch. " in each for each in listener.said)
+    assert any("it goes on with PyTorch. " in each for each in recorder.said)
 
 
-def test_what_older_checkpoints_noted_is_told_whole():
-    told = of_another_kind("1 process, cpu, 1 threads, torch 2.1", "1 process; cpu")
+def test_trained_on_of_an_older_version_is_shown_whole():
+    told = hardware_changed_warning(
+        "1 process, cpu, 1 threads, torch 2.1", "1 process; cpu"
+    )
 
     assert (
         "1 process, cpu, 1 threads, torch 2.1; it goes on with 1 process, cpu" in told
@@ -228,19 +234,19 @@ def test_what_older_checkpoints_noted_is_told_whole():
 
 
 @pytest.mark.parametrize("kernels", ["fast", "eager", "readable"])
-def test_a_frozen_weight_is_not_learned_and_it_is_said(make_trainer, kernels):
+def test_a_frozen_weight_is_not_trained_and_it_is_reported(make_trainer, kernels):
     """By one process: the weights of others would not be frozen."""
-    listener = Listener()
+    recorder = MessageRecorder()
     settings = replace(QUICK, kernels=kernels, processes=2)
-    trainer = make_trainer(settings, watcher=listener)
+    trainer = make_trainer(settings, callback=recorder)
     frozen = "encoder.blocks.0.feed_forward.widen.weight"
     weight = trainer.model.get_parameter(frozen)
     weight.requires_grad_(False)
-    trainer = make_trainer(settings, model=trainer.model, watcher=listener)
+    trainer = make_trainer(settings, model=trainer.model, callback=recorder)
     before = weight.clone()
     trainer.run()
 
     assert weight.grad is None
     assert torch.equal(weight, before)
     said = f"training by PyTorch: {frozen} is frozen (requires_grad = False)"
-    assert (said in getattr(listener, "said", [])) == (kernels == "fast")
+    assert (said in getattr(recorder, "said", [])) == (kernels == "fast")

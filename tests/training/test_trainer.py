@@ -1,4 +1,4 @@
-"""The loop learns, repeats itself exactly, and ends when and as it should."""
+"""The trainer learns, repeats itself exactly, and ends when and as it should."""
 
 import math
 from dataclasses import replace
@@ -8,7 +8,7 @@ import torch
 from tests.training.conftest import (
     QUICK,
     SMALL,
-    Witness,
+    Recorder,
     assert_same_weights,
     weights_of,
 )
@@ -17,20 +17,19 @@ from torch.nn import functional as F
 from headwise.data.batches import make_batch
 from headwise.errors import NumericsError
 from headwise.text.vocabulary import PAD
-from headwise.training.learner import seed_chance
 from headwise.training.state import TrainingState
 
 
 def test_the_loss_goes_down(make_trainer):
-    witness = Witness()
-    make_trainer(replace(QUICK, steps=40, validate_every=40), watcher=witness).run()
+    recorder = Recorder()
+    make_trainer(replace(QUICK, steps=40, validate_every=40), callback=recorder).run()
 
-    assert sum(witness.losses[-5:]) < 0.9 * sum(witness.losses[:5])
+    assert sum(recorder.losses[-5:]) < 0.9 * sum(recorder.losses[:5])
 
 
 def test_the_same_seed_gives_the_same_run_twice(make_trainer):
-    first, second = Witness(), Witness()
-    one, other = make_trainer(watcher=first), make_trainer(watcher=second)
+    first, second = Recorder(), Recorder()
+    one, other = make_trainer(callback=first), make_trainer(callback=second)
     one.run()
     torch.rand(3)  # what others draw in between changes nothing
     other.run()
@@ -40,22 +39,23 @@ def test_the_same_seed_gives_the_same_run_twice(make_trainer):
 
 
 def test_another_seed_gives_another_run(make_trainer):
-    first, second = Witness(), Witness()
-    make_trainer(watcher=first).run()
-    make_trainer(seed=2, watcher=second).run()
+    first, second = Recorder(), Recorder()
+    make_trainer(callback=first).run()
+    make_trainer(seed=2, callback=second).run()
 
     assert first.losses != second.losses
 
 
-def test_a_run_goes_on_over_the_end_of_an_epoch(make_trainer):
-    witness = Witness()
+def test_a_run_continues_over_the_end_of_an_epoch(make_trainer):
+    recorder = Recorder()
     trainer = make_trainer(
-        replace(QUICK, steps=60, batch_tokens=1024, validate_every=60), watcher=witness
+        replace(QUICK, steps=60, batch_tokens=1024, validate_every=60),
+        callback=recorder,
     )
     trainer.run()
 
-    assert witness.epoch_batches < 60
-    assert trainer.state.epoch >= 60 // (witness.epoch_batches + 2)
+    assert recorder.epoch_batches < 60
+    assert trainer.state.epoch >= 60 // (recorder.epoch_batches + 2)
     assert trainer.state.step == 60
 
 
@@ -86,7 +86,7 @@ def test_two_batches_accumulated_are_one_update_over_their_tokens(make_trainer):
 
     trainer.run()
 
-    (update,) = trainer.watchers[0].updates
+    (update,) = trainer.callbacks[0].updates
     assert update.loss == pytest.approx(expected.item(), rel=1e-5)
     assert update.gradient_norm == pytest.approx(norm.item(), rel=1e-4)
 
@@ -99,12 +99,12 @@ def test_the_plain_objective_is_the_sum_over_one_sentence(make_trainer):
     """
     plain = replace(QUICK, steps=1, objective="sum", label_smoothing=0.0, batch_pairs=1)
     config = replace(SMALL, dropout=0.0)
-    summed, meant = Witness(), Witness()
-    trainer = make_trainer(plain, config=config, watcher=summed)
+    summed, meant = Recorder(), Recorder()
+    trainer = make_trainer(plain, config=config, callback=summed)
     (indices,) = [next(trainer.order.epoch(0))]
     batch = make_batch(trainer.corpus.train, indices)
     trainer.run()
-    make_trainer(replace(plain, objective="mean"), config=config, watcher=meant).run()
+    make_trainer(replace(plain, objective="mean"), config=config, callback=meant).run()
 
     assert len(indices) == 1
     ratio = summed.updates[0].gradient_norm / meant.updates[0].gradient_norm
@@ -121,7 +121,7 @@ def test_a_number_that_is_not_finite_stops_the_run_before_it_does_harm(make_trai
     with pytest.raises(NumericsError, match=r"update 1 .*no weight was changed"):
         trainer.run()
 
-    assert trainer.keeper.saved == []
+    assert trainer.checkpoint_writer.saved == []
     after = trainer.model.state_dict()
     assert all(
         torch.equal(before[name].nan_to_num(), after[name].nan_to_num())
@@ -130,50 +130,50 @@ def test_a_number_that_is_not_finite_stops_the_run_before_it_does_harm(make_trai
 
 
 def test_a_clipped_gradient_moves_no_further_than_the_limit(make_trainer):
-    witness = Witness()
-    trainer = make_trainer(replace(QUICK, steps=1, clip_norm=1e-3), watcher=witness)
+    recorder = Recorder()
+    trainer = make_trainer(replace(QUICK, steps=1, clip_norm=1e-3), callback=recorder)
     trainer.run()
 
     norm = torch.nn.utils.get_total_norm(
         [parameter.grad for parameter in trainer.model.parameters()]
     )
-    assert witness.updates[0].gradient_norm > 1e-3  # what is reported is the true one
+    assert recorder.updates[0].gradient_norm > 1e-3  # what is reported is the true one
     assert norm.item() == pytest.approx(1e-3, rel=1e-3)
 
 
-def test_validation_changes_no_weight_and_draws_no_chance(make_trainer):
-    often, rarely = Witness(), Witness()
-    make_trainer(replace(QUICK, validate_every=1), watcher=often).run()
-    make_trainer(replace(QUICK, validate_every=6), watcher=rarely).run()
+def test_validation_changes_no_weight_and_no_rng_state(make_trainer):
+    often, rarely = Recorder(), Recorder()
+    make_trainer(replace(QUICK, validate_every=1), callback=often).run()
+    make_trainer(replace(QUICK, validate_every=6), callback=rarely).run()
 
     assert often.losses == rarely.losses
-    assert len(often.validations) == 7  # six and the mean of the last two
+    assert len(often.validations) == 7  # six and the average of the last two
     assert len(rarely.validations) == 1
 
 
-def test_the_best_model_is_kept_and_the_mean_of_the_last_is_tried(make_trainer):
-    witness = Witness()
+def test_the_best_model_is_stored_and_the_average_of_the_last_is_tried(make_trainer):
+    recorder = Recorder()
     trainer = make_trainer(
-        replace(QUICK, steps=9, measure="loss", average_last=3), watcher=witness
+        replace(QUICK, steps=9, measure="loss", average_last=3), callback=recorder
     )
     trainer.run()
 
-    names = [name for name, _, _ in witness.validations]
-    values = [validation.loss for _, validation, _ in witness.validations]
+    names = [name for name, _, _ in recorder.validations]
+    values = [validation.loss for _, validation, _ in recorder.validations]
     assert names == ["now", "now", "now", "mean of the last 3 checkpoints"]
-    _, weights, validation = trainer.keeper.best[-1]
+    _, weights, validation = trainer.checkpoint_writer.best[-1]
     assert validation.loss == min(values)
-    if witness.validations[-1][2]:
-        last = trainer.keeper.last_weights(3)
+    if recorder.validations[-1][2]:
+        last = trainer.checkpoint_writer.last_weights(3)
         name = next(iter(weights))
         mean = torch.stack([each[name] for each in last]).double().mean(0)
         torch.testing.assert_close(weights[name], mean.float())
-    # The weights that training would go on with are still those of the last update.
-    assert_same_weights(weights_of(trainer), trainer.keeper.saved[-1][1])
+    # The weights that training would continue with are still those of the last update.
+    assert_same_weights(weights_of(trainer), trainer.checkpoint_writer.saved[-1][1])
 
 
 def test_training_ends_when_there_is_no_gain(make_trainer):
-    witness = Witness()
+    recorder = Recorder()
     settings = replace(
         QUICK,
         steps=500,
@@ -183,60 +183,53 @@ def test_training_ends_when_there_is_no_gain(make_trainer):
         measure="loss",
         average_last=1,
     )
-    trainer = make_trainer(settings, watcher=witness)
+    trainer = make_trainer(settings, callback=recorder)
     trainer.run()
 
     assert trainer.state.step < 500
-    assert witness.reason == "2 validations brought no gain"
+    assert recorder.reason == "2 validations brought no gain"
 
 
 def test_training_ends_when_the_time_is_over(make_trainer):
-    witness = Witness()
+    recorder = Recorder()
     settings = replace(QUICK, steps=10**6, max_minutes=1e-9, average_last=1)
-    trainer = make_trainer(settings, watcher=witness)
+    trainer = make_trainer(settings, callback=recorder)
     trainer.run()
 
     assert trainer.state.step == 1  # so that there is a model at all
-    assert "the time is over" in witness.reason
-    assert len(trainer.keeper.best) == 1
-
-
-def test_chance_is_a_function_of_seed_and_step():
-    draws = []
-    for seed, step in [(1, 5), (1, 5), (1, 6), (2, 5)]:
-        seed_chance(seed, step)
-        draws.append(torch.rand(1).item())
-
-    assert draws[0] == draws[1]
-    assert len(set(draws)) == 3
+    assert "the time is over" in recorder.reason
+    assert len(trainer.checkpoint_writer.best) == 1
 
 
 def test_bf16_learns_too_and_keeps_its_weights_in_float32(make_trainer):
-    witness = Witness()
+    recorder = Recorder()
     trainer = make_trainer(
-        replace(QUICK, steps=30, validate_every=30, precision="bf16"), watcher=witness
+        replace(QUICK, steps=30, validate_every=30, precision="bf16"), callback=recorder
     )
     trainer.run()
 
-    assert sum(witness.losses[-5:]) < sum(witness.losses[:5])
+    assert sum(recorder.losses[-5:]) < sum(recorder.losses[:5])
     assert {p.dtype for p in trainer.model.parameters()} == {torch.float32}
 
 
-def test_the_state_counts_what_was_learned_from(make_trainer):
-    witness = Witness()
-    trainer = make_trainer(watcher=witness)
+def test_the_state_counts_the_tokens_trained_on(make_trainer):
+    recorder = Recorder()
+    trainer = make_trainer(callback=recorder)
     final = trainer.run()
 
     assert isinstance(final, TrainingState)
-    assert final.tokens == sum(update.tokens for update in witness.updates)
-    assert final.step == len(witness.updates) == 6
+    assert final.tokens == sum(update.tokens for update in recorder.updates)
+    assert final.step == len(recorder.updates) == 6
 
 
 def test_of_models_that_score_the_same_the_likelier_is_kept(make_trainer):
-    """BLEU is 0 for a while at first; the first look would stay the best."""
+    """BLEU is 0 for a while at first; the first validation would stay the best."""
     trainer = make_trainer(replace(QUICK, measure="exact-match", average_last=1))
     trainer.run()
 
-    losses = [validation.loss for _, validation, _ in trainer.watchers[0].validations]
-    assert [v.value("exact-match") for _, _, v in trainer.keeper.best] == [0.0, 0.0]
-    assert trainer.keeper.best[-1][2].loss == min(losses)
+    losses = [validation.loss for _, validation, _ in trainer.callbacks[0].validations]
+    assert [v.value("exact-match") for _, _, v in trainer.checkpoint_writer.best] == [
+        0.0,
+        0.0,
+    ]
+    assert trainer.checkpoint_writer.best[-1][2].loss == min(losses)

@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from headwise.training.gauge import ProcessGauge, gauge_of
+from headwise.training.memory_usage import ProcessMemory, memory_usage_of
 
 MIB = 2**20
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux says it")
@@ -13,14 +13,14 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux says it")
 
 @pytest.fixture
 def system(tmp_path):
-    """Return a function that writes what a system says, and the gauge that reads it."""
+    """Return a function that writes what a system says, and the usage that reads it."""
 
     def says(**files):
         for name, text in files.items():
             path = tmp_path / name.replace("__", "/")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        return ProcessGauge(tmp_path / "proc", tmp_path / "groups")
+        return ProcessMemory(tmp_path / "proc", tmp_path / "groups")
 
     (tmp_path / "proc" / "self").mkdir(parents=True)
     return says
@@ -28,50 +28,50 @@ def system(tmp_path):
 
 @LINUX
 def test_a_peak_is_seen_though_the_memory_was_given_back():
-    gauge = gauge_of(torch.device("cpu"))
-    gauge.start()
-    before = gauge.held()
+    usage = memory_usage_of(torch.device("cpu"))
+    usage.reset_peak()
+    before = usage.used()
     block = torch.ones(200 * MIB, dtype=torch.uint8)
-    assert gauge.held() - before > 190 * MIB
+    assert usage.used() - before > 190 * MIB
     del block
 
-    assert 190 * MIB < gauge.peak() - before < 230 * MIB
+    assert 190 * MIB < usage.peak() - before < 230 * MIB
 
 
 @LINUX
-def test_an_older_peak_is_forgotten():
-    gauge = gauge_of(torch.device("cpu"))
+def test_an_older_peak_is_reset():
+    usage = memory_usage_of(torch.device("cpu"))
     torch.ones(200 * MIB, dtype=torch.uint8)
-    gauge.start()
+    usage.reset_peak()
 
-    assert gauge.peak() - gauge.held() < 20 * MIB
+    assert usage.peak() - usage.used() < 20 * MIB
 
 
-def test_without_leave_to_forget_a_peak_what_is_held_now_counts(system):
+def test_without_leave_to_reset_a_peak_the_memory_in_use_counts(system):
     """A peak of long ago would be taken for one of now."""
     status = "VmHWM:\t    5000 kB\nVmRSS:\t    3000 kB\n"
-    gauge = system(proc__self__status=status)
-    assert gauge.peak() == 3000 * 1024
+    usage = system(proc__self__status=status)
+    assert usage.peak() == 3000 * 1024
 
-    gauge = system(proc__self__clear_refs="")
-    gauge.start()
-    assert gauge.peak() == 5000 * 1024
+    usage = system(proc__self__clear_refs="")
+    usage.reset_peak()
+    assert usage.peak() == 5000 * 1024
 
 
 def test_a_system_that_says_nothing_still_tells_the_largest_size_ever(system):
-    gauge = system()
-    gauge.start()
+    usage = system()
+    usage.reset_peak()
 
-    assert 50 * MIB < gauge.held() < 2**40
-    assert gauge.free() is None
+    assert 50 * MIB < usage.used() < 2**40
+    assert usage.free() is None
 
 
-def test_alone_counts_neither_libraries_nor_memory_set_aside_for_several(system):
+def test_private_counts_neither_libraries_nor_shared_memory(system):
     """Libraries used to count once more for each process: they lie in memory once."""
     status = (
         "VmRSS:\t 900 kB\nRssAnon:\t 200 kB\nRssFile:\t 300 kB\nRssShmem:\t 400 kB\n"
     )
-    assert system(proc__self__status=status).held_alone() == 200 * 1024
+    assert system(proc__self__status=status).private() == 200 * 1024
 
 
 MEMINFO = "MemTotal:  9000 kB\nMemAvailable:    8000 kB\n"
@@ -81,9 +81,9 @@ def test_what_is_available_is_free(system):
     assert system(proc__meminfo=MEMINFO).free() == 8000 * 1024
 
 
-def test_a_control_group_of_version_2_may_leave_less(system):
+def test_a_cgroup_of_version_2_may_leave_less(system):
     """2,000,000 may be used and 1,500,000 are; but 300,000 of them can be dropped."""
-    gauge = system(
+    usage = system(
         proc__meminfo=MEMINFO,
         proc__self__cgroup="0::/a/b\n",
         **{
@@ -95,12 +95,12 @@ def test_a_control_group_of_version_2_may_leave_less(system):
         },
     )
 
-    assert gauge.free() == 800_000
+    assert usage.free() == 800_000
 
 
-def test_a_control_group_of_version_1_may_leave_less(system):
+def test_a_cgroup_of_version_1_may_leave_less(system):
     """A container sees its own at the root, whatever its name is outside."""
-    gauge = system(
+    usage = system(
         proc__meminfo=MEMINFO,
         proc__self__cgroup="4:cpu,memory:/docker/1234\n0::/\n",
         **{
@@ -110,23 +110,23 @@ def test_a_control_group_of_version_1_may_leave_less(system):
         },
     )
 
-    assert gauge.free() == 601_000
+    assert usage.free() == 601_000
 
 
-def test_a_group_over_its_limit_leaves_nothing(system):
-    gauge = system(
+def test_a_cgroup_over_its_limit_leaves_nothing(system):
+    usage = system(
         proc__meminfo=MEMINFO,
         proc__self__cgroup="0::/\n",
         **{"groups__memory.max": "100\n", "groups__memory.current": "150\n"},
     )
 
-    assert gauge.free() == 0
+    assert usage.free() == 0
 
 
-def test_on_a_gpu_what_torch_keeps_and_does_not_use_is_free(monkeypatch):
+def test_on_a_gpu_torchs_unused_cache_is_free(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1000, 9000))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 500)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 200)
-    gauge = gauge_of(torch.device("cuda", 0))
+    usage = memory_usage_of(torch.device("cuda", 0))
 
-    assert (gauge.held(), gauge.free()) == (200, 1300)
+    assert (usage.used(), usage.free()) == (200, 1300)

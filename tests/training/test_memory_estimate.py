@@ -6,13 +6,13 @@ import pytest
 from tests.training.conftest import QUICK, assert_same_weights
 
 from headwise.errors import ResourceError
-from headwise.training.memory import (
-    GROWTH,
-    MOST_BATCH_TOKENS,
-    Forecast,
-    Rehearsal,
-    fitted_batch_tokens,
-    gib,
+from headwise.training.memory_estimate import (
+    FRAGMENTATION_FACTOR,
+    MAX_BATCH_TOKENS,
+    MemoryEstimate,
+    MemoryEstimator,
+    fit_batch_tokens,
+    format_bytes,
     largest_that_fits,
 )
 
@@ -21,17 +21,17 @@ LONGEST = 18
 """Places that the longest pair of the corpus takes (its target: 17 pieces and END)."""
 
 
-class Scales:
-    """A gauge of a made-up machine: so much a target place, on top of what is held."""
+class FakeMemory:
+    """Memory of a made-up machine: so much per target token, beside what is used."""
 
     def __init__(self, *, held=100 * MIB, free=1000 * MIB, each=MIB):
         self._held, self._free, self.each = held, free, each
         self.places = 0
 
-    def start(self):
+    def reset_peak(self):
         self.places = 0
 
-    def held(self):
+    def used(self):
         return self._held
 
     def peak(self):
@@ -42,27 +42,27 @@ class Scales:
 
 
 @pytest.fixture
-def rehearse(make_trainer):
-    """Make a rehearsal whose gauge is told of every batch that is learned from."""
+def make_estimator(make_trainer):
+    """Make an estimator whose memory grows with each batch that is run."""
 
-    def make(settings=QUICK, *, scales=None, copies_to_come=2):
+    def make(settings=QUICK, *, memory=None, future_copies=2):
         trainer = make_trainer(settings)
-        scales = scales or Scales()
+        memory = memory or FakeMemory()
         seen = []
 
         def of(batches, *, step, divisor):
             seen.append([batch.target_out.numel() for _, batch in batches])
-            scales.places = max([scales.places, *seen[-1]])
+            memory.places = max([memory.places, *seen[-1]])
 
-        trainer.gradients.of = of
-        found = Rehearsal(
+        trainer.gradients.accumulate = of
+        found = MemoryEstimator(
             trainer.task,
             trainer.model,
             trainer.corpus,
             settings,
             trainer.gradients,
-            copies_to_come=copies_to_come,
-            gauge=scales,
+            future_copies=future_copies,
+            usage=memory,
         )
         found.seen = seen
         return found
@@ -70,71 +70,71 @@ def rehearse(make_trainer):
     return make
 
 
-def copies_taken(rehearsal):
-    """Return how many copies of the weights a rehearsal fills memory with."""
+def copies_taken(estimator):
+    """Return how many copies of the weights an estimator fills memory with."""
     taken = []
-    rehearsal._copies = lambda count: taken.append(count) or []
-    rehearsal.forecast()
+    estimator._allocate_copies = lambda count: taken.append(count) or []
+    estimator.estimate()
     return taken
 
 
-def test_what_comes_later_is_stood_in_for(rehearse):
-    """Two moments, a running mean, and a second model for whichever mean there is."""
+def test_later_allocations_are_stood_in_for(make_estimator):
+    """Two moments, an EMA, and the evaluation model for averaged weights."""
     plain = replace(QUICK, average_last=1)
 
-    assert copies_taken(rehearse(plain)) == [2]
-    assert copies_taken(rehearse(replace(plain, average_last=5))) == [2, 1]
-    with_mean = rehearse(replace(plain, ema_decay=0.9), copies_to_come=3)
+    assert copies_taken(make_estimator(plain)) == [2]
+    assert copies_taken(make_estimator(replace(plain, average_last=5))) == [2, 1]
+    with_mean = make_estimator(replace(plain, ema_decay=0.9), future_copies=3)
     assert copies_taken(with_mean) == [3, 1]
-    assert copies_taken(rehearse(plain, copies_to_come=0)) == [0]
+    assert copies_taken(make_estimator(plain, future_copies=0)) == [0]
 
 
 def test_what_stands_in_is_as_large_as_the_weights(make_trainer):
     trainer = make_trainer()
-    rehearsal = Rehearsal(
+    estimator = MemoryEstimator(
         *(trainer.task, trainer.model, trainer.corpus, QUICK, trainer.gradients),
-        copies_to_come=2,
+        future_copies=2,
     )
     weights = sum(each.numel() for each in trainer.model.parameters())
 
-    assert sum(each.numel() for each in rehearsal._copies(3)) == 3 * weights
+    assert sum(each.numel() for each in estimator._allocate_copies(3)) == 3 * weights
 
 
-def test_the_mean_of_checkpoints_may_take_most(rehearse):
+def test_the_mean_of_checkpoints_may_take_most(make_estimator):
     """Seven copies with the gradient, more than no batch; and a checkpoint is read."""
-    without = rehearse(replace(QUICK, average_last=1), scales=Scales(each=0))
+    without = make_estimator(replace(QUICK, average_last=1), memory=FakeMemory(each=0))
     size = sum(each.nbytes for each in without.model.parameters())
-    averaging = rehearse(QUICK, scales=Scales(each=0))
+    averaging = make_estimator(QUICK, memory=FakeMemory(each=0))
 
-    assert without.forecast().peak == 100 * MIB
-    expected = 100 * MIB + GROWTH * 7 * size + size
-    assert averaging.forecast().peak == pytest.approx(expected, abs=2)
+    assert without.estimate().peak == 100 * MIB
+    expected = 100 * MIB + FRAGMENTATION_FACTOR * 7 * size + size
+    assert averaging.estimate().peak == pytest.approx(expected, abs=2)
 
 
-def test_batches_of_several_shapes_are_tried_so_many_as_make_an_update(rehearse):
-    one, two = rehearse(), rehearse(replace(QUICK, accumulate=2))
-    one.forecast()
-    two.forecast()
+def test_batches_of_several_shapes_are_tried_so_many_as_make_an_update(make_estimator):
+    one, two = make_estimator(), make_estimator(replace(QUICK, accumulate=2))
+    one.estimate()
+    two.estimate()
 
     assert [len(each) for each in one.seen] == [1, 1, 1]
     assert [len(each) for each in two.seen] == [1, 2]
     assert all(200 < places <= 256 for (places,) in one.seen)
 
 
-def test_a_budget_of_pairs_is_tried_as_such(rehearse):
-    rehearsal = rehearse(replace(QUICK, batch_pairs=7))
-    rehearsal.forecast()
+def test_a_batch_size_in_pairs_is_tried_as_such(make_estimator):
+    estimator = make_estimator(replace(QUICK, batch_pairs=7))
+    estimator.estimate()
 
-    assert max(map(max, rehearsal.seen)) == 7 * LONGEST
+    assert max(map(max, estimator.seen)) == 7 * LONGEST
 
 
-def test_a_rehearsal_changes_no_weight_and_leaves_no_gradient(make_trainer):
+def test_an_estimate_changes_no_weight_and_leaves_no_gradient(make_trainer):
     trainer = make_trainer()
     before = {name: t.clone() for name, t in trainer.model.state_dict().items()}
-    found = Rehearsal(
+    found = MemoryEstimator(
         *(trainer.task, trainer.model, trainer.corpus, QUICK, trainer.gradients),
-        copies_to_come=2,
-    ).forecast()
+        future_copies=2,
+    ).estimate()
 
     assert_same_weights(before, trainer.model.state_dict())
     assert all(each.grad is None for each in trainer.model.parameters())
@@ -142,23 +142,25 @@ def test_a_rehearsal_changes_no_weight_and_leaves_no_gradient(make_trainer):
     assert found.peak > 50 * MIB
 
 
-def test_the_budget_fills_the_memory_and_leaves_a_share_free(rehearse):
+def test_the_budget_fills_the_memory_and_leaves_a_share_free(make_estimator):
     """850 of the 1,000 MiB that are free may be filled: 801 places at 1.06 MiB."""
-    tokens, forecast = fitted_batch_tokens(rehearse())
+    tokens, estimate = fit_batch_tokens(make_estimator())
 
     assert tokens in (790, 800)
-    assert forecast.peak <= forecast.held + 0.85 * forecast.free
+    assert estimate.peak <= estimate.held + 0.85 * estimate.free
 
 
-def test_no_budget_is_larger_than_the_papers(rehearse):
-    tokens, _ = fitted_batch_tokens(rehearse(scales=Scales(each=1)))
+def test_no_budget_is_larger_than_the_papers(make_estimator):
+    tokens, _ = fit_batch_tokens(make_estimator(memory=FakeMemory(each=1)))
 
-    assert tokens == MOST_BATCH_TOKENS
+    assert tokens == MAX_BATCH_TOKENS
 
 
-def test_a_pair_that_does_not_fit_alone_is_an_error_that_says_what_would(rehearse):
+def test_a_pair_that_does_not_fit_alone_is_an_error_that_says_what_would(
+    make_estimator,
+):
     with pytest.raises(ResourceError) as caught:
-        fitted_batch_tokens(rehearse(scales=Scales(each=100 * MIB)))
+        fit_batch_tokens(make_estimator(memory=FakeMemory(each=100 * MIB)))
 
     said = str(caught.value)
     assert f"the longest, {LONGEST} tokens" in said
@@ -166,22 +168,22 @@ def test_a_pair_that_does_not_fit_alone_is_an_error_that_says_what_would(rehears
     assert "training.activation_checkpointing = true" in said
 
 
-def test_a_system_that_does_not_say_what_is_free_cannot_be_fitted_to(rehearse):
+def test_a_system_that_does_not_say_what_is_free_cannot_be_fitted_to(make_estimator):
     with pytest.raises(ResourceError, match="give a number"):
-        fitted_batch_tokens(rehearse(scales=Scales(free=None)))
+        fit_batch_tokens(make_estimator(memory=FakeMemory(free=None)))
 
 
-def test_running_out_of_memory_in_a_trial_is_an_answer(rehearse, monkeypatch):
-    rehearsal = rehearse(scales=Scales(each=1))
-    forecast = rehearsal.forecast
+def test_running_out_of_memory_in_a_trial_is_an_answer(make_estimator, monkeypatch):
+    estimator = make_estimator(memory=FakeMemory(each=1))
+    estimate = estimator.estimate
 
     def fails(tokens, **how):
         if tokens > 3000:
             raise RuntimeError("CUDA out of memory.")
-        return forecast(tokens, **how)
+        return estimate(tokens, **how)
 
-    monkeypatch.setattr(rehearsal, "forecast", fails)
-    tokens, _ = fitted_batch_tokens(rehearsal)
+    monkeypatch.setattr(estimator, "estimate", fails)
+    tokens, _ = fit_batch_tokens(estimator)
 
     assert 2800 <= tokens <= 3000
 
@@ -218,6 +220,6 @@ def test_the_largest_that_fits_is_found_from_below(shape, limit):
 
 
 def test_sizes_are_written_as_people_read_them():
-    assert gib(700 * MIB) == "700 MiB"
-    assert gib(int(2.345 * 2**30)) == "2.3 GiB"
-    assert str(Forecast(MIB, 0, None)) == "1 MiB of memory at most"
+    assert format_bytes(700 * MIB) == "700 MiB"
+    assert format_bytes(int(2.345 * 2**30)) == "2.3 GiB"
+    assert str(MemoryEstimate(MIB, 0, None)) == "1 MiB of memory at most"

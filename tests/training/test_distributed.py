@@ -17,7 +17,7 @@ from tests.training.conftest import QUICK
 
 from headwise.data.batches import TrainingOrder
 from headwise.errors import SettingsError
-from headwise.training.ranks import Ranks
+from headwise.training.distributed import Ranks
 
 SETTINGS = {
     "training.precision": "float32",
@@ -137,10 +137,10 @@ def test_where_the_last_update_has_no_batch_for_a_rank_it_keeps_in_step(
     assert best[0].read_bytes() == best[1].read_bytes()
 
 
-def test_a_run_goes_on_with_another_number_of_ranks_and_other_devices(
+def test_a_run_resumes_with_another_number_of_ranks_and_other_devices(
     corpus, alone, tmp_path
 ):
-    """By kernels that shares of weights can be learned by as well."""
+    """With the backend that sharded training has as well."""
     run, options = tmp_path / "run", {"ema_decay": 0.9, "kernels": "eager"}
     trained(corpus, run, **options, until=4, ranks=2)
     said = trained(corpus, run, **options, until=8)
@@ -213,7 +213,7 @@ main()
 """
 
 
-def test_a_rank_that_runs_out_of_memory_learns_in_parts_while_the_other_waits(
+def test_a_rank_that_runs_out_of_memory_runs_micro_batches_while_the_other_waits(
     corpus, tmp_path
 ):
     script = tmp_path / "script.py"
@@ -234,7 +234,7 @@ def test_a_rank_that_runs_out_of_memory_learns_in_parts_while_the_other_waits(
         ({"accumulate": 3, "devices": "shard"}, 2, "cannot be divided by 2"),
     ],
 )
-def test_batches_that_cannot_be_dealt_out_are_refused(
+def test_batches_that_cannot_be_split_among_ranks_are_refused(
     make_trainer, settings, size, problem
 ):
     with pytest.raises(SettingsError, match=problem):
@@ -244,14 +244,14 @@ def test_batches_that_cannot_be_dealt_out_are_refused(
 def test_each_batch_of_an_update_is_taken_by_one_rank():
     ranks = [Ranks(rank, 3) for rank in range(3)]
     for number in range(7):
-        assert sum(each.takes(number) for each in ranks) == 1
+        assert sum(each.has_batch(number) for each in ranks) == 1
 
 
-def test_one_process_is_its_own_company():
+def test_collectives_of_one_rank_return_its_own_values():
     alone = Ranks()
 
     assert alone.is_first
-    assert alone.total(1.5, 2.0) == [1.5, 2.0]
-    assert alone.shared(lambda: "done") == "done"
-    assert alone.every("so") == ["so"]
-    assert alone.every(None) == []
+    assert alone.all_reduce_sum(1.5, 2.0) == [1.5, 2.0]
+    assert alone.run_on_first(lambda: "done") == "done"
+    assert alone.all_gather("so") == ["so"]
+    assert alone.all_gather(None) == []

@@ -1,4 +1,4 @@
-"""Several processes that learn from shares of each batch come to the same sum."""
+"""CPU data-parallel workers, each with a part of every batch, give the same sum."""
 
 import os
 import signal
@@ -14,26 +14,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.processes import is_gone
 from tests.training.conftest import QUICK, SMALL
-from tests.training.test_numerics import Listener
+from tests.training.test_nan_checks import MessageRecorder
 
 from headwise.data.batches import Batch, make_batch
 from headwise.errors import ResourceError
-from headwise.training import partners
-from headwise.training.learner import Manner
-from headwise.training.partners import number_of_processes
-from headwise.training.ranks import LostRankError, Ranks
+from headwise.training import cpu_data_parallel
+from headwise.training.cpu_data_parallel import choose_num_workers
+from headwise.training.distributed import LostRankError, Ranks
+from headwise.training.micro_batch import BackwardOptions
 from headwise.training.settings import TrainingSettings
 
 STILL = replace(SMALL, dropout=0.0)
 CPU = torch.device("cpu")
 
 
-def shared_by(count):
+def with_workers(count):
     return replace(QUICK, processes=count)
 
 
 def gradients_of(trainer, batches):
-    loss = trainer.gradients.of(list(enumerate(batches)), step=1, divisor=7.0)
+    loss = trainer.gradients.accumulate(list(enumerate(batches)), step=1, divisor=7.0)
     return loss, {n: p.grad.clone() for n, p in trainer.model.named_parameters()}
 
 
@@ -43,7 +43,7 @@ def first_batches(trainer, count=1):
 
 
 def children_of(trainer):
-    return [each._process.pid for each in trainer.gradients.partners._partners]
+    return [each._process.pid for each in trainer.gradients.workers._workers]
 
 
 @pytest.fixture
@@ -61,31 +61,31 @@ def make(make_trainer):
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_shares_add_up_to_the_whole(make, count):
+def test_gradients_of_workers_add_up_to_those_of_one_process(make, count):
     alone = make(config=STILL)
-    together = make(shared_by(count), config=STILL)
+    together = make(with_workers(count), config=STILL)
     for batches in (first_batches(alone), first_batches(alone, 2)):
         loss, expected = gradients_of(alone, batches)
-        shared_loss, found = gradients_of(together, batches)
+        parallel_loss, found = gradients_of(together, batches)
 
-        assert shared_loss == pytest.approx(loss, rel=1e-6)
+        assert parallel_loss == pytest.approx(loss, rel=1e-6)
         for name, gradient in expected.items():
             torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-5)
 
 
-def test_a_single_pair_is_learned_from_once(make):
-    alone, together = make(config=STILL), make(shared_by(2), config=STILL)
+def test_a_batch_of_one_pair_is_run_by_one_worker(make):
+    alone, together = make(config=STILL), make(with_workers(2), config=STILL)
     pair = make_batch(alone.corpus.train, [3])
     loss, expected = gradients_of(alone, [pair])
-    shared_loss, found = gradients_of(together, [pair])
+    parallel_loss, found = gradients_of(together, [pair])
 
-    assert shared_loss == loss
+    assert parallel_loss == loss
     for name, gradient in expected.items():
         torch.testing.assert_close(found[name], gradient)
 
 
-def test_dropout_differs_between_shares_and_not_between_times(make):
-    trainer = make(shared_by(2))
+def test_dropout_differs_between_workers_and_is_reproducible(make):
+    trainer = make(with_workers(2))
     batches = first_batches(trainer)
     first, again = gradients_of(trainer, batches), gradients_of(trainer, batches)
 
@@ -100,14 +100,14 @@ def test_dropout_differs_between_shares_and_not_between_times(make):
         indices=batches[0].indices[[0, 0]],
     )
     left, right = twice.dealt(2)
-    how = Manner(1.0)
-    with trainer.gradients.partners.learning([right], 1, 0, how) as others:
-        own = trainer.gradients._learner.learn(left, 1, 0, how)
+    options = BackwardOptions(1.0)
+    with trainer.gradients.workers.running([right], 1, 0, options) as others:
+        own = trainer.gradients._runner.run(left, 1, 0, options)
     assert others != [own]
 
 
-def test_partners_see_weights_that_have_changed(make):
-    alone, together = make(config=STILL), make(shared_by(2), config=STILL)
+def test_workers_see_weights_that_have_changed(make):
+    alone, together = make(config=STILL), make(with_workers(2), config=STILL)
     batches = first_batches(alone)
     before, _ = gradients_of(together, batches)
     for trainer in (alone, together):
@@ -120,83 +120,83 @@ def test_partners_see_weights_that_have_changed(make):
     assert after != pytest.approx(before, rel=1e-3)
 
 
-def test_where_a_partner_lacks_memory_all_begin_again(make, monkeypatch):
+def test_where_a_worker_runs_out_of_memory_all_begin_again(make, monkeypatch):
     alone = make(config=STILL)
-    together = make(shared_by(2), config=STILL, watcher=Listener())
+    together = make(with_workers(2), config=STILL, callback=MessageRecorder())
     batches = first_batches(alone)
-    hear = partners._Partner.hear
-    heard = []
+    receive = cpu_data_parallel._Worker.receive
+    received = []
 
     def once_short(self):
-        heard.append(hear(self))
-        return None if len(heard) == 1 else heard[-1]
+        received.append(receive(self))
+        return None if len(received) == 1 else received[-1]
 
-    monkeypatch.setattr(partners._Partner, "hear", once_short)
+    monkeypatch.setattr(cpu_data_parallel._Worker, "receive", once_short)
     loss, found = gradients_of(together, batches)
 
     expected_loss, expected = gradients_of(alone, batches)
     assert loss == pytest.approx(expected_loss, rel=1e-6)
     for name, gradient in expected.items():
         torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-5)
-    (said,) = together.watchers[0].said
+    (said,) = together.callbacks[0].said
     assert "did not fit into memory" in said
 
 
-def test_what_its_own_share_lacks_leaves_nobody_behind(make, monkeypatch):
+def test_an_error_in_the_main_process_leaves_no_answer_unread(make, monkeypatch):
     """The answers that were not waited for would be taken for the next ones."""
-    alone, together = make(config=STILL), make(shared_by(2), config=STILL)
+    alone, together = make(config=STILL), make(with_workers(2), config=STILL)
     batches = first_batches(alone)
     gradients_of(together, batches)
-    learner = together.gradients._learner
-    learn = learner.learn
-    monkeypatch.setattr(learner, "learn", lambda *_: 1 / 0)
+    runner = together.gradients._runner
+    run = runner.run
+    monkeypatch.setattr(runner, "run", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         gradients_of(together, batches)
 
-    monkeypatch.setattr(learner, "learn", learn)
+    monkeypatch.setattr(runner, "run", run)
     loss, _ = gradients_of(together, batches)
     assert loss == pytest.approx(gradients_of(alone, batches)[0], rel=1e-6)
 
 
-def test_a_killed_partner_ends_the_run_and_loses_nothing(make):
-    class Murderer(Listener):
-        def updated(self, update, state):
+def test_a_killed_worker_ends_the_run_and_loses_nothing(make):
+    class Killer(MessageRecorder):
+        def on_step(self, update, state):
             if update.step == 2:
                 os.kill(children_of(trainer)[0], signal.SIGKILL)
 
-    trainer = make(shared_by(2), watcher=Murderer())
+    trainer = make(with_workers(2), callback=Killer())
     with pytest.raises(LostRankError, match=r"killed.*training\.processes = 1"):
         trainer.run()
 
-    assert trainer.keeper.saved[-1][0].step == 2
+    assert trainer.checkpoint_writer.saved[-1][0].step == 2
     assert not children_of(trainer)
 
 
 @pytest.mark.skipif(
     not Path("/proc/self/smaps_rollup").exists(), reason="Linux tells what is shared"
 )
-def test_what_is_held_counts_what_several_share_once(make):
+def test_memory_used_counts_shared_memory_once(make):
     """Libraries, weights and gradients lie in memory once, however many see them.
 
-    They used to count once more for each partner, which made forecasts too large.
+    They used to count once more for each worker, which made estimates too large.
     """
-    trainer = make(shared_by(3))
+    trainer = make(with_workers(3))
     before = sum(held([os.getpid()]).values())
     gradients_of(trainer, first_batches(trainer))
 
-    found = trainer.gradients.partners.held
+    found = trainer.gradients.workers.memory_used
     taken = sum(held([os.getpid(), *children_of(trainer)]).values()) - before
     assert found == pytest.approx(taken, rel=0.3)
 
 
-def test_partners_go_when_the_run_ends(make):
+def test_workers_go_when_the_run_ends(make):
     seen = []
 
-    class Look(Listener):
-        def updated(self, update, state):
+    class Watch(MessageRecorder):
+        def on_step(self, update, state):
             seen.extend(children_of(trainer))
 
-    trainer = make(shared_by(2), watcher=Look())
+    trainer = make(with_workers(2), callback=Watch())
     trainer.run()
 
     assert seen
@@ -206,40 +206,40 @@ def test_partners_go_when_the_run_ends(make):
 ORPHANED = """
 import os, signal
 from headwise.model import Transformer, TransformerConfig
-from headwise.training.partners import Partners
+from headwise.training.cpu_data_parallel import WorkerPool
 from headwise.training.settings import TrainingSettings
 config = TransformerConfig(
     encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, num_heads=2
 )
-partners = Partners(Transformer(config, 9), TrainingSettings(), seed=1, count=1)
-partners.forget()
-partners._partners[0].tell(b"s")
-partners._partners[0].hear()
-print(partners._partners[0]._process.pid, flush=True)
+workers = WorkerPool(Transformer(config, 9), TrainingSettings(), seed=1, count=1)
+workers.zero_grad()
+workers._workers[0].send(b"g")
+workers._workers[0].receive()
+print(workers._workers[0]._process.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells who is there")
-def test_partners_go_when_the_first_process_is_killed():
+def test_workers_go_when_the_first_process_is_killed():
     done = subprocess.run([sys.executable, "-c", ORPHANED], capture_output=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert is_gone(int(done.stdout))
 
 
-def test_without_a_python_to_start_it_is_said(make, monkeypatch):
+def test_a_worker_that_cannot_be_started_is_a_resource_error(make, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    trainer = make(shared_by(2))
+    trainer = make(with_workers(2))
     with pytest.raises(ResourceError, match="/nowhere/python"):
         gradients_of(trainer, first_batches(trainer))
 
 
-def test_without_room_to_share_it_is_said(make, monkeypatch):
+def test_shared_memory_that_cannot_be_had_is_a_resource_error(make, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
-    trainer = make(shared_by(2))
+    trainer = make(with_workers(2))
     with pytest.raises(ResourceError, match=r"No space left.*training\.processes = 1"):
         gradients_of(trainer, first_batches(trainer))
 
@@ -257,36 +257,36 @@ def test_without_room_to_share_it_is_said(make, monkeypatch):
         (2, {"batch_pairs": 1}, 1),
     ],
 )
-def test_how_many_learn_together(monkeypatch, threads, changes, expected):
+def test_the_automatic_number_of_workers(monkeypatch, threads, changes, expected):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     settings = TrainingSettings(**changes)
-    assert number_of_processes(settings, CPU, Ranks()) == expected
+    assert choose_num_workers(settings, CPU, Ranks()) == expected
 
 
-def test_ranks_and_gpus_share_no_batches(monkeypatch):
+def test_ranks_and_gpus_have_no_cpu_workers(monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
     settings = TrainingSettings()
-    assert number_of_processes(settings, CPU, Ranks(0, 2)) == 1
-    assert number_of_processes(settings, torch.device("cuda"), Ranks()) == 1
+    assert choose_num_workers(settings, CPU, Ranks(0, 2)) == 1
+    assert choose_num_workers(settings, torch.device("cuda"), Ranks()) == 1
 
 
 @given(st.integers(1, 20), st.integers(1, 6))
 def test_dealing_out_loses_no_pair(pairs, count):
     rows = torch.arange(2 * pairs).view(pairs, 2)
     batch = Batch(rows, rows, rows, 2 * pairs, 2 * pairs, torch.arange(pairs))
-    shares = batch.dealt(count)
-    assert len(shares) == min(pairs, count)
-    assert sorted(int(i) for each in shares for i in each.indices) == [*range(pairs)]
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+    parts = batch.dealt(count)
+    assert len(parts) == min(pairs, count)
+    assert sorted(int(i) for each in parts for i in each.indices) == [*range(pairs)]
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
-def test_a_message_says_all_of_a_share(make):
+def test_a_serialized_batch_is_whole(make):
     (batch,) = first_batches(make())
-    for how in (Manner(0.25), Manner(1 / 7, 300)):
-        found, step, number, manner = partners._unpacked(
-            partners._packed(batch, 12, 3, how)
+    for options in (BackwardOptions(0.25), BackwardOptions(1 / 7, 300)):
+        found, step, number, found_options = cpu_data_parallel._deserialize(
+            cpu_data_parallel._serialize(batch, 12, 3, options)
         )
-        assert (step, number, manner) == (12, 3, how)
+        assert (step, number, found_options) == (12, 3, options)
         assert found.num_source_tokens == batch.num_source_tokens
         assert found.num_target_tokens == batch.num_target_tokens
         for name in ("source", "target_in", "target_out", "indices"):

@@ -1,0 +1,121 @@
+"""The data loader: batches in training order from any state, with prefetching."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from headwise.data.batches import Batch, Indices, TrainingOrder, make_batch
+from headwise.data.prepared import PairStore, PreparedCorpus
+from headwise.training.distributed import Ranks
+from headwise.training.settings import TrainingSettings
+from headwise.training.state import TrainingState
+
+Item = TypeVar("Item")
+Loaded = TypeVar("Loaded")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPosition:
+    """The position of a batch in the training order, and the pairs in it."""
+
+    epoch: int
+    number: int
+    """Position within the epoch, counted from 1."""
+
+    index_in_step: int
+    """Position among the batches of its optimizer step, counted from 0."""
+
+    indices: Indices
+    """Indices of its pairs in the prepared corpus."""
+
+
+BatchStream = Generator[tuple[BatchPosition, Batch | None], None, None]
+"""Positions with their batches: None where another rank has the batch."""
+
+
+def training_order(
+    corpus: PreparedCorpus, settings: TrainingSettings, *, seed: int
+) -> TrainingOrder:
+    """Return the order of batches: a function of corpus, settings and seed."""
+    return TrainingOrder(
+        corpus.train,
+        seed=seed,
+        batch_tokens=settings.batch_tokens,
+        batch_pairs=settings.batch_pairs,
+        in_rows=settings.kernels == "compiled",
+    )
+
+
+def load_batches(
+    order: TrainingOrder, state: TrainingState, settings: TrainingSettings, ranks: Ranks
+) -> BatchStream:
+    """Yield the batches that follow ``state``, up to the last epoch if there is one.
+
+    Batches of other ranks are not read. ``settings.data_workers`` threads prefetch.
+    """
+
+    def load(position: BatchPosition) -> Batch | None:
+        if not ranks.has_batch(position.index_in_step):
+            return None
+        return make_batch(order.store, position.indices)
+
+    return prefetch(_positions(order, state, settings), load, settings.data_workers)
+
+
+def _positions(
+    order: TrainingOrder, state: TrainingState, settings: TrainingSettings
+) -> Iterator[BatchPosition]:
+    epoch, start = state.epoch, state.batch
+    count = 0
+    while settings.epochs is None or epoch < settings.epochs:
+        for number, indices in enumerate(
+            order.epoch(epoch, start=start), start=start + 1
+        ):
+            yield BatchPosition(epoch, number, count % settings.accumulate, indices)
+            count += 1
+        epoch, start = epoch + 1, 0
+
+
+def make_dummy_batches(
+    loaded: Sequence[tuple[BatchPosition, Batch | None]], store: PairStore, count: int
+) -> list[Batch]:
+    """Return the batches that this rank lacks to have ``count`` of a step.
+
+    They are run with loss scale 0: in a run's last step another rank may have one batch
+    more, but all ranks reduce gradients, and sharded passes are collective.
+    """
+    own = sum(batch is not None for _, batch in loaded)
+    if own == count:
+        return []
+    first, _ = loaded[0]
+    return [make_batch(store, first.indices)] * (count - own)
+
+
+def prefetch(
+    items: Iterable[Item], load: Callable[[Item], Loaded], num_threads: int
+) -> Generator[tuple[Item, Loaded], None, None]:
+    """Yield (item, load(item)) in order; ``num_threads`` threads load ahead.
+
+    With 0 threads each item is loaded when it is asked for.
+    """
+    if not num_threads:
+        for item in items:
+            yield item, load(item)
+        return
+    pool = ThreadPoolExecutor(num_threads, thread_name_prefix="prefetch")
+    queue: deque[tuple[Item, Future[Loaded]]] = deque()
+    try:
+        for item in items:
+            queue.append((item, pool.submit(load, item)))
+            if len(queue) > 2 * num_threads:
+                first, future = queue.popleft()
+                yield first, future.result()
+        while queue:
+            first, future = queue.popleft()
+            yield first, future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,204 @@
+"""Forward and backward pass of one micro-batch, as run by each worker."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from headwise.data.batches import Batch
+from headwise.data.row_batch import RowBatch
+from headwise.errors import is_out_of_memory
+from headwise.tasks.for_training import (
+    CompiledLoss,
+    Transformer,
+    compiling_explained,
+    use_kernels,
+)
+from headwise.training.settings import TrainingSettings
+from headwise.training.step_result import Scalar
+
+MicroBatch = Batch | RowBatch
+"""What one forward and backward pass takes: a padded batch, or packed sequences."""
+
+LossFunction = Callable[..., Tensor]
+"""(model, batch, smoothing=...) -> the loss, summed over target tokens, in nats."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackwardOptions:
+    """Loss scale and micro-batch limit for one backward pass."""
+
+    loss_scale: float
+    """Factor of the loss before the backward pass."""
+
+    max_padded_tokens: int | None = None
+    """Maximum padded tokens per micro-batch, up to one row more; None: do not split."""
+
+
+class MicroBatchRunner:
+    """Runs forward and backward passes; adds gradients to ``.grad`` of ``model``.
+
+    This is data-parallel worker ``worker`` of ``num_workers``; 0 is the main process.
+    """
+
+    def __init__(
+        self,
+        loss: LossFunction,
+        model: Transformer,
+        settings: TrainingSettings,
+        *,
+        seed: int,
+        worker: int = 0,
+        num_workers: int = 1,
+    ) -> None:
+        self.model = model
+        self.settings = settings
+        self.seed = seed
+        self.worker = worker
+        self.num_workers = num_workers
+        self.device = model.device
+        self.loss_module: _LossModule | CompiledLoss
+        if settings.kernels == "compiled":
+            self.loss_module = CompiledLoss(
+                model,
+                smoothing=settings.label_smoothing,
+                batch_tokens=settings.batch_tokens,
+            )
+        else:
+            self.loss_module = _LossModule(loss, model, settings)
+        self.async_metrics = (
+            settings.kernels == "compiled"
+            and self.device.type == "cuda"
+            and settings.not_finite == "stop"
+        )
+        """Whether losses stay on the device, to be read one step late."""
+
+        use_kernels(model, settings.kernels)
+        if settings.activation_checkpointing:
+            model.checkpoint_activations(True)
+
+    def loss(self, micro_batch: MicroBatch, *rng_key: int) -> Tensor:
+        """Return the summed loss, in nats, as a tensor that knows its gradient.
+
+        Dropout masks are drawn from the seed and ``rng_key``.
+        """
+        seed_rng(self.seed, *rng_key)
+        enabled = self.precision == "bf16"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=enabled):
+            return cast(Tensor, self.loss_module(micro_batch.to(self.device)))
+
+    def micro_batches(
+        self, batch: Batch, max_padded_tokens: int | None
+    ) -> list[MicroBatch]:
+        """Split ``batch`` into micro-batches of at most ``max_padded_tokens``."""
+        if isinstance(self.loss_module, CompiledLoss):
+            return [*self.loss_module.parts(batch, max_padded_tokens)]
+        return [*split_batch(batch, max_padded_tokens)]
+
+    @contextmanager
+    def uncompiled(self) -> Iterator[None]:
+        """Run without torch.compile, so that forward hooks are called."""
+        if isinstance(self.loss_module, CompiledLoss):
+            self.loss_module.is_compiled = False
+        try:
+            yield
+        finally:
+            if isinstance(self.loss_module, CompiledLoss):
+                self.loss_module.is_compiled = True
+
+    def run(
+        self, batch: Batch, step: int, number: int, options: BackwardOptions
+    ) -> Scalar:
+        """Run forward and backward over this worker's part of a batch.
+
+        It belongs to batch ``number`` of ``step``. Returns the summed loss, unscaled.
+        """
+        total: Scalar = 0.0
+        parts = self.micro_batches(batch, options.max_padded_tokens)
+        for index, micro_batch in enumerate(parts):
+            total += self.run_micro_batch(
+                micro_batch, options.loss_scale, step, number, index
+            )
+        return total
+
+    def run_micro_batch(
+        self,
+        micro_batch: MicroBatch,
+        loss_scale: float,
+        step: int,
+        number: int,
+        index: int,
+    ) -> Scalar:
+        """Run forward and backward; return the summed loss, unscaled."""
+        with compiling_explained():
+            rng_index = self.worker + self.num_workers * index
+            loss = self.loss(micro_batch, step, number, rng_index)
+            (loss * loss_scale).backward()  # type: ignore[no-untyped-call]
+        return loss.detach() if self.async_metrics else loss.item()
+
+    def run_if_memory_suffices(
+        self, batch: Batch, step: int, number: int, options: BackwardOptions
+    ) -> Scalar | None:
+        """Do what :meth:`run` does, or return None if it runs out of memory."""
+        return self.none_if_out_of_memory(
+            lambda: self.run(batch, step, number, options)
+        )
+
+    def none_if_out_of_memory(self, run: Callable[[], Scalar]) -> Scalar | None:
+        """Return what ``run`` returns, or None if it runs out of memory."""
+        try:
+            return run()
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+        gc.collect()  # the traceback kept activations alive
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        return None
+
+    @property
+    def precision(self) -> str:
+        """The dtype of matrix products: ``float32``, or ``bf16`` where it is faster."""
+        if self.settings.precision != "auto":
+            return self.settings.precision
+        gains = self.device.type != "cpu" or torch.cpu._is_amx_tile_supported()
+        return "bf16" if gains else "float32"
+
+
+class _LossModule(nn.Module):
+    """The loss as a module, so that FSDP2 sees a whole pass as one ``forward``."""
+
+    def __init__(
+        self, loss: LossFunction, model: Transformer, settings: TrainingSettings
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self._loss = loss
+        self._smoothing = settings.label_smoothing
+
+    def forward(self, batch: Batch) -> Tensor:
+        return self._loss(self.model, batch, smoothing=self._smoothing)
+
+
+def split_batch(batch: Batch, max_padded_tokens: int | None) -> list[Batch]:
+    """Split ``batch`` by rows into parts of at most ``max_padded_tokens``.
+
+    Parts have about equally many rows, so one may exceed the limit by less than a row.
+    None does not split.
+    """
+    if max_padded_tokens is None:
+        return [batch]
+    return batch.parts(min(len(batch), -(-batch.num_places // max_padded_tokens)))
+
+
+def seed_rng(seed: int, *key: int) -> None:
+    """Seed torch's RNG from (seed, step, batch, part), so dropout is reproducible."""
+    mixed = np.random.SeedSequence([seed, *key]).generate_state(1, np.uint64)
+    torch.manual_seed(int(mixed[0]))

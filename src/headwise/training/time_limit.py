@@ -1,0 +1,63 @@
+"""The time limit of training (``training.max_minutes``)."""
+
+from __future__ import annotations
+
+import time
+
+from headwise.data.prepared import PreparedFacts
+from headwise.training.callbacks import StepMetrics
+from headwise.training.settings import TrainingSettings
+from headwise.training.state import TrainingState
+from headwise.training.time_left import TimeLeft
+from headwise.training.validation import Validation
+
+
+class TimeLimit:
+    """Measures training time from its making on, as a callback.
+
+    By ``max_minutes`` everything is done, the last validation and checkpoint included:
+    so updates end earlier, by the time that these are estimated to take.
+    """
+
+    def __init__(
+        self, settings: TrainingSettings, facts: PreparedFacts, state: TrainingState
+    ) -> None:
+        self._started = time.monotonic() - state.seconds
+        self._limit = settings.max_minutes
+        self._time_left = TimeLeft(facts)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training so far, over all interruptions."""
+        return time.monotonic() - self._started
+
+    def is_reached_after(self, state: TrainingState, step: int) -> bool:
+        """Return whether ``step`` must be the last; ``state`` is the one before it."""
+        if self._limit is None:
+            return False
+        return (
+            self.seconds + self._time_left.seconds_to_finish(state, step)
+            >= 60 * self._limit
+        )
+
+    def on_start(
+        self, state: TrainingState, settings: TrainingSettings, epoch_batches: int
+    ) -> None:
+        """Start the estimate of the time left."""
+        self._time_left.on_start(state, settings, epoch_batches)
+
+    def on_step(self, update: StepMetrics, state: TrainingState) -> None:
+        """Note the time of a step."""
+        self._time_left.on_step(update, state)
+
+    def on_validation(
+        self, validation: Validation, state: TrainingState, name: str, best: bool
+    ) -> None:
+        """Note that the next pause was a validation."""
+        self._time_left.on_validation()
+
+    def on_message(self, text: str) -> None:
+        """Ignore messages."""
+
+    def on_end(self, state: TrainingState, reason: str) -> None:
+        """Do nothing."""

@@ -1,0 +1,399 @@
+"""The training loop, from top to bottom.
+
+Batch order and dropout are functions of the seed and the step. So a resumed run is bit
+for bit the run that was never interrupted, and several ranks compute what one would.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from torch import Tensor
+
+from headwise.data.batches import largest_batch
+from headwise.data.prepared import PreparedCorpus
+from headwise.errors import Stopped
+from headwise.tasks.for_training import Transformer, Translation
+from headwise.training.averaging import EMA, EvalModel, average_checkpoints
+from headwise.training.callbacks import Callback, CheckpointWriter, StepMetrics
+from headwise.training.data_loader import (
+    BatchStream,
+    load_batches,
+    make_dummy_batches,
+    training_order,
+)
+from headwise.training.distributed import (
+    LostRankError,
+    Ranks,
+    check_batches_per_rank,
+    hardware_changed_warning,
+)
+from headwise.training.epochs import epochs_to_steps
+from headwise.training.gradient_accumulation import GradientAccumulator
+from headwise.training.nan_checks import (
+    DivergenceDetector,
+    check_finite,
+    non_finite_message,
+)
+from headwise.training.optimizer import (
+    apply_update,
+    make_optimizer,
+    optimizer_tensors,
+    restore_optimizer,
+)
+from headwise.training.schedule import learning_rate
+from headwise.training.settings import TrainingSettings
+from headwise.training.sharding import gather_full
+from headwise.training.signals import Interrupted, StopSignals
+from headwise.training.state import TrainingState
+from headwise.training.step_result import PendingStep, Scalar
+from headwise.training.time_limit import TimeLimit
+from headwise.training.validation import Validation, validate
+from headwise.wording import count_of, duration
+
+
+class Trainer:
+    """Trains ``model`` on ``corpus``; :meth:`run` does it all.
+
+    ``state``, ``optimizer`` and ``ema`` are those of a checkpoint to resume from.
+    ``until`` is a step to stop at for now, before the last one of the settings.
+    """
+
+    def __init__(
+        self,
+        task: Translation,
+        model: Transformer,
+        corpus: PreparedCorpus,
+        settings: TrainingSettings,
+        *,
+        seed: int,
+        checkpoint_writer: CheckpointWriter,
+        callbacks: Sequence[Callback],
+        signals: StopSignals,
+        state: TrainingState | None = None,
+        optimizer: Mapping[str, Tensor] | None = None,
+        ema: Mapping[str, Tensor] | None = None,
+        ranks: Ranks | None = None,
+        until: int | None = None,
+    ) -> None:
+        self.task = replace(task, stop=signals.check)
+        self.model = model
+        self.corpus = corpus
+        self.seed = seed
+        self.checkpoint_writer = checkpoint_writer
+        self.time_limit = TimeLimit(settings, corpus.facts, state or TrainingState())
+        self.callbacks = (*callbacks, self.time_limit)
+        self.signals = signals
+        self.state = state or TrainingState()
+        self.ranks = ranks or Ranks()
+        self.order = training_order(corpus, settings, seed=seed)
+        self.settings = settings = epochs_to_steps(settings, self.order, self.state)
+        self.last_step = settings.num_steps
+        if until is not None:
+            self.last_step = min(until, self.last_step)
+        check_batches_per_rank(settings, self.ranks.size)
+        self.gradients = GradientAccumulator(
+            task,
+            model,
+            settings,
+            seed=seed,
+            ranks=self.ranks,
+            on_message=self._notify,
+            check_stop=self._check_signals,
+        )
+        self.optimizer = make_optimizer(model, settings)
+        if optimizer is not None:
+            restore_optimizer(model, self.optimizer, optimizer)
+        decay = settings.ema_decay
+        self.ema = None if decay is None else EMA(model, decay, ema)
+        self.divergence = DivergenceDetector()
+        self._pending: PendingStep | None = None
+        self._reported_at = 0.0
+        self._time_limit_reached = False
+        self._state_lock = threading.RLock()
+        """Held by updates and saves: a checkpoint never sees a half-applied update."""
+
+        self._saved_state = state
+        self.eval_model = EvalModel(task, model)
+
+    def run(self) -> TrainingState:
+        """Train; return the last state. A stop signal saves, then raises."""
+        epoch_batches = self.order.num_batches(self.state.epoch)
+        for callback in self.callbacks:
+            callback.on_start(
+                self.state, replace(self.settings, steps=self.last_step), epoch_batches
+            )
+        self._warn_of_other_hardware()
+        self.signals.emergency_save, reason = self._emergency_save, "failed"
+        batches = load_batches(self.order, self.state, self.settings, self.ranks)
+        try:
+            self.try_largest_batch()
+            reason = self._train(batches)
+            self._validate_average()
+        except (Stopped, Interrupted):
+            reason = "stopped"
+            if self.state.step:  # before the first step there is nothing to lose
+                self._save()
+            raise
+        except LostRankError:
+            reason = "lost another process"
+            if self.state.step and not self.gradients.is_sharded:
+                self._save()
+            raise
+        finally:
+            self.signals.emergency_save = None
+            self.gradients.close()
+            batches.close()
+            for callback in self.callbacks:
+                callback.on_end(self.state, reason)
+        return self.state
+
+    def _warn_of_other_hardware(self) -> None:
+        """Warn if the checkpoint was trained on hardware that rounds differently."""
+        if note := self.gradients.backend_note:
+            self._notify(note)
+        now = self.gradients.trained_on
+        if (before := self.state.trained_on) and before != now:
+            self._notify(hardware_changed_warning(before, now))
+        if self._saved_state is self.state:
+            self._saved_state = replace(self.state, trained_on=now)
+        self.state = replace(self.state, trained_on=now)
+
+    def try_largest_batch(self) -> None:
+        """Run the batch that takes most memory now, so that none fails hours later."""
+        facts = self.corpus.facts.train
+        tokens = self.settings.batch_tokens if self.settings.batch_pairs is None else 1
+        batch = largest_batch(facts.longest_source, facts.longest_target, tokens)
+        self.gradients.accumulate([(0, batch)], step=0, divisor=batch.num_target_tokens)
+        self.model.zero_grad()
+
+    def _train(self, batches: BatchStream) -> str:
+        self._check_time_limit()
+        while True:
+            if self._should_validate():
+                self._validate_and_save()
+            if reason := self._stop_reason():
+                return reason
+            self._step(batches)
+
+    def _step(self, batches: BatchStream) -> None:
+        """Make one optimizer step: load, forward, backward, clip, update."""
+        started = time.monotonic()
+        settings, step = self.settings, self.state.step + 1
+        loaded = list(islice(batches, settings.accumulate))
+        counts = [self.corpus.train.count_tokens(each.indices) for each, _ in loaded]
+        num_targets = sum(targets for _, targets in counts)
+        divisor = num_targets if settings.objective == "mean" else 1
+        own = [(at.index_in_step, batch) for at, batch in loaded if batch is not None]
+
+        if not self.model.training:
+            self.model.train()
+        count = -(-len(loaded) // self.ranks.size) if self.gradients.is_sharded else 1
+        dummies = make_dummy_batches(loaded, self.corpus.train, count)
+        own_loss = self.gradients.accumulate(
+            own, step=step, divisor=divisor, dummy_batches=dummies
+        )
+        loss = self._all_reduce_loss(own_loss)
+        if not self.gradients.is_sharded:
+            self.ranks.all_reduce_gradients(self.model.parameters())
+        pending = PendingStep(
+            step=step,
+            loss=loss,
+            gradient_norm=self.gradients.clip(),
+            batches=own,
+            num_targets=num_targets,
+            tokens=sum(map(sum, counts)),
+            learning_rate=learning_rate(step, settings, self.model.config.d_model),
+            started=started,
+        )
+        self._report_pending()  # the step before, if metrics are read one step late
+        is_finite = self.gradients.async_metrics or pending.is_finite
+        if not is_finite:
+            self._handle_non_finite(pending)
+
+        with self._state_lock:
+            if is_finite:
+                apply_update(self.optimizer, pending)
+                if self.ema is not None:
+                    self.ema.update(self.model, step)
+                self._pending = pending
+            last, _ = loaded[-1]
+            ends = last.number == self.order.num_batches(last.epoch)
+            self.state = replace(
+                self.state,
+                step=step,
+                skipped=self.state.skipped + (not is_finite),
+                skipped_in_a_row=0 if is_finite else self.state.skipped_in_a_row + 1,
+                epoch=last.epoch + ends,
+                batch=0 if ends else last.number,
+                tokens=self.state.tokens + pending.tokens,
+                seconds=self.time_limit.seconds,
+            )
+            if not self.gradients.async_metrics:
+                self._report_pending()
+
+    def _report_pending(self) -> None:
+        """Report the metrics of the last step, unless that was done."""
+        with self._state_lock:
+            pending, self._pending = self._pending, None
+            if pending is None:
+                return
+            if self.gradients.async_metrics and not pending.is_finite:
+                self._handle_non_finite(pending)
+            self._report(pending.to_metrics(since=self._reported_at))
+            self._reported_at = time.monotonic()
+
+    def _check_signals(self) -> None:
+        """Raise on a pending stop signal; several ranks decide collectively instead."""
+        if self.ranks.size == 1:
+            self.signals.check()
+
+    def _all_reduce_loss(self, loss: Scalar) -> Scalar:
+        """Sum the loss over all ranks; stop if any rank has a stop signal."""
+        known = 0.0 if isinstance(loss, Tensor) else loss
+        wants_to_stop = self.signals.received is not None
+        total, stops, late = self.ranks.all_reduce_sum(
+            known, wants_to_stop, self._is_late_after(self.state.step + 1)
+        )
+        self._time_limit_reached = late > 0
+        if stops:
+            self.signals.check()
+            raise Stopped("stopped with another process of the run; all is saved")
+        return loss if isinstance(loss, Tensor) else total
+
+    def _report(self, metrics: StepMetrics) -> None:
+        for callback in self.callbacks:
+            callback.on_step(metrics, self.state)
+        if warning := self.divergence.warning_after(metrics):
+            self._notify(warning)
+
+    def _handle_non_finite(self, pending: PendingStep) -> None:
+        """Report the first NaN or Inf tensor; raise unless updates may be skipped."""
+        place = self.gradients.locate_non_finite(pending.batches, step=pending.step)
+        in_a_row = self.state.skipped_in_a_row + 1
+        skips = self.settings.not_finite == "skip"
+        self._notify(
+            non_finite_message(pending, self.ranks.all_gather(place), skips, in_a_row)
+        )
+
+    def _should_validate(self) -> bool:
+        step = self.state.step
+        if not step or self.state.validated_step == step:
+            return False
+        ends = self._time_limit_reached or step >= self.last_step
+        return ends or step % self.settings.validate_every == 0
+
+    def _validate_and_save(self) -> None:
+        """Validate, store the model if it is the best, and save a checkpoint."""
+        self._report_pending()
+        model = self._model_to_validate()
+        validation = self.ranks.run_on_first(lambda: self._validate(model))
+        best = self._update_best(validation, model, "now")
+        without_gain = 0 if best else self.state.without_gain + 1
+        self.state = replace(self.state, without_gain=without_gain)
+        self._save()
+
+    def _model_to_validate(self) -> Transformer:
+        """Return the model to validate: the live one, or its EMA."""
+        if self.ema is None and not self.gradients.is_sharded:
+            return self.model
+        tensors = self.model.state_dict() if self.ema is None else self.ema.tensors
+        weights = gather_full(tensors)
+        if not self.ranks.is_first:  # which alone validates
+            return self.model
+        return self.eval_model.with_weights(weights)
+
+    def _validate(self, model: Transformer) -> Validation:
+        return validate(self.task, model, self.corpus, self.settings)
+
+    def _update_best(
+        self, validation: Validation, model: Transformer, name: str
+    ) -> bool:
+        """Store ``model`` if it is the best so far; return whether it is."""
+        value, loss = validation.value(self.settings.measure), validation.loss
+        lower = self.settings.lower_is_better
+        best = self.state.is_improved_by(value, loss, lower_is_better=lower)
+        step, seconds = self.state.step, self.time_limit.seconds
+        state = replace(self.state, validated_step=step, seconds=seconds)
+        if best:
+            state = replace(state, best_value=value, best_loss=loss, best_step=step)
+            if self.ranks.is_first:
+                self.checkpoint_writer.save_best(state, model, validation)
+        self.state = state
+        for callback in self.callbacks:
+            callback.on_validation(validation, state, name, best)
+        return best
+
+    def _stop_reason(self) -> str | None:
+        settings = self.settings
+        if self.state.step >= self.last_step:
+            are = "is" if self.state.step == 1 else "are"
+            return f"{count_of(self.state.step, 'update')} {are} done"
+        if self._time_limit_reached:
+            return f"the time is over ({duration(60 * (settings.max_minutes or 0))})"
+        if settings.patience and self.state.without_gain >= settings.patience:
+            return f"{count_of(self.state.without_gain, 'validation')} brought no gain"
+        return None
+
+    def _is_late_after(self, step: int) -> bool:
+        """Tell whether the time limit is reached after ``step``, by rank 0's clock."""
+        return self.ranks.is_first and self.time_limit.is_reached_after(
+            self.state, step
+        )
+
+    def _check_time_limit(self) -> None:
+        """Check before the first step; a fresh run makes one step in any case."""
+        (late,) = self.ranks.all_reduce_sum(self._is_late_after(self.state.step))
+        self._time_limit_reached = late > 0 and self.state.step > 0
+
+    def _validate_average(self) -> None:
+        """Validate the average of the last checkpoints; store it if it is the best."""
+        if self.settings.average_last == 1:
+            return
+        if self.state.averaged_step == self.state.step:  # a finished run, run again
+            return
+        found = self.ranks.run_on_first(self._evaluate_average)
+        if found is None:
+            return
+        count, validation = found
+        self._update_best(
+            validation, self.eval_model.model, f"mean of the last {count} checkpoints"
+        )
+        self.state = replace(self.state, averaged_step=self.state.step)
+        self._save()
+
+    def _evaluate_average(self) -> tuple[int, Validation] | None:
+        last = self.checkpoint_writer.last_weights(self.settings.average_last)
+        means, count = average_checkpoints(last)
+        if count < 2:
+            return None
+        return count, self._validate(self.eval_model.with_weights(means))
+
+    def _save(self) -> None:
+        """Save a checkpoint, unless the current state was saved already."""
+        with self._state_lock:
+            self._report_pending()
+            if self._saved_state == self.state:
+                return
+            weights = gather_full(self.model.state_dict())
+            moments = gather_full(optimizer_tensors(self.model, self.optimizer))
+            ema = None if self.ema is None else gather_full(self.ema.tensors)
+            if self.ranks.is_first:
+                check_finite(weights, self.state.step)
+                self.checkpoint_writer.save(self.state, weights, moments, ema)
+            self._saved_state = self.state
+
+    def _emergency_save(self) -> None:
+        """Save the state after the last finished step; runs in another thread."""
+        if self.ranks.is_first and not self.gradients.is_sharded and self.state.step:
+            self._save()
+        for callback in self.callbacks:
+            callback.on_end(self.state, "stopped")
+
+    def _notify(self, text: str) -> None:
+        for callback in self.callbacks:
+            callback.on_message(text)

@@ -1,0 +1,92 @@
+"""Retired words stay retired: one word has one meaning, and it is the field's.
+
+Rename something, and write the old word here, with what to say instead.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "src" / "headwise"
+
+RETIRED = {
+    "": {
+        "Watchers?|watchers?": "callback",
+        "Keeper|RunKeeper|keeper": "checkpoint writer",
+        "Learner|learner": "MicroBatchRunner",
+        "Partners|_Partner": "WorkerPool, _Worker",
+        "RunningMean": "EMA",
+        "Twin": "EvalModel",
+        "Underway": "PendingStep",
+        "Rehearsal": "MemoryEstimator",
+        "Forecast": "MemoryEstimate",
+        "Outlook|look_ahead": "DryRunReport, dry_run_report",
+        "Gauge|ProcessGauge|GpuGauge|gauge_of": "MemoryUsage, ProcessMemory, GpuMemory",
+        "seed_chance": "seed_rng",
+        "idle_batches": "make_dummy_batches",
+        "read_ahead": "prefetch",
+        "box_by_box": "uncompiled",
+        "passed_over|first_not_finite": "non_finite_message, first_non_finite",
+        "sharded_like": "shard_like",
+        "stopping_at_once|abandons": "stop_signals_raise, force_exit",
+        "of_another_kind|peers_alive": "hardware_changed_warning, lost_rank_explained",
+        "is_settled|is_beaten_by": "is_in_checkpoint, is_improved_by",
+        "ERRORS_COUNT_DOWN|less_is_better": "LOWER_IS_BETTER, lower_is_better",
+        r"training[./](loop|learner|feed|keeper|watch|twin|underway|partners|ranks|gauge"
+        r"|memory|outlook|numerics|gradients|clock)": "the module's new name",
+    },
+    "training": {
+        "partners?": "data-parallel worker",
+        "twins?": "evaluation model, or reference",
+        "underway": "pending",
+        "gauges?": "memory usage",
+        "outlook": "dry run",
+        r"rehears\w*": "dry run, or memory estimate",
+        r"hurr(y|ies)|in a hurry": "asynchronous metrics",
+        r"heed(s|ed)?|rescue": "check, handle; emergency save",
+        "forth and back|way back": "forward and backward pass",
+        "look(s|ed|ing)?": "validate",
+        "running mean": "EMA",
+        "Manner": "BackwardOptions",
+        "Amount": "Scalar",
+        "Feed": "BatchStream",
+        "Clock": "TimeLimit",
+        "Alarm": "Watchdog",
+    },
+}
+"""Folder of the package ("" for all of it) -> pattern of whole words -> what to say."""
+
+
+def retired_words(folder: Path, words: dict[str, str]) -> list[str]:
+    """Name file, line and word of each retired word below ``folder``."""
+    patterns = {re.compile(rf"\b(?:{old})\b"): new for old, new in words.items()}
+    return [
+        f"{file.relative_to(folder)}:{number}: {found[0]!r} was retired; say: {new}"
+        for file in sorted(folder.rglob("*.py"))
+        for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), 1)
+        for pattern, new in patterns.items()
+        if (found := pattern.search(line))
+    ]
+
+
+@pytest.mark.parametrize("folder", RETIRED)
+def test_no_retired_word_is_used(folder):
+    assert retired_words(PACKAGE / folder, RETIRED[folder]) == []
+
+
+def test_a_retired_word_is_found_with_its_place_and_as_a_whole_word_only(tmp_path):
+    code = "twinkle = 1\nself.twin = 2  # Twins\n"
+    (tmp_path / "averaging.py").write_text(code)
+
+    assert retired_words(tmp_path, {"twins?": "EvalModel"}) == [
+        "averaging.py:2: 'twin' was retired; say: EvalModel"
+    ]
+
+
+def test_nobody_says_what_is_retired_in_the_place_of_another():
+    words = [old for table in RETIRED.values() for old in table]
+    for table in RETIRED.values():
+        for new in table.values():
+            for old in words:
+                assert not re.search(rf"\b(?:{old})\b", new), f"{new} has {old}"

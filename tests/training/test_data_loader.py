@@ -1,0 +1,88 @@
+"""The data loader: batches in order from any state, each to one rank, loaded ahead."""
+
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+from tests.training.conftest import QUICK
+from tests.training.test_exactness import continued
+
+from headwise.training.data_loader import (
+    load_batches,
+    make_dummy_batches,
+    prefetch,
+    training_order,
+)
+from headwise.training.distributed import Ranks
+from headwise.training.state import TrainingState
+
+TWO_A_STEP = replace(QUICK, accumulate=2)
+
+
+def first_batches(corpus, ranks, count=6):
+    order = training_order(corpus, TWO_A_STEP, seed=1)
+    stream = load_batches(order, TrainingState(), TWO_A_STEP, ranks)
+    return list(islice(stream, count))
+
+
+def test_each_rank_loads_its_batches_of_a_step_and_knows_the_position_of_all(corpus):
+    alone = first_batches(corpus, Ranks())
+    ranks = [first_batches(corpus, Ranks(rank, 2)) for rank in (0, 1)]
+
+    assert [at.index_in_step for at, _ in alone] == [0, 1, 0, 1, 0, 1]
+    assert [at.number for at, _ in alone] == [1, 2, 3, 4, 5, 6]
+    for rank, found in enumerate(ranks):
+        assert [at.number for at, _ in found] == [1, 2, 3, 4, 5, 6]
+        assert [batch is None for _, batch in found] == [
+            at.index_in_step != rank for at, _ in found
+        ]
+
+
+def test_dummy_batches_fill_up_to_the_number_of_the_other_ranks(corpus):
+    """Rank 1 of two has no batch where the last step of a run has one."""
+    (last,) = first_batches(corpus, Ranks(1, 2), count=1)
+    (dummy,) = make_dummy_batches([last], corpus.train, 1)
+
+    assert dummy.indices.tolist() == last[0].indices.tolist()
+    own = first_batches(corpus, Ranks(0, 2), count=1)
+    assert make_dummy_batches(own, corpus.train, 1) == []
+
+
+@pytest.mark.parametrize("num_threads", [0, 1, 3])
+def test_prefetching_keeps_the_order(num_threads):
+    found = list(prefetch(range(50), lambda item: 2 * item, num_threads))
+
+    assert found == [(item, 2 * item) for item in range(50)]
+
+
+@pytest.mark.parametrize("num_threads", [0, 2])
+def test_an_error_of_loading_comes_in_the_place_of_its_item(num_threads):
+    def load(item):
+        return 6 // (3 - item)
+
+    found = prefetch(range(9), load, num_threads)
+
+    assert list(islice(found, 3)) == [(0, 2), (1, 3), (2, 6)]
+    with pytest.raises(ZeroDivisionError):
+        next(found)
+
+
+def test_seeking_reads_no_tokens(make_trainer, monkeypatch):
+    first = make_trainer(until=4)
+    first.run()
+    trainer = continued(make_trainer, first)
+    read = []
+    sides = trainer.corpus.train.sides
+
+    def counting(indices):
+        read.extend(indices.tolist())
+        return sides(indices)
+
+    monkeypatch.setattr(trainer.corpus.train, "sides", counting)
+    trainer.run()
+
+    batches = list(trainer.order.epoch(first.state.epoch, start=first.state.batch))
+    batches += list(trainer.order.epoch(first.state.epoch + 1))
+    expected = [int(index) for batch in batches[:2] for index in batch]
+    assert [update.step for update in trainer.callbacks[0].updates] == [5, 6]
+    assert read == expected
