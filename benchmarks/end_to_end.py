@@ -56,7 +56,7 @@ ENGINES = ("ctranslate2", "torch")
 """Of headwise; torch has no int8, which is then left out."""
 
 TRIES = 2
-PATIENCE = 1800.0
+MOST_WAITING = 1800.0
 DISTURBED = 0.1
 
 
@@ -69,8 +69,16 @@ class Place:
     plain_python: str
     lock: Path | None
     engines: tuple[str, ...]
-    patience: float
+    most_waiting: float
     """Seconds to wait for a quiet machine before each run."""
+
+    @property
+    def patience(self) -> float:
+        """Return how long the model searches on, which the script must as well."""
+        places = (self.model, self.model / "best")
+        (path,) = [each for each in places if (each / "generation.json").is_file()]
+        text = (path / "generation.json").read_text("utf-8")
+        return float(json.loads(text)["patience"])
 
     @property
     def precisions(self) -> tuple[str, ...]:
@@ -117,6 +125,7 @@ def command(
         *(place.plain_python, str(HERE / "plain_translate.py")),
         *(str(place.export(precision)), str(source), str(out)),
         *("--beam", str(beam), "--compute-type", precision),
+        *(("--patience", str(place.patience)) if beam > 1 else ()),
         *("--max-batch-size", str(who.batch[0]), "--batch-type", who.batch[1]),
         *("--inter-threads", str(who.threads[0])),
         *("--intra-threads", str(who.threads[1])),
@@ -128,7 +137,7 @@ def measured(place: Place, typed: list[str], out: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"others": 1.0, "attempts": 0}
     while found["others"] > DISTURBED and found["attempts"] < TRIES:
         attempts = found["attempts"] + 1
-        wait_for_quiet(most=place.patience)
+        wait_for_quiet(most=place.most_waiting)
         with alone(place.lock):
             found = once(typed, out) | {"attempts": attempts}
     return found
@@ -154,7 +163,7 @@ def once(typed: list[str], out: Path) -> dict[str, Any]:
     }
 
 
-def wait_for_quiet(seconds: float = 2.0, most: float = PATIENCE) -> None:
+def wait_for_quiet(seconds: float = 2.0, most: float = MOST_WAITING) -> None:
     """Return once the machine was idle for some seconds."""
     end = time.monotonic() + most
     while time.monotonic() < end:
@@ -349,7 +358,7 @@ def main() -> None:
             arguments.plain_python,
             arguments.lock,
             tuple(arguments.engines),
-            0.0 if arguments.rehearse else PATIENCE,
+            0.0 if arguments.rehearse else MOST_WAITING,
         )
         whole, some = prepare(place, lines)
         parts = report["parts"]

@@ -13,6 +13,7 @@ parser.add_argument("model", help="a folder that headwise export wrote")
 parser.add_argument("source")
 parser.add_argument("output")
 parser.add_argument("--beam", type=int, required=True)
+parser.add_argument("--patience", type=float, default=1.0)
 parser.add_argument("--compute-type", required=True)
 parser.add_argument("--max-batch-size", type=int, required=True)
 parser.add_argument("--batch-type", default="examples")
@@ -37,7 +38,7 @@ pieces = tokenizer.encode(lines, out_type=str)
 results = translator.translate_batch(
     pieces,
     beam_size=arguments.beam,
-    patience=2,  # as headwise searches; of one hypothesis it changes nothing
+    patience=arguments.patience,
     max_batch_size=arguments.max_batch_size,
     batch_type=arguments.batch_type,
 )

@@ -396,7 +396,57 @@ def other_box(model):
     model.encoder.blocks[0].feed_forward.narrow.__class__ = Halved
 
 
+def other_forward(model):
+    box = model.encoder.blocks[0].feed_forward
+    box.forward = lambda x: type(box).forward(box, x) / 2
+
+
+def other_forward_of_torch(model):
+    box = model.decoder.blocks[0].feed_forward.narrow
+    box.forward = lambda x: type(box).forward(box, x) / 2
+
+
+def other_activation(model):
+    model.encoder.blocks[1].feed_forward.bend = torch.tanh
+
+
+def other_dropout(model):
+    model.encoder.blocks[0].feed_forward.dropout = torch.nn.Hardtanh(-0.1, 0.1)
+
+
+def other_epsilon(model):
+    model.decoder.blocks[1].around_cross.norm.eps = 0.1
+
+
+def in_sequence(model):
+    box = model.encoder.blocks[0].feed_forward
+    box.narrow = torch.nn.Sequential(box.narrow, torch.nn.Hardtanh())
+
+
+def normed_weight(model):
+    torch.nn.utils.parametrizations.weight_norm(
+        model.encoder.blocks[0].feed_forward.widen
+    )
+
+
+def weight_more(model):
+    model.encoder.scale = torch.nn.Parameter(torch.ones(1))
+
+
+def partly_evaluated(model):
+    model.decoder.blocks[1].eval()
+
+
 SPECIAL = {
+    "encoder.blocks.0.feed_forward has another forward": other_forward,
+    "decoder.blocks.0.feed_forward.narrow has another forward": other_forward_of_torch,
+    "encoder.blocks.1.feed_forward.bend was changed": other_activation,
+    "encoder.blocks.0.feed_forward.dropout is a Hardtanh": other_dropout,
+    "decoder.blocks.1.around_cross.norm.eps was changed": other_epsilon,
+    "encoder.blocks.0.feed_forward.narrow is a Sequential": in_sequence,
+    "encoder.blocks.0.feed_forward.widen is a ParametrizedLinear": normed_weight,
+    "encoder.scale is no weight of such a model": weight_more,
+    "decoder.blocks.1 is in evaluation mode": partly_evaluated,
     "encoder.blocks.0.feed_forward.widen.weight is frozen": frozen,
     "embeddings.target.vectors is frozen": frozen_embedding,
     "decoder.blocks.1.feed_forward.narrow.weight has a gradient hook": hooked_weight,

@@ -14,6 +14,7 @@ Letters used for sizes: N sentences, S and L positions of the longest, padding c
 from __future__ import annotations
 
 from ctypes import byref
+from functools import lru_cache
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -26,6 +27,7 @@ from torch.autograd.function import once_differentiable
 
 from headwise.errors import DataError
 from headwise.model.attention import MultiHeadAttention
+from headwise.model.config import TransformerConfig
 from headwise.model.fused_attention import fused_attention
 from headwise.model.gradients import Gradients
 from headwise.model.transformer import Transformer
@@ -57,8 +59,61 @@ HOOKS = (
 """Where a module keeps the hooks that PyTorch would call."""
 
 
-def what_is_special(model: nn.Module) -> str | None:
-    """Name what only PyTorch heeds: a frozen weight, a hook, a module of other code.
+SWITCHES = ("attend", "fast", "kernels", "recompute", "training")
+"""Attributes of modules that are not given by the config; each is looked at apart."""
+
+Parts = dict[str, tuple[type[nn.Module], dict[str, Any]]]
+"""Of each module, by name: its class, and its attributes besides tensors."""
+
+
+@lru_cache(maxsize=8)
+def _as_made(
+    config: TransformerConfig, source_vocab_size: int, target_vocab_size: int
+) -> tuple[Parts, frozenset[str]]:
+    """Return the modules and the names of the weights that such a model begins with."""
+    with torch.device("meta"):
+        model = Transformer(config, source_vocab_size, target_vocab_size)
+    parts: Parts = {}
+    for name, module in model.named_modules():
+        settings = {
+            key: value
+            for key, value in vars(module).items()
+            if not key.startswith("_") and key not in SWITCHES
+            if not isinstance(value, Tensor)
+        }
+        parts[name] = type(module), settings
+    return parts, frozenset(name for name, _ in model.named_parameters())
+
+
+def _changed_by_hand(model: Transformer) -> str | None:
+    """Name what is not as the config says; kernels go by the config alone."""
+    parts, weights = _as_made(
+        model.config, model.source_vocab_size, model.target_vocab_size
+    )
+    for name, module in model.named_modules():
+        named = name or "the model"
+        if name not in parts:
+            return f"{named} is no part of such a model"
+        kind, settings = parts[name]
+        if type(module) is not kind:
+            return f"{named} is a {type(module).__name__}, which kernels do not know"
+        mine = vars(module)
+        if "forward" in mine:
+            return f"{named} has another forward"
+        for key, value in settings.items():
+            if mine.get(key) != value:
+                return f"{named}.{key} was changed"
+        if module.training != model.training:
+            mode = "training" if module.training else "evaluation"
+            return f"{named} is in {mode} mode, which the model is not"
+    for name, _ in model.named_parameters():
+        if name not in weights:
+            return f"{name} is no weight of such a model"
+    return None
+
+
+def what_is_special(model: Transformer) -> str | None:
+    """Name what only PyTorch heeds: a frozen weight, a hook, a module that was changed.
 
     Kernels compute all gradients at once and call nobody meanwhile.
     """
@@ -71,11 +126,9 @@ def what_is_special(model: nn.Module) -> str | None:
         named = name or "the model"
         if any(getattr(module, hooks) for hooks in HOOKS):
             return f"{named} has a hook"
-        if not type(module).__module__.startswith(("headwise.model.", "torch.nn.")):
-            return f"{named} is a {type(module).__name__}, which kernels do not know"
     if nn.modules.module._has_any_global_hook():  # type: ignore[no-untyped-call]
         return "all modules have a hook (torch.nn.modules.module)"
-    return None
+    return _changed_by_hand(model)
 
 
 def _attends_otherwise(model: Transformer) -> str | None:
