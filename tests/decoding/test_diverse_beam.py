@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
-from headwise.decoding.beam import beam_search
+from headwise.decoding.beam import _of_all, beam_search
 from headwise.decoding.diversity import HammingDiversity
+from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.stopping import STOPPING
 from headwise.decoding.written import Written
 from headwise.errors import UsageError
@@ -62,6 +63,21 @@ def test_the_count_grows_with_every_group():
     assert rule(rows, written).tolist() == [[-0.5, 0, 0], [0, 0, -1.0]]
     rule.new_step()
     assert rule(rows, written).tolist() == rows.tolist()
+
+
+def test_each_group_gives_its_best_before_any_gives_another():
+    """The first group's second is better than the second's best, and comes too late."""
+
+    def found(token, score):
+        return Hypothesis((token,), score, score, finished=True)
+
+    first, second = [found(1, -1.0), found(2, -2.0)], [found(3, -3.0), found(4, -4.0)]
+
+    assert _of_all([first, second], 2, 2) == [found(1, -1.0), found(3, -3.0)]
+    # A group that ended with nothing leaves its share to the others.
+    assert _of_all([first, []], 2, 2) == first
+    # What two groups found counts once.
+    assert _of_all([first, first], 2, 2) == first
 
 
 def test_groups_must_share_the_beam(table):
