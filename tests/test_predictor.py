@@ -310,3 +310,10 @@ def test_a_beginning_is_for_engines_that_keep_to_it(tiny_run, tmp_path):
     }
     with pytest.raises(SettingsError, match="a beginning is not carried over"):
         list(load(folder, engine="ctranslate2").lines(["one."], prefixes=["zwei"]))
+
+
+@pytest.mark.parametrize("threads", [0, -1, 10**9, "2", 1.5])
+def test_threads_that_cannot_be_are_refused(tiny_run, threads):
+    """A billion of them ended the process, after minutes, without a word."""
+    with pytest.raises(UsageError, match=r"from 1 to 1,024, not "):
+        load(tiny_run, threads=threads)

@@ -13,7 +13,7 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.warnings import each_kind_once
 from headwise.engines.engine import Engine
 from headwise.engines.registry import ENGINES
-from headwise.engines.settings import WITHOUT_TORCH, check_engine
+from headwise.engines.settings import MOST_THREADS, WITHOUT_TORCH, check_engine
 from headwise.errors import TranslationWarning, UsageError
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.paths import model_path
@@ -252,6 +252,12 @@ def load(
     if not folders:
         raise UsageError("no folder was named; name one, or several for an ensemble")
     _check_device(device)
+    if threads is not None and not (
+        isinstance(threads, int) and 1 <= threads <= MOST_THREADS
+    ):
+        raise UsageError(
+            f"threads must be an integer from 1 to {MOST_THREADS:,}, not {threads!r}"
+        )
     without_weights = engine in WITHOUT_TORCH and len(folders) == 1
     opened, *others = (
         replace(

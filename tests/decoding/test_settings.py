@@ -116,6 +116,10 @@ def test_a_search_without_an_end_is_refused(name, value):
         ),
         ({"patience": 1e6}, "patience must be at most 100"),
         (
+            {"search": "diverse-beam", "beam": 1000, "groups": 1000},
+            "groups must be at most 100, not 1,000: each group of a step waits",
+        ),
+        (
             {"beam": 500, "max_length_offset": 10_000},
             "beam=500 and outputs of up to 10,200 tokens (for a source of 100) are "
             "5,100,000 tokens to write for one sentence, and at most 1,000,000 are "

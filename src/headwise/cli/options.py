@@ -12,7 +12,7 @@ import typer
 from headwise.cli.checks import check_assignments, check_device
 from headwise.cli.streams import messages
 from headwise.decoding.settings import DecodingSettings
-from headwise.engines.settings import PRECISIONS
+from headwise.engines.settings import MOST_THREADS, PRECISIONS
 from headwise.errors import UsageError
 
 
@@ -108,7 +108,10 @@ Languages = Annotated[
 Threads = Annotated[
     int | None,
     typer.Option(
-        min=1, max=1024, help="Processor threads to use.", show_default="all cores"
+        min=1,
+        max=MOST_THREADS,
+        help="Processor threads to use.",
+        show_default="all cores",
     ),
 ]
 Device = Annotated[

@@ -351,6 +351,7 @@ _MOST = {
     "beam": (MOST_OUTPUTS, _TIME),
     "samples": (MOST_OUTPUTS, "each is written in full"),
     "num_best": (MOST_OUTPUTS, "each comes from a beam or samples as many"),
+    "groups": (100, "each group of a step waits for those before it"),
     "patience": (100, _NO_END),
     "max_length_factor": (100, _NO_END),
     "max_length_offset": (10**4, _NO_END),

@@ -18,6 +18,9 @@ WITHOUT_TORCH = frozenset({"ctranslate2"})
 
 PRECISIONS = PRECISIONS_OF["auto"]
 
+MOST_THREADS = 1024
+"""Processor threads that may be asked for: more is a slip of the finger."""
+
 
 def check_engine(engine: str, precision: str, *, models: int = 1) -> None:
     """Raise a ``UsageError`` unless there is such an engine, with this precision.
