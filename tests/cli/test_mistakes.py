@@ -89,6 +89,7 @@ NO_CHOICE = {
     "export {model} --to ctranslate2 --quantization int2 --out new": "float16, int8",
     "export {model} --to huggingface --quantization int8 --out new": "in float32",
     "score {model} {en} {de} --keep-best 1 --min-score 0": "choose one",
+    "score {model} - -": "standard input cannot be both SOURCE and TARGET",
     "score {model} {en} {de} --min-score nan": "must be a number, such as -0.5",
     "doctor --loader {model}": "name none",
     "demo --out new --max-time soon": "30m, not 'soon'",

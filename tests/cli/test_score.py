@@ -56,6 +56,20 @@ def test_pairs_can_be_sorted_and_chosen(headwise, tiny_run, pairs):
     assert len(scores_of(good)) in (2, 3)  # what is printed is rounded
 
 
+def test_pairs_with_a_blank_side_come_last(headwise, tiny_run, tmp_path):
+    """The best of a corpus was an empty line beside an empty line."""
+    (tmp_path / "source").write_text("\none two.\n \nsix six six six.\n")
+    (tmp_path / "target").write_text("\neins zwei.\nsechs.\n\n")
+    texts = tmp_path / "source", tmp_path / "target"
+
+    found = headwise("score", tiny_run, *texts, "--sort").out.splitlines()
+    best = headwise("score", tiny_run, *texts, "--keep-best", "1").out
+
+    assert len(found) == 4
+    assert found[0].split("\t")[1:] == ["one two.", "eins zwei."]
+    assert best == f"{found[0]}\n"
+
+
 def test_json_has_the_log_probability_of_each_token(headwise, tiny_run, pairs):
     found = headwise("score", tiny_run, *pairs, "--json")
     rows = [json.loads(line) for line in found.out.splitlines()]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headwise.cli.checks import (
+    STANDARD_INPUT,
     check_device,
     check_files,
     check_input,
@@ -86,8 +87,8 @@ def score(
 
     A score is ln p of the target, END counted, divided by the model's length penalty:
     by default the mean ln p of a token. Where pairs are sorted or chosen they are
-    printed with it, between tabs: score, source, target. Without --sort they stay in
-    their order; a tab inside a text becomes a space.
+    printed with it, between tabs: score, source, target; those with a blank side come
+    last. Without --sort they stay in their order; a tab inside a text becomes a space.
 
     \b
     headwise score en-de test.en test.de
@@ -96,6 +97,10 @@ def score(
     """
     if keep_best is not None and min_score is not None:
         raise UsageError("--keep-best and --min-score are two ways; choose one of them")
+    if source == target == STANDARD_INPUT:
+        raise UsageError(
+            "standard input cannot be both SOURCE and TARGET; name a file for one"
+        )
     if min_score is not None and math.isnan(min_score):
         raise UsageError("--min-score must be a number, such as -0.5, not nan")
     folders = [folder, *(ensemble or [])]
@@ -123,7 +128,7 @@ def score(
     if keep_best is not None:
         found = iter(_best(list(found), keep_best))
     if sort:
-        found = iter(sorted(found, key=lambda each: -each[1].score))
+        found = iter(sorted(found, key=_rank))
     for line, candidate in found:
         shown = _shown(line, candidate, as_json=as_json, whole=whole)
         output(shown, flush=False)
@@ -159,8 +164,17 @@ def _scored(
 
 def _best(found: list[Scored], count: int) -> list[Scored]:
     """Keep the best, in the order in which they stand; of equals the first."""
-    order = sorted(range(len(found)), key=lambda number: -found[number][1].score)
+    order = sorted(range(len(found)), key=lambda number: _rank(found[number]))
     return [found[number] for number in sorted(order[:count])]
+
+
+def _rank(scored: Scored) -> tuple[bool, float]:
+    """Return what pairs are sorted by: the better first, those with a blank side last.
+
+    That nothing becomes nothing is probable, and of no use to whoever chooses pairs.
+    """
+    source, candidate = scored
+    return not (source.strip() and candidate.text.strip()), -candidate.score
 
 
 def _shown(line: str, candidate: Candidate, *, as_json: bool, whole: bool) -> str:
