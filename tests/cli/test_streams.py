@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from tests import processes
+from tests.processes import environment
 
 from headwise.cli.streams import Messages
 
@@ -73,8 +73,7 @@ def test_what_a_model_makes_is_not_lost_in_silence(model, command, redirection):
 def test_a_part_is_not_taken_for_the_whole(arguments, unbuffered, tmp_path):
     """Without a buffer the system takes what fits, and says so by a number only."""
     command = f"ulimit -f 1; {HEADWISE} {arguments} > out"
-    environment = processes.environment(PYTHONUNBUFFERED=unbuffered)
-    done = shell(command, cwd=tmp_path, env=environment)
+    done = shell(command, cwd=tmp_path, env=environment(PYTHONUNBUFFERED=unbuffered))
 
     assert (tmp_path / "out").stat().st_size == 1024
     assert done.returncode == 6
@@ -92,7 +91,7 @@ def test_a_pipe_that_takes_no_more_for_now_is_no_success(model, unbuffered):
         input=b"one two three four five six seven eight nine ten.\n" * 400,
         stdout=writes,
         stderr=subprocess.PIPE,
-        env=processes.environment(PYTHONUNBUFFERED=unbuffered),
+        env=environment(PYTHONUNBUFFERED=unbuffered),
         check=False,
     )
     os.close(writes)
