@@ -19,7 +19,7 @@ from headwise.cli.report import reported
 from headwise.cli.run import run
 from headwise.cli.runs import runs
 from headwise.cli.score import score
-from headwise.cli.streams import buffer_output, messages, open_closed_streams
+from headwise.cli.streams import messages, open_closed_streams
 from headwise.cli.train import train
 from headwise.cli.translate import translate
 from headwise.cli.verbs import Group, Verb
@@ -86,6 +86,5 @@ def headwise(
 def main() -> None:
     """Run the command line; every error becomes a message and an exit code."""
     open_closed_streams()
-    buffer_output()
     with redirect_stderr(messages()):  # the parser writes its errors there itself
         app(prog_name="headwise")

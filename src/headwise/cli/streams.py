@@ -7,7 +7,7 @@ import io
 import os
 import sys
 from contextlib import suppress
-from typing import TextIO, cast
+from typing import BinaryIO, TextIO, cast
 
 from headwise.errors import ResourceError
 
@@ -78,27 +78,29 @@ def open_closed_streams() -> None:
             setattr(sys, name, stream)
 
 
-def buffer_output() -> None:
-    """Put a buffer before standard output where Python was told to have none.
-
-    With ``PYTHONUNBUFFERED`` set, as in many containers, a write may take a part of
-    what it is given, or nothing, and say so by a number that nobody looks at.
-    """
-    raw = getattr(sys.stdout, "buffer", None)
-    if isinstance(raw, io.RawIOBase):
-        buffered = io.BufferedWriter(raw)
-        sys.stdout = io.TextIOWrapper(buffered, sys.stdout.encoding, write_through=True)
-
-
 def output(text: str, *, end: str = "\n", flush: bool = True) -> None:
     """Write data to standard output, in UTF-8 whatever the locale is."""
     try:
         # A file name in another encoding goes out as the bytes that it is.
-        sys.stdout.buffer.write(f"{text}{end}".encode(errors="surrogateescape"))
+        _write_all(sys.stdout.buffer, f"{text}{end}".encode(errors="surrogateescape"))
         if flush:
             sys.stdout.buffer.flush()
     except OSError as error:
         raise output_error(error) from None
+
+
+def _write_all(stream: BinaryIO, data: bytes) -> None:
+    """Write all of ``data``, or raise an ``OSError``.
+
+    With ``PYTHONUNBUFFERED`` set, as in many containers, standard output has no buffer:
+    a write may take a part, or nothing, and says so by a number only.
+    """
+    rest = memoryview(data)
+    while rest:
+        taken = stream.write(rest)
+        if taken is None:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        rest = rest[taken:]
 
 
 def flush_output() -> None:
