@@ -150,7 +150,6 @@ NO_SETTING = [
     "translate {model} --search beem=3",
     "translate {model} --beam 2 --n-best 3",
     "translate {model} --search alignment_head=99:99",
-    "translate {model} --search warnings.copied=5",
     "score {model} {en} {de} --search alignment_head=1:0",
     "edit {model} --search alignment_head=0:2",
     "recipe --preset tiny --set decoding.alignment_head=4:0",

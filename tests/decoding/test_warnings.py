@@ -152,10 +152,11 @@ def test_impossible_thresholds_are_refused():
 
 
 def test_more_than_all_words_can_never_be_copied():
-    """A share of 5 was accepted, and silently meant that nobody is warned."""
-    with pytest.raises(SettingsError, match=r"at most 1, not 5\.0; .* 0 never warns"):
-        WarningSettings(copied=5.0)
-    assert WarningSettings(copied=1.0).copied == 1.0
+    """Model folders say "never" so that are older than 0 for it."""
+    whole = "one two three four", [5], "one two three four", [6]
+
+    assert said(*whole, limits=WarningSettings(copied=1.0))
+    assert not said(*whole, limits=WarningSettings(copied=5.0))
 
 
 def test_of_a_line_in_pieces_each_kind_comes_once():

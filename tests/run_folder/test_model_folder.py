@@ -272,7 +272,7 @@ def test_weights_that_are_not_finite_are_refused(model_folder, rewrite, value):
     assert f"not finite, in {name}:" in refusal(model_folder)
 
 
-@pytest.mark.parametrize("name", FILES[:4])
+@pytest.mark.parametrize("name", [*FILES[:4], "tokenizer/tokenizer.json"])
 def test_a_manifest_that_does_not_list_what_is_read_is_refused(model_folder, name):
     """A file that it leaves out was read unchecked."""
     manifest = table(model_folder, "manifest.json")

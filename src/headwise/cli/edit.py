@@ -71,9 +71,9 @@ def edit(
 
     Weights and tokenizers stay the same bytes. With another search the golden
     translations are made again; thresholds of warnings change none. The folder is
-    checked first, written anew beside
-    itself, sealed, and put in its own place in one step. Exports in it, which carry
-    card and search as they were, are taken away and named.
+    checked first, written anew beside itself, sealed, and put in its own place in one
+    step. Exports in it, which carry card and search as they were, are taken away and
+    named.
 
     \b
     headwise edit en-de --license cc-by-4.0 --languages en de

@@ -32,7 +32,7 @@ class WarningSettings:
 
     copied: float = 0.75
     """Share of the output's words that stand in the source in one piece before it is
-    called copied, from 0 to 1; 0 never."""
+    called copied; 0 never, nor more than 1, as folders of before say it."""
 
     copied_from: int = 4
     """Words that such a piece must have."""
@@ -48,11 +48,6 @@ class WarningSettings:
                 problems.append(
                     f"{name} must be a finite number, 0 or more, not {value}"
                 )
-        if self.copied > 1:
-            problems.append(
-                f"copied must be a share, at most 1, not {self.copied}; 1 is an output "
-                "that stands in the source as a whole, and 0 never warns"
-            )
         if self.loop_repeats == 1:
             problems.append("loop_repeats must be 2 or more, or 0 for never, not 1")
         if problems:

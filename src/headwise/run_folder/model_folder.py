@@ -24,7 +24,7 @@ from headwise.model.config import TransformerConfig
 from headwise.run_folder.paths import CONFIG, GENERATION, MODEL, check_is_model
 from headwise.settings import as_table, read
 from headwise.tasks.texts import TextTask
-from headwise.text.tokenizer import TokenizerPair, open_tokenizers
+from headwise.text.tokenizer import DESCRIPTION, TokenizerPair, open_tokenizers
 
 if TYPE_CHECKING:
     import torch
@@ -37,8 +37,8 @@ TOKENIZER = "tokenizer"
 GOLDEN = "golden.json"
 CARD = "README.md"
 FORMAT = 1
-READ = (CONFIG, WEIGHTS, GENERATION, GOLDEN)
-"""What is read of every model folder, besides its tokenizer."""
+READ = (CONFIG, WEIGHTS, GENERATION, GOLDEN, f"{TOKENIZER}/{DESCRIPTION}")
+"""What is read of every model folder; the last has the SHA-256 of its neighbours."""
 
 MOST_TOKENS = 10**7
 """Of a vocabulary or a text: more would be a mistake in a file."""
