@@ -46,7 +46,7 @@ TRANSLATION = (
     *SEARCH,
     *(
         "src/headwise/text/**/*",
-        "src/headwise/streaming.py",
+        "src/headwise/inference/**/*",
         "src/headwise/predictor.py",
     ),
 )

@@ -15,10 +15,11 @@ from headwise.engines.engine import Engine
 from headwise.engines.registry import ENGINES
 from headwise.engines.settings import MOST_THREADS, WITHOUT_TORCH, check_engine
 from headwise.errors import TranslationWarning, UsageError
+from headwise.inference.line_translator import LineTranslator, Part
+from headwise.inference.streaming import Asked, Progress, translated
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.paths import model_path
 from headwise.settings import as_table, merged, read
-from headwise.streaming import Asked, LineTranslator, Part, Progress
 from headwise.tasks.translated import Candidate, Translated
 from headwise.text.arriving import PAUSE, Pause
 from headwise.wording import count_of
@@ -131,7 +132,7 @@ class Translator:
             chosen = (self._searching(merged(search, one)) for one in each)
         begun = repeat("") if prefixes is None else map(checked_text, prefixes)
         waiting = _together(lines, chosen, begun)
-        yield from self._by_line.translated(waiting, on_progress)
+        yield from translated(self._by_line, waiting, on_progress)
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], **search: Any

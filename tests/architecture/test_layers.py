@@ -34,10 +34,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reports": BASE | {"metrics", "tasks", "training", "inspection", "recipe"},
     "interop": BASE | {"model", "text", "recipe", "run_folder"},
     "engines": EXPERIMENT | {"native", "interop"},
-    "streaming": BASE
+    "inference": BASE
     | {"text", "documents", "decoding", "tasks", "run_folder", "engines"},
     "predictor": BASE
-    | {"text", "decoding", "tasks", "run_folder", "engines", "streaming"},
+    | {"text", "decoding", "tasks", "run_folder", "engines", "inference"},
     "pipelines": BASE | {"decoding", "predictor"},
     "doctor": EXPERIMENT | {"native", "interop", "engines", "predictor"},
     "serving": BASE | {"predictor"},

@@ -9,8 +9,8 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.engines.aside import GivenUp, SearchAside
 from headwise.engines.engine import SearchWhenAsked
 from headwise.engines.torch_engine import WORTH_A_THREAD, TorchEngine
+from headwise.inference.streaming import BLOCKS_AHEAD
 from headwise.predictor import load
-from headwise.streaming import BLOCKS_AHEAD
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_who_stops_reading_gives_up_what_was_begun(translator, monkeypatch):
         return begun[-1]
 
     monkeypatch.setattr(translator.engine, "begin", noted)
-    monkeypatch.setattr("headwise.streaming.LINES_AT_ONCE", WORTH_A_THREAD)
+    monkeypatch.setattr("headwise.inference.streaming.LINES_AT_ONCE", WORTH_A_THREAD)
     held = threading.Lock()
     monkeypatch.setattr(translator.engine, "turn", held)
     with held:  # so that none has ended before others were begun

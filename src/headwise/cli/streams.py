@@ -95,12 +95,10 @@ def _write_all(stream: BinaryIO, data: bytes) -> None:
     With ``PYTHONUNBUFFERED`` set, as in many containers, standard output has no buffer:
     a write may take a part, or nothing, and says so by a number only.
     """
-    rest = memoryview(data)
-    while rest:
-        taken = stream.write(rest)
+    while (taken := stream.write(data)) != len(data):
         if taken is None:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-        rest = rest[taken:]
+        data = data[taken:]
 
 
 def flush_output() -> None:

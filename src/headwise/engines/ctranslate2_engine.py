@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ from headwise.interop.limits import CTRANSLATE2, QUANTIZATIONS
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.tasks.texts import NEVER_WRITTEN
 from headwise.text.vocabulary import END, SPECIALS
+
+_END = SPECIALS[END]
 
 NEVER = frozenset(SPECIALS[each] for each in NEVER_WRITTEN)
 """The pieces of what a search never chooses."""
@@ -182,20 +185,22 @@ class CTranslate2Engine:
         found: Sequence[Sequence[str]],
         scores: Sequence[float],
         settings: DecodingSettings,
-    ) -> Iterator[Hypothesis]:
-        """Yield what was found for a source, given as pieces, with END."""
-        alpha = length_penalty(settings)
-        for pieces, score in zip(found, scores, strict=True):
-            length = len(pieces)
-            finished = bool(pieces) and pieces[-1] == SPECIALS[END]
-            tokens = tuple([self.target_ids[piece] for piece in pieces])
-            total = score * length**alpha
-            yield Hypothesis(
-                tokens[:-1] if finished else tokens,
-                total,
-                total / settings.penalty(max(length, 1)),
-                finished,
-            )
+    ) -> list[Hypothesis]:
+        """Return what was found for a source, given as pieces, with END.
+
+        Without ``scores``, those of the hypotheses are NaN.
+        """
+        hypotheses = []
+        for place, pieces in enumerate(found):
+            finished = bool(pieces) and pieces[-1] == _END
+            written = pieces[:-1] if finished else pieces
+            tokens = tuple(map(self.target_ids.__getitem__, written))
+            total = score = math.nan
+            if scores:
+                total = scores[place] * len(pieces) ** length_penalty(settings)
+                score = total / settings.penalty(max(len(pieces), 1))
+            hypotheses.append(Hypothesis(tokens, total, score, finished))
+        return hypotheses
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,16 +215,18 @@ class CTranslate2Search:
     def ready(self) -> bool:
         """Tell whether every batch has ended; see that nobody is idle."""
         self.engine.workers.go_on()
-        return all(each.ready() for each in self.batches)
+        # What was given last ends last: a search that goes on is quickly seen.
+        return all(each.ready() for each in reversed(self.batches))
 
     def outputs(self) -> list[list[Hypothesis]]:
         """Wait for the batches; search again where a habit made a difference."""
         found: list[list[Hypothesis]] = [[] for _ in self.sources]
         again = defaultdict(list)
+        max_length = cache(self.settings.max_length)
         for batch in self.batches:
             for number, result in self.engine.workers.results(batch):
                 outputs = result.hypotheses
-                limit = self.settings.max_length(len(self.sources[number]))
+                limit = max_length(len(self.sources[number]))
                 # At its limit ours also takes what has not ended: so not only beyond.
                 late = limit < batch.limit and max(map(len, outputs)) >= limit
                 wrong = not all(map(NEVER.isdisjoint, outputs))
@@ -246,10 +253,8 @@ class CTranslate2Search:
     def _best(
         self, found: Sequence[Sequence[str]], scores: Sequence[float]
     ) -> list[Hypothesis]:
-        most, engine = self.settings.num_best, self.engine
-        best = found[:most]
-        known = scores[:most] or [math.nan] * len(best)
-        return [*engine.hypotheses(best, known, self.settings)]
+        most = self.settings.num_best
+        return self.engine.hypotheses(found[:most], scores[:most], self.settings)
 
 
 def length_penalty(settings: DecodingSettings) -> float:

@@ -55,7 +55,7 @@ class SentencePieceTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ``ids``; what is no text (pad, start, end) is left out."""
-        return one_line(self._processor.decode([int(each) for each in ids]))
+        return one_line(self._processor.decode([*map(int, ids)]))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Return the piece behind each id."""

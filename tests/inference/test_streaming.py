@@ -3,8 +3,8 @@
 import pytest
 
 from headwise.errors import DataError
+from headwise.inference.streaming import BLOCKS_AHEAD
 from headwise.predictor import PAUSE, load
-from headwise.streaming import BLOCKS_AHEAD
 
 BLOCK = 16
 
@@ -55,7 +55,7 @@ def translator(tiny_run):
 def aside(translator, monkeypatch):
     engine = Aside(translator.engine)
     monkeypatch.setattr(translator, "engine", engine)
-    monkeypatch.setattr("headwise.streaming.LINES_AT_ONCE", BLOCK)
+    monkeypatch.setattr("headwise.inference.streaming.LINES_AT_ONCE", BLOCK)
     return engine
 
 
@@ -113,7 +113,7 @@ def test_what_was_read_before_an_error_is_not_lost(translator, aside, count):
 
 
 def test_a_block_of_long_lines_has_fewer(translator, aside, monkeypatch):
-    monkeypatch.setattr("headwise.streaming.CHARACTERS_AT_ONCE", 20)
+    monkeypatch.setattr("headwise.inference.streaming.CHARACTERS_AT_ONCE", 20)
 
     list(translator.lines(["one two three four."] * 8, beam=1))
 
@@ -150,7 +150,7 @@ def test_pauses_take_neither_prefixes_nor_settings(translator):
 
 def test_a_long_line_is_begun_before_all_of_it_is_cut(translator, aside, monkeypatch):
     """A line of megabytes was cut in silence, and then searched at one go."""
-    monkeypatch.setattr("headwise.streaming.PIECES_AT_ONCE", 8)
+    monkeypatch.setattr("headwise.inference.streaming.PIECES_AT_ONCE", 8)
     aside.done = True
     line = "one two three. " * 40
     reports = []
@@ -167,7 +167,7 @@ def test_a_long_line_is_begun_before_all_of_it_is_cut(translator, aside, monkeyp
 
 
 def test_lines_around_a_long_one_keep_their_order(translator, aside, monkeypatch):
-    monkeypatch.setattr("headwise.streaming.PIECES_AT_ONCE", 4)
+    monkeypatch.setattr("headwise.inference.streaming.PIECES_AT_ONCE", 4)
     lines = ["six.", "one two three. " * 30, "four.", "", "five. " * 30, "two."]
     found = list(translator.lines(lines, beam=1))
 

@@ -1,0 +1,1 @@
+"""Trained models at work on text: engines, and lines as a stream."""
