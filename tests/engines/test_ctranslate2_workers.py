@@ -130,7 +130,9 @@ def test_what_nobody_wants_any_more_is_not_searched(opened):
     search = engine.begin(sources, DecodingSettings())
 
     given = sum(batch.results is not None for batch in search.batches)
-    assert given <= QUEUED * workers.threads < len(search.batches)
+    # Some may be done already, and others given for them.
+    assert QUEUED * workers.threads < len(search.batches)
+    assert given < len(search.batches) / 2
 
     gone = [ref(batch) for batch in search.batches]
     del search
