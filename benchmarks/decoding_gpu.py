@@ -25,12 +25,12 @@ from typing import Any
 import torch
 from result_file import SEARCH, Measurement, add_options, place_of
 
+from headwise.backends.cuda.cuda_graph_decoder import FixedDecoder
+from headwise.backends.pytorch.decoder import SteppingDecoder
 from headwise.decoding.beam import beam_search
 from headwise.decoding.greedy import greedy_search
 from headwise.decoding.stopping import STOPPING
-from headwise.model.fixed_stepping import FixedDecoder
 from headwise.model.presets import PRESETS
-from headwise.model.stepping import SteppingDecoder
 from headwise.model.transformer import Transformer
 from headwise.text.vocabulary import END, PAD, START
 

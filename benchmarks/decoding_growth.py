@@ -6,7 +6,7 @@ python benchmarks/decoding_growth.py --quick
 The preset tiny with random weights writes as many tokens as it read; which they are is
 all the same. With memory a step looks at one new token, by compiled kernels (in float32
 and bfloat16) and by PyTorch; without it the whole stack runs again
-(headwise.model.refill). Draws docs/decoding-growth.png.
+(headwise.backends.pytorch.uncached_decoder). Draws docs/decoding-growth.png.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import Any
 import torch
 from result_file import MODEL, Measurement, add_options, place_of
 
-from headwise.decoding.candidates import likely_next
+from headwise.backends.native.decoder import CompiledDecoder
+from headwise.backends.pytorch.decoder import SteppingDecoder
+from headwise.backends.pytorch.uncached_decoder import RefillingDecoder
+from headwise.decoding.topk import likely_next
 from headwise.model import PRESETS, Transformer
-from headwise.model.compiled_stepping import CompiledDecoder
-from headwise.model.refill import RefillingDecoder
-from headwise.model.stepping import SteppingDecoder
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "decoding_growth.json"
@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     add_options(parser, RESULTS)
     arguments = parser.parse_args()
-    measurement = Measurement.begin([*MODEL, "src/headwise/decoding/candidates.py"])
+    measurement = Measurement.begin([*MODEL, "src/headwise/decoding/topk.py"])
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(1)
     lengths, batches, rounds = LENGTHS, BATCHES, arguments.rounds

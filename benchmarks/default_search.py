@@ -28,10 +28,10 @@ import torch
 from result_file import SEARCH, Measurement, add_options, place_of, write_json
 
 import headwise
-from headwise.data.demo_corpus import demo_corpus
 from headwise.data.reading import read_lines
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings, greedy
+from headwise.demo_corpus import demo_corpus
 from headwise.metrics.registry import measure
 from headwise.run_folder.model_folder import ModelFolder
 

@@ -34,7 +34,7 @@ def main() -> None:
     add_options(parser, RESULTS)
     arguments = parser.parse_args()
     measurement = Measurement.begin(
-        [*TRAINING, *TRANSLATION, *COMMAND_LINE, "src/headwise/data/demo_corpus/*"]
+        [*TRAINING, *TRANSLATION, *COMMAND_LINE, "src/headwise/demo_corpus/*"]
     )
     with tempfile.TemporaryDirectory() as made:
         out = Path(made) / "demo"

@@ -31,8 +31,8 @@ from result_file import (
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 import headwise
-from headwise.data.demo_corpus import demo_corpus
 from headwise.data.reading import read_lines
+from headwise.demo_corpus import demo_corpus
 from headwise.interop.exports import export
 from headwise.interop.limits import QUANTIZATIONS
 from headwise.metrics.registry import measure

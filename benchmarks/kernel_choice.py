@@ -68,7 +68,7 @@ def training(way: str) -> dict[str, Work]:
 
     from headwise.data.batches import Batch
     from headwise.model import PRESETS, Transformer
-    from headwise.tasks.for_training import summed_loss, use_kernels
+    from headwise.tasks.for_training import summed_loss, use_backend
     from headwise.training.allocator import keep_freed_memory
     from headwise.training.optimizer import make_optimizer
     from headwise.training.settings import TrainingSettings
@@ -87,7 +87,7 @@ def training(way: str) -> dict[str, Work]:
             num_target_tokens=tokens[2].numel(),
         )
         model = Transformer(config, VOCABULARY).train()
-        use_kernels(model, "eager" if way == "torch-eager" else "fast")
+        use_backend(model, "eager" if way == "torch-eager" else "fast")
         optimizer = make_optimizer(model, TrainingSettings())
 
         def learn() -> None:
@@ -240,7 +240,8 @@ def write_wide(folder: Path, like: Path) -> None:
 
 def described(compiler: str) -> str:
     """Say what the library is that this compiler makes."""
-    code = "from headwise.native.compiler import description; print(description())"
+    module = "headwise.backends.native.compiler"
+    code = f"from {module} import description; print(description())"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "CC": compiler},
@@ -302,7 +303,7 @@ def write(
 
 def demo_lines() -> list[str]:
     """Return sentences that the demo model was not trained on."""
-    from headwise.data.demo_corpus import demo_corpus
+    from headwise.demo_corpus import demo_corpus
 
     corpus = demo_corpus(num_train=1000, num_held_out=LINES["demo"], seed=1)
     return [each.english for each in corpus.held_out]

@@ -16,13 +16,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headwise.backends.pytorch.decoder import SteppingDecoder
+from headwise.backends.pytorch.layers import Precision, Product
 from headwise.data.prepared import PairStore
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.search import Asked, search
 from headwise.decoding.settings import DecodingSettings
-from headwise.model.stepping import SteppingDecoder
-from headwise.model.stepping_boxes import Precision, Product
-from headwise.tasks.texts import NEVER_WRITTEN
+from headwise.tasks.translation.text_codec import NEVER_WRITTEN
 from headwise.text.vocabulary import END, PAD, SPECIALS, START, UNKNOWN
 
 Ids = NDArray[np.int64]

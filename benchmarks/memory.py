@@ -62,7 +62,7 @@ def main() -> None:
         TASKS[arguments.task](arguments.folder, json.loads(arguments.recipe))
         return
     measurement = Measurement.begin(
-        [*TRAINING, "src/headwise/cli/fitting.py", "src/headwise/run_folder/*"]
+        [*TRAINING, "src/headwise/cli/batch_size.py", "src/headwise/run_folder/*"]
     )
     configurations, pairs, common = CONFIGURATIONS, PAIRS, COMMON
     if arguments.rehearse:
@@ -159,13 +159,13 @@ def opened(folder: Path, recipe: dict):
 
 
 def predict(folder: Path, recipe: dict) -> None:
-    from headwise.cli.fitting import rehearsal_of
+    from headwise.cli.batch_size import rehearsal_of
 
     print(rehearsal_of(*opened(folder, recipe), "cpu").estimate().peak)
 
 
 def train(folder: Path, recipe: dict) -> None:
-    from headwise.cli.steps import trained
+    from headwise.cli.common import trained
 
     trained(folder / recipe["run"], *opened(folder, recipe), "cpu")
     status = Path("/proc/self/status").read_text()

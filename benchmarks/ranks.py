@@ -84,8 +84,8 @@ def main() -> None:
     if arguments.rehearse:
         arguments.updates, arguments.rounds = 8, 1
     measurement = Measurement.begin(TRAINING)
-    from headwise.data.demo_corpus import write
     from headwise.data.prepare import prepare
+    from headwise.demo_corpus import write
     from headwise.recipe import resolve
 
     with tempfile.TemporaryDirectory() as name:

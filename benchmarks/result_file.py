@@ -34,28 +34,21 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 
 MODEL = (
-    *("src/headwise/model/**/*", "src/headwise/native/**/*"),
+    *("src/headwise/model/**/*", "src/headwise/backends/**/*"),
     "src/headwise/tasks/**/*",
 )
 TRAINING = (
     *MODEL,
     *("src/headwise/training/**/*", "src/headwise/data/*", "src/headwise/losses.py"),
 )
-SEARCH = (*MODEL, "src/headwise/decoding/**/*", "src/headwise/engines/**/*")
-TRANSLATION = (
-    *SEARCH,
-    *(
-        "src/headwise/text/**/*",
-        "src/headwise/inference/**/*",
-        "src/headwise/predictor.py",
-    ),
-)
+SEARCH = (*MODEL, "src/headwise/decoding/**/*", "src/headwise/inference/engines/**/*")
+TRANSLATION = (*SEARCH, "src/headwise/text/**/*", "src/headwise/inference/*")
 EXPORTS = ("src/headwise/interop/**/*",)
 SAVING = ("src/headwise/storage/**/*", "src/headwise/run_folder/**/*")
 COMMAND_LINE = ("src/headwise/cli/**/*", "src/headwise/__main__.py")
 """Sources that figures often depend on together: globs below the repository."""
 
-KERNELS = "src/headwise/native/"
+KERNELS = "src/headwise/backends/native/"
 
 PACKAGES = (
     *("headwise", "torch", "numpy", "safetensors", "sentencepiece", "sacrebleu"),
@@ -242,7 +235,7 @@ def kernels() -> dict[str, Any]:
 
 def kernels_here() -> dict[str, Any]:
     """Return the same, found by this process."""
-    from headwise.native import compiler
+    from headwise.backends.native import compiler
 
     try:
         words = compiler._compiler()

@@ -21,11 +21,10 @@ from typing import Any
 from result_file import Measurement, add_options, place_of
 from training import batches
 
-from headwise.data import rows
 from headwise.data.batches import Batch, TrainingOrder, make_batch
 from headwise.data.prepared import PreparedCorpus
-from headwise.data.row_batch import in_rows
-from headwise.data.rows import RowShape
+from headwise.data.row_shapes import RowShape
+from headwise.data.sequence_packing import in_rows
 
 RESULTS = Path(__file__).parent / "results" / "row_fill.json"
 WIDTHS, TOKENS = (64, 128, 256), (4_096, 25_000)

@@ -53,14 +53,14 @@ from result_file import (
     write_json,
 )
 
+from headwise.backends.pytorch.decoder import SteppingDecoder
+from headwise.backends.pytorch.layers import Precision
+from headwise.backends.select import laid_out
 from headwise.data.prepared import PreparedCorpus
 from headwise.decoding.settings import DecodingSettings
 from headwise.interop.ctranslate2 import ALMOST_NO_PENALTY, write_ctranslate2
 from headwise.metrics.registry import measure
 from headwise.model import PRESETS, Transformer
-from headwise.model.stepping import SteppingDecoder
-from headwise.model.stepping_boxes import Precision
-from headwise.model.writing import laid_out
 from headwise.run_folder.model_folder import (
     ModelFolder,
     open_model_folder,

@@ -36,9 +36,10 @@ def measure(fast: list[str], updates: int) -> float:
     """Return the median of tokens a second over some updates."""
     import torch
 
+    from headwise.backends.pytorch.install import use_backend
+    from headwise.backends.pytorch.packed_forward import decode_real
     from headwise.losses import cross_entropy, projected_cross_entropy
     from headwise.model import PRESETS, Transformer
-    from headwise.model.training_path import decode_real, use_kernels
     from headwise.training.allocator import keep_freed_memory
     from headwise.training.optimizer import make_optimizer
     from headwise.training.settings import TrainingSettings
@@ -46,7 +47,7 @@ def measure(fast: list[str], updates: int) -> float:
     if "allocator" in fast:
         keep_freed_memory()
     model = Transformer(PRESETS["tiny"].config, VOCABULARY)
-    use_kernels(model, "fast" if "fast" in fast else "readable")
+    use_backend(model, "fast" if "fast" in fast else "readable")
     optimizer = make_optimizer(model, TrainingSettings())
     source, target = torch.randint(4, VOCABULARY, (2, PAIRS, LENGTH))
     real, right = torch.ones_like(source, dtype=torch.bool), target.flatten()

@@ -21,8 +21,8 @@ from pathlib import Path
 from result_file import SAVING, TRAINING, Measurement, add_options, place_of
 
 from headwise.cli.demo import SETTINGS
-from headwise.data.demo_corpus import write
 from headwise.data.prepare import prepare
+from headwise.demo_corpus import write
 from headwise.recipe import resolve
 from headwise.run_folder.run import train_run
 from headwise.settings import merged

@@ -28,7 +28,7 @@ from result_file import TRAINING, Measurement, write_json
 from training import plan
 from training.on_gpu import GPU_SIZES, TRAINERS
 
-from headwise.data.demo_corpus import demo_corpus
+from headwise.demo_corpus import demo_corpus
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "training_gpu.json"

@@ -34,7 +34,7 @@ torch.set_num_threads(1)
 @pytest.fixture(scope="session")
 def a_compiler_here() -> None:
     """Skip what needs kernels in C where there are none."""
-    from headwise.native.compiler import why_not
+    from headwise.backends.native.compiler import why_not
 
     if why_not():
         pytest.skip(str(why_not()))
@@ -43,7 +43,7 @@ def a_compiler_here() -> None:
 @pytest.fixture
 def kernels_wished(monkeypatch):
     """Take kernels in C wherever there are any, also where others are faster."""
-    from headwise.native.compiler import SWITCH
+    from headwise.backends.native.compiler import SWITCH
 
     monkeypatch.setenv(SWITCH, "on")
 
@@ -56,7 +56,7 @@ def kernels_here(a_compiler_here, kernels_wished) -> None:
 @pytest.fixture
 def no_kernels_to_choose(monkeypatch):
     """Let the engine ``auto`` choose as where there are no compiled kernels."""
-    from headwise.engines import auto_engine
+    from headwise.inference.engines import auto_engine
 
     monkeypatch.setattr(auto_engine, "why_not_taken", lambda *_: "")
 
@@ -66,8 +66,8 @@ def kernels_of_any(a_compiler_here, tmp_path_factory):
     """Return the kernels as a processor has them that can do nothing special."""
     import ctypes
 
-    from headwise.native import compiler
-    from headwise.native.structures import typed
+    from headwise.backends.native import compiler
+    from headwise.backends.native.ctypes_structs import typed
 
     made = tmp_path_factory.mktemp("kernels") / "any.so"
     with pytest.MonkeyPatch.context() as patch:

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from headwise import load
-from headwise.data.demo_corpus import demo_corpus
 from headwise.decoding.settings import DecodingSettings, greedy, paper
+from headwise.demo_corpus import demo_corpus
 from headwise.doctor import look_at_folder
 from headwise.metrics.registry import measure
 

@@ -15,9 +15,9 @@ import pytest
 import torch
 
 import headwise
-from headwise.engines.ctranslate2_engine import CTranslate2Engine
-from headwise.engines.registry import ENGINES
-from headwise.tasks.searching import Searcher
+from headwise.inference.engines.ctranslate2_engine import CTranslate2Engine
+from headwise.inference.engines.registry import ENGINES
+from headwise.tasks.translation.generator import Searcher
 
 DEMO = Path(__file__).parent / "models" / "demo"
 

@@ -18,9 +18,9 @@ from transformers import (
 import headwise
 from headwise.decoding.warnings import CUT_OFF
 from headwise.errors import ModelError, UsageError
+from headwise.inference.translator import load
 from headwise.interop.exports import export
 from headwise.pipelines import OPENING, TranslationPipeline, cleaned_up
-from headwise.predictor import load
 
 DEMO = Path(__file__).parent / "models" / "demo"
 TEXTS = ["Is this school old?", "", "The letters that Alice wrote were long."]

@@ -213,7 +213,7 @@ class _Checks:
 
     def _require_kernels(self) -> None:
         """Compile: tests would be skipped where the kernels cannot be."""
-        code = "from headwise.native.compiler import why_not; print(why_not())"
+        code = "from headwise.backends.native.compiler import why_not; print(why_not())"
         for _ in range(COMPILATIONS):
             done = subprocess.run(
                 [sys.executable, "-c", code],

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headwise.inference.translator import TranslationWarning, Translator, load
     from headwise.pipelines import TranslationPipeline, pipeline
-    from headwise.predictor import TranslationWarning, Translator, load
 
 __version__ = "0.1.0"
 
@@ -23,9 +23,9 @@ __all__ = [
 def __getattr__(name: str) -> object:
     """Reach what needs torch only when it is asked for, so that importing is cheap."""
     if name in ("load", "TranslationWarning", "Translator"):
-        from headwise import predictor
+        from headwise.inference import translator
 
-        return getattr(predictor, name)
+        return getattr(translator, name)
     if name in ("pipeline", "TranslationPipeline"):
         from headwise import pipelines
 

@@ -20,7 +20,7 @@ import torch
 
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import SettingsError, UsageError
-from headwise.predictor import Translator, checked_text, load, warn_of
+from headwise.inference.translator import Translator, checked_text, load, warn_of
 from headwise.settings import as_table, merged, read
 
 TASK = re.compile(r"translation(_[A-Za-z-]+_to_[A-Za-z-]+)?")

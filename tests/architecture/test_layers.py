@@ -9,52 +9,45 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "headwise"
 
-BASE = {"errors", "settings", "storage", "children", "wording"}
+BASE = {"errors", "settings", "storage", "subprocesses", "wording"}
 PARTS = {"text", "documents", "model", "data", "losses", "metrics", "decoding"}
-EXPERIMENT = BASE | PARTS | {"tasks", "training", "recipe", "run_folder"}
+EXPERIMENT = BASE | PARTS | {"backends", "tasks", "training", "recipe", "run_folder"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "wording": set(),
     "settings": {"errors"},
     "storage": {"errors", "settings"},
-    "children": {"errors"},
-    "native": {"errors"},
+    "subprocesses": {"errors"},
     "text": BASE,
     "documents": BASE,
-    "model": {"errors", "native"},
+    "model": {"errors"},
+    "backends": {"errors", "model"},
     "data": BASE | {"text"},
+    "demo_corpus": BASE | {"data", "text"},
     "losses": {"errors"},
     "metrics": {"errors"},
-    "decoding": BASE | {"native"},
-    "tasks": BASE | PARTS,
-    "training": BASE | {"data", "tasks", "native"},
-    "inspection": BASE | {"model", "text", "decoding"},
+    "decoding": BASE | {"backends"},
+    "tasks": BASE | PARTS | {"backends"},
+    "training": BASE | {"data", "tasks", "backends"},
     "recipe": BASE | {"model", "text", "data", "decoding", "tasks", "training"},
-    "run_folder": BASE | PARTS | {"tasks", "training", "recipe"},
-    "reports": BASE | {"metrics", "tasks", "training", "inspection", "recipe"},
+    "run_folder": BASE | PARTS | {"backends", "tasks", "training", "recipe"},
+    "reports": BASE | {"metrics", "tasks", "training", "recipe"},
     "interop": BASE | {"model", "text", "recipe", "run_folder"},
-    "engines": EXPERIMENT | {"native", "interop"},
-    "inference": BASE
-    | {"text", "documents", "decoding", "tasks", "run_folder", "engines"},
-    "predictor": BASE
-    | {"text", "decoding", "tasks", "run_folder", "engines", "inference"},
-    "pipelines": BASE | {"decoding", "predictor"},
-    "doctor": EXPERIMENT | {"native", "interop", "engines", "predictor"},
-    "serving": BASE | {"predictor"},
-    "cli": EXPERIMENT
-    | {"inspection", "reports", "interop", "engines", "predictor", "doctor", "serving"}
-    | {"native"},
+    "inference": EXPERIMENT | {"interop"},
+    "pipelines": BASE | {"decoding", "inference"},
+    "doctor": EXPERIMENT | {"interop", "inference"},
+    "cli": EXPERIMENT | {"demo_corpus", "reports", "interop", "inference", "doctor"},
     "__main__": {"errors", "cli"},
     "__init__": {
-        "predictor",
+        "inference",
         "pipelines",
     },  # lazily: tests/architecture/test_light_imports.py
 }
 """What each part may import besides itself; see docs/architecture.md."""
 
 LAZY = {
-    "load": "predictor",
-    "Translator": "predictor",
+    "load": "inference",
+    "Translator": "inference",
     "pipeline": "pipelines",
     "TranslationPipeline": "pipelines",
 }

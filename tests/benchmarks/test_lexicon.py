@@ -11,10 +11,10 @@ from benchmarks.lexicon import (
     translations,
 )
 
+from headwise.backends.pytorch.decoder import SteppingDecoder
 from headwise.data.prepared import Side
 from headwise.decoding.settings import DecodingSettings
 from headwise.model import PRESETS, Transformer
-from headwise.model.stepping import SteppingDecoder
 from headwise.text.vocabulary import SPECIALS
 
 VOCABULARY = 12

@@ -8,7 +8,7 @@ import typer
 
 from headwise import __version__
 from headwise.cli.app import app
-from headwise.cli.report import reported
+from headwise.cli.errors import reported
 from headwise.errors import (
     DataError,
     HeadwiseError,

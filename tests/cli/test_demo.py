@@ -2,9 +2,9 @@
 
 import pytest
 
+from headwise import demo_corpus
 from headwise.cli import demo
-from headwise.data import demo_corpus
-from headwise.predictor import Candidate, Translated, Translator
+from headwise.inference.translator import Candidate, Translated, Translator
 
 
 @pytest.fixture

@@ -97,7 +97,9 @@ def test_it_is_said_what_smaller_numbers_change(
 def test_without_ctranslate2_it_is_written_and_not_measured(
     headwise, tiny_run, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("headwise.engines.reasons.find_spec", lambda name: None)
+    monkeypatch.setattr(
+        "headwise.inference.engines.ctranslate2_support.find_spec", lambda name: None
+    )
     found = headwise(
         *("export", tiny_run, "--to", "ctranslate2", "--quantization", "int8"),
         *("--out", tmp_path / "new"),

@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.tiny import ASSIGNMENTS
 
-from headwise.native.compiler import why_not
+from headwise.backends.native.compiler import why_not
 from headwise.settings import read_toml
 from headwise.training import memory_estimate
 from headwise.training.memory_usage import ProcessMemory

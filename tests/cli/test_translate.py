@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from headwise.predictor import load
+from headwise.inference.translator import load
 
 
 @pytest.fixture(scope="module")
@@ -362,7 +362,9 @@ def test_where_nothing_was_searched_nothing_is_said(headwise, own_model):
 def test_without_the_extra_torch_does_it_and_it_is_said(
     headwise, own_model, expected, monkeypatch
 ):
-    monkeypatch.setattr("headwise.engines.reasons.find_spec", lambda name: None)
+    monkeypatch.setattr(
+        "headwise.inference.engines.ctranslate2_support.find_spec", lambda name: None
+    )
     found = headwise("translate", own_model, stdin=b"six.\n")
 
     assert found.out == expected("six.")

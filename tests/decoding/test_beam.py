@@ -6,10 +6,10 @@ from itertools import product
 
 import pytest
 import torch
+from tests.reference.beam_search import readable_beam_search
 
 from headwise.decoding.beam import beam_search
 from headwise.decoding.length import LENGTH_PENALTIES, gnmt_penalty, no_penalty
-from headwise.decoding.readable_beam import readable_beam_search
 from headwise.decoding.stopping import STOPPING
 from headwise.errors import NumericsError, UsageError
 

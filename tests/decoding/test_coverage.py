@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
+from tests.reference.beam_search import readable_beam_search
 
 from headwise.decoding.beam import beam_search
 from headwise.decoding.coverage import LEAST, Coverage
-from headwise.decoding.readable_beam import readable_beam_search
 from headwise.decoding.stopping import STOPPING
 
 START, A, B, END = range(4)

@@ -8,8 +8,8 @@ import torch
 from headwise.decoding.beam import _of_all, beam_search
 from headwise.decoding.diversity import HammingDiversity
 from headwise.decoding.hypothesis import Hypothesis
+from headwise.decoding.rule import Written
 from headwise.decoding.stopping import STOPPING
-from headwise.decoding.written import Written
 from headwise.errors import UsageError
 
 START, A, B, END = range(4)

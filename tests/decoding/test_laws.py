@@ -14,16 +14,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.decoding.conftest import START, History
+from tests.reference.beam_search import readable_beam_search
 
 from headwise.decoding.ensemble import AVERAGES, Ensemble
 from headwise.decoding.forced import forced
 from headwise.decoding.length import LENGTH_PENALTIES
 from headwise.decoding.prefix import Prefix
-from headwise.decoding.readable_beam import readable_beam_search
+from headwise.decoding.rule import Written
 from headwise.decoding.search import SEARCHES, Asked, search
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.stopping import STOPPING
-from headwise.decoding.written import Written
 
 A, B, END = 1, 2, 3
 PIECES = ["", "▁a", "b", "", "▁ab", "▁c", "c", ""]

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from headwise.decoding.banned_text import banned_text
+from headwise.decoding.rule import Written
 from headwise.decoding.rules import (
     RULES,
     RuleFacts,
@@ -17,7 +18,6 @@ from headwise.decoding.rules import (
     suppressed,
 )
 from headwise.decoding.settings import DecodingSettings
-from headwise.decoding.written import Written
 
 LOW = -math.inf
 

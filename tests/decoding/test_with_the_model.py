@@ -5,8 +5,8 @@ from functools import cache
 
 import pytest
 import torch
+from tests.reference.beam_search import readable_beam_search
 
-from headwise.decoding.readable_beam import readable_beam_search
 from headwise.decoding.search import Asked, search
 from headwise.decoding.settings import PRESETS, DecodingSettings
 from headwise.decoding.stopping import STOPPING

@@ -2,11 +2,11 @@
 
 import pytest
 
+from headwise.backends.native.compiler import NoKernelsError
 from headwise.doctor import kernels
-from headwise.doctor.finding import FAILED, NOTE, OK
+from headwise.doctor.check import FAILED, NOTE, OK
 from headwise.doctor.kernels import look_at_kernels
 from headwise.errors import UsageError
-from headwise.native.compiler import NoKernelsError
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from headwise.doctor.precisions import compared, look_at_precisions
-from headwise.engines import reasons
 from headwise.run_folder.model_folder import open_model_folder
 
 NAMES = [

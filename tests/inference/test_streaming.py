@@ -4,7 +4,7 @@ import pytest
 
 from headwise.errors import DataError
 from headwise.inference.streaming import BLOCKS_AHEAD
-from headwise.predictor import PAUSE, load
+from headwise.inference.translator import PAUSE, load
 
 BLOCK = 16
 

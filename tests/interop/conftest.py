@@ -8,8 +8,8 @@ import torch
 from tests.tiny import WORDS
 from torch.nn.utils.rnn import pad_sequence
 
-from headwise.data.demo_corpus import demo_corpus
 from headwise.decoding.settings import DecodingSettings
+from headwise.demo_corpus import demo_corpus
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
 from headwise.run_folder.model_folder import (

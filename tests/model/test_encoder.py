@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from headwise.model.attention import readable_attention
+from headwise.model.attention import scaled_dot_product_attention
 from headwise.model.masks import to_real_tokens
 
 NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
@@ -59,7 +59,7 @@ def test_padding_is_never_looked_at(small):
     mask = to_real_tokens(is_real[None])
     x = torch.randn(1, 5, 16, dtype=torch.float64)
 
-    for attend in (None, readable_attention):
+    for attend in (None, scaled_dot_product_attention):
         if attend:
             for block in model.encoder.blocks:
                 block.self_attention.attend = attend
@@ -78,7 +78,7 @@ def test_a_sentence_of_padding_alone_stays_finite(small, norm, training, readabl
     if readable:
         for module in model.modules():
             if hasattr(module, "attend"):
-                module.attend = readable_attention
+                module.attend = scaled_dot_product_attention
     is_real = torch.tensor([[True, True], [False, False]])
 
     scores = model(

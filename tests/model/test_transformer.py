@@ -9,7 +9,7 @@ import torch
 
 from headwise.errors import ModelError, SettingsError
 from headwise.model import TransformerConfig
-from headwise.model.attention import readable_attention
+from headwise.model.attention import scaled_dot_product_attention
 from headwise.model.transformer import Transformer
 
 
@@ -77,7 +77,7 @@ def test_the_fast_path_equals_the_readable_one(small, batch, choice):
     fast = model(*batch)
     for module in model.modules():
         if hasattr(module, "attend"):
-            module.attend = readable_attention
+            module.attend = scaled_dot_product_attention
 
     torch.testing.assert_close(model(*batch), fast, rtol=0, atol=1e-12)
 

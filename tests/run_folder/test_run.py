@@ -11,7 +11,7 @@ from tests.tiny import SETTINGS, write_text
 from headwise.data.prepare import prepare
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import DataError, ModelError, SettingsError, Stopped, UsageError
-from headwise.predictor import load
+from headwise.inference.translator import load
 from headwise.recipe import resolve
 from headwise.run_folder.paths import model_path
 from headwise.run_folder.run import check_run, train_run

@@ -8,7 +8,7 @@ import torch
 from headwise.data.prepare import prepare
 from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.model import TransformerConfig
-from headwise.tasks.translation import Translation
+from headwise.tasks.translation.task import Translation
 from headwise.text.settings import TextSettings
 from headwise.training.settings import TrainingSettings
 from headwise.training.signals import StopSignals

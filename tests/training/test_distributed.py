@@ -199,7 +199,7 @@ ONE_WITH_LITTLE_MEMORY = """
 import os
 import torch
 from headwise.cli.app import main
-from headwise.tasks.translation import Translation
+from headwise.tasks.translation.task import Translation
 
 whole_loss = Translation.loss
 

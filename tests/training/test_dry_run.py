@@ -9,8 +9,8 @@ from tests.training.conftest import QUICK
 
 from headwise.data.batches import TrainingOrder
 from headwise.data.prepare import prepare
-from headwise.data.row_batch import in_rows
-from headwise.data.rows import RowShape
+from headwise.data.row_shapes import RowShape
+from headwise.data.sequence_packing import in_rows
 from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.text.settings import TextSettings
 from headwise.training import dry_run

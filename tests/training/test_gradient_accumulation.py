@@ -8,10 +8,9 @@ import torch
 from tests.training.conftest import QUICK, SMALL
 from tests.training.test_nan_checks import MessageRecorder
 
+from headwise.backends.native.compiler import Build
 from headwise.data.batches import make_batch
 from headwise.errors import ResourceError
-from headwise.native.compiler import Build
-from headwise.tasks import translation
 from headwise.training import gradient_accumulation
 from headwise.training.distributed import hardware_changed_warning
 

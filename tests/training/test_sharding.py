@@ -210,7 +210,7 @@ NO_MEMORY_AT_ALL = """
 import os
 import torch
 from headwise.cli.app import main
-from headwise.tasks.translation import Translation
+from headwise.tasks.translation.task import Translation
 
 whole_loss = Translation.loss
 

@@ -190,7 +190,7 @@ STUCK = """
 import sys, time
 from pathlib import Path
 from headwise.cli.app import main
-from headwise.tasks.translation import Translation
+from headwise.tasks.translation.task import Translation
 
 whole_loss, calls = Translation.loss, []
 
@@ -249,7 +249,7 @@ BUSY = """
 import os, time
 from headwise.cli.app import main
 from headwise.run_folder.checkpoints import Checkpoints
-from headwise.tasks.translation import Translation
+from headwise.tasks.translation.task import Translation
 
 def take(seconds, owner, name, number):
     whole, calls = getattr(owner, name), []

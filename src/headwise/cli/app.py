@@ -11,11 +11,11 @@ from headwise import __version__
 from headwise.cli.demo import demo
 from headwise.cli.doctor import doctor
 from headwise.cli.edit import edit
+from headwise.cli.errors import reported
 from headwise.cli.evaluate import evaluate
 from headwise.cli.export import export
 from headwise.cli.prepare import prepare
 from headwise.cli.recipe import recipe
-from headwise.cli.report import reported
 from headwise.cli.run import run
 from headwise.cli.runs import runs
 from headwise.cli.score import score

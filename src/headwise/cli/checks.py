@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from headwise import storage
+from headwise.backends.native.compiler import wish
 from headwise.cli.streams import why
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import DataError, ModelError, SettingsError, UsageError
 from headwise.model.config import TransformerConfig
-from headwise.native.compiler import wish
 from headwise.run_folder.paths import CONFIG, GENERATION, check_is_model, model_path
 from headwise.settings import as_table, merged, read
 

@@ -17,8 +17,8 @@ from headwise.cli.options import (
 from headwise.cli.streams import output
 
 if TYPE_CHECKING:
-    from headwise.data.demo_corpus import DemoCorpus, ExactMatches, Pair
-    from headwise.predictor import Translator
+    from headwise.demo_corpus import DemoCorpus, ExactMatches, Pair
+    from headwise.inference.translator import Translator
 
 SETTINGS: dict[str, Any] = {
     "text": {"vocab_size": 3000},
@@ -52,8 +52,8 @@ def demo(
     headwise demo
     headwise demo --out somewhere --threads 4
     """
-    from headwise.cli.steps import prepared, trained, translations
-    from headwise.data.demo_corpus import EXAMPLES, write
+    from headwise.cli.common import prepared, trained, translations
+    from headwise.demo_corpus import EXAMPLES, write
     from headwise.recipe import resolve
     from headwise.run_folder.claim import claimed
 
@@ -75,7 +75,7 @@ def demo(
     recipe = resolve(preset="tiny", extra=extra)
     use_threads(threads)
     trained(out, recipe, prepared(out, recipe), "cpu")
-    from headwise.predictor import load
+    from headwise.inference.translator import load
 
     translator = load(out)
     _show_scores(translator, corpus)
@@ -95,8 +95,8 @@ def _files(text: Path, part: str) -> dict[str, str]:
 
 
 def _show_scores(translator: Translator, corpus: DemoCorpus) -> None:
-    from headwise.cli.steps import translations
-    from headwise.data.demo_corpus import (
+    from headwise.cli.common import translations
+    from headwise.demo_corpus import (
         dictionary_baseline,
         exact_matches,
         pronoun_accuracy,

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwise.cli.fitting import rehearsal_of
+from headwise.cli.batch_size import rehearsal_of
 from headwise.cli.streams import output
 from headwise.recipe import Recipe
 

@@ -17,6 +17,7 @@ from headwise.cli.checks import (
     check_out_file,
     check_search,
 )
+from headwise.cli.common import measured, read_aligned
 from headwise.cli.options import (
     Beam,
     Deterministic,
@@ -34,10 +35,9 @@ from headwise.cli.options import (
     use_threads,
 )
 from headwise.cli.out_files import write_out_file
-from headwise.cli.steps import measured, read_aligned
 from headwise.cli.streams import output
-from headwise.engines.settings import check_engine
 from headwise.errors import UsageError
+from headwise.inference.engines.settings import check_engine
 
 DEFAULT_METRICS = ("bleu", "chrf", "ter")
 
@@ -114,7 +114,7 @@ def evaluate(
     say_without_effect(table, check_search(folder, table))
     sources, references = read_aligned(source, reference)
 
-    from headwise.predictor import load
+    from headwise.inference.translator import load
 
     use_threads(threads)
     translator = load(

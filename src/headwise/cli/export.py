@@ -87,9 +87,9 @@ def _what_changed(
     out: Path, opened: ModelFolder, quantization: str, sources: list[str]
 ) -> str:
     """Translate with the export as well, and compare."""
-    from headwise.engines.ctranslate2_engine import CTranslate2Engine
+    from headwise.inference.engines.ctranslate2_engine import CTranslate2Engine
+    from headwise.inference.translator import Translator
     from headwise.metrics.registry import measure
-    from headwise.predictor import Translator
 
     ours = Translator(opened, engine="torch")
     theirs = Translator(opened, engine="torch")

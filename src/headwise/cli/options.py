@@ -12,8 +12,8 @@ import typer
 from headwise.cli.checks import check_assignments, check_device
 from headwise.cli.streams import messages
 from headwise.decoding.settings import DecodingSettings
-from headwise.engines.settings import MOST_THREADS, PRECISIONS
 from headwise.errors import UsageError
+from headwise.inference.engines.settings import MOST_THREADS, PRECISIONS
 
 
 def named(text: str) -> Path:

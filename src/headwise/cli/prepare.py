@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from headwise.cli.common import recipe_for
 from headwise.cli.options import (
     Assignments,
     Dev,
@@ -16,7 +17,6 @@ from headwise.cli.options import (
     say,
     to_folder,
 )
-from headwise.cli.steps import recipe_for
 from headwise.wording import count_of
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from headwise.cli.options import Assignments, RecipeFile
-from headwise.cli.resolved import resolved
+from headwise.cli.recipe_args import resolved
 from headwise.cli.streams import output
 from headwise.model.presets import PRESETS
 from headwise.settings import as_toml

@@ -7,8 +7,16 @@ from typing import Annotated
 
 import typer
 
+from headwise.cli.batch_size import batch_tokens_of, fitted, is_to_be_fitted
 from headwise.cli.checks import check_device, check_files, check_kernels
-from headwise.cli.fitting import batch_tokens_of, fitted, is_to_be_fitted
+from headwise.cli.common import (
+    measured,
+    prepared,
+    read_aligned,
+    recipe_for,
+    say_unknown,
+    trained,
+)
 from headwise.cli.options import (
     Assignments,
     BatchTokens,
@@ -25,14 +33,6 @@ from headwise.cli.options import (
     say,
     to_folder,
     use_threads,
-)
-from headwise.cli.steps import (
-    measured,
-    prepared,
-    read_aligned,
-    recipe_for,
-    say_unknown,
-    trained,
 )
 from headwise.cli.streams import output
 from headwise.run_folder.claim import check_claimable
@@ -106,7 +106,7 @@ def run(
         recipe = fitted(recipe, corpus, device)
     trained(out, recipe, corpus, device)
 
-    from headwise.predictor import load
+    from headwise.inference.translator import load
 
     sources, references = texts or corpus.dev_text
     kind = "test line" if test else "held-out line"

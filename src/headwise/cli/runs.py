@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from headwise.cli.checks import check_out_file
+from headwise.cli.errors import reported
 from headwise.cli.options import named, say
-from headwise.cli.report import reported
 from headwise.cli.streams import output
 from headwise.cli.verbs import Group, Verb
 from headwise.errors import UsageError

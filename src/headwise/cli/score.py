@@ -38,7 +38,7 @@ from headwise.errors import DataError, UsageError
 from headwise.wording import count_of
 
 if TYPE_CHECKING:
-    from headwise.predictor import Candidate, Translator
+    from headwise.inference.translator import Candidate, Translator
 
 PAIRS_AT_ONCE = 2000
 """Pairs that are read before any is scored, so that similar lengths meet."""
@@ -112,7 +112,7 @@ def score(
     table = {**search_table(search), "token_scores": as_json}
     check_search(folder, table, others=folders[1:])
 
-    from headwise.predictor import load
+    from headwise.inference.translator import load
 
     use_threads(threads)
     translator = load(

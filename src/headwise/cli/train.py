@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headwise.cli.batch_size import batch_tokens_of, fitted, is_to_be_fitted
 from headwise.cli.checks import (
     check_device,
     check_files,
@@ -15,7 +16,6 @@ from headwise.cli.checks import (
     check_kernels,
     check_set,
 )
-from headwise.cli.fitting import batch_tokens_of, fitted, is_to_be_fitted
 from headwise.cli.options import (
     Assignments,
     BatchTokens,
@@ -32,7 +32,7 @@ from headwise.cli.options import (
     to_folder,
     use_threads,
 )
-from headwise.cli.resolved import resolved
+from headwise.cli.recipe_args import resolved
 from headwise.errors import SettingsError, UsageError
 from headwise.recipe import Recipe, preset_for
 from headwise.run_folder.claim import check_claimable
@@ -88,8 +88,8 @@ def train(
     headwise train corpus --out run --preset base --batch-tokens auto
     headwise train corpus --out run --preset base --dry-run
     """
+    from headwise.cli.common import say_unknown, trained
     from headwise.cli.dry_run import show
-    from headwise.cli.steps import say_unknown, trained
     from headwise.data.prepared import PreparedCorpus
 
     check_folders(corpus)

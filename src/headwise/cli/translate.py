@@ -38,10 +38,10 @@ from headwise.cli.options import (
 from headwise.cli.out_files import write_out_file
 from headwise.cli.streams import flush_output, output
 from headwise.cli.text_lines import InputLines, is_terminal, lines_of
-from headwise.engines.settings import WITHOUT_TORCH, check_engine
+from headwise.inference.engines.settings import WITHOUT_TORCH, check_engine
 
 if TYPE_CHECKING:
-    from headwise.predictor import Candidate, Translated
+    from headwise.inference.translator import Candidate, Translated
 
 
 def translate(
@@ -144,7 +144,7 @@ def translate(
     as_json = scores or num_best is not None or chosen.num_best > 1
     table["scores"] = as_json
 
-    from headwise.predictor import load
+    from headwise.inference.translator import load
 
     on_cpu = engine in WITHOUT_TORCH and device in ("auto", "cpu") and not ensemble
     if not on_cpu:  # else torch, which takes seconds to import, is not needed

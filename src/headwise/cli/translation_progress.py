@@ -10,7 +10,7 @@ from headwise.cli.options import say
 from headwise.wording import duration
 
 if TYPE_CHECKING:
-    from headwise.predictor import Progress
+    from headwise.inference.translator import Progress
 
 SECONDS_BETWEEN_LINES = 20.0
 

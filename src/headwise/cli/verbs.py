@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from headwise.cli.report import DEBUG, every_error_in_words
+from headwise.cli.errors import DEBUG, every_error_in_words
 from headwise.cli.streams import output_error
 
 

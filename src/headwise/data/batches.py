@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.data.prepared import PairStore, Side, SplitFacts
-from headwise.data.rows import cut_to_rows
+from headwise.data.row_shapes import cut_to_rows
 from headwise.errors import SettingsError
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
@@ -119,7 +119,7 @@ class TrainingOrder:
     pairs, however long: 1 makes each sentence a batch, as in the plain objective.
 
     With ``in_rows`` a shard is not sorted: a batch holds pairs of all lengths, as many
-    as go into rows (:mod:`headwise.data.rows`) of ``batch_tokens`` places.
+    as go into rows (:mod:`headwise.data.row_shapes`) of ``batch_tokens`` places.
     """
 
     def __init__(

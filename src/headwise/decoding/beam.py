@@ -18,16 +18,16 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from headwise.decoding.beam_candidates import Candidates, alive_of, extended
-from headwise.decoding.candidates import likely_next
+from headwise.decoding.beam_step import Candidates, alive_of, extended
 from headwise.decoding.checks import check_beam, check_ids, check_lengths, dead_end
 from headwise.decoding.coverage import Coverage
 from headwise.decoding.diversity import HammingDiversity
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.length import LengthPenalty, best_to_come
 from headwise.decoding.next_token import Attending, Likely, NextToken, S
+from headwise.decoding.rule import Rule
 from headwise.decoding.stopping import StoppingRule
-from headwise.decoding.written import Rule
+from headwise.decoding.topk import likely_next
 
 
 @torch.inference_mode()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headwise.decoding.written import Written
+from headwise.decoding.rule import Written
 
 
 class HammingDiversity:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headwise.decoding.candidates import log_probabilities
+from headwise.decoding.topk import log_probabilities
 
 
 def mean_of_probabilities(log_p: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from headwise.decoding.prefix import Prefix, spells
-from headwise.decoding.written import Rule, Written
+from headwise.decoding.rule import Rule, Written
 
 
 def forced_prefix(prefixes: Sequence[Prefix], pieces: Sequence[str], end: int) -> Rule:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headwise.decoding.candidates import best_tokens_by_rules, most_likely_next
 from headwise.decoding.checks import check_ids, check_lengths, dead_end
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.length import LengthPenalty
 from headwise.decoding.next_token import NextToken, S
-from headwise.decoding.written import Rule
+from headwise.decoding.rule import Rule
+from headwise.decoding.topk import best_tokens_by_rules, most_likely_next
 
 LEAVING = 1 / 8
 """Share of rows that must have ended before they leave: each time, all that the others

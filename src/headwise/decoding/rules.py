@@ -20,8 +20,8 @@ from torch import Tensor
 from headwise.decoding.banned_text import banned_text
 from headwise.decoding.forced_prefix import forced_prefix
 from headwise.decoding.prefix import Prefix
+from headwise.decoding.rule import Rule, Written
 from headwise.decoding.settings import DecodingSettings
-from headwise.decoding.written import Rule, Written
 
 
 @dataclass(frozen=True, kw_only=True)

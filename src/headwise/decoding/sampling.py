@@ -19,14 +19,14 @@ from random import Random
 import torch
 from torch import Tensor
 
-from headwise.decoding.candidates import log_probabilities
 from headwise.decoding.checks import check_ids, check_lengths, dead_end
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.length import LengthPenalty
 from headwise.decoding.next_token import NextToken, S
+from headwise.decoding.rule import Rule, Written
 from headwise.decoding.rules import ruled
 from headwise.decoding.settings import DecodingSettings
-from headwise.decoding.written import Rule, Written
+from headwise.decoding.topk import log_probabilities
 
 
 def keep_top_k(log_p: Tensor, k: int) -> Tensor:

@@ -14,11 +14,11 @@ from headwise.decoding.greedy import greedy_search
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.next_token import NextToken, S
 from headwise.decoding.prefix import Prefix
+from headwise.decoding.rule import Rule
 from headwise.decoding.rules import RuleFacts, rules_for
 from headwise.decoding.sampling import Drawing, sampling_search
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.stopping import STOPPING
-from headwise.decoding.written import Rule
 
 
 @dataclass(frozen=True, kw_only=True)

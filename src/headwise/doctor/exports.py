@@ -11,14 +11,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from headwise.doctor.check import FAILED, NOTE, OK, SKIPPED, Finding
 from headwise.doctor.files import look_at_files
-from headwise.doctor.finding import FAILED, NOTE, OK, SKIPPED, Finding
 from headwise.doctor.precisions import EXACT, compared
 from headwise.interop import ctranslate2_script, huggingface_script
-from headwise.interop.kept import EXPORTS_FOLDER
+from headwise.interop.export_cache import EXPORTS_FOLDER
 from headwise.interop.limits import CTRANSLATE2, HUGGINGFACE
 from headwise.interop.provenance import described
-from headwise.interop.search_notes import left_behind
+from headwise.interop.unsupported_decoding import left_behind
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.storage import read_manifest
 

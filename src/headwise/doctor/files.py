@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from headwise import storage
-from headwise.doctor.finding import FAILED, OK, Finding
+from headwise.doctor.check import FAILED, OK, Finding
 from headwise.errors import ModelError
 from headwise.wording import count_of
 

@@ -9,11 +9,11 @@ import torch
 
 from headwise import storage
 from headwise.data.prepared import FACTS, PreparedCorpus
+from headwise.doctor.check import FAILED, NOTE, OK, SKIPPED, Finding
 from headwise.doctor.files import look_at_files
-from headwise.doctor.finding import FAILED, NOTE, OK, SKIPPED, Finding
 from headwise.doctor.model import look_at_model, look_at_numbers
 from headwise.errors import DataError, ModelError, SettingsError
-from headwise.interop.kept import EXPORTS_FOLDER
+from headwise.interop.export_cache import EXPORTS_FOLDER
 from headwise.model.transformer import Transformer
 from headwise.recipe import Recipe
 from headwise.run_folder.checkpoints import KIND as CHECKPOINT

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headwise.doctor.finding import FAILED, NOTE, OK, Finding
+from headwise.backends.native.compiler import NoKernelsError, description
+from headwise.backends.native.selection import order
+from headwise.doctor.check import FAILED, NOTE, OK, Finding
 from headwise.errors import UsageError
-from headwise.native.compiler import NoKernelsError, description
-from headwise.native.selection import order
 
 
 def look_at_kernels() -> Finding:

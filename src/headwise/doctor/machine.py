@@ -15,8 +15,8 @@ from pathlib import Path
 import torch
 
 from headwise import __version__
+from headwise.doctor.check import FAILED, NOTE, OK, SKIPPED, Finding
 from headwise.doctor.cores import allowed_cores
-from headwise.doctor.finding import FAILED, NOTE, OK, SKIPPED, Finding
 from headwise.doctor.kernels import look_at_kernels
 from headwise.doctor.packages import look_at_packages
 from headwise.training.memory_usage import ProcessMemory

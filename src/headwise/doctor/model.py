@@ -7,9 +7,9 @@ from pathlib import Path
 
 from torch import Tensor
 
+from headwise.doctor.check import FAILED, NOTE, OK, SKIPPED, Finding
 from headwise.doctor.exports import look_at_exports
 from headwise.doctor.files import look_at_files
-from headwise.doctor.finding import FAILED, NOTE, OK, SKIPPED, Finding
 from headwise.doctor.precisions import look_at_precisions
 from headwise.errors import HeadwiseError
 from headwise.run_folder.card_edit import edit_command, unknown_in

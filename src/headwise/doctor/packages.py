@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 from itertools import zip_longest
 
-from headwise.doctor.finding import FAILED, OK, SKIPPED, Finding
+from headwise.doctor.check import FAILED, OK, SKIPPED, Finding
 
 REQUIREMENT = re.compile(r"([\w.-]+)(?:\[[^]]*\])?\s*([^;]*?)\s*(?:;\s*(.*))?")
 EXTRA = re.compile(r"""extra\s*==\s*['"]([\w-]+)['"]""")

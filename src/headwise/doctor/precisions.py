@@ -10,14 +10,14 @@ from pathlib import Path
 
 import torch
 
-from headwise.doctor.finding import FAILED, OK, SKIPPED, Finding, Status
-from headwise.engines.ctranslate2_engine import CTranslate2Engine
-from headwise.engines.reasons import (
+from headwise.doctor.check import FAILED, OK, SKIPPED, Finding, Status
+from headwise.errors import HeadwiseError
+from headwise.inference.engines.ctranslate2_engine import CTranslate2Engine
+from headwise.inference.engines.ctranslate2_support import (
     reasons_against_lengths,
     reasons_against_model,
     reasons_against_search,
 )
-from headwise.errors import HeadwiseError
 from headwise.interop.exports import export
 from headwise.interop.limits import CTRANSLATE2, QUANTIZATIONS
 from headwise.run_folder.model_folder import ModelFolder, golden_pairs

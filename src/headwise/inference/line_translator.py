@@ -12,10 +12,10 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.warning_settings import WarningSettings
 from headwise.decoding.warnings import once_a_line, warnings_of, without_loops
 from headwise.documents.sentences import Piece, rejoin, split_long
-from headwise.engines.engine import Engine, Search, begun
+from headwise.inference.engines.engine import Engine, Search, begun
 from headwise.run_folder.model_folder import ModelFolder
-from headwise.tasks.alignment import pharaoh
-from headwise.tasks.translated import Candidate, Translated
+from headwise.tasks.translation.alignment import pharaoh
+from headwise.tasks.translation.results import Candidate, Translated
 from headwise.text.vocabulary import UNKNOWN
 from headwise.wording import count_of
 

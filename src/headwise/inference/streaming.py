@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from headwise.decoding.settings import DecodingSettings
 from headwise.documents.sentences import Piece
 from headwise.inference.line_translator import BegunSearch, LineTranslator, Made, Part
-from headwise.tasks.translated import Translated
+from headwise.tasks.translation.results import Translated
 from headwise.text.arriving import Pause
 
 LINES_AT_ONCE = 4000

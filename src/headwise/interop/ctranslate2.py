@@ -35,7 +35,7 @@ from headwise.interop.limits import (
 )
 from headwise.interop.positions import num_positions
 from headwise.interop.provenance import described, model_name
-from headwise.interop.search_notes import (
+from headwise.interop.unsupported_decoding import (
     exponent,
     notes_on_penalty,
     notes_on_what_is_left,

@@ -18,12 +18,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headwise.model.fused_attention import fused_attention
-from headwise.model.packing import MayAttend
+from headwise.model.masks import MayAttend
 
-AttentionFunction = Callable[..., Tensor]
+AttentionFunction = Callable[[Tensor, Tensor, Tensor, MayAttend | None, float], Tensor]
 """Queries, keys, values, who may look at whom, and a share of dropout, in this order;
-as in :func:`readable_attention`."""
+as in :func:`scaled_dot_product_attention`."""
 
 
 def attention_weights(
@@ -47,7 +46,7 @@ def attention_weights(
     return scores.softmax(dim=-1).masked_fill(sees_nothing, 0.0)
 
 
-def readable_attention(
+def scaled_dot_product_attention(
     queries: Float[Tensor, "B H Q C"],
     keys: Float[Tensor, "B H K C"],
     values: Float[Tensor, "B H K V"],
@@ -98,7 +97,7 @@ class MultiHeadAttention(nn.Module):
         self.to_keys = nn.Linear(d_model, num_heads * d_k, bias=bias)
         self.to_values = nn.Linear(d_model, num_heads * d_v, bias=bias)
         self.to_output = nn.Linear(num_heads * d_v, d_model, bias=bias)
-        self.attend: AttentionFunction = fused_attention  # swap it to look inside
+        self.attend: AttentionFunction = scaled_dot_product_attention  # to be swapped
 
     def remember(self, source: Float[Tensor, "B K D"]) -> KeyValues:
         """Compute the keys and values of ``source`` once, for many queries."""

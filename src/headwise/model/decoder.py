@@ -19,13 +19,12 @@ from headwise.model.encoder import (
     feed_forward_box,
     last_norm,
 )
-from headwise.model.memory import DecoderState, GrowingMemory
-from headwise.model.packing import MayAttend
-from headwise.model.recompute import BlockCall, plainly, run_block
+from headwise.model.kv_cache import DecoderState, KVCache
+from headwise.model.masks import MayAttend
 
 
 class DecoderBlock(nn.Module):
-    """Attend to what is written, then to the source, then think alone."""
+    """Masked self-attention, cross-attention to the source, then feed-forward."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -42,13 +41,13 @@ class DecoderBlock(nn.Module):
         source: KeyValues,
         may_attend: MayAttend | None,
         source_may_attend: MayAttend,
-        memory: GrowingMemory | None = None,
+        cache: KVCache | None = None,
     ) -> Float[Tensor, "B L D"]:
-        """Follow the right column upwards; what is written goes into ``memory``."""
+        """Follow the right column upwards; keys and values go into ``cache``."""
         y = self.around_self.enter(x)
         own = self.self_attention.remember(y)
-        if memory is not None:
-            own = memory.extended(own)
+        if cache is not None:
+            own = cache.extended(own)
         x = self.around_self.leave(x, self.self_attention(y, own, may_attend))
 
         y = self.around_cross.enter(x)
@@ -68,7 +67,6 @@ class Decoder(nn.Module):
         blocks = (DecoderBlock(config) for _ in range(config.decoder_layers))
         self.blocks = nn.ModuleList(blocks)
         self.last_norm = last_norm(config)
-        self.recompute = False  # see Transformer.checkpoint_activations
 
     def read(
         self,
@@ -85,14 +83,12 @@ class Decoder(nn.Module):
         x: Float[Tensor, "B L D"],
         state: DecoderState,
         may_attend: MayAttend | None,
-        *,
-        call: BlockCall = plainly,
     ) -> Float[Tensor, "B L D"]:
         """Decode ``x``, whose first position follows everything in ``state``."""
-        own = state.own or (None,) * len(self.blocks)
-        recompute = self.recompute and not state.own  # a memory is written only once
-        for block, source, memory in zip(self.blocks, state.source, own, strict=True):
-            inputs = (x, source, may_attend, state.source_may_attend, memory)
-            x = run_block(block, *inputs, recompute=recompute, call=call)
+        caches = state.self_kv or (None,) * len(self.blocks)
+        for block, source, cache in zip(
+            self.blocks, state.cross_kv, caches, strict=True
+        ):
+            x = block(x, source, may_attend, state.cross_may_attend, cache)
         out: Tensor = self.last_norm(x)
         return out

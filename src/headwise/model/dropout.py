@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import torch
+from collections.abc import Callable
+
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headwise.model.kernels import silenced
+DropoutFunction = Callable[[Tensor, float], Tensor]
+"""As ``torch.nn.functional.dropout``: x, and the share of units to silence."""
 
 
 class Dropout(nn.Module):
@@ -16,15 +18,11 @@ class Dropout(nn.Module):
     def __init__(self, share: float) -> None:
         super().__init__()
         self.share = share
-        self.fast = True
+        self.drop: DropoutFunction = F.dropout  # to be swapped
 
     def forward(self, x: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
-        """Return ``x`` thinned while training, and as it is otherwise."""
-        if not self.training or self.share == 0.0:
-            return x
-        if self.fast and x.device.type == "cpu" and not torch.compiler.is_compiling():
-            return silenced(x, self.share)
-        return F.dropout(x, self.share)
+        """Return ``x`` with dropout while training, and as it is otherwise."""
+        return self.drop(x, self.share if self.training else 0.0)
 
     def extra_repr(self) -> str:
         """Show the share in the printed model."""

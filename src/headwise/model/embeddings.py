@@ -41,11 +41,7 @@ class EnterStack(nn.Module):
         self, x: Float[Tensor, "B L E"], start: int | Places
     ) -> Float[Tensor, "B L D"]:
         """Prepare embeddings that begin at position ``start`` for the first block."""
-        x = self.norm(self.add_positions(x, start))
-        if x.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
-            # What passes from block to block is then half as long everywhere.
-            x = x.to(torch.get_autocast_dtype("cpu"))
-        out: Tensor = self.dropout(x)
+        out: Tensor = self.dropout(self.norm(self.add_positions(x, start)))
         return out
 
 

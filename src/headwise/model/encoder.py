@@ -12,8 +12,7 @@ from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.attention import MultiHeadAttention
 from headwise.model.config import TransformerConfig
 from headwise.model.feed_forward import FeedForward
-from headwise.model.packing import MayAttend
-from headwise.model.recompute import BlockCall, plainly, run_block
+from headwise.model.masks import MayAttend
 
 
 def attention_box(config: TransformerConfig) -> MultiHeadAttention:
@@ -49,7 +48,7 @@ def last_norm(config: TransformerConfig) -> nn.Module:
 
 
 class EncoderBlock(nn.Module):
-    """Attend to one another, then think alone."""
+    """Self-attention, then feed-forward."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -77,17 +76,12 @@ class Encoder(nn.Module):
         blocks = (EncoderBlock(config) for _ in range(config.encoder_layers))
         self.blocks = nn.ModuleList(blocks)
         self.last_norm = last_norm(config)
-        self.recompute = False  # see Transformer.checkpoint_activations
 
     def forward(
-        self,
-        x: Float[Tensor, "B L D"],
-        may_attend: MayAttend,
-        *,
-        call: BlockCall = plainly,
+        self, x: Float[Tensor, "B L D"], may_attend: MayAttend
     ) -> Float[Tensor, "B L D"]:
-        """Encode; ``call`` goes through a block."""
+        """Pass ``x`` through all blocks."""
         for block in self.blocks:
-            x = run_block(block, x, may_attend, recompute=self.recompute, call=call)
+            x = block(x, may_attend)
         out: Tensor = self.last_norm(x)
         return out

@@ -19,7 +19,7 @@ ACTIVATIONS: dict[ActivationName, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """Equation 2: widen, bend, narrow; each position by itself."""
+    """Equation 2, position-wise: expand, activate, project."""
 
     def __init__(
         self,

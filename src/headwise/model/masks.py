@@ -6,6 +6,9 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+MayAttend = Bool[Tensor, "#B #H #Q _"]
+"""A mask of attention; what swaps ``MultiHeadAttention.attend`` may pass its own."""
+
 
 def to_real_tokens(is_real: Bool[Tensor, "B K"]) -> Bool[Tensor, "B 1 1 K"]:
     """Let every query look at the tokens of its sentence, never at padding."""

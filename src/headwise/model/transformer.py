@@ -19,12 +19,11 @@ from headwise.model.decoder import Decoder
 from headwise.model.embeddings import EnterStack, OutputProjection, TokenEmbedding
 from headwise.model.encoder import Encoder
 from headwise.model.initialization import initialize
-from headwise.model.kernels import Kernels
+from headwise.model.kv_cache import DecoderState
 from headwise.model.masks import to_real_tokens, to_the_past
-from headwise.model.memory import DecoderState
 
-FIRST_ROOM = 32
-"""Positions set aside when stepwise decoding starts; the room doubles as needed."""
+FIRST_POSITIONS = 32
+"""Positions of a new KV cache; it doubles as needed."""
 
 
 class Transformer(nn.Module):
@@ -53,7 +52,8 @@ class Transformer(nn.Module):
                 ]
             )
         self.config = config
-        self.kernels: Kernels = "fast"  # see headwise.model.training_path
+        self.backend = "readable"
+        """The backend that was installed; see headwise.backends.select."""
         self.source_vocab_size = source_vocab_size
         self.target_vocab_size = target_vocab_size
         width = config.embedding_width
@@ -107,7 +107,7 @@ class Transformer(nn.Module):
         self, source: Int[Tensor, "B S"], source_is_real: Bool[Tensor, "B S"]
     ) -> DecoderState:
         """Read the source, to write the target token by token with :meth:`step`."""
-        return self.read(source, source_is_real).with_memory(FIRST_ROOM)
+        return self.read(source, source_is_real).with_cache(FIRST_POSITIONS)
 
     def step(
         self, tokens: Int[Tensor, " B"], state: DecoderState
@@ -117,10 +117,6 @@ class Transformer(nn.Module):
         x = self.enter_decoder(embedded, state.position)
         x = self.decoder(x, state, None)
         return self.logits(x)[:, -1], state.after(1)
-
-    def checkpoint_activations(self, on: bool = True) -> None:
-        """Compute each block a second time for gradients, instead of remembering it."""
-        self.encoder.recompute = self.decoder.recompute = on
 
     def logits(self, x: Float[Tensor, "*P D"]) -> Float[Tensor, "*P V"]:
         """Score every entry of the target vocabulary (the "Linear" box)."""

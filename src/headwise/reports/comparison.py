@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headwise.reports.curves import plots
+from headwise.reports.formatting import columns
 from headwise.reports.history import NOW, History, Look, read_history
 from headwise.reports.listing import (
     LOG,
@@ -21,7 +22,6 @@ from headwise.reports.listing import (
 )
 from headwise.reports.page import page
 from headwise.reports.plot import Plot, Series, figure
-from headwise.reports.words import columns
 from headwise.wording import duration
 
 NOT_SET = "not set"

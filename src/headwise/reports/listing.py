@@ -12,8 +12,8 @@ from typing import Any
 
 from headwise.errors import SettingsError, UsageError
 from headwise.metrics.score import with_interval
+from headwise.reports.formatting import columns
 from headwise.reports.history import NOW, RUNNING, History, Look, read_looks
-from headwise.reports.words import columns
 from headwise.settings import read_toml
 from headwise.wording import duration
 

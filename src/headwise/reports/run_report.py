@@ -9,12 +9,12 @@ from html import escape
 
 from headwise.metrics.score import with_interval
 from headwise.reports.curves import plots
+from headwise.reports.formatting import short, spread
 from headwise.reports.heat_map import heat_map, readable, table, thumbnail
 from headwise.reports.history import NOW, RUNNING, History, Look, Picture, Shown
 from headwise.reports.listing import state_of
 from headwise.reports.page import facts, page
 from headwise.reports.plot import embedded, figure
-from headwise.reports.words import short, spread
 from headwise.wording import duration
 
 RELOAD_SECONDS = 30

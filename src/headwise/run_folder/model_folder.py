@@ -23,14 +23,14 @@ from headwise.errors import ModelError, SettingsError
 from headwise.model.config import TransformerConfig
 from headwise.run_folder.paths import CONFIG, GENERATION, MODEL, check_is_model
 from headwise.settings import as_table, read
-from headwise.tasks.texts import TextTask
+from headwise.tasks.translation.text_codec import TextTask
 from headwise.text.tokenizer import DESCRIPTION, TokenizerPair, open_tokenizers
 
 if TYPE_CHECKING:
     import torch
 
     from headwise.model.transformer import Transformer
-    from headwise.tasks.translation import Translation
+    from headwise.tasks.translation.task import Translation
 
 WEIGHTS = "model.safetensors"
 TOKENIZER = "tokenizer"
@@ -116,7 +116,7 @@ class ModelFolder:
     @property
     def task(self) -> Translation:
         """What turns text into tokens, searches, and turns tokens into text."""
-        from headwise.tasks.translation import Translation
+        from headwise.tasks.translation.task import Translation
 
         return Translation(self.tokenizers, deterministic=self.deterministic)
 
@@ -142,7 +142,7 @@ def write_model_folder(
 ) -> None:
     """Write a model folder, whole or not at all."""
     from headwise.run_folder.tensors import write_tensors
-    from headwise.tasks.translation import Translation
+    from headwise.tasks.translation.task import Translation
 
     decoding = replace(decoding, num_best=1)
     with storage.new_folder(path, describe={"kind": MODEL}) as folder:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from headwise import storage
+from headwise.backends.pytorch.install import use_backend
 from headwise.errors import ModelError
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
@@ -105,9 +106,8 @@ def _built(
             f"{layers} layers: the parts of this folder come from different models"
         )
     try:
-        return Transformer(
-            config, described.source_vocab_size, described.target_vocab_size
-        )
+        sizes = described.source_vocab_size, described.target_vocab_size
+        return use_backend(Transformer(config, *sizes), "fast")
     except (ValueError, RuntimeError, MemoryError) as error:
         raise ModelError(
             f"{path.with_name(CONFIG)} asks for a model that fails: {error}"

@@ -32,7 +32,7 @@ from headwise.run_folder.model_weights import check_weights, load_weights
 from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG, MODEL, RECIPE
 from headwise.settings import as_table, as_toml, read, read_toml
 from headwise.storage import write_text
-from headwise.tasks.translation import Translation
+from headwise.tasks.translation.task import Translation
 from headwise.training.callbacks import Callback
 from headwise.training.distributed import Ranks, process_group
 from headwise.training.log import JsonLog

@@ -23,8 +23,8 @@ from typing import Any, BinaryIO
 
 import sentencepiece
 
-from headwise.children import be_child, start_child
 from headwise.errors import ResourceError
+from headwise.subprocesses import be_child, start_child
 
 LEARNED = b"+"
 FAILED = b"-"

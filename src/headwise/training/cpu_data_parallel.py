@@ -29,10 +29,10 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from headwise.children import be_child, start_child
 from headwise.data.batches import Batch
 from headwise.errors import ResourceError
 from headwise.settings import as_table, read
+from headwise.subprocesses import be_child, start_child
 from headwise.tasks.for_training import Transformer, TransformerConfig, summed_loss
 from headwise.training.allocator import keep_freed_memory
 from headwise.training.distributed import LostRankError, Ranks

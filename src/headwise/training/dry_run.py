@@ -16,7 +16,7 @@ from torch import nn
 
 from headwise.data.batches import TrainingOrder, dev_batches
 from headwise.data.prepared import CorpusFacts, PreparedCorpus
-from headwise.data.rows import RowShape
+from headwise.data.row_shapes import RowShape
 from headwise.training.data_loader import training_order
 from headwise.training.epochs import epochs_to_steps
 from headwise.training.memory_estimate import (

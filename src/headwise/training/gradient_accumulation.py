@@ -8,9 +8,9 @@ from functools import partial
 
 from torch import Tensor, nn
 
+from headwise.backends.native.compiler import build
 from headwise.data.batches import Batch
 from headwise.errors import ResourceError
-from headwise.native.compiler import build
 from headwise.tasks.for_training import (
     Transformer,
     Translation,

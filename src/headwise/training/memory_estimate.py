@@ -20,7 +20,7 @@ from headwise.data.batches import Batch, cut_by_tokens, demanding_batches
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import ResourceError, is_out_of_memory
 from headwise.tasks.for_training import Transformer, Translation
-from headwise.tasks.searching import SEARCH_TOKENS
+from headwise.tasks.translation.generator import SEARCH_TOKENS
 from headwise.training.gradient_accumulation import GradientAccumulator
 from headwise.training.memory_usage import MemoryUsage, memory_usage_of
 from headwise.training.optimizer import make_optimizer

@@ -13,13 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from headwise.data.batches import Batch
-from headwise.data.row_batch import RowBatch
+from headwise.data.sequence_packing import RowBatch
 from headwise.errors import is_out_of_memory
 from headwise.tasks.for_training import (
     CompiledLoss,
     Transformer,
+    checkpoint_activations,
     compiling_explained,
-    use_kernels,
+    use_backend,
 )
 from headwise.training.settings import TrainingSettings
 from headwise.training.step_result import Scalar
@@ -64,6 +65,9 @@ class MicroBatchRunner:
         self.worker = worker
         self.num_workers = num_workers
         self.device = model.device
+        use_backend(model, settings.kernels)
+        if settings.activation_checkpointing:
+            checkpoint_activations(model)
         self.loss_module: _LossModule | CompiledLoss
         if settings.kernels == "compiled":
             self.loss_module = CompiledLoss(
@@ -79,10 +83,6 @@ class MicroBatchRunner:
             and settings.not_finite == "stop"
         )
         """Whether losses stay on the device, to be read one step late."""
-
-        use_kernels(model, settings.kernels)
-        if settings.activation_checkpointing:
-            model.checkpoint_activations(True)
 
     def loss(self, micro_batch: MicroBatch, *rng_key: int) -> Tensor:
         """Return the summed loss, in nats, as a tensor that knows its gradient.

@@ -1,0 +1,1 @@
+"""How a Transformer runs fast: each file has its reference in ``headwise.model``."""

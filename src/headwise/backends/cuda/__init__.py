@@ -1,0 +1,1 @@
+"""Decoding on a GPU, by CUDA graphs over static buffers."""

@@ -1,0 +1,1 @@
+"""Fused autograd, packed batches and a KV cache, in PyTorch."""

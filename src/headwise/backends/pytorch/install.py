@@ -1,0 +1,65 @@
+"""Swap the boxes' functions for fused ones that mean the same, or back.
+
+The core computes everything by its readable functions. What is installed here stands
+in for ``scaled_dot_product_attention``, ``add_and_norm`` and dropout.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from torch import nn
+from torch.nn import functional as F
+
+from headwise.backends.pytorch.cpu_autograd import (
+    dropout_in_autocast,
+    fast_dropout,
+    fused_add_and_norm,
+)
+from headwise.backends.pytorch.fused_attention import fused_attention
+from headwise.errors import UsageError
+from headwise.model.add_and_norm import AddAndNorm, add_and_norm
+from headwise.model.attention import MultiHeadAttention, scaled_dot_product_attention
+from headwise.model.dropout import Dropout
+from headwise.model.transformer import Transformer
+
+Backend = Literal["fast", "eager", "readable", "compiled"]
+
+
+def use_backend(model: Transformer, backend: str) -> Transformer:
+    """Install a backend for training and whole forward passes; return ``model``."""
+    if backend not in get_args(Backend):
+        names = ", ".join(get_args(Backend))
+        raise UsageError(f"the backend must be one of {names}, not {backend!r}")
+    model.backend = backend
+    fused = backend != "readable"
+    for module in model.modules():
+        _install(module, fused=fused)
+    for stack in (model.enter_encoder, model.enter_decoder):
+        stack.dropout.drop = dropout_in_autocast if fused else F.dropout
+    return model
+
+
+def what_is_swapped(model: Transformer) -> str | None:
+    """Name a box whose function is not one that is installed here, or None."""
+    for name, module in model.named_modules():
+        if isinstance(module, MultiHeadAttention):
+            same = module.attend is fused_attention
+        elif isinstance(module, AddAndNorm):
+            same = module.add_and_norm is fused_add_and_norm
+        elif isinstance(module, Dropout):
+            same = module.drop in (fast_dropout, dropout_in_autocast)
+        else:
+            continue
+        if not same:
+            return f"{name} computes in another way than kernels do"
+    return None
+
+
+def _install(module: nn.Module, *, fused: bool) -> None:
+    if isinstance(module, MultiHeadAttention):
+        module.attend = fused_attention if fused else scaled_dot_product_attention
+    elif isinstance(module, AddAndNorm):
+        module.add_and_norm = fused_add_and_norm if fused else add_and_norm
+    elif isinstance(module, Dropout):
+        module.drop = fast_dropout if fused else F.dropout

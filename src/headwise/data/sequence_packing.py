@@ -1,0 +1,116 @@
+"""A batch as a compiled model takes it: its pairs in rows that always have one shape.
+
+Letters used for sizes in this file: R rows, W places of a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headwise.data.batches import Batch, Indices
+from headwise.data.row_shapes import RowShape
+from headwise.text.vocabulary import PAD
+
+
+@dataclass(frozen=True, slots=True)
+class RowBatch:
+    """The pairs of a batch, or some of them, in rows [R W]; filler is 0 everywhere."""
+
+    source: Tensor
+    target_in: Tensor
+    target_out: Tensor
+
+    source_pair: Tensor
+    """Number of the pair that a token belongs to, from 1 on."""
+
+    target_pair: Tensor
+    source_position: Tensor
+    target_position: Tensor
+
+    longest: int
+    """More than every position."""
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @property
+    def num_places(self) -> int:
+        """Places of a side, filler counted."""
+        return self.source.numel()
+
+    def to(self, device: torch.device | str) -> RowBatch:
+        """Return this batch on ``device``; it travels in one piece."""
+        names = [name for name in self.__slots__ if name != "longest"]
+        together = torch.stack([getattr(self, name) for name in names])
+        if torch.device(device).type == "cuda":
+            together = together.pin_memory().to(device, non_blocking=True)
+        parts = together.unbind()
+        return RowBatch(**dict(zip(names, parts, strict=True)), longest=self.longest)
+
+
+def in_rows(batch: Batch, shape: RowShape) -> list[RowBatch]:
+    """Put a padded batch into rows of a shape; what goes into no row left is another.
+
+    Its pairs keep their order. Each is to be no longer than a row.
+    """
+    real = {
+        "source": (batch.source != PAD).numpy(),
+        "target": (batch.target_out != PAD).numpy(),
+    }
+    lengths = {side: found.sum(axis=1) for side, found in real.items()}
+    row_of, first = _next_fit(lengths["source"], lengths["target"], shape.width)
+    count = -(-(int(row_of[-1]) + 1) // shape.rows)  # whole shapes
+    size = count * shape.rows * shape.width
+    fields: dict[str, Indices] = {}
+    longest = 0
+    for side, length in lengths.items():
+        before = np.cumsum(length) - length
+        position = np.arange(length.sum()) - np.repeat(before, length)
+        start = row_of * shape.width + before - before[first[row_of]]
+        place = np.repeat(start, length) + position
+        pair = np.repeat(np.arange(1, len(length) + 1), length)
+        for name, values in ((f"{side}_pair", pair), (f"{side}_position", position)):
+            fields[name] = np.zeros(size, dtype=np.int64)
+            fields[name][place] = values
+        names = ["source"] if side == "source" else ["target_in", "target_out"]
+        for name in names:
+            fields[name] = np.full(size, PAD, dtype=np.int64)
+            fields[name][place] = getattr(batch, name).numpy()[real[side]]
+        longest = max(longest, int(length.max()))
+    pieces = {
+        name: torch.from_numpy(values).view(count, shape.rows, shape.width)
+        for name, values in fields.items()
+    }
+    return [
+        RowBatch(
+            **{name: piece[part] for name, piece in pieces.items()}, longest=longest
+        )
+        for part in range(count)
+    ]
+
+
+def _next_fit(source: Indices, target: Indices, width: int) -> tuple[Indices, Indices]:
+    """Put pairs into rows in their order, each row as full as it gets.
+
+    Returns the row of each pair, and the first pair of each row. No other way of
+    cutting this order into rows needs fewer.
+    """
+    ends = [np.cumsum(side) for side in (source, target)]
+    first = [0]
+    while True:
+        start = first[-1]
+        stops = [
+            np.searchsorted(end, (end[start - 1] if start else 0) + width, "right")
+            for end in ends
+        ]
+        stop = int(min(stops))
+        assert stop > start, "a pair is longer than its row"
+        if stop == len(source):
+            break
+        first.append(stop)
+    counts = np.diff([*first, len(source)])
+    return np.repeat(np.arange(len(first)), counts), np.array(first)

@@ -1,0 +1,591 @@
+"""Compiled kernels find the loss and the gradients that PyTorch finds, box by box."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.model.dropout_replay import replay_dropout
+
+from headwise.backends.native.training import (
+    compiled_loss,
+    learns_compiled,
+    why_not_compiled,
+)
+from headwise.backends.pytorch.install import use_backend
+from headwise.backends.pytorch.packed_forward import decode_real
+from headwise.data.batches import Batch
+from headwise.errors import DataError
+from headwise.losses import cross_entropy
+from headwise.model import TransformerConfig, compiled_learning
+from headwise.model.attention_hooks import attention_seen
+from headwise.model.transformer import Transformer
+from headwise.tasks.for_training import summed_loss
+
+pytestmark = pytest.mark.usefixtures("kernels_here")
+
+LENGTHS = [7, 1, 4, 16, 17], [3, 9, 1, 18, 33]
+
+
+def batch_of(vocabulary, lengths=LENGTHS, *, seed=0, width=0):
+    """Make random sentences, ``width`` long at least: source, in, out, two masks."""
+    chance = torch.Generator().manual_seed(seed)
+
+    def side(chosen):
+        size = max(*chosen, width) if len(chosen) > 1 else max(chosen[0], width)
+        real = torch.arange(size) < torch.tensor(chosen)[:, None]
+        drawn = torch.randint(4, vocabulary, real.shape, generator=chance)
+        return drawn * real, real
+
+    source, source_is_real = side(lengths[0])
+    target_in, target_is_real = side(lengths[1])
+    target_out, _ = side(lengths[1])
+    return source, target_in, target_out, source_is_real, target_is_real
+
+
+def trained(vocabulary=101, **changes):
+    """Make a model in which no weight is 0 or 1, as after some training."""
+    sizes = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 24, "d_ff": 40}
+    config = TransformerConfig(**{**sizes, "num_heads": 3, "dropout": 0.0, **changes})
+    model = Transformer(config, vocabulary, seed=1).train()
+    chance = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for each in model.parameters():
+            each += 0.1 * torch.randn(each.shape, generator=chance)
+    return model
+
+
+def readable(model, batch, smoothing=0.1, dtype=torch.float64, seed=None):
+    """Return the loss and gradients that the boxes of the paper give.
+
+    With a ``seed``, the same units are silenced as the kernels silence for it.
+    """
+    source, target_in, target_out, source_is_real, real = batch
+    copy = Transformer(model.config, model.source_vocab_size, model.target_vocab_size)
+    copy.load_state_dict(model.state_dict())
+    for ours, theirs in zip(model.modules(), copy.modules(), strict=True):
+        if isinstance(ours, torch.nn.LayerNorm):
+            theirs.eps = ours.eps
+    copy.to(dtype).train(model.training)
+    use_backend(copy, "readable")
+    if seed is not None:
+        replay_dropout(copy, seed, source_is_real, real)
+    logits = copy(source, target_in, source_is_real)[real]
+    loss = cross_entropy(logits, target_out[real], smoothing)
+    loss.backward()
+    return loss.item(), [each.grad for each in copy.parameters()]
+
+
+def by_kernels(model, batch, smoothing=0.1, *, scale=1.0, half=False):
+    model.zero_grad()
+    with torch.autocast("cpu", torch.bfloat16, enabled=half):
+        loss = compiled_loss(model, *batch, smoothing)
+    (loss * scale).backward()
+    return loss.item(), [each.grad.clone() for each in model.parameters()]
+
+
+def assert_close(found, expected, model, share=2e-5):
+    """Compare each gradient to its largest number, or the whole's, if all are small.
+
+    A bias of keys adds the same to all scores of a query: its gradient is what rounding
+    leaves of 0.
+    """
+    names = [name for name, _ in model.named_parameters()]
+    whole = max(each.abs().max().item() for each in expected)
+    for name, ours, theirs in zip(names, found, expected, strict=True):
+        small = 1 if name.endswith("to_keys.bias") else 1e-3
+        least = max(theirs.abs().max().item(), small * whole)
+        worst = (ours.double() - theirs).abs().max().item() / least
+        assert worst < share, (name, worst)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"attention_bias": True, "output_bias": True, "tie_embeddings": "none"},
+        {"d_k": 7, "d_v": 5, "tie_embeddings": "output", "positions": "none"},
+        {"d_model": 32, "num_heads": 1, "positions": "sinusoidal_halves"},
+        {"d_model": 128, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1},
+        {"d_model": 30, "num_heads": 5, "d_ff": 9, "encoder_layers": 1},
+    ],
+)
+@pytest.mark.parametrize("vocabulary", [37, 2100])
+def test_loss_and_gradients_are_those_of_the_boxes(changes, vocabulary):
+    """2,100 words are looked at in three parts, the last of no round size."""
+    model = trained(vocabulary, **changes)
+    batch = batch_of(vocabulary)
+
+    loss, gradients = by_kernels(model, batch)
+    expected, theirs = readable(model, batch)
+
+    assert math.isclose(loss, expected, rel_tol=1e-5)
+    assert_close(gradients, theirs, model)
+
+
+def test_what_hardly_varies_is_normed_by_the_epsilon():
+    """Of rows that vary as they should, an epsilon of 0.00001 changes no digit."""
+    model, batch = trained(), batch_of(101)
+    for each in model.modules():
+        if isinstance(each, torch.nn.LayerNorm):
+            each.eps = 0.5
+
+    loss, gradients = by_kernels(model, batch)
+    expected, theirs = readable(model, batch)
+
+    assert math.isclose(loss, expected, rel_tol=1e-5)
+    assert_close(gradients, theirs, model)
+
+
+lengths = st.lists(st.integers(1, 40), min_size=1, max_size=6)
+
+
+@given(st.data(), st.sampled_from([0.0, 0.1, 0.5]), st.integers(0, 2**31))
+def test_sentences_of_any_length_are_learned_from(data, smoothing, seed):
+    sources = data.draw(lengths)
+    targets = data.draw(
+        st.lists(st.integers(1, 40), min_size=len(sources), max_size=len(sources))
+    )
+    model = trained(encoder_layers=1, decoder_layers=1)
+    batch = batch_of(101, (sources, targets), seed=seed)
+
+    loss, gradients = by_kernels(model, batch, smoothing)
+    expected, theirs = readable(model, batch, smoothing)
+
+    assert math.isclose(loss, expected, rel_tol=1e-5)
+    assert_close(gradients, theirs, model, 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "lengths"),
+    [
+        (1500, ([19] * 31, [23] * 31)),
+        (1500, ([3, 300, 200, 5, 60], [7, 20, 280, 2, 250])),
+        (30_000, ([5] * 12, [20] * 12)),
+    ],
+    ids=["several groups", "groups of one sentence", "more scores than are kept"],
+)
+def test_many_rows_are_gone_through_in_parts(vocabulary, lengths):
+    """At most 256 positions together, and 4 million scores."""
+    model = trained(vocabulary, encoder_layers=1, decoder_layers=1)
+    batch = batch_of(vocabulary, lengths)
+
+    loss, gradients = by_kernels(model, batch)
+    expected, theirs = readable(model, batch)
+
+    assert math.isclose(loss, expected, rel_tol=1e-5)
+    assert_close(gradients, theirs, model)
+
+
+def test_bfloat16_is_as_near_as_pytorchs():
+    model = trained(300, d_model=64, num_heads=2)
+    batch = batch_of(300, ([12] * 40, [13] * 40))
+    _, exact = readable(model, batch)
+    source, target_in, target_out, source_is_real, real = batch
+    with torch.autocast("cpu", torch.bfloat16):
+        use_backend(model, "readable")
+        logits = model(source, target_in, source_is_real)[real]
+        loss = cross_entropy(logits, target_out[real], 0.1)
+    loss.backward()
+    theirs = [each.grad.clone() for each in model.parameters()]
+
+    _, ours = by_kernels(model, batch, half=True)
+
+    def distance(found):
+        apart = sum((a - b).square().sum() for a, b in zip(found, exact, strict=True))
+        return (apart / sum(each.square().sum() for each in exact)).sqrt().item()
+
+    assert 1e-4 < distance(ours) < 1.1 * distance(theirs)
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_padding_changes_not_one_bit(half):
+    model = trained()
+    slim, wide = batch_of(101), batch_of(101, width=40)
+    slim = [each[:, : part.shape[1]] for each, part in zip(wide, slim, strict=True)]
+
+    found = [by_kernels(model, batch, half=half) for batch in (slim, wide)]
+
+    assert found[0][0] == found[1][0]
+    for one, other in zip(found[0][1], found[1][1], strict=True):
+        assert torch.equal(one, other)
+
+
+def test_what_batches_give_is_added_up_as_torch_adds_it():
+    model = trained()
+    batches = [batch_of(101, seed=seed) for seed in range(3)]
+    apart = [by_kernels(model, batch, scale=0.25)[1] for batch in batches]
+
+    model.zero_grad()
+    for batch in batches:
+        (compiled_loss(model, *batch, 0.1) * 0.25).backward()
+
+    for found, *parts in zip(model.parameters(), *apart, strict=True):
+        assert torch.equal(found.grad, parts[0] + parts[1] + parts[2])
+
+
+def test_the_scale_of_a_loss_is_that_of_its_gradients():
+    model, batch = trained(), batch_of(101)
+    _, whole = by_kernels(model, batch)
+    _, part = by_kernels(model, batch, scale=0.125)
+
+    for one, other in zip(whole, part, strict=True):
+        torch.testing.assert_close(one * 0.125, other, rtol=1e-4, atol=1e-7)
+
+
+def loss_by_chance(model, batch, seed):
+    torch.manual_seed(seed)
+    return compiled_loss(model, *batch, 0.0)
+
+
+def test_chance_depends_on_the_seed_alone():
+    model, batch = trained(dropout=0.3), batch_of(101)
+    losses = [loss_by_chance(model, batch, seed).item() for seed in (1, 2, 1)]
+
+    assert losses[0] == losses[2] != losses[1]
+    assert loss_by_chance(model.eval(), batch, 1).item() == pytest.approx(
+        readable(model, batch, 0.0)[0], rel=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("lengths", "d_model"),
+    [(LENGTHS, 24), (([9] * 40, [13] * 40), 32), (([5] * 3, [7] * 3), 128)],
+    ids=["one group", "several groups", "a width of its own"],
+)
+@pytest.mark.parametrize("tie_embeddings", ["all", "none"])
+def test_what_is_silenced_is_silenced_on_the_way_back_as_well(
+    lengths, d_model, tie_embeddings
+):
+    """Against the boxes with the very same units silenced.
+
+    Once only slopes of the loss were compared, and so loosely that a gradient of zero
+    passed: to leave out the embeddings' dropout on the way back was not noticed.
+    """
+    sizes = {"d_model": d_model, "num_heads": 4, "tie_embeddings": tie_embeddings}
+    model, batch = trained(dropout=0.4, **sizes), batch_of(101, lengths)
+    torch.manual_seed(5)
+    seed = int(torch.randint(2**62, (1,)))
+
+    torch.manual_seed(5)
+    loss, gradients = by_kernels(model, batch)
+    expected, theirs = readable(model, batch, seed=seed)
+    _, undropped = readable(model.eval(), batch)
+
+    assert math.isclose(loss, expected, rel_tol=1e-5)
+    assert_close(gradients, theirs, model)
+    for one, other in zip(theirs, undropped, strict=True):
+        assert not torch.allclose(one, other, rtol=0.1)
+
+
+def test_the_share_that_is_silenced_is_the_one_asked_for():
+    """By how much a loss is worse for it, and varies, as with PyTorch's dropout."""
+    model = trained(dropout=0.3, encoder_layers=1, decoder_layers=1)
+    batch = batch_of(101, ([9] * 60, [11] * 60))
+    use_backend(model, "eager")
+
+    def eager(seed):
+        torch.manual_seed(seed)
+        source, target_in, target_out, source_is_real, real = batch
+        with torch.no_grad():
+            hidden = decode_real(model, source, target_in, source_is_real, real)
+            return cross_entropy(model.logits(hidden), target_out[real], 0.0).item()
+
+    ours = torch.tensor(
+        [loss_by_chance(model, batch, seed).item() for seed in range(60)]
+    )
+    theirs = torch.tensor([eager(seed) for seed in range(60)])
+
+    spread = (ours.var() / 60 + theirs.var() / 60).sqrt()
+    assert abs(ours.mean() - theirs.mean()) < 4 * spread
+    assert 0.5 < ours.std() / theirs.std() < 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"norm": "pre"},
+        {"activation": "gelu"},
+        {"positions": "learned"},
+        {"attention_dropout": 0.1},
+        {"feed_forward_dropout": 0.1},
+        {"embedding_norm": True},
+        {"position_join": "concatenate", "tie_embeddings": "none"},
+    ],
+)
+def test_what_no_kernel_learns_is_named(changes):
+    (name,) = [each for each in changes if each != "tie_embeddings"]
+
+    assert name in why_not_compiled(trained(**changes))
+    assert not learns_compiled(trained(**changes), 10)
+    assert why_not_compiled(trained()) is None
+
+
+def test_pytorch_learns_where_somebody_looks_or_no_kernel_can():
+    model = trained()
+    assert learns_compiled(model, 10)
+    assert learns_compiled(model, compiled_learning.LONGEST)
+    assert not learns_compiled(model, compiled_learning.LONGEST + 1)
+    with torch.no_grad():
+        assert not learns_compiled(model, 10)
+    with attention_seen(model):
+        assert not learns_compiled(model, 10)
+    checkpoint_activations(model)
+    assert not learns_compiled(model, 10)
+    checkpoint_activations(model, False)
+    for kernels in ("eager", "readable"):
+        use_backend(model, kernels)
+        assert not learns_compiled(model, 10)
+    use_backend(model, "fast")
+    hook = model.encoder.blocks[0].register_forward_hook(lambda *_: None)
+    assert not learns_compiled(model, 10)
+    hook.remove()
+    assert learns_compiled(model, 10)
+    assert not learns_compiled(model.double(), 10)
+
+
+def frozen(model):
+    model.encoder.blocks[0].feed_forward.widen.weight.requires_grad_(False)
+
+
+def frozen_embedding(model):
+    model.target_embedding.vectors.requires_grad_(False)
+
+
+def hooked_weight(model):
+    model.decoder.blocks[1].feed_forward.narrow.weight.register_hook(
+        lambda gradient: gradient * 2
+    )
+
+
+def hooked_sum(model):
+    def triple(weight):
+        weight.grad.mul_(3)
+
+    bias = model.decoder.blocks[1].feed_forward.narrow.bias
+    bias.register_post_accumulate_grad_hook(triple)
+
+
+def hooked_forward(model):
+    model.encoder.blocks[1].register_forward_hook(lambda box, given, out: out * 0.5)
+
+
+def hooked_before(model):
+    model.encoder.blocks[1].register_forward_pre_hook(lambda box, given: None)
+
+
+def hooked_backward(model):
+    model.decoder.blocks[0].feed_forward.register_full_backward_hook(
+        lambda box, ingoing, outgoing: (ingoing[0] * 0.25,)
+    )
+
+
+def hooked_before_backward(model):
+    model.decoder.blocks[0].feed_forward.register_full_backward_pre_hook(
+        lambda box, outgoing: (outgoing[0] * 4,)
+    )
+
+
+def other_box(model):
+    """As adapters do it: the box is one of their own class, around the same weights."""
+
+    class Halved(torch.nn.Linear):
+        def forward(self, x):
+            return super().forward(x) / 2
+
+    model.encoder.blocks[0].feed_forward.narrow.__class__ = Halved
+
+
+def other_forward(model):
+    box = model.encoder.blocks[0].feed_forward
+    box.forward = lambda x: type(box).forward(box, x) / 2
+
+
+def other_forward_of_torch(model):
+    box = model.decoder.blocks[0].feed_forward.narrow
+    box.forward = lambda x: type(box).forward(box, x) / 2
+
+
+def other_activation(model):
+    model.encoder.blocks[1].feed_forward.bend = torch.tanh
+
+
+def other_dropout(model):
+    model.encoder.blocks[0].feed_forward.dropout = torch.nn.Hardtanh(-0.1, 0.1)
+
+
+def other_epsilon(model):
+    model.decoder.blocks[1].around_cross.norm.eps = 0.1
+
+
+def in_sequence(model):
+    box = model.encoder.blocks[0].feed_forward
+    box.narrow = torch.nn.Sequential(box.narrow, torch.nn.Hardtanh())
+
+
+def normed_weight(model):
+    torch.nn.utils.parametrizations.weight_norm(
+        model.encoder.blocks[0].feed_forward.widen
+    )
+
+
+def weight_more(model):
+    model.encoder.scale = torch.nn.Parameter(torch.ones(1))
+
+
+def partly_evaluated(model):
+    model.decoder.blocks[1].eval()
+
+
+SPECIAL = {
+    "encoder.blocks.0.feed_forward has another forward": other_forward,
+    "decoder.blocks.0.feed_forward.narrow has another forward": other_forward_of_torch,
+    "encoder.blocks.1.feed_forward.bend was changed": other_activation,
+    "encoder.blocks.0.feed_forward.dropout is a Hardtanh": other_dropout,
+    "decoder.blocks.1.around_cross.norm.eps was changed": other_epsilon,
+    "encoder.blocks.0.feed_forward.narrow is a Sequential": in_sequence,
+    "encoder.blocks.0.feed_forward.widen is a ParametrizedLinear": normed_weight,
+    "encoder.scale is no weight of such a model": weight_more,
+    "decoder.blocks.1 is in evaluation mode": partly_evaluated,
+    "encoder.blocks.0.feed_forward.widen.weight is frozen": frozen,
+    "embeddings.target.vectors is frozen": frozen_embedding,
+    "decoder.blocks.1.feed_forward.narrow.weight has a gradient hook": hooked_weight,
+    "decoder.blocks.1.feed_forward.narrow.bias has a gradient hook": hooked_sum,
+    "encoder.blocks.1 has a hook": hooked_forward,
+    "encoder.blocks.1 has a hook ": hooked_before,
+    "decoder.blocks.0.feed_forward has a hook": hooked_backward,
+    "decoder.blocks.0.feed_forward has a hook ": hooked_before_backward,
+    "encoder.blocks.0.feed_forward.narrow is a Halved": other_box,
+}
+"""What kernels once passed over without a word, and how it is named."""
+
+
+def padded_batch(batch):
+    source, target_in, target_out, source_is_real, target_is_real = batch
+    return Batch(
+        source=source,
+        target_in=target_in,
+        target_out=target_out,
+        indices=torch.arange(len(source)),
+        num_source_tokens=int(source_is_real.sum()),
+        num_target_tokens=int(target_is_real.sum()),
+    )
+
+
+def learned(model, kernels, batch):
+    """Return the loss and the gradients, by weight, of a model that learns so."""
+    use_backend(model, kernels)
+    loss = summed_loss(model, padded_batch(batch), smoothing=0.1)
+    loss.backward()
+    return loss.item(), {name: each.grad for name, each in model.named_parameters()}
+
+
+@pytest.mark.parametrize(("named", "change"), SPECIAL.items())
+def test_what_autograd_would_heed_is_named_and_heeded(named, change):
+    """Frozen weights had gradients, a frozen embedding raised, hooks never fired."""
+    models = trained(), trained()
+    for model in models:
+        change(model)
+
+    assert why_not_compiled(models[0]).startswith(named.strip())
+    loss, gradients = learned(models[0], "fast", batch_of(101))
+    expected, theirs = learned(models[1], "readable", batch_of(101))
+
+    assert math.isclose(loss, expected, rel_tol=1e-5)
+    assert [*gradients] == [*theirs]
+    whole = max(each.abs().max() for each in theirs.values() if each is not None)
+    for name, ours in gradients.items():
+        assert (ours is None) == (theirs[name] is None), name
+        if ours is not None:
+            assert (ours - theirs[name]).abs().max() < 1e-4 * whole, name
+
+
+def test_a_hook_of_all_modules_is_heeded():
+    called = []
+    handle = torch.nn.modules.module.register_module_forward_hook(
+        lambda module, given, out: called.append(type(module).__name__)
+    )
+    try:
+        assert "all modules have a hook" in why_not_compiled(trained())
+        learned(trained(), "fast", batch_of(101))
+    finally:
+        handle.remove()
+
+    assert "FeedForward" in called
+    assert why_not_compiled(trained()) is None
+
+
+def test_gradients_that_are_asked_for_are_returned():
+    """Of ``torch.autograd.grad`` all were None, and ``.grad`` was filled instead."""
+    model, batch = trained(), batch_of(101)
+    _, expected = by_kernels(model, batch)
+    model.zero_grad()
+    weights = list(model.parameters())
+
+    found = torch.autograd.grad(compiled_loss(model, *batch, 0.1), weights)
+
+    assert all(each.grad is None for each in weights)
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_hook_of_the_graph_is_called():
+    """Where it hangs, no weight tells of it: it is autograd that calls it."""
+    model, seen = trained(), []
+    weight = model.encoder.blocks[0].feed_forward.widen.weight
+    node = torch.autograd.graph.get_gradient_edge(weight).node
+    node.register_hook(lambda *_: seen.append("added up"))
+
+    by_kernels(model, batch_of(101))
+
+    assert seen == ["added up"]
+
+
+def test_gradients_stay_where_kernels_found_them():
+    """Not one of them is copied: they lie in one piece of memory, as they were made."""
+    model = trained()
+    compiled_loss(model, *batch_of(101), 0.1).backward()
+
+    places = {each.grad.untyped_storage().data_ptr() for each in model.parameters()}
+    assert len(places) == 1
+
+
+def test_tokens_of_another_vocabulary_are_refused():
+    model, batch = trained(50), batch_of(101)
+
+    with pytest.raises(DataError, match="vocabulary goes from 0 to 49"):
+        compiled_loss(model, *batch, 0.1)
+
+
+def test_gradients_are_computed_once():
+    model = trained()
+    loss = compiled_loss(model, *batch_of(101), 0.1)
+    loss.backward(retain_graph=True)
+
+    with pytest.raises(RuntimeError, match="handed over before"):
+        loss.backward()
+
+
+def test_two_losses_may_wait_for_their_gradients():
+    model = trained()
+    batches = [batch_of(101, seed=seed) for seed in range(2)]
+    apart = [by_kernels(model, batch)[1] for batch in batches]
+    model.zero_grad()
+    losses = [compiled_loss(model, *batch, 0.1) for batch in batches]
+    for loss in losses:
+        loss.backward()
+
+    for found, *parts in zip(model.parameters(), *apart, strict=True):
+        assert torch.equal(found.grad, parts[0] + parts[1])
+
+
+def test_numbers_that_are_none_reach_the_loss_and_the_gradients():
+    model, batch = trained(), batch_of(101)
+    with torch.no_grad():
+        model.decoder.blocks[1].feed_forward.widen.bias[3] = math.nan
+
+    loss, gradients = by_kernels(model, batch)
+
+    assert math.isnan(loss)
+    assert any(each.isnan().any() for each in gradients)

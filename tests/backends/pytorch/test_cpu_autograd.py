@@ -1,0 +1,212 @@
+"""Each fast way equals its readable twin: values, gradients, and what chance does."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from headwise.backends.pytorch.cpu_autograd import (
+    draw_kept,
+    silenced,
+    thinned,
+)
+from headwise.backends.pytorch.fused_attention import (
+    LONGEST_BY_PRODUCTS,
+    SHORTEST_FOR_TORCH,
+    attention_by_products,
+    fused_attention,
+    gradient_of_softmax,
+    softmax_of_rows,
+)
+from headwise.backends.pytorch.install import use_backend
+from headwise.model.add_and_norm import AddAndNorm
+from headwise.model.attention import scaled_dot_product_attention
+
+EXACT = {"rtol": 1e-12, "atol": 1e-12}
+ROUGH = {"rtol": 0.05, "atol": 0.05}
+"""bfloat16 has 8 bits."""
+
+MASKS = {
+    "nothing hidden": None,
+    "padding": torch.tensor([[True] * 5, [True] * 3 + [False] * 2])[:, None, None, :],
+    "the future": torch.ones(5, 5, dtype=torch.bool).tril()[None, None],
+}
+MASKED = pytest.mark.parametrize("mask", MASKS)
+
+
+@pytest.fixture(autouse=True)
+def fixed_seed():
+    torch.manual_seed(2017)
+
+
+def heads(dtype=torch.float64):
+    """Queries and keys of 4 channels, values of 3; 2 rows, 3 heads, 5 positions."""
+    return [
+        torch.randn(2, 5, 3, width, dtype=torch.float64)
+        .to(dtype)
+        .transpose(1, 2)
+        .requires_grad_()
+        for width in (4, 4, 3)
+    ]
+
+
+def with_gradients(function, inputs):
+    """Return the value of ``function``, and gradients for some gradient from above."""
+    out = function(*inputs)
+    above = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).to(out.dtype)
+    return [out, *torch.autograd.grad(out, inputs, above.view(out.shape))]
+
+
+@MASKED
+def test_attention_by_products_equals_equation_1(mask):
+    inputs = heads()
+
+    ours = with_gradients(
+        lambda *x: attention_by_products(*x, MASKS[mask], 0.0), inputs
+    )
+    plain = with_gradients(
+        lambda *x: scaled_dot_product_attention(*x, MASKS[mask], 0.0), inputs
+    )
+
+    for mine, theirs in zip(ours, plain, strict=True):
+        torch.testing.assert_close(mine, theirs, **EXACT)
+
+
+@MASKED
+def test_gradients_of_attention_are_those_of_small_differences(mask):
+    assert torch.autograd.gradcheck(
+        lambda *x: attention_by_products(*x, MASKS[mask], 0.0), heads()
+    )
+
+
+@MASKED
+def test_attention_in_bfloat16_is_near_that_in_float64(mask):
+    exact = heads()
+    rough = [x.detach().to(torch.bfloat16).requires_grad_() for x in exact]
+
+    near = with_gradients(lambda *x: attention_by_products(*x, MASKS[mask], 0.0), rough)
+    true = with_gradients(
+        lambda *x: scaled_dot_product_attention(*x, MASKS[mask], 0.0), exact
+    )
+
+    for mine, theirs in zip(near, true, strict=True):
+        torch.testing.assert_close(mine.double(), theirs, **ROUGH)
+
+
+@MASKED
+def test_dropout_falls_on_the_weights_of_attention(mask):
+    """With the very mask that is drawn, as Equation 1 written out has it."""
+    inputs, hidden = heads(), MASKS[mask]
+    ones = torch.eye(5, dtype=torch.float64).expand(2, 3, 5, 5)
+
+    def by_hand(queries, keys, values):
+        torch.manual_seed(7)
+        weights = scaled_dot_product_attention(queries, keys, ones, hidden, 0.0)
+        kept = draw_kept(weights.detach(), 0.4)
+        return (weights * kept / 0.6) @ values
+
+    def ours(*x):
+        torch.manual_seed(7)
+        return attention_by_products(*x, hidden, 0.4)
+
+    pairs = zip(
+        with_gradients(ours, inputs), with_gradients(by_hand, inputs), strict=True
+    )
+    for mine, theirs in pairs:
+        torch.testing.assert_close(mine, theirs, **EXACT)
+
+
+def test_a_query_that_sees_nothing_still_gives_zeros_while_training():
+    mask = MASKS["padding"].clone()
+    mask[1] = False
+    inputs = heads()
+
+    out, *gradients = with_gradients(lambda *x: fused_attention(*x, mask, 0.0), inputs)
+
+    assert (out[1] == 0).all()
+    assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+@pytest.mark.parametrize("length", [1, 5, SHORTEST_FOR_TORCH, 20])
+def test_the_softmax_of_short_rows_is_a_softmax(length):
+    """Far scores too: e^1000 is no number, and what is forbidden weighs nothing."""
+    scores = torch.randn(3, 4, length, dtype=torch.float64) * 300
+    scores[0, 0, 1:] = -torch.inf
+    scores.requires_grad_()
+    above = torch.randn_like(scores)
+
+    ours = softmax_of_rows(scores.detach())
+    theirs = scores.softmax(-1)
+
+    torch.testing.assert_close(ours, theirs, **EXACT)
+    (gradient,) = torch.autograd.grad(theirs, scores, above)
+    torch.testing.assert_close(gradient_of_softmax(above, ours), gradient, **EXACT)
+
+
+def test_long_sentences_keep_no_weights_whole():
+    long = torch.randn(1, 1, LONGEST_BY_PRODUCTS + 1, 2, requires_grad=True)
+
+    out = fused_attention(long, long, long, None, 0.0)
+
+    assert "Attention" in out.grad_fn.name()
+    assert not out.grad_fn.name().startswith("_Attention")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_a_normed_sum_equals_add_and_norm_written_out(share):
+    box = AddAndNorm(6, share, "post").double().train()
+    box.norm.weight.data.uniform_(0.5, 2)
+    box.norm.bias.data.uniform_(-1, 1)
+    x, out = (
+        torch.randn(3, 4, 6, dtype=torch.float64, requires_grad=True) for _ in "xo"
+    )
+    inputs = [x, out, box.norm.weight, box.norm.bias]
+
+    def ours(x, out, *_):
+        torch.manual_seed(7)
+        return box.leave(x, out)
+
+    def by_hand(x, out, weight, bias):
+        torch.manual_seed(7)
+        kept = draw_kept(out.detach(), share)
+        return F.layer_norm(x + out * kept / (1 - share), (6,), weight, bias)
+
+    pairs = zip(
+        with_gradients(ours, inputs), with_gradients(by_hand, inputs), strict=True
+    )
+    for mine, theirs in pairs:
+        torch.testing.assert_close(mine, theirs, **EXACT)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_thinning_multiplies_by_nothing_or_by_one(dtype):
+    x = torch.randn(7, 3).to(dtype)
+    kept = draw_kept(x, 0.5)
+
+    assert kept.unique().tolist() == [0, 1]
+    assert torch.equal(thinned(x, kept), x * kept)
+    assert torch.equal(thinned(x.T, kept.T), x.T * kept.T)
+
+
+def test_silencing_goes_back_the_way_it_came():
+    x = torch.randn(50, 4, requires_grad=True)
+
+    out = silenced(x, 0.25)
+    out.backward(torch.ones_like(out))
+
+    torch.testing.assert_close(out, x * x.grad)
+    torch.testing.assert_close(x.grad.unique(), torch.tensor([0, 4 / 3]))
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_a_whole_model_learns_the_same_by_both_kernels(small, batch, norm):
+    model = small(dropout=0.0, norm=norm).double().train()
+    found = {}
+    for kernels in ("fast", "readable"):
+        use_backend(model, kernels)
+        model.zero_grad()
+        scores = model(*batch)
+        scores.logsumexp(-1).sum().backward()
+        found[kernels] = [scores, *(each.grad.clone() for each in model.parameters())]
+
+    for fast, readable in zip(*found.values(), strict=True):
+        torch.testing.assert_close(fast, readable, rtol=1e-9, atol=1e-9)

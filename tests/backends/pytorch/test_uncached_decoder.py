@@ -1,0 +1,93 @@
+"""The readable inference, which runs the whole stack on a refilled row each time."""
+
+import pytest
+import torch
+
+from headwise.backends.pytorch.uncached_decoder import RefillingDecoder
+
+EMPTY = 0
+
+
+def test_the_row_is_empty_but_for_what_was_written(small, batch):
+    source, target, is_real = batch
+    reader = RefillingDecoder(small(), length=4, empty=EMPTY)
+
+    state = reader.start(source, is_real)
+    _, state = reader.step(target[:, 0], state)
+    _, state = reader.step(target[:, 1], state)
+
+    assert torch.equal(state.target[:, :2], target[:, :2])
+    assert (state.target[:, 2:] == EMPTY).all()
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_each_step_equals_the_cached_step(small, batch, norm):
+    model = small(dtype=torch.float64, norm=norm)
+    source, target, is_real = batch
+    reader = RefillingDecoder(model, length=9, empty=EMPTY)
+
+    slow, fast = reader.start(source, is_real), model.start(source, is_real)
+    for tokens in target.unbind(1):
+        slow_scores, slow = reader.step(tokens, slow)
+        fast_scores, fast = model.step(tokens, fast)
+
+        torch.testing.assert_close(slow_scores, fast_scores, rtol=0, atol=1e-12)
+
+
+def test_reordered_rows_equal_the_cached_ones(small, batch):
+    model = small(dtype=torch.float64)
+    source, target, is_real = batch
+    reader, index = RefillingDecoder(model, length=9, empty=EMPTY), torch.tensor([2, 0])
+
+    states = [reader.start(source, is_real), model.start(source, is_real)]
+    scores = []
+    for writer, state in zip((reader, model), states, strict=True):
+        _, after = writer.step(target[:, 0], state)
+        seen, _ = writer.step(target[index, 1], after.rows(index))
+        scores.append(seen)
+
+    torch.testing.assert_close(*scores, rtol=0, atol=1e-12)
+
+
+def test_the_length_of_the_row_does_not_matter(small, batch):
+    source, target, is_real = batch
+    model, scores = small(dtype=torch.float64), []
+
+    for length in (1, 20):
+        reader = RefillingDecoder(model, length=length, empty=EMPTY)
+        scores.append(reader.step(target[:, 0], reader.start(source, is_real))[0])
+
+    torch.testing.assert_close(*scores, rtol=0, atol=1e-12)
+
+
+def test_the_same_words_are_written(small, batch):
+    """Each takes its own most probable word and goes on from there."""
+    model = small()
+    source, target, is_real = batch
+    reader = RefillingDecoder(model, length=12, empty=EMPTY)
+
+    texts = []
+    for writer in (reader, model):
+        tokens, state, text = target[:, 0], writer.start(source, is_real), []
+        for _ in range(12):
+            scores, state = writer.step(tokens, state)
+            tokens = scores.argmax(dim=-1)
+            text.append(tokens)
+        texts.append(torch.stack(text, dim=1))
+
+    assert torch.equal(*texts)
+    assert len(texts[0].unique()) > 1
+
+
+def test_a_state_can_be_stepped_on_again(small, batch):
+    """Unlike the newest state of a memory, which is written in place."""
+    source, target, is_real = batch
+    reader = RefillingDecoder(small(), length=4, empty=EMPTY)
+    state = reader.start(source, is_real)
+
+    first, _ = reader.step(target[:, 0], state)
+    reader.step(target[:, 1], state)
+    again, _ = reader.step(target[:, 0], state)
+
+    assert torch.equal(first, again)
+    assert (state.target == EMPTY).all()

@@ -1,0 +1,87 @@
+"""The best tokens of a row by a compiled kernel: those that PyTorch finds."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwise.decoding.topk import best_tokens
+from headwise.decoding.topk_native import MOST, can_choose, chosen
+from headwise.errors import NumericsError
+
+pytestmark = pytest.mark.usefixtures("kernels_here")
+
+
+def by_torch(logits, count, forbidden):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(candidates, "can_choose", lambda logits, count: False)
+        return best_tokens(logits, count, forbidden=forbidden)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    rows=st.integers(1, 20),
+    vocabulary=st.sampled_from([1, 2, 17, 63, 64, 65, 900, 1024, 1025, 2500]),
+    count=st.sampled_from([1, 2, 8, MOST]),
+    forbidden=st.sampled_from([(), (0,), (0, 1), (3, 64), (0, 5000)]),
+    values=st.sampled_from([1, 3, 50, 10**6]),
+    seed=st.integers(0, 10**6),
+)
+def test_the_kernel_finds_what_pytorch_finds(
+    rows, vocabulary, count, forbidden, values, seed
+):
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randint(values, (rows, vocabulary), generator=generator) / 7
+    known = tuple(each for each in forbidden if each < vocabulary)
+
+    log_p, tokens = chosen(logits, count, forbidden)
+
+    found, ids = by_torch(logits, count, known)
+    assert torch.equal(tokens, ids)
+    expected = logits.double().log_softmax(-1).gather(1, ids)
+    expected[found == -math.inf] = -math.inf
+    torch.testing.assert_close(log_p.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0, 1e4, 1e30])
+def test_large_and_small_scores_are_summed_up_well(scale):
+    logits = scale * torch.randn(9, 3000, generator=torch.Generator().manual_seed(1))
+
+    log_p, tokens = chosen(logits, 5, ())
+
+    expected = logits.double().log_softmax(-1).gather(1, tokens)
+    torch.testing.assert_close(log_p.double(), expected, rtol=1e-5, atol=2e-6)
+
+
+def test_a_row_does_not_depend_on_its_neighbours():
+    logits = torch.randn(40, 1500, generator=torch.Generator().manual_seed(2))
+    whole = chosen(logits, 4, (1,))
+
+    for row in range(40):
+        alone = chosen(logits[row : row + 1], 4, (1,))
+        assert all(torch.equal(a[0], b[row]) for a, b in zip(alone, whole, strict=True))
+
+
+@pytest.mark.parametrize("place", [0, 1023, 1024, 1499])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_one_broken_score_is_an_error(place, value):
+    logits = torch.zeros(3, 1500)
+    logits[1, place] = value
+
+    with pytest.raises(NumericsError, match="not numbers"):
+        chosen(logits, 2, ())
+
+
+def test_scores_that_it_cannot_look_at_are_left_to_pytorch():
+    logits = torch.zeros(4, 70)
+
+    assert can_choose(logits, 3)
+    assert not can_choose(logits.double(), 3)
+    assert not can_choose(logits.t(), 3)
+    assert not can_choose(logits[:0], 3)
+    assert not can_choose(logits, MOST + 1)
+    assert not can_choose(torch.zeros(2, 3, device="meta"), 1)

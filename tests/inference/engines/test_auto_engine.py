@@ -1,0 +1,290 @@
+"""The engine that chooses: the same words whatever it chose, and it says what."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import ctranslate2
+import pytest
+import torch
+from headwise.engines import auto_engine, torch_engine
+
+from headwise import load
+from headwise.backends.native.compiler import SWITCH, build
+from headwise.backends.native.decoder import CompiledDecoder
+from headwise.decoding.settings import DecodingSettings, greedy, paper
+from headwise.demo_corpus import demo_corpus
+from headwise.errors import ResourceError, SettingsError, UsageError
+from headwise.inference.engines.auto_engine import AutoEngine
+from headwise.inference.engines.ctranslate2_support import reasons_against_search
+from headwise.inference.engines.torch_engine import TorchEngine
+from headwise.interop.unsupported_decoding import CARRIED
+from headwise.run_folder.model_folder import open_model_folder
+
+DEMO = Path(__file__).parents[1] / "models" / "demo"
+
+
+@pytest.fixture(autouse=True)
+def no_kernels(request):
+    """Let there be no compiled kernels, but for tests that ask for them."""
+    if "kernels_here" not in request.fixturenames:
+        request.getfixturevalue("no_kernels_to_choose")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return a copy of the trained model, beside which exports may be kept."""
+    return shutil.copytree(DEMO, tmp_path_factory.mktemp("auto") / "model")
+
+
+@pytest.fixture
+def opened(folder):
+    return open_model_folder(folder)
+
+
+@pytest.fixture(scope="module")
+def sources():
+    pairs = demo_corpus(num_train=0, num_dev=0, num_held_out=12, seed=5).held_out
+    return open_model_folder(DEMO).task.encode([pair.english for pair in pairs])
+
+
+@pytest.fixture(scope="module")
+def wanted(sources):
+    return words(TorchEngine(open_model_folder(DEMO)).search(sources, greedy()))
+
+
+def words(found):
+    return [[each.tokens for each in outputs] for outputs in found]
+
+
+def test_it_is_what_a_model_is_opened_with(folder):
+    translator = load(folder)
+    assert isinstance(translator.engine, AutoEngine)
+    assert translator.engine.used == {}
+
+    translator.translate("Is this school old?")
+    assert translator.engine.name == "ctranslate2"
+
+
+@pytest.mark.usefixtures("kernels_here")
+def test_it_takes_torch_where_compiled_kernels_write(tmp_path, sources, wanted):
+    """Nothing is exported for it, and what int8 needs is left to CTranslate2."""
+    made = build()
+    folder = shutil.copytree(DEMO, tmp_path / "model")
+    auto = AutoEngine(open_model_folder(folder))
+
+    assert words(auto.search(sources, greedy())) == wanted
+    assert auto.used == {
+        "torch": f"by kernels in C, {made.compiler} for {made.vectors}"
+    }
+    assert not (folder / "exports").exists()
+
+    changed = open_model_folder(folder)
+    changed.model.double()
+    other = AutoEngine(changed)
+    other.search(sources, greedy())
+    assert other.used == {"torch": "the model was changed to torch.float64"}
+    smaller = AutoEngine(open_model_folder(folder), precision="int8")
+    smaller.search(sources[:1], greedy())
+    assert smaller.name == "ctranslate2"
+
+
+SLOWER = "kernels in C are slower here: gcc 12.2.0 compiled them for AVX2"
+
+
+def test_where_kernels_are_slower_it_takes_ctranslate2_and_says_why(
+    tmp_path, sources, wanted, monkeypatch
+):
+    """Without AVX-512 they took four times as long, and were taken all the same."""
+    monkeypatch.setattr(auto_engine, "why_not_taken", lambda *_: SLOWER)
+    auto = AutoEngine(
+        open_model_folder(shutil.copytree(DEMO, tmp_path / "model")),
+    )
+
+    assert words(auto.search(sources, greedy())) == wanted
+    auto.search(sources[:2], paper())
+
+    assert auto.used["ctranslate2"].endswith(f"; {SLOWER}")
+    assert auto.used["torch"].startswith("length_penalty = 'gnmt' is none of ")
+    assert auto.used["torch"].endswith(f"; {SLOWER}")
+
+
+@pytest.mark.usefixtures("a_compiler_here")
+@pytest.mark.parametrize("taken", [False, True])
+def test_where_torch_must_do_it_the_faster_way_of_both_does(opened, monkeypatch, taken):
+    monkeypatch.setattr(auto_engine, "why_not_taken", lambda *_: SLOWER)
+    monkeypatch.setattr(writing, "takes_kernels", lambda use: taken)
+    auto = AutoEngine(opened)
+    auto.search([[5, 6]], paper())
+
+    (decoder,) = auto._torch.laid_out.values()
+    assert isinstance(decoder, CompiledDecoder) is taken
+
+
+@pytest.mark.usefixtures("a_compiler_here")
+def test_who_asks_for_torch_gets_kernels_and_hears_that_they_are_slower(
+    opened, monkeypatch
+):
+    monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.setattr(torch_engine, "why_not_taken", lambda *_: SLOWER)
+    engine = TorchEngine(opened)
+    engine.search([[5, 6]], greedy())
+
+    (decoder,) = engine.laid_out.values()
+    assert isinstance(decoder, CompiledDecoder)
+    assert engine.used == {"torch": f"{SLOWER}; --engine auto takes what is faster"}
+    assert TorchEngine(opened, compiled=False).used == {"torch": ""}
+
+    monkeypatch.setenv(SWITCH, "on")
+    assert TorchEngine(opened).used == {"torch": ""}
+
+
+def test_it_takes_ctranslate2_where_the_search_can_be_expressed(
+    opened, sources, wanted
+):
+    auto = AutoEngine(opened)
+
+    assert words(auto.search(sources, greedy())) == wanted
+    assert auto.name == "ctranslate2"
+    auto.search(sources[:2], paper())
+    assert auto.name == "torch"
+    assert list(auto.used) == ["ctranslate2", "torch"]
+    assert auto.used["torch"] == (
+        "length_penalty = 'gnmt' is none of CTranslate2's; stopping = 'exact' is none "
+        "of CTranslate2's"
+    )
+
+
+def test_nothing_to_search_makes_no_export(tmp_path):
+    folder = shutil.copytree(DEMO, tmp_path / "model")
+    auto = AutoEngine(open_model_folder(folder))
+
+    assert auto.search([], greedy()) == []
+    assert auto.used == {}
+    assert not (folder / "exports").exists()
+
+
+def test_without_the_package_torch_does_it(opened, sources, wanted, monkeypatch):
+    monkeypatch.setattr(
+        "headwise.inference.engines.ctranslate2_support.find_spec", lambda name: None
+    )
+    auto = AutoEngine(opened)
+
+    assert words(auto.search(sources, greedy())) == wanted
+    assert "pip install 'headwise[fast]'" in auto.used["torch"]
+    with pytest.raises(UsageError, match=r"pip install 'headwise\[fast\]'"):
+        AutoEngine(opened, precision="int8")
+
+
+def test_on_another_device_torch_does_it(opened, sources, monkeypatch):
+    """As on a GPU; meta, which computes nothing, is the other that is everywhere."""
+    asked = []
+    monkeypatch.setattr(TorchEngine, "search", lambda _, *given: asked.append(given))
+    auto = AutoEngine(opened)
+    opened.model.to("meta")
+
+    auto.search(sources[:1], greedy())
+
+    assert asked == [(sources[:1], greedy(), None)]
+    assert auto.used == {"torch": "the model is on meta"}
+
+
+def test_on_a_full_disk_torch_does_it(opened, sources, wanted, monkeypatch):
+    def full(*_, **__):
+        raise ResourceError("No space left on device")
+
+    monkeypatch.setattr(kept, "export", full)
+    monkeypatch.setattr(kept, "_holds", lambda *_: False)
+    auto = AutoEngine(opened)
+
+    assert words(auto.search(sources, greedy())) == wanted
+    assert auto.used == {"torch": "No space left on device"}
+
+
+def test_a_processor_that_ctranslate2_does_not_run_on_leaves_it_to_torch(
+    opened, sources, wanted, monkeypatch
+):
+    tried = []
+
+    def refuse(*_, **__):
+        tried.append(1)
+        raise RuntimeError("this CPU lacks something")
+
+    monkeypatch.setattr(ctranslate2, "Translator", refuse)
+    auto = AutoEngine(opened)
+
+    assert words(auto.search(sources, greedy())) == wanted
+    assert words(auto.search(sources, greedy())) == wanted
+    assert "this CPU lacks something" in auto.used["torch"]
+    assert len(tried) == 1
+
+
+def test_weights_that_were_changed_since_are_those_that_translate(
+    opened, sources, wanted
+):
+    """The export has the weights of the file."""
+    auto = AutoEngine(opened)
+    auto.search(sources, greedy())
+    with torch.no_grad():
+        opened.model.target_embedding.vectors.neg_()
+    found = words(auto.search(sources, greedy()))
+
+    assert auto.name == "torch"
+    assert found == words(TorchEngine(opened).search(sources, greedy()))
+    assert found != wanted
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_other_numbers_than_those_of_the_file_are_for_torch(opened, sources, wanted):
+    auto = AutoEngine(opened)
+    opened.model.double()
+
+    assert words(auto.search(sources, greedy())) == wanted
+    assert auto.used == {"torch": "the model was changed to torch.float64"}
+
+
+def test_a_text_beyond_the_positions_of_an_export_is_for_torch(opened, sources):
+    auto = AutoEngine(opened)
+    short = DecodingSettings(beam=1, max_length_factor=0.0, max_length_offset=3)
+    (found,) = auto.search([sources[0] * 200], short)
+
+    assert auto.name == "torch"
+    assert len(found[0].tokens) == 3
+
+
+def test_a_precision_that_was_asked_for_is_not_passed_over(opened, sources):
+    auto = AutoEngine(opened, precision="int8")
+    auto.search(sources[:1], greedy())
+
+    assert auto.name == "ctranslate2"
+    with pytest.raises(SettingsError, match="gnmt"):
+        auto.search(sources[:1], paper())
+
+
+def test_bf16_is_the_other_engine_s(opened, sources):
+    auto = AutoEngine(opened, precision="bf16")
+    auto.search(sources[:1], paper())
+
+    assert list(auto.used) == ["torch"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Newer(DecodingSettings):
+    """A search with a setting that nobody has heard of here."""
+
+    temperament: float = 1.0
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_setting_that_is_not_known_is_a_reason_against_ctranslate2(beam):
+    assert reasons_against_search(Newer(beam=beam)) == []
+    (reason,) = reasons_against_search(Newer(beam=beam, temperament=0.5))
+
+    assert str(reason) == (
+        "temperament = 0.5 is not carried over to CTranslate2; temperament = 1.0 or "
+        "--engine torch would do"
+    )
+
+
+def test_what_is_carried_over_are_settings_of_a_search():
+    assert {*DecodingSettings.__dataclass_fields__} >= CARRIED

@@ -1,0 +1,125 @@
+"""Activation checkpointing changes what is remembered, and no number."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+
+from headwise.model.activation_checkpointing import checkpoint_activations
+
+
+@pytest.fixture
+def gradients(batch):
+    """Return a function: the loss and every gradient of one pass, at fixed chance."""
+
+    def learned(model, *, on, precision=None):
+        checkpoint_activations(model.train(), on)
+        model.zero_grad()
+        torch.manual_seed(5)
+        with torch.autocast("cpu", precision, enabled=precision is not None):
+            loss = model(*batch).float().logsumexp(-1).sum()
+        loss.backward()
+        return loss, {name: w.grad.clone() for name, w in model.named_parameters()}
+
+    return learned
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("precision", [None, torch.bfloat16])
+@pytest.mark.parametrize(
+    "dropout", [{}, {"dropout": 0.3}, {"dropout": 0.3, "feed_forward_dropout": 0.2}]
+)
+def test_gradients_are_the_same_bits(small, gradients, norm, precision, dropout):
+    model = small(norm=norm, **dropout)
+
+    plain_loss, plain = gradients(model, on=False, precision=precision)
+    loss, recomputed = gradients(model, on=True, precision=precision)
+
+    assert torch.equal(loss, plain_loss)
+    for name, gradient in plain.items():
+        assert torch.equal(gradient, recomputed[name]), name
+
+
+def test_chance_goes_on_as_if_nothing_had_been_drawn_twice(small, gradients):
+    after = []
+    for on in (False, True):
+        gradients(small(dropout=0.3), on=on)
+        after.append(torch.get_rng_state())
+
+    assert torch.equal(*after)
+
+
+def kept(model, batch):
+    """Return how many numbers the pass upwards keeps for the way back."""
+    sizes = {}
+
+    def note(tensor):
+        sizes[tensor.untyped_storage().data_ptr()] = tensor.numel()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        scores = model(*batch)
+    assert scores.requires_grad
+    return sum(sizes.values())
+
+
+def test_less_is_kept(small, batch):
+    model = small(encoder_layers=4, decoder_layers=4, dropout=0.3).train()
+    everything = kept(model, batch)
+    checkpoint_activations(model)
+
+    assert kept(model, batch) < everything / 3
+
+
+def test_blocks_run_once_where_no_gradient_is_wanted(small, batch):
+    model = small(encoder_layers=1, decoder_layers=1).train()
+    checkpoint_activations(model)
+    runs = []
+    feed_forward = model.encoder.blocks[0].feed_forward
+    feed_forward.register_forward_hook(lambda *_: runs.append(1))
+
+    with torch.no_grad():
+        model(*batch)
+    assert len(runs) == 1
+
+    model(*batch).sum().backward()
+    assert len(runs) == 3
+
+
+def test_a_copy_computes_with_weights_of_its_own(small, batch):
+    model = small().train()
+    checkpoint_activations(model)
+    copied = deepcopy(model)
+    with torch.no_grad():
+        for weight in copied.parameters():
+            weight.zero_()
+
+    assert not model(*batch).eq(copied(*batch)).all()
+    copied(*batch).sum().backward()
+    assert all(weight.grad is None for weight in model.parameters())
+
+
+def test_writing_step_by_step_is_never_done_twice(small, batch):
+    """Its memory is written in place: a second run would find what the first wrote."""
+    model = small()
+    source, target, is_real = batch
+    found = []
+    for on in (False, True):
+        checkpoint_activations(model, on)
+        model.zero_grad()
+        state = model.start(source, is_real)
+        scores, _ = model.step(target[:, 0], state)
+        scores.logsumexp(-1).sum().backward()
+        found.append([w.grad.clone() for w in model.decoder.parameters()])
+
+    for plain, again in zip(*found, strict=True):
+        assert torch.equal(plain, again)
+
+
+def test_it_can_be_switched_off_again(small, batch):
+    model = small().train()
+    everything = kept(model, batch)
+    checkpoint_activations(model)
+    checkpoint_activations(model, False)
+
+    assert kept(model, batch) == everything

@@ -1,0 +1,21 @@
+"""Small things that pages say."""
+
+from headwise.reports.formatting import columns, short, spread
+
+
+def test_values_are_spread_with_the_first_and_the_last():
+    assert spread(list(range(100)), 4) == [0, 33, 66, 99]
+    assert spread([1, 2, 3], 4) == [1, 2, 3]
+    assert spread([], 4) == []
+
+
+def test_large_counts_are_short():
+    assert [short(each) for each in (999, 12_345, 10_600_000, 2_500_000_000)] == [
+        *("999", "12,345", "10.6 million", "2.5 billion")
+    ]
+
+
+def test_columns_are_as_wide_as_they_must_be():
+    rows = [("a", "bb", "c"), ("aaa", "b", "")]
+
+    assert columns(rows) == ["a    bb  c", "aaa  b"]

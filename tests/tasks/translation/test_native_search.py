@@ -1,0 +1,159 @@
+"""Every search by compiled kernels and by PyTorch alone: the same words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from headwise.backends.native.decoder import CompiledDecoder
+from headwise.backends.pytorch.decoder import SteppingDecoder
+from headwise.decoding.prefix import NO_PREFIX
+from headwise.decoding.settings import DecodingSettings, greedy, paper
+from headwise.errors import UsageError
+from headwise.run_folder.model_folder import open_model_folder
+
+DEMO = Path(__file__).parents[1] / "models" / "demo"
+
+TEXTS = [
+    "The dog sleeps in the garden.",
+    "My mother eats bread.",
+    "The small house is white and she sees the river.",
+    "",
+    "Zzz qqq! The boys weren't drinking the cold water because they were old.",
+]
+
+WAYS = {
+    "greedy": greedy(),
+    "traced": DecodingSettings(beam=1, token_scores=True),
+    "beam": DecodingSettings(num_best=4),
+    "one beside another": DecodingSettings(beam=40, num_best=3),
+    "paper": paper(),
+    "exact": DecodingSettings(stopping="exact", length_penalty="gnmt"),
+    "coverage": DecodingSettings(coverage=0.2),
+    "diverse": DecodingSettings(search="diverse-beam", num_best=4),
+    "sampling": DecodingSettings(
+        search="sampling", samples=3, num_best=3, top_p=0.9, temperature=0.7
+    ),
+    "rules": DecodingSettings(
+        no_repeat_ngram=2, repetition_penalty=1.3, banned=("chien",)
+    ),
+    "alignments": DecodingSettings(alignments=True, replace_unknown=True),
+}
+
+
+@pytest.fixture(scope="module")
+def opened():
+    return open_model_folder(DEMO)
+
+
+@pytest.fixture
+def by_torch(monkeypatch):
+    monkeypatch.setattr(candidates, "can_choose", lambda logits, count: False)
+
+
+def assert_same_outputs(task, models, settings, prefixes=None):
+    sources = task.encode(TEXTS)
+
+    found = [
+        task.search(models, sources, settings, prefixes=prefixes, compiled=compiled)
+        for compiled in (True, False)
+    ]
+
+    for by_kernels, plain in zip(*found, strict=True):
+        assert [each.tokens for each in by_kernels] == [each.tokens for each in plain]
+        for one, other in zip(by_kernels, plain, strict=True):
+            assert one.finished == other.finished
+            assert one.score == pytest.approx(other.score, abs=1e-4)
+            assert one.alignment == other.alignment
+
+
+@pytest.mark.usefixtures("kernels_here", "by_torch")
+@pytest.mark.parametrize("settings", WAYS.values(), ids=WAYS)
+def test_every_search_finds_the_same_words(opened, settings):
+    assert_same_outputs(opened.task, opened.model, settings)
+
+
+@pytest.mark.usefixtures("kernels_here", "by_torch")
+@pytest.mark.parametrize("beam", [1, 4])
+def test_beginnings_are_gone_on_with_alike(opened, beam):
+    begun = [opened.task.prefix(each) for each in ("Le ch", "Ma mère ", "", "", "Zz")]
+    prefixes = [each or NO_PREFIX for each in begun]
+
+    assert_same_outputs(
+        opened.task, opened.model, DecodingSettings(beam=beam), prefixes
+    )
+
+
+@pytest.mark.usefixtures("kernels_here", "by_torch")
+@pytest.mark.parametrize("settings", [greedy(), DecodingSettings()])
+def test_several_models_search_alike(opened, settings):
+    other = opened.task.new_model(opened.model.config, seed=1)
+    with torch.no_grad():
+        for mine, demo in zip(
+            other.parameters(), opened.model.parameters(), strict=True
+        ):
+            mine.mul_(0.05).add_(demo)
+
+    assert_same_outputs(opened.task, [opened.model, other.eval()], settings)
+
+
+@pytest.mark.usefixtures("kernels_here")
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize("settings", [greedy(), DecodingSettings(num_best=4)])
+def test_a_sentence_does_not_depend_on_its_batch(opened, precision, settings):
+    """Not even in the last bit of its score."""
+    task, sources = opened.task, opened.task.encode(TEXTS * 3)
+
+    def search(chosen):
+        return task.search(opened.model, chosen, settings, precision=precision)
+
+    together = search(sources)
+    backwards = search(sources[::-1])[::-1]
+
+    assert together == backwards
+    assert [search([each])[0] for each in sources[:5]] == together[:5]
+
+
+@pytest.mark.usefixtures("kernels_here")
+def test_who_asks_for_kernels_gets_them(opened, monkeypatch):
+    used = []
+    for kind in (CompiledDecoder, SteppingDecoder):
+
+        def start(self, *arguments, kind=kind, original=kind.start):
+            used.append(kind)
+            return original(self, *arguments)
+
+        monkeypatch.setattr(kind, "start", start)
+    task, sources = opened.task, opened.task.encode(TEXTS[:1])
+
+    task.search(opened.model, sources, greedy())
+    task.search(opened.model, sources, greedy(), compiled=False)
+
+    assert used == [CompiledDecoder, SteppingDecoder]
+
+
+@pytest.mark.usefixtures("kernels_here")
+def test_what_is_no_token_is_refused_in_words(opened):
+    size = opened.model.source_vocab_size
+
+    with pytest.raises(UsageError, match=f"tokens must be 0 to {size - 1}"):
+        opened.task.search(opened.model, [[4, size]], greedy())
+
+
+@pytest.mark.usefixtures("kernels_here")
+def test_changed_weights_are_laid_out_anew(opened):
+    task, model = opened.task, opened.task.new_model(opened.model.config, seed=5)
+    sources = task.encode(TEXTS[:2])
+    settings = replace(greedy(), max_length_factor=0.0, max_length_offset=6)
+    kept = {}
+    before = task.search(model, sources, settings, laid_out=kept)
+
+    model.load_state_dict(opened.model.state_dict())
+    after = task.search(model, sources, settings, laid_out=kept)
+
+    assert after != before
+    assert after == task.search(opened.model, sources, settings)
+    assert len(kept) == 1
