@@ -4,7 +4,7 @@ python benchmarks/kernel_choice.py
 python benchmarks/kernel_choice.py --model FOLDER --source FILE
 
 Training: updates of two sizes by the kernels as each compiler makes them, and by
-PyTorch (``training.kernels = "eager"``). Decoding: the committed demo model, and with
+PyTorch (``training.backend = "torch"``). Decoding: the committed demo model, and with
 ``--model`` that one and a wide one with random weights, by the kernels, by PyTorch and
 by CTranslate2; all lines together and line by line, greedily and with a beam of 4.
 
@@ -87,7 +87,7 @@ def training(way: str) -> dict[str, Work]:
             num_target_tokens=tokens[2].numel(),
         )
         model = Transformer(config, VOCABULARY).train()
-        use_backend(model, "eager" if way == "torch-eager" else "fast")
+        use_backend(model, "torch" if way == "torch-eager" else "auto")
         optimizer = make_optimizer(model, TrainingSettings())
 
         def learn() -> None:

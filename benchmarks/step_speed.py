@@ -47,7 +47,7 @@ def measure(fast: list[str], updates: int) -> float:
     if "allocator" in fast:
         keep_freed_memory()
     model = Transformer(PRESETS["tiny"].config, VOCABULARY)
-    use_backend(model, "fast" if "fast" in fast else "readable")
+    use_backend(model, "auto" if "fast" in fast else "reference")
     optimizer = make_optimizer(model, TrainingSettings())
     source, target = torch.randint(4, VOCABULARY, (2, PAIRS, LENGTH))
     real, right = torch.ones_like(source, dtype=torch.bool), target.flatten()

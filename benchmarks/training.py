@@ -229,7 +229,7 @@ def curves(rivals: Rivals, arguments: argparse.Namespace) -> dict[str, Any]:
     kinds = {
         "headwise, fast": {"trainer": "headwise"},
         "headwise, fast, other weights": {"trainer": "headwise", "seed": 2},
-        "headwise, readable": {"trainer": "headwise", "path": "readable"},
+        "headwise, readable": {"trainer": "headwise", "path": "reference"},
         "plain loop, dropout in equal places": {"trainer": "plain", "places": "equal"},
     }
     found: dict[str, list[float]] = {}

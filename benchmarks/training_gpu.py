@@ -41,7 +41,7 @@ AIMS = {"base": 0.40, "big": 0.50}
 
 QUALITY_AIM = {"multi30k-bleu": 41.0, "seconds": 60}
 QUALITY = (
-    "training.kernels=compiled",
+    "training.backend=torch_compile",
     "training.precision=bf16",
     "training.batch_tokens=16384",
     "training.steps=2400",

@@ -46,7 +46,7 @@ def settings_of(setup: Setup) -> TrainingSettings:
         adam_beta2=ADAM_BETAS[1],
         adam_epsilon=ADAM_EPSILON,
         precision=setup.precision,
-        kernels=setup.path,
+        backend=setup.path,
         validate_every=10**9,
     )
 

@@ -40,7 +40,7 @@ def setup_of(recipe: Recipe, corpus: PreparedCorpus, precision: str) -> Setup:
         model.dropout,
     )
     vocabulary = corpus.tokenizers.target.size
-    return Setup(size, vocabulary, precision, "usual", "fast", "")
+    return Setup(size, vocabulary, precision, "usual", "auto", "")
 
 
 def translated(model: MarianMTModel, corpus: PreparedCorpus) -> list[str]:

@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--size", default="tiny")
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--places", default="usual")
-    parser.add_argument("--path", default="fast")
+    parser.add_argument("--path", default="auto")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--warm-up", type=int, default=3)
     parser.add_argument("--updates", type=int, default=20)

@@ -87,7 +87,7 @@ def by_headwise(
         adam_beta2=ADAM_BETAS[1],
         adam_epsilon=ADAM_EPSILON,
         precision=setup.precision,
-        kernels=setup.path,
+        backend=setup.path,
         data_workers=1,
         validate_every=10**9,
     )
@@ -133,7 +133,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         vocabulary=corpus.facts.target_vocabulary,
         precision=arguments.precision,
         places="equal",
-        path="compiled" if arguments.trainer == "headwise" else "fast",
+        path="torch_compile" if arguments.trainer == "headwise" else "auto",
         folder=str(arguments.corpus),
         device=arguments.device,
         compiled=arguments.trainer == "plain-compiled",

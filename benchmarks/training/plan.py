@@ -29,7 +29,7 @@ class Case:
     precision: str
     environment: str
     places: str = "usual"
-    path: str = "fast"
+    path: str = "auto"
     seed: int = 1
 
     @property

@@ -17,7 +17,7 @@ from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.errors import SettingsError
 from headwise.model.config import TransformerConfig
 from headwise.model.presets import PRESETS
-from headwise.settings import ABSENT, as_table, merged, overridden, read, read_toml
+from headwise.settings import ABSENT, as_table, merged, overridden, read, read_toml, with_new_names
 from headwise.text.settings import TextSettings
 from headwise.training.settings import TrainingSettings
 
@@ -187,6 +187,14 @@ def preset_for(num_pairs: int) -> str:
     return "small" if num_pairs < 2_000_000 else "base"
 
 
+def renamed_settings(
+    file: Path | None = None, assignments: Iterable[str] = ()
+) -> list[str]:
+    """Say what settings that a user gave are called now; see ``with_new_names``."""
+    table = {} if file is None else read_toml(file)
+    return with_new_names(Recipe, overridden(table, assignments))[1]
+
+
 def resolve(
     *,
     preset: str | None = None,
@@ -205,6 +213,7 @@ def resolve(
     chosen = named if preset is None else preset
     below: Table = {} if chosen is None else preset_table(chosen)
     said = overridden(merged(from_file, extra or {}), assignments)
+    said, _ = with_new_names(Recipe, said)
     training = said.get("training")
     if isinstance(training, dict) and training.get("epochs", ABSENT) != ABSENT:
         training.setdefault("steps", ABSENT)

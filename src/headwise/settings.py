@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType, UnionType
@@ -35,12 +35,55 @@ KINDS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """What a setting that had another name is called now; ``kind.RENAMED`` has them."""
+
+    name: str
+
+    values: Mapping[str, str]
+    """Value under the old name -> value now; others stay."""
+
+
+def with_new_names(
+    kind: type[Any], table: Mapping[str, Any], where: str = ""
+) -> tuple[dict[str, Any], list[str]]:
+    """Return ``table`` with renamed settings by their new names, and what to say.
+
+    What stands under both names counts by the new one.
+    """
+    renamed: Mapping[str, Renamed] = getattr(kind, "RENAMED", {})
+    hints = get_type_hints(kind)
+    result, messages = {}, []
+    for name, value in table.items():
+        if name in renamed:
+            new = renamed[name]
+            if new.name in table:
+                messages.append(
+                    f"{where}{name} is the old name of {where}{new.name}, which is "
+                    "set too; the old one was ignored"
+                )
+                continue
+            old, name = name, new.name
+            before, value = value, new.values.get(value, value)
+            messages.append(
+                f"{where}{old} = {before!r} is now called {where}{name} = {value!r}"
+            )
+        elif is_dataclass(hints.get(name)) and isinstance(value, Mapping):
+            value, inner = with_new_names(hints[name], value, f"{where}{name}.")
+            messages += inner
+        result[name] = value
+    return result, messages
+
+
 def read(kind: type[T], table: Mapping[str, Any], where: str = "") -> T:
     """Build the dataclass ``kind`` from ``table``; tables inside it likewise.
 
     ``where`` is the path to ``table`` in the file, such as ``"training."``, and
-    starts every problem, so that a reader can find the line to mend.
+    starts every problem, so that a reader can find the line to mend. Settings are also
+    known by the names that they once had.
     """
+    table, _ = with_new_names(kind, table, where)
     known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
     hints = get_type_hints(kind)
     problems = [

@@ -93,9 +93,9 @@ def test_a_batch_may_be_named_in_short(train, tmp_path):
 
 
 BY = {
-    "as it comes": ("auto", "fast"),
-    "kernels in C": ("on", "fast"),
-    "PyTorch": ("auto", "eager"),
+    "as it comes": ("auto", "auto"),
+    "kernels in C": ("on", "auto"),
+    "PyTorch": ("auto", "torch"),
 }
 """What learns: the wish for kernels, and the setting."""
 
@@ -113,7 +113,7 @@ def test_a_fitted_batch_is_said_and_kept(train, tmp_path, monkeypatch, by):
             memory_estimate, "MAX_BATCH_TOKENS", 5000
         )  # not to wait for long
     monkeypatch.setattr(ProcessMemory, "free", lambda self: 100 * MIB)
-    asked = *options(), "--set", f"training.kernels={BY[by][1]}"
+    asked = *options(), "--set", f"training.backend={BY[by][1]}"
     first = train("--batch-tokens", "auto", "--until", 1, *asked)
     assert first.code == 0, first.error
     chosen = batch_tokens(tmp_path / "run")
@@ -183,7 +183,7 @@ def test_a_run_of_everything_fits_its_batches_too(
             "no meaning with training.batch_pairs = 8",
         ),
         (
-            ["--batch-tokens", "auto", "--set", "training.kernels=compiled"],
+            ["--batch-tokens", "auto", "--set", "training.backend=torch_compile"],
             2,
             "compiles the model for each",
         ),

@@ -127,7 +127,7 @@ def test_it_stands_inside_the_feed_forward_only_when_asked(small):
 def test_it_falls_on_the_output_of_each_box_before_it_is_added(small, batch, norm):
     """What a box returns is the very tensor that the next dropout is given."""
     model = small(dropout=0.1, norm=norm).train()
-    use_backend(model, "readable")
+    use_backend(model, "reference")
     outputs, inputs = [], []
     for name, module in model.named_modules():
         if name.endswith(("_attention", ".feed_forward")):

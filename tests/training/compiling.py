@@ -28,7 +28,7 @@ CONFIG = TransformerConfig(
 )
 SETTINGS = TrainingSettings(
     precision="float32",
-    kernels="compiled",
+    backend="torch_compile",
     steps=12,
     batch_tokens=256,
     learning_rate=0.01,
@@ -63,14 +63,14 @@ class Losses:
 
 
 def trainer_of(
-    corpus: PreparedCorpus, kernels: Any, device: str
+    corpus: PreparedCorpus, backend: Any, device: str
 ) -> tuple[Trainer, Losses]:
     task, losses = Translation(corpus.tokenizers), Losses()
     trainer = Trainer(
         task,
         task.new_model(CONFIG, seed=1).to(device),
         corpus,
-        replace(SETTINGS, kernels=kernels),
+        replace(SETTINGS, backend=backend),
         seed=1,
         checkpoint_writer=losses,
         callbacks=[losses],
@@ -83,7 +83,7 @@ def main() -> None:
     torch.set_num_threads(1)
     folder, device, backend = sys.argv[1:]
     corpus = PreparedCorpus.open(Path(folder))
-    compiled, found = trainer_of(corpus, "compiled", device)
+    compiled, found = trainer_of(corpus, "torch_compile", device)
     compiled.gradients._runner.loss_module = CompiledLoss(
         compiled.model,
         smoothing=SETTINGS.label_smoothing,
@@ -93,7 +93,7 @@ def main() -> None:
     torch._dynamo.config.error_on_recompile = True
     compiled.run()
 
-    readable, expected = trainer_of(corpus, "readable", device)
+    readable, expected = trainer_of(corpus, "reference", device)
     readable.order = compiled.order
     readable.run()
     print(

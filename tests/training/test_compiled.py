@@ -23,7 +23,7 @@ from headwise.errors import NumericsError, SettingsError
 from headwise.training.settings import TrainingSettings
 
 CHILD = Path(__file__).with_name("compiling.py")
-COMPILED = replace(QUICK, kernels="compiled")
+COMPILED = replace(QUICK, backend="torch_compile")
 
 
 @pytest.fixture(scope="module")
@@ -120,12 +120,12 @@ def test_where_a_number_is_not_finite_is_found_in_compiled_blocks_too(make_uncom
 def test_settings_that_cannot_be_compiled_are_refused_together():
     with pytest.raises(SettingsError) as caught:
         TrainingSettings(
-            kernels="compiled", batch_pairs=3, processes=2, devices="shard"
+            backend="torch_compile", batch_pairs=3, processes=2, devices="shard"
         )
 
     assert len(caught.value.problems) == 3
-    assert all("kernels = 'compiled'" in each for each in caught.value.problems)
-    TrainingSettings(kernels="compiled", processes=1)
+    assert all("backend = 'torch_compile'" in each for each in caught.value.problems)
+    TrainingSettings(backend="torch_compile", processes=1)
 
 
 def hurrying(trainer):

@@ -100,18 +100,18 @@ def alone(corpus, tmp_path_factory):
     def run_by(kernels):
         if kernels not in made:
             made[kernels] = tmp_path_factory.mktemp("ranks") / kernels
-            trained(corpus, made[kernels], ema_decay=0.9, kernels=kernels)
+            trained(corpus, made[kernels], ema_decay=0.9, backend=kernels)
         return made[kernels]
 
     return run_by
 
 
-@pytest.mark.parametrize("kernels", ["fast", "eager"])
+@pytest.mark.parametrize("kernels", ["auto", "torch"])
 def test_two_ranks_are_one_process_with_two_batches_an_update(
     corpus, alone, tmp_path, kernels, kernels_wished
 ):
     """Bit for bit: two numbers add up to the same in either order."""
-    options = {"ema_decay": 0.9, "kernels": kernels}
+    options = {"ema_decay": 0.9, "backend": kernels}
     together = tmp_path / "run"
     trained(corpus, together, ranks=2, **options)
 
@@ -126,7 +126,7 @@ def test_where_the_last_update_has_no_batch_for_a_rank_it_keeps_in_step(
     order = TrainingOrder(corpus.train, seed=1, batch_tokens=384)
     assert order.num_batches(0) % 2
     ends = {"epochs": 1, "steps": "none", "batch_tokens": 384}
-    options = {**ends, "devices": devices, "kernels": "eager"}
+    options = {**ends, "devices": devices, "backend": "torch"}
     alone, together = tmp_path / "alone", tmp_path / "run"
     trained(corpus, alone, **options)
     trained(corpus, together, ranks=2, **options)
@@ -141,14 +141,14 @@ def test_a_run_resumes_with_another_number_of_ranks_and_other_devices(
     corpus, alone, tmp_path
 ):
     """With the backend that sharded training has as well."""
-    run, options = tmp_path / "run", {"ema_decay": 0.9, "kernels": "eager"}
+    run, options = tmp_path / "run", {"ema_decay": 0.9, "backend": "torch"}
     trained(corpus, run, **options, until=4, ranks=2)
     said = trained(corpus, run, **options, until=8)
     assert "trained by 2 processes" in " ".join(said.split())
     assert "no longer bit for bit" in " ".join(said.split())
     trained(corpus, run, **options, ranks=2, devices="shard")
 
-    assert_same(alone("eager"), run)
+    assert_same(alone("torch"), run)
 
 
 @pytest.mark.parametrize("devices", ["replicate", "shard"])
@@ -157,7 +157,7 @@ def test_a_killed_rank_is_started_again_by_torchrun_and_changes_no_weight(
 ):
     """Shards cannot be saved without the rank that is gone: the last checkpoint can."""
     run, alone, steps = tmp_path / "run", tmp_path / "alone", 150
-    options = {"steps": steps, "validate_every": 15, "kernels": "eager"}
+    options = {"steps": steps, "validate_every": 15, "backend": "torch"}
     trained(corpus, alone, **options)
     process = subprocess.Popen(
         command(corpus, run, ranks=2, restarts=1, devices=devices, **options),

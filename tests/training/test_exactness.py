@@ -77,7 +77,7 @@ def test_a_run_cut_in_two_is_the_same_run(make_trainer, way):
 
 @pytest.mark.parametrize("way", ["reading ahead", "computing activations again"])
 def test_some_settings_change_nothing_that_is_learned(make_trainer, way):
-    settings = replace(QUICK, kernels="eager")  # in which all of them are possible
+    settings = replace(QUICK, backend="torch")  # in which all of them are possible
     plain, other = Recorder(), Recorder()
     make_trainer(settings, callback=plain).run()
     make_trainer(replace(settings, **WAYS[way]), callback=other).run()

@@ -216,7 +216,7 @@ def test_resuming_by_pytorch_is_reported(make_trainer, kernels_by):
     kernels_by(GCC)
     state = make_trainer(QUICK, until=1).run()
     recorder = MessageRecorder()
-    settings = replace(QUICK, kernels="eager")
+    settings = replace(QUICK, backend="torch")
     make_trainer(settings, state=state, until=1, callback=recorder).run()
 
     assert any("it goes on with PyTorch. " in each for each in recorder.said)
@@ -232,11 +232,11 @@ def test_trained_on_of_an_older_version_is_shown_whole():
     )
 
 
-@pytest.mark.parametrize("kernels", ["fast", "eager", "readable"])
+@pytest.mark.parametrize("kernels", ["auto", "torch", "reference"])
 def test_a_frozen_weight_is_not_trained_and_it_is_reported(make_trainer, kernels):
     """By one process: the weights of others would not be frozen."""
     recorder = MessageRecorder()
-    settings = replace(QUICK, kernels=kernels, processes=2)
+    settings = replace(QUICK, backend=kernels, processes=2)
     trainer = make_trainer(settings, callback=recorder)
     frozen = "encoder.blocks.0.feed_forward.widen.weight"
     weight = trainer.model.get_parameter(frozen)
@@ -248,4 +248,4 @@ def test_a_frozen_weight_is_not_trained_and_it_is_reported(make_trainer, kernels
     assert weight.grad is None
     assert torch.equal(weight, before)
     said = f"training by PyTorch: {frozen} is frozen (requires_grad = False)"
-    assert (said in getattr(recorder, "said", [])) == (kernels == "fast")
+    assert (said in getattr(recorder, "said", [])) == (kernels == "auto")

@@ -22,7 +22,7 @@ from headwise.training.nan_checks import (
     first_non_finite,
 )
 
-SKIPPING = replace(QUICK, not_finite="skip", kernels="eager")
+SKIPPING = replace(QUICK, not_finite="skip", backend="torch")
 
 
 class MessageRecorder(Recorder):

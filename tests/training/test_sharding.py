@@ -15,7 +15,7 @@ from tests.training.test_distributed import (
     trained,
 )
 
-EAGER = {"kernels": "eager", "devices": "shard"}
+EAGER = {"backend": "torch", "devices": "shard"}
 
 WITHOUT_FULL_TENSOR = """
 from torch.distributed import _functional_collectives
@@ -49,7 +49,7 @@ def test_two_ranks_with_shards_gather_them_as_they_were_and_never_by_full_tensor
     script = tmp_path / "script.py"
     script.write_text(WITHOUT_FULL_TENSOR)
     alone, together = tmp_path / "alone", tmp_path / "run"
-    trained(corpus, alone, ema_decay=0.9, kernels="eager")
+    trained(corpus, alone, ema_decay=0.9, backend="torch")
     trained(corpus, together, ranks=2, script=[str(script)], ema_decay=0.9, **EAGER)
 
     assert_same(alone, together)
@@ -181,7 +181,7 @@ def test_out_of_memory_on_one_rank_splits_the_batch_on_all_as_from_the_start(
         "model.encoder_layers": 2,
         "model.decoder_layers": 2,
         "model.dropout": 0.0,
-        "kernels": "eager",
+        "backend": "torch",
     }
     sharded = {**options, "ranks": 2, "script": [str(script)], "devices": "shard"}
     alone, failed, split = (tmp_path / name for name in ("alone", "failed", "split"))

@@ -71,9 +71,9 @@ def fitted(recipe: Recipe, corpus: PreparedCorpus, device: str) -> Recipe:
                 f"{recipe.training.batch_pairs}; leave one of them out"
             ]
         )
-    if recipe.training.kernels == "compiled":
+    if recipe.training.backend == "torch_compile":
         raise UsageError(
-            "--batch-tokens auto tries many sizes, and training.kernels = 'compiled' "
+            "--batch-tokens auto tries many sizes, and training.backend = 'torch_compile' "
             "compiles the model for each; give a number, such as 25000: a batch that "
             "does not fit is learned from in parts, and said"
         )

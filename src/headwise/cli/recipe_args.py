@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from headwise.cli.checks import check_files, check_set
+from headwise.cli.options import say
 from headwise.errors import SettingsError
 from headwise.interop.limits import reasons_against
-from headwise.recipe import Recipe, resolve
+from headwise.recipe import Recipe, renamed_settings, resolve
 
 
 def resolved(
@@ -26,6 +27,8 @@ def resolved(
     check_files(file)
     assignments = tuple(assignments)
     check_set(assignments)
+    for message in renamed_settings(file, assignments):
+        say(message)
     recipe = resolve(preset=preset, file=file, assignments=assignments, extra=extra)
     reasons = reasons_against(recipe.must_export_to, recipe.model, recipe.text)
     if reasons:

@@ -52,7 +52,7 @@ class Transformer(nn.Module):
                 ]
             )
         self.config = config
-        self.backend = "readable"
+        self.backend = "reference"
         """The backend that was installed; see headwise.backends.select."""
         self.source_vocab_size = source_vocab_size
         self.target_vocab_size = target_vocab_size

@@ -107,7 +107,7 @@ def _built(
         )
     try:
         sizes = described.source_vocab_size, described.target_vocab_size
-        return use_backend(Transformer(config, *sizes), "fast")
+        return use_backend(Transformer(config, *sizes), "auto")
     except (ValueError, RuntimeError, MemoryError) as error:
         raise ModelError(
             f"{path.with_name(CONFIG)} asks for a model that fails: {error}"

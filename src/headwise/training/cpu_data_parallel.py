@@ -57,7 +57,7 @@ def choose_num_workers(
     settings: TrainingSettings, device: torch.device, ranks: Ranks
 ) -> int:
     """Return how many processes share each batch, the main process included."""
-    if device.type != "cpu" or settings.kernels == "compiled":
+    if device.type != "cpu" or settings.backend == "torch_compile":
         return 1
     if settings.processes is not None:
         return settings.processes

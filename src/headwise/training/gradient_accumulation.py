@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 from headwise.backends.native.compiler import build
 from headwise.data.batches import Batch
-from headwise.errors import ResourceError
+from headwise.errors import ResourceError, SettingsError
 from headwise.tasks.for_training import (
     Transformer,
     Translation,
+    use_backend,
     what_is_special,
     why_not_compiled,
 )
@@ -24,6 +25,15 @@ from headwise.training.nan_checks import first_non_finite
 from headwise.training.settings import TrainingSettings
 from headwise.training.sharding import ShardedPasses, gather_full
 from headwise.training.step_result import Scalar
+
+BACKENDS_IN_CHECKPOINTS = {
+    "auto": "PyTorch",
+    "native": "PyTorch",
+    "torch": "PyTorch",
+    "reference": "readable kernels in PyTorch",
+    "torch_compile": "compiled kernels in PyTorch",
+}
+"""What ``trained_on`` calls each backend where it is not native: checkpoints have it."""
 
 
 class GradientAccumulator:
@@ -51,6 +61,14 @@ class GradientAccumulator:
         self.ranks = ranks
         self.on_message = on_message
         self.check_stop = check_stop
+        use_backend(model, settings.backend)
+        if settings.backend == "native" and (reason := why_not_compiled(model)):
+            raise SettingsError(
+                [
+                    f"training.backend = 'native' cannot be used: {reason}; 'auto' "
+                    "trains by PyTorch then"
+                ]
+            )
         # Frozen weights and hooks exist in this process only, not in the workers.
         customised = what_is_special(model) is not None
         num_workers = (
@@ -88,10 +106,10 @@ class GradientAccumulator:
 
     @property
     def backend_note(self) -> str | None:
-        """A message that says which backend ``fast`` took on a CPU, and why."""
+        """A message that says which backend ``auto`` took on a CPU, and why."""
         settings = self.settings
         on_cpu = self._runner.device.type == "cpu"
-        if settings.kernels != "fast" or not on_cpu:
+        if settings.backend != "auto" or not on_cpu:
             return None
         if reason := why_not_compiled(self.model):
             return f"training by PyTorch: {reason}"
@@ -105,11 +123,9 @@ class GradientAccumulator:
         Checkpoints store this text (``TrainingState.trained_on``), so it stays literal.
         """
         runner = self._runner
-        kernels = self.settings.kernels
-        way = f"{kernels} kernels in PyTorch"
-        if kernels in ("fast", "eager"):
-            way = "PyTorch"
-        if kernels == "fast" and not why_not_compiled(self.model):
+        backend = self.settings.backend
+        way = BACKENDS_IN_CHECKPOINTS[backend]
+        if backend in ("auto", "native") and not why_not_compiled(self.model):
             way = f"kernels in C by {build()}"
         return self.ranks.describe_hardware(
             runner.device, runner.precision, runner.num_workers, way

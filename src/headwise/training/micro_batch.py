@@ -65,11 +65,11 @@ class MicroBatchRunner:
         self.worker = worker
         self.num_workers = num_workers
         self.device = model.device
-        use_backend(model, settings.kernels)
+        use_backend(model, settings.backend)
         if settings.activation_checkpointing:
             checkpoint_activations(model)
         self.loss_module: _LossModule | CompiledLoss
-        if settings.kernels == "compiled":
+        if settings.backend == "torch_compile":
             self.loss_module = CompiledLoss(
                 model,
                 smoothing=settings.label_smoothing,
@@ -78,7 +78,7 @@ class MicroBatchRunner:
         else:
             self.loss_module = _LossModule(loss, model, settings)
         self.async_metrics = (
-            settings.kernels == "compiled"
+            settings.backend == "torch_compile"
             and self.device.type == "cuda"
             and settings.not_finite == "stop"
         )

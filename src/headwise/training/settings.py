@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from headwise.errors import SettingsError
+from headwise.settings import Renamed
 
 ScheduleName = Literal["paper", "linear", "constant"]
 Objective = Literal["mean", "sum"]
 Precision = Literal["auto", "float32", "bf16"]
-KernelsName = Literal["fast", "eager", "readable", "compiled"]
+Backend = Literal["auto", "native", "torch", "reference", "torch_compile"]
 NotFinite = Literal["stop", "skip"]
 Devices = Literal["replicate", "shard"]
 
@@ -86,11 +88,11 @@ class TrainingSettings:
     """Dtype of matrix products: float32, bf16 (mixed precision: weights stay float32),
     or auto: bf16 on a GPU and on a CPU with AMX, float32 elsewhere."""
 
-    kernels: KernelsName = "fast"
-    """Training backend. fast: C kernels on a CPU where they can be compiled and were
-    measured to be faster than PyTorch, else PyTorch; eager: PyTorch; readable: the
-    reference implementation, box by box as in the paper, several times slower;
-    compiled: torch.compile with sequence packing and static shapes, for a GPU."""
+    backend: Backend = "auto"
+    """Training backend. auto: native on a CPU where it was measured to be faster, else
+    torch; native: kernels in C, on a CPU; torch: PyTorch, fused; reference: box by box
+    as in the paper, several times slower; torch_compile: torch.compile with sequence
+    packing and static shapes, for a GPU."""
 
     processes: int | None = None
     """Data-parallel workers on a CPU, which split each batch and the cores; not set: as
@@ -133,9 +135,21 @@ class TrainingSettings:
     average_last: int = 5
     """Last checkpoints whose average is tried as the best model; 1: none."""
 
+    RENAMED: ClassVar[Mapping[str, Renamed]] = {
+        "kernels": Renamed(
+            "backend",
+            {
+                "fast": "auto",
+                "eager": "torch",
+                "readable": "reference",
+                "compiled": "torch_compile",
+            },
+        )
+    }
+
     def __post_init__(self) -> None:
         problems = [*self._counts(), *self._numbers(), *self._choices()]
-        problems += self._conflicts_with_compiled()
+        problems += self._conflicts_with_torch_compile()
         if not problems and self.objective == "sum" and self.label_smoothing:
             problems.append(
                 "objective = 'sum' is the plain sum of -ln p; "
@@ -207,9 +221,9 @@ class TrainingSettings:
         ]
         return problems
 
-    def _conflicts_with_compiled(self) -> list[str]:
+    def _conflicts_with_torch_compile(self) -> list[str]:
         """Return the problems of settings that torch.compile excludes."""
-        if self.kernels != "compiled":
+        if self.backend != "torch_compile":
             return []
         reasons = {
             "batch_pairs": "fills rows by tokens; leave it unset",
@@ -218,7 +232,7 @@ class TrainingSettings:
         }
         allowed = {"processes": (None, 1), "devices": ("replicate",)}
         return [
-            f"{name} = {getattr(self, name)!r}, but kernels = 'compiled' {reason}"
+            f"{name} = {getattr(self, name)!r}, but backend = 'torch_compile' {reason}"
             for name, reason in reasons.items()
             if getattr(self, name) not in allowed.get(name, (None,))
         ]
@@ -228,7 +242,7 @@ class TrainingSettings:
             "objective": get_args(Objective),
             "schedule": get_args(ScheduleName),
             "precision": get_args(Precision),
-            "kernels": get_args(KernelsName),
+            "backend": get_args(Backend),
             "not_finite": get_args(NotFinite),
             "devices": get_args(Devices),
             "measure": MEASURES,

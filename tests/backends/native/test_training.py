@@ -68,7 +68,7 @@ def readable(model, batch, smoothing=0.1, dtype=torch.float64, seed=None):
         if isinstance(ours, torch.nn.LayerNorm):
             theirs.eps = ours.eps
     copy.to(dtype).train(model.training)
-    use_backend(copy, "readable")
+    use_backend(copy, "reference")
     if seed is not None:
         replay_dropout(copy, seed, source_is_real, real)
     logits = copy(source, target_in, source_is_real)[real]
@@ -184,7 +184,7 @@ def test_bfloat16_is_as_near_as_pytorchs():
     _, exact = readable(model, batch)
     source, target_in, target_out, source_is_real, real = batch
     with torch.autocast("cpu", torch.bfloat16):
-        use_backend(model, "readable")
+        use_backend(model, "reference")
         logits = model(source, target_in, source_is_real)[real]
         loss = cross_entropy(logits, target_out[real], 0.1)
     loss.backward()
@@ -283,7 +283,7 @@ def test_the_share_that_is_silenced_is_the_one_asked_for():
     """By how much a loss is worse for it, and varies, as with PyTorch's dropout."""
     model = trained(dropout=0.3, encoder_layers=1, decoder_layers=1)
     batch = batch_of(101, ([9] * 60, [11] * 60))
-    use_backend(model, "eager")
+    use_backend(model, "torch")
 
     def eager(seed):
         torch.manual_seed(seed)
@@ -334,10 +334,10 @@ def test_pytorch_learns_where_somebody_looks_or_no_kernel_can():
     checkpoint_activations(model)
     assert not learns_compiled(model, 10)
     checkpoint_activations(model, False)
-    for kernels in ("eager", "readable"):
+    for kernels in ("torch", "reference"):
         use_backend(model, kernels)
         assert not learns_compiled(model, 10)
-    use_backend(model, "fast")
+    use_backend(model, "auto")
     hook = model.encoder.blocks[0].register_forward_hook(lambda *_: None)
     assert not learns_compiled(model, 10)
     hook.remove()
@@ -489,8 +489,8 @@ def test_what_autograd_would_heed_is_named_and_heeded(named, change):
         change(model)
 
     assert why_not_compiled(models[0]).startswith(named.strip())
-    loss, gradients = learned(models[0], "fast", batch_of(101))
-    expected, theirs = learned(models[1], "readable", batch_of(101))
+    loss, gradients = learned(models[0], "auto", batch_of(101))
+    expected, theirs = learned(models[1], "reference", batch_of(101))
 
     assert math.isclose(loss, expected, rel_tol=1e-5)
     assert [*gradients] == [*theirs]
@@ -508,7 +508,7 @@ def test_a_hook_of_all_modules_is_heeded():
     )
     try:
         assert "all modules have a hook" in why_not_compiled(trained())
-        learned(trained(), "fast", batch_of(101))
+        learned(trained(), "auto", batch_of(101))
     finally:
         handle.remove()
 

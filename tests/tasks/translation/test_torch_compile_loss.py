@@ -63,13 +63,13 @@ def learned(model, loss):
 
 
 def readable(model, batch):
-    use_backend(model, "readable")
+    use_backend(model, "reference")
     return learned(model, summed_loss(model, batch, smoothing=0.1))
 
 
 def in_rows(model, batch, tokens):
     """Learn from a batch in rows, each box called as it is."""
-    use_backend(model, "compiled")
+    use_backend(model, "torch_compile")
     loss = CompiledLoss(model, smoothing=0.1, batch_tokens=tokens)
     loss.is_compiled = False
     return learned(model, sum(loss(part) for part in loss.parts(batch)))

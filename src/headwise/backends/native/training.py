@@ -26,6 +26,7 @@ from torch.autograd.function import once_differentiable
 
 from headwise.backends.native.customization import what_is_special
 from headwise.backends.native.gradients import Gradients
+from headwise.backends.native.compiler import why_not
 from headwise.backends.native.selection import why_not_taken
 from headwise.backends.native.train_ctypes_structs import Lesson, learning_kernels
 from headwise.backends.pytorch.install import what_is_swapped
@@ -44,7 +45,7 @@ number grows with the square of the length."""
 def learns_compiled(model: Transformer, longest: int) -> bool:
     """Tell whether a model learns from sentences of this length by compiled kernels."""
     return (
-        model.backend == "fast"
+        model.backend in ("auto", "native")
         and torch.is_grad_enabled()
         and longest <= LONGEST
         and why_not_compiled(model) is None
@@ -76,7 +77,9 @@ def why_not_compiled(model: Transformer) -> str | None:
     ):
         return "kernels in C learn only whole float32 weights on a CPU"
     special = what_is_special(model) or what_is_swapped(model)
-    return special or why_not_taken("training")
+    if special or model.backend == "native":
+        return special or why_not()
+    return why_not_taken("training")
 
 
 def compiled_loss(

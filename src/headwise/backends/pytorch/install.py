@@ -23,7 +23,7 @@ from headwise.model.attention import MultiHeadAttention, scaled_dot_product_atte
 from headwise.model.dropout import Dropout
 from headwise.model.transformer import Transformer
 
-Backend = Literal["fast", "eager", "readable", "compiled"]
+Backend = Literal["auto", "native", "torch", "reference", "torch_compile"]
 
 
 def use_backend(model: Transformer, backend: str) -> Transformer:
@@ -32,7 +32,7 @@ def use_backend(model: Transformer, backend: str) -> Transformer:
         names = ", ".join(get_args(Backend))
         raise UsageError(f"the backend must be one of {names}, not {backend!r}")
     model.backend = backend
-    fused = backend != "readable"
+    fused = backend != "reference"
     for module in model.modules():
         _install(module, fused=fused)
     for stack in (model.enter_encoder, model.enter_decoder):

@@ -28,7 +28,7 @@ def decode_real(
     Its reference is ``model.decode``, which the reference backend goes through; the
     others take no padding through the boxes.
     """
-    if model.backend == "readable":
+    if model.backend == "reference":
         return model.decode(source, target, source_is_real)[target_is_real]
     heads = model.config.num_heads
     asked, written = (Packing.of(x, heads) for x in (source_is_real, target_is_real))

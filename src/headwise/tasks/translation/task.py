@@ -59,7 +59,7 @@ class Translation(TextTask):
     def new_model(self, config: TransformerConfig, *, seed: int) -> Transformer:
         """Make a model of this architecture for these vocabularies."""
         sizes = self.tokenizers.source.size, self.tokenizers.target.size
-        return use_backend(Transformer(config, *sizes, seed=seed), "fast")
+        return use_backend(Transformer(config, *sizes, seed=seed), "auto")
 
     def loss(self, model: Transformer, batch: Batch, *, smoothing: float) -> Tensor:
         """Sum the cross-entropy over the real target tokens of ``batch``, in nats."""
@@ -193,7 +193,7 @@ def summed_loss(model: Transformer, batch: Batch, *, smoothing: float) -> Tensor
         )
     hidden = decode_real(model, batch.source, batch.target_in, asked, real)
     targets = batch.target_out[real]
-    if model.backend == "readable":
+    if model.backend == "reference":
         return cross_entropy(model.logits(hidden), targets, smoothing)
     return projected_cross_entropy(
         hidden, model.output_vectors, model.output.bias, targets, smoothing
