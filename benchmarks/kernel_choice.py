@@ -66,9 +66,10 @@ def training(way: str) -> dict[str, Work]:
     """Return updates of each size, which go by the kernels that ``way`` names."""
     import torch
 
+    from headwise.backends.pytorch.install import use_backend
+    from headwise.backends.training_loss import cross_entropy_of
     from headwise.data.batches import Batch
     from headwise.model import PRESETS, Transformer
-    from headwise.tasks.for_training import summed_loss, use_backend
     from headwise.training.allocator import keep_freed_memory
     from headwise.training.optimizer import make_optimizer
     from headwise.training.settings import TrainingSettings
@@ -92,7 +93,7 @@ def training(way: str) -> dict[str, Work]:
 
         def learn() -> None:
             optimizer.zero_grad()
-            loss = summed_loss(model, batch, smoothing=0.1)
+            loss = cross_entropy_of(model, batch, smoothing=0.1)
             (loss / batch.num_target_tokens).backward()
             optimizer.step()
 

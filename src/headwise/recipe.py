@@ -17,7 +17,15 @@ from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.errors import SettingsError
 from headwise.model.config import TransformerConfig
 from headwise.model.presets import PRESETS
-from headwise.settings import ABSENT, as_table, merged, overridden, read, read_toml, with_new_names
+from headwise.settings import (
+    ABSENT,
+    as_table,
+    merged,
+    overridden,
+    read,
+    read_toml,
+    with_new_names,
+)
 from headwise.text.settings import TextSettings
 from headwise.training.settings import TrainingSettings
 

@@ -61,7 +61,7 @@ def test_what_was_written_is_read_back(tiny_run, tmp_path):
     assert after.decoding == settings
     assert not after.model.training
     one, other = (
-        each.task.translate(each.model, TEXTS, greedy()) for each in (before, after)
+        each.task.predict(each.model, TEXTS, greedy()) for each in (before, after)
     )
     assert one == other
     again = golden_pairs(after.task, after.model, TEXTS, settings)

@@ -17,8 +17,10 @@ from typing import Any
 import torch
 from torch._dynamo.utils import counters
 
+from headwise.backends.pytorch.torch_compile_loss import TorchCompileLoss
 from headwise.data.prepared import PreparedCorpus
-from headwise.tasks.for_training import CompiledLoss, TransformerConfig, Translation
+from headwise.model.config import TransformerConfig
+from headwise.tasks.task import Translation
 from headwise.training.settings import TrainingSettings
 from headwise.training.signals import StopSignals
 from headwise.training.trainer import Trainer
@@ -84,7 +86,7 @@ def main() -> None:
     folder, device, backend = sys.argv[1:]
     corpus = PreparedCorpus.open(Path(folder))
     compiled, found = trainer_of(corpus, "torch_compile", device)
-    compiled.gradients._runner.loss_module = CompiledLoss(
+    compiled.gradients._runner.loss_module = TorchCompileLoss(
         compiled.model,
         smoothing=SETTINGS.label_smoothing,
         batch_tokens=SETTINGS.batch_tokens,

@@ -27,7 +27,7 @@ def little_memory(monkeypatch):
     """Let every batch fail that has more places than ``room``, as torch fails."""
 
     def limit(room, error):
-        loss = translation.summed_loss
+        loss = translation.cross_entropy_of
 
         def failing(model, batch, *, smoothing):
             found = loss(model, batch, smoothing=smoothing)
@@ -35,7 +35,7 @@ def little_memory(monkeypatch):
                 raise error
             return found
 
-        monkeypatch.setattr(translation, "summed_loss", failing)
+        monkeypatch.setattr(translation, "cross_entropy_of", failing)
 
     return limit
 

@@ -59,7 +59,7 @@ def test_perplexity_is_e_to_the_loss(trainer):
 def test_scores_are_of_greedy_outputs(trainer):
     found = run_validation(trainer, replace(QUICK, validation_pairs=1000))
     sources, references = trainer.corpus.dev_text
-    outputs = trainer.task.translate(trainer.model.eval(), sources, greedy())
+    outputs = trainer.task.predict(trainer.model.eval(), sources, greedy())
 
     expected = trainer.task.measure(
         "bleu", outputs, references, resamples=BOOTSTRAP_RESAMPLES
@@ -134,7 +134,7 @@ def test_one_sample_is_pictured_word_by_word(trainer):
 def test_a_picture_is_the_mean_over_the_heads_of_the_last_block(trainer):
     sample = Sample(source="one two.", reference="eins zwei.", output="")
     model = trainer.model.eval()
-    found = trainer.task.cross_attention(model, "one two.", "eins zwei.")
+    found = trainer.task.attention(model, "one two.", "eins zwei.")
     num_heads = model.config.num_heads
     mean = sum(found.weights[-1, head] for head in range(num_heads)) / num_heads
 

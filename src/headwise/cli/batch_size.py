@@ -102,14 +102,14 @@ def rehearsal_of(
     recipe: Recipe, corpus: PreparedCorpus, device: str
 ) -> MemoryEstimator:
     """Return a rehearsal with a model of its own, as training would begin."""
-    from headwise.tasks.translation.task import Translation
+    from headwise.tasks import TASKS
     from headwise.training.allocator import keep_freed_memory
     from headwise.training.distributed import Ranks
     from headwise.training.gradient_accumulation import GradientAccumulator
     from headwise.training.memory_estimate import MemoryEstimator
 
     keep_freed_memory()
-    task = Translation(corpus.tokenizers)
+    task = TASKS["translation"](corpus.tokenizers)
     model = task.new_model(recipe.model, seed=recipe.seed).to(device)
     gradients = GradientAccumulator(
         task,

@@ -60,6 +60,16 @@ class Batch:
         return len(self.source)
 
     @property
+    def source_is_real(self) -> Tensor:
+        """[B S] where ``source`` is not padding."""
+        return self.source != PAD
+
+    @property
+    def target_is_real(self) -> Tensor:
+        """[B T] where the target is not padding."""
+        return self.target_out != PAD
+
+    @property
     def num_places(self) -> int:
         """Pairs times the longer side: what a budget of tokens is compared with."""
         return len(self) * max(self.source.shape[1], self.target_out.shape[1])

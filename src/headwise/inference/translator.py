@@ -31,7 +31,7 @@ from headwise.wording import count_of
 if TYPE_CHECKING:
     import torch
 
-    from headwise.tasks.for_training import Transformer
+    from headwise.model.transformer import Transformer
 
 __all__ = [
     "PAUSE",

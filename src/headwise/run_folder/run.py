@@ -32,7 +32,7 @@ from headwise.run_folder.model_weights import check_weights, load_weights
 from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG, MODEL, RECIPE
 from headwise.settings import as_table, as_toml, read, read_toml
 from headwise.storage import write_text
-from headwise.tasks.translation.task import Translation
+from headwise.tasks import TASKS
 from headwise.training.callbacks import Callback
 from headwise.training.distributed import Ranks, process_group
 from headwise.training.log import JsonLog
@@ -99,7 +99,7 @@ def train_run(
 
         found = _shared_checkpoint(ranks, begin)
         _check_same_corpus(ranks, corpus)
-        task = Translation(corpus.tokenizers)
+        task = TASKS["translation"](corpus.tokenizers)
         model = task.new_model(recipe.model, seed=recipe.seed)
         if found is not None:
             load_weights(model, found.weights, found.path)

@@ -1,6 +1,24 @@
-"""What the numbers mean: data, model, loss, search and metric bound for one use.
+"""Each use of the model, bound together: data, model, loss, search and metrics.
 
-Training knows a task by the names of :mod:`headwise.tasks.for_training`, which brings
-in torch, and nothing of the parts that they come from. Turning text into tokens needs
-no torch, so nothing is imported here.
+A task is imported when it is asked for: turning text into tokens needs no torch.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headwise.text.tokenizer import TokenizerPair
+
+if TYPE_CHECKING:
+    from headwise.tasks.task import Task
+
+
+def _translation(tokenizers: TokenizerPair) -> Task:
+    from headwise.tasks.translation.task import Translation
+
+    return Translation(tokenizers)
+
+
+TASKS: dict[str, Callable[[TokenizerPair], Task]] = {"translation": _translation}
+"""Every task by its name, made of the tokenizers of both sides."""

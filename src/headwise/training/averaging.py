@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
-from headwise.tasks.for_training import Transformer, Translation
+from headwise.model.transformer import Transformer
+from headwise.tasks.task import Task
 from headwise.training.sharding import shard_like
 
 
@@ -72,7 +73,7 @@ class EvalModel:
     It is made, on the device of ``trained``, when it is first asked for.
     """
 
-    def __init__(self, task: Translation, trained: Transformer) -> None:
+    def __init__(self, task: Task, trained: Transformer) -> None:
         self._task = task
         self._config = trained.config
         self._device = trained.device

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from headwise.tasks.for_training import Transformer
+from headwise.model.transformer import Transformer
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation

@@ -29,11 +29,13 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
+from headwise.backends.training_loss import cross_entropy_of
 from headwise.data.batches import Batch
 from headwise.errors import ResourceError
+from headwise.model.config import TransformerConfig
+from headwise.model.transformer import Transformer
 from headwise.settings import as_table, read
 from headwise.subprocesses import be_child, start_child
-from headwise.tasks.for_training import Transformer, TransformerConfig, summed_loss
 from headwise.training.allocator import keep_freed_memory
 from headwise.training.distributed import LostRankError, Ranks
 from headwise.training.memory_usage import ProcessMemory
@@ -320,7 +322,7 @@ def main() -> None:
     for parameter, shared in zip(parameters, weights, strict=True):
         parameter.data = shared
     runner = MicroBatchRunner(
-        summed_loss,
+        cross_entropy_of,
         model.train(),
         read(TrainingSettings, configuration["settings"]),
         seed=configuration["seed"],

@@ -254,7 +254,7 @@ def _seconds_per_validation(estimator: MemoryEstimator) -> float:
     task.loss(model, batch.to(model.device), smoothing=0.0).item()
     loss = (time.perf_counter() - started) * tokens / batch.num_target_tokens
     started = time.perf_counter()
-    task.translate(model, groups[len(groups) // 2])
+    task.predict(model, groups[len(groups) // 2])
     return loss + (time.perf_counter() - started) * len(groups)
 
 

@@ -9,15 +9,13 @@ from functools import partial
 from torch import Tensor, nn
 
 from headwise.backends.native.compiler import build
+from headwise.backends.native.customization import what_is_special
+from headwise.backends.native.training import why_not_compiled
+from headwise.backends.pytorch.install import use_backend
 from headwise.data.batches import Batch
 from headwise.errors import ResourceError, SettingsError
-from headwise.tasks.for_training import (
-    Transformer,
-    Translation,
-    use_backend,
-    what_is_special,
-    why_not_compiled,
-)
+from headwise.model.transformer import Transformer
+from headwise.tasks.task import Task
 from headwise.training.cpu_data_parallel import WorkerPool, choose_num_workers
 from headwise.training.distributed import Ranks
 from headwise.training.micro_batch import BackwardOptions, MicroBatch, MicroBatchRunner
@@ -33,7 +31,7 @@ BACKENDS_IN_CHECKPOINTS = {
     "reference": "readable kernels in PyTorch",
     "torch_compile": "compiled kernels in PyTorch",
 }
-"""What ``trained_on`` calls each backend where it is not native: checkpoints have it."""
+"""What ``trained_on`` calls each backend where it is not native, in checkpoints."""
 
 
 class GradientAccumulator:
@@ -46,7 +44,7 @@ class GradientAccumulator:
 
     def __init__(
         self,
-        task: Translation,
+        task: Task,
         model: Transformer,
         settings: TrainingSettings,
         *,

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from headwise.data.batches import Batch, cut_by_tokens, demanding_batches
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import ResourceError, is_out_of_memory
-from headwise.tasks.for_training import Transformer, Translation
+from headwise.model.transformer import Transformer
+from headwise.tasks.task import Task
 from headwise.tasks.translation.generator import SEARCH_TOKENS
 from headwise.training.gradient_accumulation import GradientAccumulator
 from headwise.training.memory_usage import MemoryUsage, memory_usage_of
@@ -78,7 +79,7 @@ class MemoryEstimator:
 
     def __init__(
         self,
-        task: Translation,
+        task: Task,
         model: Transformer,
         corpus: PreparedCorpus,
         settings: TrainingSettings,
@@ -178,7 +179,7 @@ class MemoryEstimator:
             at_once = torch.get_num_threads() if self._on_cpu else 1
             batches = translation_batches(self.corpus, self.settings)[:at_once]
             texts = [text for batch in batches for text in batch]
-            outputs = self.task.translate(self.model, texts)
+            outputs = self.task.predict(self.model, texts)
             self.task.measure("bleu", outputs, texts)  # for the libraries that it loads
         finally:
             self.model.train(was_training)

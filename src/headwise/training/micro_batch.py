@@ -12,16 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from headwise.backends.pytorch.install import use_backend
+from headwise.backends.pytorch.torch_compile_loss import (
+    TorchCompileLoss,
+    explain_compile_errors,
+)
 from headwise.data.batches import Batch
 from headwise.data.sequence_packing import RowBatch
 from headwise.errors import is_out_of_memory
-from headwise.tasks.for_training import (
-    CompiledLoss,
-    Transformer,
-    checkpoint_activations,
-    compiling_explained,
-    use_backend,
-)
+from headwise.model.activation_checkpointing import checkpoint_activations
+from headwise.model.transformer import Transformer
 from headwise.training.settings import TrainingSettings
 from headwise.training.step_result import Scalar
 
@@ -68,9 +68,9 @@ class MicroBatchRunner:
         use_backend(model, settings.backend)
         if settings.activation_checkpointing:
             checkpoint_activations(model)
-        self.loss_module: _LossModule | CompiledLoss
+        self.loss_module: _LossModule | TorchCompileLoss
         if settings.backend == "torch_compile":
-            self.loss_module = CompiledLoss(
+            self.loss_module = TorchCompileLoss(
                 model,
                 smoothing=settings.label_smoothing,
                 batch_tokens=settings.batch_tokens,
@@ -98,19 +98,19 @@ class MicroBatchRunner:
         self, batch: Batch, max_padded_tokens: int | None
     ) -> list[MicroBatch]:
         """Split ``batch`` into micro-batches of at most ``max_padded_tokens``."""
-        if isinstance(self.loss_module, CompiledLoss):
+        if isinstance(self.loss_module, TorchCompileLoss):
             return [*self.loss_module.parts(batch, max_padded_tokens)]
         return [*split_batch(batch, max_padded_tokens)]
 
     @contextmanager
     def uncompiled(self) -> Iterator[None]:
         """Run without torch.compile, so that forward hooks are called."""
-        if isinstance(self.loss_module, CompiledLoss):
+        if isinstance(self.loss_module, TorchCompileLoss):
             self.loss_module.is_compiled = False
         try:
             yield
         finally:
-            if isinstance(self.loss_module, CompiledLoss):
+            if isinstance(self.loss_module, TorchCompileLoss):
                 self.loss_module.is_compiled = True
 
     def run(
@@ -137,7 +137,7 @@ class MicroBatchRunner:
         index: int,
     ) -> Scalar:
         """Run forward and backward; return the summed loss, unscaled."""
-        with compiling_explained():
+        with explain_compile_errors():
             rng_index = self.worker + self.num_workers * index
             loss = self.loss(micro_batch, step, number, rng_index)
             (loss * loss_scale).backward()  # type: ignore[no-untyped-call]

@@ -17,7 +17,8 @@ from torch import Tensor
 from headwise.data.batches import largest_batch
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import Stopped
-from headwise.tasks.for_training import Transformer, Translation
+from headwise.model.transformer import Transformer
+from headwise.tasks.task import Task
 from headwise.training.averaging import EMA, EvalModel, average_checkpoints
 from headwise.training.callbacks import Callback, CheckpointWriter, StepMetrics
 from headwise.training.data_loader import (
@@ -65,7 +66,7 @@ class Trainer:
 
     def __init__(
         self,
-        task: Translation,
+        task: Task,
         model: Transformer,
         corpus: PreparedCorpus,
         settings: TrainingSettings,
@@ -80,7 +81,7 @@ class Trainer:
         ranks: Ranks | None = None,
         until: int | None = None,
     ) -> None:
-        self.task = replace(task, stop=signals.check)
+        self.task = task.stopping(signals.check)
         self.model = model
         self.corpus = corpus
         self.seed = seed

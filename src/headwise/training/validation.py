@@ -11,7 +11,10 @@ import torch
 from headwise.data.batches import dev_batches
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import NumericsError
-from headwise.tasks.for_training import Score, Transformer, Translation, perplexity
+from headwise.metrics.perplexity import perplexity
+from headwise.metrics.score import Score
+from headwise.model.transformer import Transformer
+from headwise.tasks.task import Task
 from headwise.training.settings import TrainingSettings
 
 VALIDATION_TOKENS = 4096
@@ -78,7 +81,7 @@ class Validation:
 
 
 def validate(
-    task: Translation,
+    task: Task,
     model: Transformer,
     corpus: PreparedCorpus,
     settings: TrainingSettings,
@@ -99,7 +102,7 @@ def validate(
                 "another folder; the last checkpoint and the best model are whole"
             )
         sources, references = _evenly_spaced(corpus.dev_text, settings.validation_pairs)
-        outputs = task.translate(model, sources)
+        outputs = task.predict(model, sources)
         samples = _samples(task, model, sources, references, outputs)
     finally:
         model.train(was_training)
@@ -116,7 +119,7 @@ def validate(
 
 
 @torch.inference_mode()
-def mean_loss(task: Translation, model: Transformer, corpus: PreparedCorpus) -> float:
+def mean_loss(task: Task, model: Transformer, corpus: PreparedCorpus) -> float:
     """Return the mean -ln p of a held-out target token, END included, in nats."""
     total, tokens = 0.0, 0
     for batch in dev_batches(corpus.dev, VALIDATION_TOKENS):
@@ -127,7 +130,7 @@ def mean_loss(task: Translation, model: Transformer, corpus: PreparedCorpus) -> 
 
 
 def _samples(
-    task: Translation,
+    task: Task,
     model: Transformer,
     sources: Sequence[str],
     references: Sequence[str],
@@ -157,9 +160,9 @@ def _index_to_plot(lengths: Sequence[int]) -> int:
     return lengths.index(max(fits) if fits else min(lengths))
 
 
-def attention_of(task: Translation, model: Transformer, sample: Sample) -> Attention:
+def attention_of(task: Task, model: Transformer, sample: Sample) -> Attention:
     """Return the cross-attention of ``model`` over a sample, reference forced."""
-    found = task.cross_attention(model, sample.source, sample.reference)
+    found = task.attention(model, sample.source, sample.reference)
     most = MAX_ATTENTION_TOKENS
     mean = found.weights[-1].mean(dim=0)[:most, :most]
     return Attention(

@@ -15,13 +15,13 @@ from headwise.backends.native.training import (
 )
 from headwise.backends.pytorch.install import use_backend
 from headwise.backends.pytorch.packed_forward import decode_real
+from headwise.backends.training_loss import cross_entropy_of
 from headwise.data.batches import Batch
 from headwise.errors import DataError
 from headwise.losses import cross_entropy
 from headwise.model import TransformerConfig, compiled_learning
 from headwise.model.attention_hooks import attention_seen
 from headwise.model.transformer import Transformer
-from headwise.tasks.for_training import summed_loss
 
 pytestmark = pytest.mark.usefixtures("kernels_here")
 
@@ -476,7 +476,7 @@ def padded_batch(batch):
 def learned(model, kernels, batch):
     """Return the loss and the gradients, by weight, of a model that learns so."""
     use_backend(model, kernels)
-    loss = summed_loss(model, padded_batch(batch), smoothing=0.1)
+    loss = cross_entropy_of(model, padded_batch(batch), smoothing=0.1)
     loss.backward()
     return loss.item(), {name: each.grad for name, each in model.named_parameters()}
 

@@ -146,7 +146,7 @@ def test_a_score_is_the_log_probability_that_the_model_gives_the_words(opened, t
 
 def test_nothing_becomes_nothing(opened, task):
     assert task.search(opened.model, [], greedy()) == []
-    assert task.translate(opened.model, [], greedy()) == []
+    assert task.predict(opened.model, [], greedy()) == []
 
 
 def test_a_source_without_tokens_is_no_error(opened, task):
@@ -165,7 +165,7 @@ def test_no_output_holds_what_is_never_written(opened, task):
 
 
 def test_text_goes_in_and_text_comes_out(opened, task):
-    outputs = task.translate(opened.model, TEXTS, greedy())
+    outputs = task.predict(opened.model, TEXTS, greedy())
 
     assert [task.decode(best[0]) for best in found(task, opened, TEXTS, greedy())] == (
         outputs
@@ -188,7 +188,7 @@ def test_references_are_compared_as_they_are(task):
 
 def test_crossing_attention_has_a_row_for_each_piece_that_is_written(opened, task):
     source, target = "one two.", "eins zwei."
-    found = task.cross_attention(opened.model, source, target)
+    found = task.attention(opened.model, source, target)
     config = opened.model.config
 
     assert found.source[-1] == found.target[-1] == "</s>"
@@ -200,8 +200,8 @@ def test_crossing_attention_has_a_row_for_each_piece_that_is_written(opened, tas
 
 
 def test_what_is_written_later_changes_no_earlier_row(opened, task):
-    short = task.cross_attention(opened.model, "one two.", "eins")
-    long = task.cross_attention(opened.model, "one two.", "eins zwei drei.")
+    short = task.attention(opened.model, "one two.", "eins")
+    long = task.attention(opened.model, "one two.", "eins zwei drei.")
     same = len(short.target) - 1  # up to END
 
     assert long.target[:same] == short.target[:same]

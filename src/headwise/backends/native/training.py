@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from headwise.backends.native.compiler import why_not
 from headwise.backends.native.customization import what_is_special
 from headwise.backends.native.gradients import Gradients
-from headwise.backends.native.compiler import why_not
 from headwise.backends.native.selection import why_not_taken
 from headwise.backends.native.train_ctypes_structs import Lesson, learning_kernels
 from headwise.backends.pytorch.install import what_is_swapped

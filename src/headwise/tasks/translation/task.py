@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from headwise.backends.native.training import compiled_loss, learns_compiled
 from headwise.backends.pytorch.install import use_backend
 from headwise.backends.pytorch.layers import Precision
-from headwise.backends.pytorch.packed_forward import decode_real
 from headwise.backends.select import WritingDecoder
+from headwise.backends.training_loss import cross_entropy_of
 from headwise.data.batches import Batch
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings, greedy
-from headwise.losses import cross_entropy, projected_cross_entropy
 from headwise.metrics.registry import measure
 from headwise.metrics.score import Score
 from headwise.model.attention_hooks import attention_seen
@@ -56,6 +54,10 @@ class Translation(TextTask):
     stop: Callable[[], None] = lambda: None
     deterministic: bool = False
 
+    def stopping(self, stop: Callable[[], None]) -> Translation:
+        """Return this task with another ``stop``."""
+        return replace(self, stop=stop)
+
     def new_model(self, config: TransformerConfig, *, seed: int) -> Transformer:
         """Make a model of this architecture for these vocabularies."""
         sizes = self.tokenizers.source.size, self.tokenizers.target.size
@@ -63,7 +65,7 @@ class Translation(TextTask):
 
     def loss(self, model: Transformer, batch: Batch, *, smoothing: float) -> Tensor:
         """Sum the cross-entropy over the real target tokens of ``batch``, in nats."""
-        return summed_loss(model, batch, smoothing=smoothing)
+        return cross_entropy_of(model, batch, smoothing=smoothing)
 
     def search(
         self,
@@ -144,7 +146,7 @@ class Translation(TextTask):
         searcher = self._searcher(model)
         return searcher.best_head(pairs)
 
-    def translate(
+    def predict(
         self,
         model: Transformer,
         texts: Sequence[str],
@@ -155,9 +157,7 @@ class Translation(TextTask):
         return [self.decode(best[0]) for best in outputs]
 
     @torch.inference_mode()
-    def cross_attention(
-        self, model: Transformer, source: str, target: str
-    ) -> CrossAttention:
+    def attention(self, model: Transformer, source: str, target: str) -> CrossAttention:
         """Let ``model`` write ``target``, word for word, and note what it looks at."""
         asked = [*self.tokenizers.source.encode(source), END]
         written = self.tokenizers.target.encode(target)
@@ -181,20 +181,3 @@ class Translation(TextTask):
     ) -> Score:
         """Compare outputs with references, which stay as they are."""
         return measure(metric, outputs, references, resamples=resamples)
-
-
-def summed_loss(model: Transformer, batch: Batch, *, smoothing: float) -> Tensor:
-    """Compute :meth:`Translation.loss`, which needs nothing of a tokenizer."""
-    asked, real = batch.source != PAD, batch.target_out != PAD
-    if learns_compiled(model, max(batch.source.shape[1], batch.target_in.shape[1])):
-        return compiled_loss(
-            *(model, batch.source, batch.target_in, batch.target_out),
-            *(asked, real, smoothing),
-        )
-    hidden = decode_real(model, batch.source, batch.target_in, asked, real)
-    targets = batch.target_out[real]
-    if model.backend == "reference":
-        return cross_entropy(model.logits(hidden), targets, smoothing)
-    return projected_cross_entropy(
-        hidden, model.output_vectors, model.output.bias, targets, smoothing
-    )

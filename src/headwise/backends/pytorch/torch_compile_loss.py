@@ -33,7 +33,7 @@ PIECE = 8192
 a batch where that is more."""
 
 
-class CompiledLoss(nn.Module):
+class TorchCompileLoss(nn.Module):
     """The summed loss of a batch in rows; its readable twin is ``Translation.loss``.
 
     ``backend`` is that of ``torch.compile``. With ``is_compiled`` off, every box is
@@ -104,7 +104,7 @@ def _pieces(rows: RowBatch) -> int:
 
 
 @contextmanager
-def compiling_explained() -> Iterator[None]:
+def explain_compile_errors() -> Iterator[None]:
     """Say what would help where torch cannot compile."""
     try:
         yield

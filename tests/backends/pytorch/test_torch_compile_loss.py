@@ -9,16 +9,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwise.backends.pytorch.install import use_backend
+from headwise.backends.pytorch.torch_compile_loss import (
+    TorchCompileLoss,
+    _pieces,
+    explain_compile_errors,
+)
+from headwise.backends.training_loss import cross_entropy_of
 from headwise.data.batches import Batch, largest_batch
 from headwise.data.sequence_packing import RowBatch
 from headwise.errors import ResourceError
-from headwise.tasks.for_training import (
-    CompiledLoss,
-    Transformer,
-    TransformerConfig,
-    summed_loss,
-)
-from headwise.tasks.translation.torch_compile_loss import _pieces, compiling_explained
+from headwise.model.config import TransformerConfig
+from headwise.model.transformer import Transformer
 from headwise.text.vocabulary import END, PAD, START
 
 SMALL = TransformerConfig(
@@ -64,13 +65,13 @@ def learned(model, loss):
 
 def readable(model, batch):
     use_backend(model, "reference")
-    return learned(model, summed_loss(model, batch, smoothing=0.1))
+    return learned(model, cross_entropy_of(model, batch, smoothing=0.1))
 
 
 def in_rows(model, batch, tokens):
     """Learn from a batch in rows, each box called as it is."""
     use_backend(model, "torch_compile")
-    loss = CompiledLoss(model, smoothing=0.1, batch_tokens=tokens)
+    loss = TorchCompileLoss(model, smoothing=0.1, batch_tokens=tokens)
     loss.is_compiled = False
     return learned(model, sum(loss(part) for part in loss.parts(batch)))
 
@@ -117,7 +118,7 @@ def test_other_pairs_in_a_row_are_not_seen():
 
 
 def test_the_largest_batch_has_the_shape_of_the_others():
-    loss = CompiledLoss(Transformer(SMALL, 50), smoothing=0.1, batch_tokens=512)
+    loss = TorchCompileLoss(Transformer(SMALL, 50), smoothing=0.1, batch_tokens=512)
     shapes = {
         part.source.shape
         for batch in (largest_batch(29, 29, 512), batch_of([(3, 4)]))
@@ -131,13 +132,13 @@ def test_a_compiler_that_is_missing_is_said_with_what_would_help():
 
     with (
         pytest.raises(ResourceError, match=r"C\+\+ compiler.*'fast' needs neither"),
-        compiling_explained(),
+        explain_compile_errors(),
     ):
         raise InvalidCxxCompiler
 
 
 def test_other_errors_stay_as_they_are():
-    with pytest.raises(RuntimeError, match="out of memory"), compiling_explained():
+    with pytest.raises(RuntimeError, match="out of memory"), explain_compile_errors():
         raise RuntimeError("CUDA out of memory")
 
 
