@@ -13,8 +13,9 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.inference.engines.ctranslate2_engine import CTranslate2Engine
 from headwise.inference.engines.ctranslate2_workers import (
     BATCH_TOKENS,
+    BEAM_ROWS,
+    GREEDY_ROWS,
     QUEUED,
-    ROWS,
     Workers,
 )
 from headwise.inference.engines.torch_engine import TorchEngine
@@ -63,7 +64,7 @@ def test_every_sentence_is_in_one_batch_that_is_not_too_large(two, lengths, beam
         longest = max(lengths[number] for number in batch)
         assert longest == lengths[batch[0]]
         if len(batch) > 1:
-            assert len(batch) * beam <= ROWS
+            assert len(batch) * beam <= (GREEDY_ROWS if beam == 1 else BEAM_ROWS)
             assert len(batch) * beam * (longest + 1) <= BATCH_TOKENS
 
 

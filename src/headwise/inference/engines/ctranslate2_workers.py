@@ -22,7 +22,8 @@ from weakref import ref
 from headwise.errors import ResourceError, UsageError
 from headwise.inference.engines.ctranslate2_processor import wide_instructions
 
-ROWS = 128
+GREEDY_ROWS = 128
+BEAM_ROWS = 96
 """Hypotheses that a batch holds: fewer cost time, more bring none."""
 
 BATCH_TOKENS = 4096
@@ -95,8 +96,9 @@ class Workers:
 
         The longest come first, so that the threads end at about the same time.
         """
+        rows = GREEDY_ROWS if beam == 1 else BEAM_ROWS
         share = -(-len(lengths) // self.threads)
-        most = 1 if self.alone else max(1, min(ROWS // beam, share))
+        most = 1 if self.alone else max(1, min(rows // beam, share))
         order = sorted(range(len(lengths)), key=lambda number: -lengths[number])
         first = 0
         while first < len(order):
