@@ -21,6 +21,7 @@ from typing import Any
 from result_file import Measurement, add_options, place_of
 from training import batches
 
+from headwise.data import row_shapes
 from headwise.data.batches import Batch, TrainingOrder, make_batch
 from headwise.data.prepared import PreparedCorpus
 from headwise.data.row_shapes import RowShape
@@ -65,7 +66,7 @@ def fill(corpus: PreparedCorpus, tokens: int) -> dict[str, Any]:
 
 def of_width(corpus: PreparedCorpus, tokens: int, width: int) -> dict[str, Any]:
     """Go through an epoch in rows of a width; the last batch is not full."""
-    usual, rows.LEAST_WIDTH = rows.LEAST_WIDTH, width
+    usual, row_shapes.LEAST_WIDTH = row_shapes.LEAST_WIDTH, width
     try:
         made, planning = epoch(corpus, tokens, in_rows=True)
         facts = corpus.facts.train
@@ -73,7 +74,7 @@ def of_width(corpus: PreparedCorpus, tokens: int, width: int) -> dict[str, Any]:
         shape = RowShape.of(longest, tokens)
         laid, laying = timed(lambda: [in_rows(batch, shape) for batch in made])
     finally:
-        rows.LEAST_WIDTH = usual
+        row_shapes.LEAST_WIDTH = usual
     assert {len(parts) for parts in laid} == {1}
     most = 2 * shape.rows * shape.width
     shares = sorted(tokens_of([batch]) / most for batch in made)

@@ -71,7 +71,7 @@ def measure(point: Point, precision: str, seconds: float) -> dict[str, float]:
 
     from headwise.data.batches import Batch
     from headwise.model import Transformer, TransformerConfig
-    from headwise.tasks.task import Translation
+    from headwise.tasks.translation.task import Translation
     from headwise.training.allocator import keep_freed_memory
     from headwise.training.distributed import Ranks
     from headwise.training.gradient_accumulation import GradientAccumulator

@@ -72,7 +72,8 @@ def kernels_of_any(a_compiler_here, tmp_path_factory):
     made = tmp_path_factory.mktemp("kernels") / "any.so"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiler, "_NATIVE", ("",))
-        compiler._compile(compiler._compiler(), Path(compiler.__file__).parent, made)
+        csrc = Path(compiler.__file__).parent / "csrc"
+        compiler._compile(compiler._compiler(), csrc, made)
     return typed(ctypes.CDLL(str(made)))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from headwise.data.batches import TrainingOrder, make_batch
 from headwise.data.prepared import PreparedCorpus
 from headwise.model import TransformerConfig
-from headwise.tasks.task import Translation
+from headwise.tasks.translation.task import Translation
 from headwise.training.allocator import keep_freed_memory
 from headwise.training.callbacks import StepMetrics
 from headwise.training.settings import TrainingSettings

@@ -21,7 +21,7 @@ import torch
 
 from headwise.data.batches import Batch, TrainingOrder
 from headwise.data.prepared import PreparedCorpus
-from headwise.tasks.task import Translation
+from headwise.tasks.translation.task import Translation
 from headwise.training.allocator import keep_freed_memory
 from headwise.training.settings import TrainingSettings
 from headwise.training.signals import StopSignals

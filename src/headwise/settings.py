@@ -52,6 +52,8 @@ def with_new_names(
 
     What stands under both names counts by the new one.
     """
+    if not isinstance(table, Mapping):
+        return table, []  # what it should be is for ``read`` to say
     renamed: Mapping[str, Renamed] = getattr(kind, "RENAMED", {})
     hints = get_type_hints(kind)
     result, messages = {}, []

@@ -42,7 +42,7 @@ def modules(pattern: str) -> list[str]:
 LIGHT = {
     "the package": ["headwise"],
     "the base": [
-        f"headwise.{name}" for name in ("errors", "settings", "storage", "children")
+        f"headwise.{name}" for name in ("errors", "settings", "storage", "subprocesses")
     ],
     "text": modules("text/**/*.py"),
     "documents": modules("documents/**/*.py"),

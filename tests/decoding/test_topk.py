@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 
+from headwise.decoding import topk
 from headwise.decoding.topk import best_token, best_tokens
 from headwise.errors import NumericsError
 
@@ -11,7 +12,7 @@ from headwise.errors import NumericsError
 def way(request, monkeypatch):
     """By kernels where there are some, and as it is done elsewhere."""
     if request.param == "PyTorch":
-        monkeypatch.setattr(candidates, "can_choose", lambda *_: False)
+        monkeypatch.setattr(topk, "can_choose", lambda *_: False)
 
 
 def test_the_best_come_first_with_their_log_probability():

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwise.decoding import topk
 from headwise.decoding.topk import best_tokens
 from headwise.decoding.topk_native import MOST, can_choose, chosen
 from headwise.errors import NumericsError
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("kernels_here")
 
 def by_torch(logits, count, forbidden):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(candidates, "can_choose", lambda logits, count: False)
+        patch.setattr(topk, "can_choose", lambda logits, count: False)
         return best_tokens(logits, count, forbidden=forbidden)
 
 

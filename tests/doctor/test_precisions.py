@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from headwise.doctor.precisions import compared, look_at_precisions
+from headwise.inference.engines import ctranslate2_support
 from headwise.run_folder.model_folder import open_model_folder
 
 NAMES = [
@@ -62,7 +63,7 @@ def test_a_wrong_golden_translation_fails_every_exact_engine(folder, agree):
 
 
 def test_an_engine_that_is_not_installed_is_skipped(opened, monkeypatch):
-    monkeypatch.setattr(reasons, "find_spec", lambda name: None)
+    monkeypatch.setattr(ctranslate2_support, "find_spec", lambda name: None)
 
     finding = named(look_at_precisions(opened))["ctranslate2, int8"]
     assert finding.status == "skipped"

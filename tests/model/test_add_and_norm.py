@@ -67,7 +67,6 @@ def test_pre_norm_normalises_what_enters_and_leaves_the_bare_sum():
 def test_dropout_falls_on_what_comes_out_of_the_box_and_not_around_it(placement):
     box = AddAndNorm(4, 0.5, placement).train()
     box.norm = torch.nn.Identity()
-    box.fast = False
     x = torch.zeros(1, 50, 4)
 
     untouched = box.leave(x + 7, x)

@@ -20,10 +20,10 @@ import math
 import pytest
 import torch
 
+from headwise.backends.pytorch.fused_attention import fused_attention
 from headwise.model.attention import (
     MultiHeadAttention,
     attention_weights,
-    fused_attention,
     scaled_dot_product_attention,
 )
 from headwise.model.masks import to_the_past

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from headwise.backends.pytorch.fused_attention import fused_attention
+from headwise.backends.pytorch.install import use_backend
 from headwise.model.attention import MultiHeadAttention
 from headwise.model.attention_hooks import attention_seen
 
@@ -72,7 +73,7 @@ def test_looking_changes_no_output(small, batch):
 
 
 def test_afterwards_everything_is_as_before_even_after_an_error(small):
-    model = small()
+    model = use_backend(small(), "auto")
     with pytest.raises(RuntimeError, match="why"), attention_seen(model):
         raise RuntimeError("why")
 

@@ -85,7 +85,7 @@ def test_every_block_reads_the_source_with_keys_of_its_own(small):
 
     state = model.decoder.read(encoded, to_real_tokens(real))
 
-    assert len(state.source) == 2
-    for block, source in zip(model.decoder.blocks, state.source, strict=True):
+    assert len(state.cross_kv) == 2
+    for block, source in zip(model.decoder.blocks, state.cross_kv, strict=True):
         assert torch.equal(source.keys, block.cross_attention.remember(encoded).keys)
-    assert not torch.equal(state.source[0].keys, state.source[1].keys)
+    assert not torch.equal(state.cross_kv[0].keys, state.cross_kv[1].keys)

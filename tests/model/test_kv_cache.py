@@ -5,7 +5,7 @@ import torch
 
 from headwise.model.attention import KeyValues
 from headwise.model.kv_cache import KVCache
-from headwise.model.transformer import FIRST_ROOM
+from headwise.model.transformer import FIRST_POSITIONS
 
 
 def pieces(length):
@@ -75,7 +75,7 @@ def test_a_state_knows_how_much_is_written(small, batch):
     _, state = write(model, target, model.start(source, is_real))
 
     assert state.position == 6
-    assert [memory.length for memory in state.own] == [6, 6]
+    assert [memory.length for memory in state.self_kv] == [6, 6]
 
 
 def test_reordered_rows_equal_starting_again_from_these_rows(small, batch):
@@ -110,7 +110,7 @@ def test_rows_may_be_reordered_after_every_word(small, batch):
 def test_a_long_text_outgrows_the_first_room(small, batch):
     model = small(dtype=torch.float64)
     source, _, is_real = batch
-    target = torch.randint(1, 11, (3, 2 * FIRST_ROOM + 3))
+    target = torch.randint(1, 11, (3, 2 * FIRST_POSITIONS + 3))
 
     stepwise, _ = write(model, target, model.start(source, is_real))
 

@@ -20,7 +20,7 @@ from torch._dynamo.utils import counters
 from headwise.backends.pytorch.torch_compile_loss import TorchCompileLoss
 from headwise.data.prepared import PreparedCorpus
 from headwise.model.config import TransformerConfig
-from headwise.tasks.task import Translation
+from headwise.tasks.translation.task import Translation
 from headwise.training.settings import TrainingSettings
 from headwise.training.signals import StopSignals
 from headwise.training.trainer import Trainer

@@ -11,6 +11,7 @@ from tests.training.test_nan_checks import MessageRecorder
 from headwise.backends.native.compiler import Build
 from headwise.data.batches import make_batch
 from headwise.errors import ResourceError
+from headwise.tasks.translation import task
 from headwise.training import gradient_accumulation
 from headwise.training.distributed import hardware_changed_warning
 
@@ -27,7 +28,7 @@ def little_memory(monkeypatch):
     """Let every batch fail that has more places than ``room``, as torch fails."""
 
     def limit(room, error):
-        loss = translation.cross_entropy_of
+        loss = task.cross_entropy_of
 
         def failing(model, batch, *, smoothing):
             found = loss(model, batch, smoothing=smoothing)
@@ -35,7 +36,7 @@ def little_memory(monkeypatch):
                 raise error
             return found
 
-        monkeypatch.setattr(translation, "cross_entropy_of", failing)
+        monkeypatch.setattr(task, "cross_entropy_of", failing)
 
     return limit
 

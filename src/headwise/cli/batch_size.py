@@ -73,9 +73,9 @@ def fitted(recipe: Recipe, corpus: PreparedCorpus, device: str) -> Recipe:
         )
     if recipe.training.backend == "torch_compile":
         raise UsageError(
-            "--batch-tokens auto tries many sizes, and training.backend = 'torch_compile' "
-            "compiles the model for each; give a number, such as 25000: a batch that "
-            "does not fit is learned from in parts, and said"
+            "--batch-tokens auto tries many sizes, and training.backend = "
+            "'torch_compile' compiles the model for each; give a number, such as "
+            "25000: a batch that does not fit is split into micro-batches"
         )
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UsageError(

@@ -11,15 +11,15 @@ from torch import Tensor, nn
 from headwise.model.config import NormPlacement
 from headwise.model.dropout import Dropout
 
-AddAndNormFunction = Callable[[Tensor, Tensor, nn.LayerNorm, Dropout], Tensor]
+AddAndNormFunction = Callable[..., Tensor]
 """As :func:`add_and_norm`."""
 
 
 def add_and_norm(
     x: Float[Tensor, "B L D"],
     out: Float[Tensor, "B L D"],
-    norm: nn.LayerNorm,
-    dropout: Dropout,
+    norm: nn.Module,
+    dropout: nn.Module,
 ) -> Float[Tensor, "B L D"]:
     """Compute LayerNorm(x + Sublayer(x)), with dropout on the output (Section 5.4)."""
     total: Tensor = norm(x + dropout(out))

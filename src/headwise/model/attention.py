@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from headwise.model.masks import MayAttend
 
-AttentionFunction = Callable[[Tensor, Tensor, Tensor, MayAttend | None, float], Tensor]
+AttentionFunction = Callable[..., Tensor]
 """Queries, keys, values, who may look at whom, and a share of dropout, in this order;
 as in :func:`scaled_dot_product_attention`."""
 

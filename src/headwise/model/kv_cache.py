@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -73,7 +74,7 @@ class DecoderState:
             self,
             self_kv=tuple(cache.rows(index) for cache in self.self_kv),
             cross_kv=tuple(each.rows(index) for each in self.cross_kv),
-            cross_may_attend=self.cross_may_attend[index],
+            cross_may_attend=cast(Tensor, self.cross_may_attend)[index],
         )
 
 

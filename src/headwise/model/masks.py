@@ -6,8 +6,13 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-MayAttend = Bool[Tensor, "#B #H #Q _"]
-"""A mask of attention; what swaps ``MultiHeadAttention.attend`` may pass its own."""
+
+class BackendMask:
+    """A mask in a form of its own, for what a backend installs as ``attend``."""
+
+
+MayAttend = Bool[Tensor, "#B #H #Q _"] | BackendMask
+"""A mask of attention, passed through the stacks as it is."""
 
 
 def to_real_tokens(is_real: Bool[Tensor, "B K"]) -> Bool[Tensor, "B 1 1 K"]:

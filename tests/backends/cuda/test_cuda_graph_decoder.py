@@ -11,6 +11,7 @@ import pytest
 import torch
 from tests.model.writing import VARIANTS, assert_same_steps, made, sources
 
+from headwise.backends.cuda import cuda_graphs
 from headwise.backends.cuda.cuda_graph_decoder import FixedDecoder
 from headwise.backends.pytorch.decoder import SteppingDecoder
 from headwise.decoding.greedy import greedy_search
@@ -32,7 +33,7 @@ def poisoned(decoder: FixedDecoder) -> FixedDecoder:
     """Leave no number in any room that is made: none may ever be read."""
     make = decoder.rooms._make
 
-    def worse(size: fixed_room.Size) -> fixed_room.Room:
+    def worse(size: cuda_graphs.Size) -> cuda_graphs.Room:
         room = make(size)
         for each in (room.own, room.source, room.padding, room.past, room.logits):
             each.fill_(math.nan)
@@ -79,7 +80,7 @@ def test_what_is_written_ahead_is_what_greedy_steps_find(precision, device):
             enough=1,
             forbidden=forbidden,
         )
-        assert 1 <= len(ids) <= fixed_room.AHEAD
+        assert 1 <= len(ids) <= cuda_graphs.AHEAD
         found += zip(log_p, ids, strict=True)
         tokens = ids[-1]
 
@@ -149,7 +150,7 @@ def test_states_of_the_same_size_do_not_share_a_room():
 @torch.inference_mode()
 def test_only_so_many_empty_rooms_are_kept(monkeypatch, name, most):
     """For 4 and 8 sources they take 64 and 128 KiB."""
-    monkeypatch.setattr(fixed_room, name, most)
+    monkeypatch.setattr(cuda_graphs, name, most)
     fast = FixedDecoder(made())
 
     states = [fast.start(*sources(*range(1, rows + 1))) for rows in (1, 2, 3, 5)]
@@ -178,7 +179,7 @@ def test_a_room_that_does_not_fit_makes_those_that_are_free_go():
     fast.start(*sources(3))
     make, tries = fast.rooms._make, []
 
-    def full(size: fixed_room.Size) -> fixed_room.Room:
+    def full(size: cuda_graphs.Size) -> cuda_graphs.Room:
         tries.append(len(fast.rooms._free))
         if fast.rooms._free:
             raise torch.OutOfMemoryError("no memory")

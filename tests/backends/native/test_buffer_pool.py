@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from headwise.backends.native import buffer_pool
 from headwise.backends.native.buffer_pool import SMALL, Pool
 
 
@@ -39,7 +40,7 @@ def test_no_two_have_the_same_memory():
 
 
 def test_no_more_is_kept_than_may_be(monkeypatch):
-    monkeypatch.setattr(compiled_memory, "KEPT", 5 * SMALL)
+    monkeypatch.setattr(buffer_pool, "KEPT", 5 * SMALL)
     pool = Pool()
     blocks = [pool.take(SMALL + 1) for _ in range(4)]
     blocks.clear()

@@ -14,6 +14,7 @@ from tests.model.writing import VARIANTS, assert_same_steps, made, sources
 
 from headwise.backends.native.decoder import AHEAD, CompiledDecoder
 from headwise.backends.pytorch.decoder import SteppingDecoder
+from headwise.decoding import topk
 from headwise.decoding.topk import best_tokens
 from headwise.errors import ModelError, NumericsError, UsageError
 
@@ -277,7 +278,7 @@ def test_no_rows_are_no_fault():
 @pytest.fixture
 def by_torch(monkeypatch):
     """Let ``best_tokens`` do without kernels."""
-    monkeypatch.setattr(candidates, "can_choose", lambda logits, count: False)
+    monkeypatch.setattr(topk, "can_choose", lambda logits, count: False)
 
 
 @pytest.mark.parametrize("vocabulary", [3, 50, 64, 1000, 1024, 1025, 2100])

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from headwise.native import compiler, selection
 from tests.processes import environment
 
+from headwise.backends.native import compiler, selection
 from headwise.backends.native.compiler import SWITCH, Build
 from headwise.backends.native.selection import (
     FASTEST_FIRST,

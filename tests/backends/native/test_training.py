@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.model.dropout_replay import replay_dropout
 
+from headwise.backends.native import training as native_training
 from headwise.backends.native.training import (
     compiled_loss,
     learns_compiled,
@@ -19,7 +20,8 @@ from headwise.backends.training_loss import cross_entropy_of
 from headwise.data.batches import Batch
 from headwise.errors import DataError
 from headwise.losses import cross_entropy
-from headwise.model import TransformerConfig, compiled_learning
+from headwise.model import TransformerConfig
+from headwise.model.activation_checkpointing import checkpoint_activations
 from headwise.model.attention_hooks import attention_seen
 from headwise.model.transformer import Transformer
 
@@ -325,8 +327,8 @@ def test_what_no_kernel_learns_is_named(changes):
 def test_pytorch_learns_where_somebody_looks_or_no_kernel_can():
     model = trained()
     assert learns_compiled(model, 10)
-    assert learns_compiled(model, compiled_learning.LONGEST)
-    assert not learns_compiled(model, compiled_learning.LONGEST + 1)
+    assert learns_compiled(model, native_training.LONGEST)
+    assert not learns_compiled(model, native_training.LONGEST + 1)
     with torch.no_grad():
         assert not learns_compiled(model, 10)
     with attention_seen(model):

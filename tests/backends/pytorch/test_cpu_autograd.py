@@ -17,7 +17,7 @@ from headwise.backends.pytorch.fused_attention import (
     gradient_of_softmax,
     softmax_of_rows,
 )
-from headwise.backends.pytorch.install import use_backend
+from headwise.backends.pytorch.install import install, use_backend
 from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.attention import scaled_dot_product_attention
 
@@ -154,6 +154,7 @@ def test_long_sentences_keep_no_weights_whole():
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_a_normed_sum_equals_add_and_norm_written_out(share):
     box = AddAndNorm(6, share, "post").double().train()
+    install(box, fused=True)
     box.norm.weight.data.uniform_(0.5, 2)
     box.norm.bias.data.uniform_(-1, 1)
     x, out = (

@@ -7,21 +7,23 @@ from pathlib import Path
 import ctranslate2
 import pytest
 import torch
-from headwise.engines import auto_engine, torch_engine
 
 from headwise import load
+from headwise.backends import select
 from headwise.backends.native.compiler import SWITCH, build
 from headwise.backends.native.decoder import CompiledDecoder
 from headwise.decoding.settings import DecodingSettings, greedy, paper
 from headwise.demo_corpus import demo_corpus
 from headwise.errors import ResourceError, SettingsError, UsageError
+from headwise.inference.engines import auto_engine, torch_engine
 from headwise.inference.engines.auto_engine import AutoEngine
 from headwise.inference.engines.ctranslate2_support import reasons_against_search
 from headwise.inference.engines.torch_engine import TorchEngine
+from headwise.interop import export_cache
 from headwise.interop.unsupported_decoding import CARRIED
 from headwise.run_folder.model_folder import open_model_folder
 
-DEMO = Path(__file__).parents[1] / "models" / "demo"
+DEMO = Path(__file__).parents[2] / "models" / "demo"
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +115,7 @@ def test_where_kernels_are_slower_it_takes_ctranslate2_and_says_why(
 @pytest.mark.parametrize("taken", [False, True])
 def test_where_torch_must_do_it_the_faster_way_of_both_does(opened, monkeypatch, taken):
     monkeypatch.setattr(auto_engine, "why_not_taken", lambda *_: SLOWER)
-    monkeypatch.setattr(writing, "takes_kernels", lambda use: taken)
+    monkeypatch.setattr(select, "takes_kernels", lambda use: taken)
     auto = AutoEngine(opened)
     auto.search([[5, 6]], paper())
 
@@ -193,8 +195,8 @@ def test_on_a_full_disk_torch_does_it(opened, sources, wanted, monkeypatch):
     def full(*_, **__):
         raise ResourceError("No space left on device")
 
-    monkeypatch.setattr(kept, "export", full)
-    monkeypatch.setattr(kept, "_holds", lambda *_: False)
+    monkeypatch.setattr(export_cache, "export", full)
+    monkeypatch.setattr(export_cache, "_holds", lambda *_: False)
     auto = AutoEngine(opened)
 
     assert words(auto.search(sources, greedy())) == wanted

@@ -16,11 +16,12 @@ from headwise.demo_corpus import demo_corpus
 from headwise.errors import ResourceError, SettingsError, UsageError
 from headwise.inference.engines.ctranslate2_engine import CTranslate2Engine
 from headwise.inference.engines.torch_engine import TorchEngine
+from headwise.interop import export_cache
 from headwise.model.transformer import Transformer
 from headwise.run_folder.model_folder import open_model_folder, write_model_folder
 from headwise.text.vocabulary import PAD, START
 
-DEMO = Path(__file__).parents[1] / "models" / "demo"
+DEMO = Path(__file__).parents[2] / "models" / "demo"
 
 
 @pytest.fixture(scope="module")
@@ -226,13 +227,13 @@ def test_the_export_of_a_process_that_was_quicker_is_taken(
 ):
     folder = shutil.copytree(DEMO, tmp_path / "model")
     mine = open_model_folder(folder)
-    write = kept.export
+    write = export_cache.export
 
     def beaten(*arguments, **how):
         write(*arguments, **how)
         raise ResourceError("another has renamed its own folder just now")
 
-    monkeypatch.setattr(kept, "export", beaten)
+    monkeypatch.setattr(export_cache, "export", beaten)
     engine = CTranslate2Engine(mine)
 
     assert engine.note == ""

@@ -22,7 +22,7 @@ from headwise.inference.engines.torch_engine import TorchEngine
 from headwise.interop.exports import export
 from headwise.run_folder.model_folder import open_model_folder
 
-DEMO = Path(__file__).parents[1] / "models" / "demo"
+DEMO = Path(__file__).parents[2] / "models" / "demo"
 LINES = ["Is this school old?", "The dog sleeps.", "The letters were long."]
 
 

@@ -11,7 +11,7 @@ from headwise.inference.engines.settings import PRECISIONS, PRECISIONS_OF, check
 from headwise.interop.limits import QUANTIZATIONS
 from headwise.run_folder.model_folder import open_model_folder
 
-DEMO = Path(__file__).parents[1] / "models" / "demo"
+DEMO = Path(__file__).parents[2] / "models" / "demo"
 
 
 @pytest.fixture(scope="module")

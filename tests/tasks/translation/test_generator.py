@@ -20,7 +20,7 @@ from headwise.metrics.utilities import UTILITIES
 from headwise.run_folder.model_folder import open_model_folder
 from headwise.text.vocabulary import END, PAD, START
 
-DEMO = Path(__file__).parents[1] / "models" / "demo"
+DEMO = Path(__file__).parents[2] / "models" / "demo"
 
 TEXTS = [
     "The dog sleeps in the garden.",

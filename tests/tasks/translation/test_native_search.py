@@ -10,12 +10,13 @@ import torch
 
 from headwise.backends.native.decoder import CompiledDecoder
 from headwise.backends.pytorch.decoder import SteppingDecoder
+from headwise.decoding import topk
 from headwise.decoding.prefix import NO_PREFIX
 from headwise.decoding.settings import DecodingSettings, greedy, paper
 from headwise.errors import UsageError
 from headwise.run_folder.model_folder import open_model_folder
 
-DEMO = Path(__file__).parents[1] / "models" / "demo"
+DEMO = Path(__file__).parents[2] / "models" / "demo"
 
 TEXTS = [
     "The dog sleeps in the garden.",
@@ -51,7 +52,7 @@ def opened():
 
 @pytest.fixture
 def by_torch(monkeypatch):
-    monkeypatch.setattr(candidates, "can_choose", lambda logits, count: False)
+    monkeypatch.setattr(topk, "can_choose", lambda logits, count: False)
 
 
 def assert_same_outputs(task, models, settings, prefixes=None):

@@ -2,7 +2,7 @@
 
 The words are those of :class:`SteppingDecoder`, which is the readable twin and does the
 same in PyTorch. What is different: a step is one call into compiled code
-(:mod:`headwise.native`), sources are read without padding, and no row is ever moved
+(``csrc/decoder.c``), sources are read without padding, and no row is ever moved
 (:mod:`headwise.backends.native.kv_cache`).
 
 Letters used for sizes in this file:

@@ -21,6 +21,7 @@ from headwise.errors import UsageError
 from headwise.model.add_and_norm import AddAndNorm, add_and_norm
 from headwise.model.attention import MultiHeadAttention, scaled_dot_product_attention
 from headwise.model.dropout import Dropout
+from headwise.model.embeddings import EnterStack
 from headwise.model.transformer import Transformer
 
 Backend = Literal["auto", "native", "torch", "reference", "torch_compile"]
@@ -32,12 +33,22 @@ def use_backend(model: Transformer, backend: str) -> Transformer:
         names = ", ".join(get_args(Backend))
         raise UsageError(f"the backend must be one of {names}, not {backend!r}")
     model.backend = backend
-    fused = backend != "reference"
-    for module in model.modules():
-        _install(module, fused=fused)
-    for stack in (model.enter_encoder, model.enter_decoder):
-        stack.dropout.drop = dropout_in_autocast if fused else F.dropout
+    install(model, fused=backend != "reference")
     return model
+
+
+def install(model: nn.Module, *, fused: bool) -> None:
+    """Install the fused functions in all boxes of ``model``, or the readable ones."""
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention):
+            module.attend = fused_attention if fused else scaled_dot_product_attention
+        elif isinstance(module, AddAndNorm):
+            module.add_and_norm = fused_add_and_norm if fused else add_and_norm
+        elif isinstance(module, Dropout):
+            module.drop = fast_dropout if fused else F.dropout
+    for module in model.modules():
+        if isinstance(module, EnterStack) and fused:
+            module.dropout.drop = dropout_in_autocast
 
 
 def what_is_swapped(model: Transformer) -> str | None:
@@ -54,12 +65,3 @@ def what_is_swapped(model: Transformer) -> str | None:
         if not same:
             return f"{name} computes in another way than kernels do"
     return None
-
-
-def _install(module: nn.Module, *, fused: bool) -> None:
-    if isinstance(module, MultiHeadAttention):
-        module.attend = fused_attention if fused else scaled_dot_product_attention
-    elif isinstance(module, AddAndNorm):
-        module.add_and_norm = fused_add_and_norm if fused else add_and_norm
-    elif isinstance(module, Dropout):
-        module.drop = fast_dropout if fused else F.dropout

@@ -6,13 +6,11 @@ tokens of the target, D model width.
 
 from __future__ import annotations
 
-from typing import cast
-
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headwise.backends.pytorch.packing import PackedMask, Packing
-from headwise.model.masks import MayAttend, to_real_tokens, to_the_past
+from headwise.model.masks import to_real_tokens, to_the_past
 from headwise.model.transformer import Transformer
 
 
@@ -36,13 +34,8 @@ def decode_real(
     past = to_the_past(target.shape[1], target.device)
 
     x = asked.pack(model.enter_encoder(model.source_embedding(source), 0))
-    encoded = model.encoder(x, _mask(asked, asked, of_source))
-    state = model.decoder.read(encoded, _mask(written, asked, of_source))
+    encoded = model.encoder(x, PackedMask(asked, asked, of_source))
+    state = model.decoder.read(encoded, PackedMask(written, asked, of_source))
     x = written.pack(model.enter_decoder(model.target_embedding(target), 0))
-    out: Tensor = model.decoder(x, state, _mask(written, written, past))
+    out: Tensor = model.decoder(x, state, PackedMask(written, written, past))
     return out[0, : written.num_real]
-
-
-def _mask(queries: Packing, keys: Packing, may_attend: MayAttend) -> MayAttend:
-    """Return what ``fused_attention`` takes in the place of a mask."""
-    return cast(MayAttend, PackedMask(queries, keys, may_attend))

@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headwise.model.masks import MayAttend
+from headwise.model.masks import BackendMask
 
 ROUND = 256
 
@@ -91,7 +91,7 @@ class Packing:
 
 
 @dataclass(frozen=True)
-class PackedMask:
+class PackedMask(BackendMask):
     """Who may look at whom, where both who asks and who is asked are packed.
 
     Each sentence must have a token that may be looked at.
@@ -120,5 +120,5 @@ def hiding(
     return hidden.expand(shape).flatten(0, 1)
 
 
-AnyMask = MayAttend | PackedMask
+AnyMask = Bool[Tensor, "#B #H #Q _"] | PackedMask
 """A mask over padded positions, or one that also tells how to unpack."""
