@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwise.errors import SettingsError
-from headwise.settings import as_table, as_toml, overridden, read, read_toml
+from headwise.settings import (
+    Renamed,
+    as_table,
+    as_toml,
+    overridden,
+    read,
+    read_toml,
+    with_new_names,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -351,3 +359,47 @@ def test_a_file_that_is_not_toml_is_a_problem_with_its_place(tmp_path, content, 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(SettingsError, match=r"recipe\.toml cannot be read: No such"):
         read_toml(tmp_path / "recipe.toml")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Engine:
+    """A table of which a setting and its values had other names once."""
+
+    RENAMED: ClassVar = {"kernels": Renamed("backend", {"eager": "torch"})}
+
+    backend: Literal["auto", "torch"] = "auto"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """What holds such a table."""
+
+    engine: Engine = field(default_factory=Engine)
+
+
+def test_a_setting_is_known_by_the_name_that_it_once_had():
+    table = {"engine": {"kernels": "eager"}}
+
+    assert read(Machine, table) == Machine(engine=Engine(backend="torch"))
+    assert with_new_names(Machine, table) == (
+        {"engine": {"backend": "torch"}},
+        ["engine.kernels = 'eager' is now called engine.backend = 'torch'"],
+    )
+    assert table == {"engine": {"kernels": "eager"}}
+
+
+def test_of_both_names_the_new_one_counts_in_either_order():
+    for names in (("kernels", "backend"), ("backend", "kernels")):
+        values = {"kernels": "eager", "backend": "auto"}
+        table, messages = with_new_names(Engine, {name: values[name] for name in names})
+
+        assert table == {"backend": "auto"}
+        assert messages == [
+            "kernels is the old name of backend, which is set too; the old one was "
+            "ignored"
+        ]
+
+
+def test_a_value_that_never_was_one_is_refused_by_the_new_name():
+    with pytest.raises(SettingsError, match=r"engine\.backend must be .*, not 'fats'"):
+        read(Machine, {"engine": {"kernels": "fats"}})

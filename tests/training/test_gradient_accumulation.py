@@ -9,8 +9,9 @@ from tests.training.conftest import QUICK, SMALL
 from tests.training.test_nan_checks import MessageRecorder
 
 from headwise.backends.native.compiler import Build
+from headwise.backends.native.training import why_not_compiled
 from headwise.data.batches import make_batch
-from headwise.errors import ResourceError
+from headwise.errors import ResourceError, SettingsError
 from headwise.tasks.translation import task
 from headwise.training import gradient_accumulation
 from headwise.training.distributed import hardware_changed_warning
@@ -233,11 +234,11 @@ def test_trained_on_of_an_older_version_is_shown_whole():
     )
 
 
-@pytest.mark.parametrize("kernels", ["auto", "torch", "reference"])
-def test_a_frozen_weight_is_not_trained_and_it_is_reported(make_trainer, kernels):
+@pytest.mark.parametrize("backend", ["auto", "torch", "reference"])
+def test_a_frozen_weight_is_not_trained_and_it_is_reported(make_trainer, backend):
     """By one process: the weights of others would not be frozen."""
     recorder = MessageRecorder()
-    settings = replace(QUICK, backend=kernels, processes=2)
+    settings = replace(QUICK, backend=backend, processes=2)
     trainer = make_trainer(settings, callback=recorder)
     frozen = "encoder.blocks.0.feed_forward.widen.weight"
     weight = trainer.model.get_parameter(frozen)
@@ -249,4 +250,24 @@ def test_a_frozen_weight_is_not_trained_and_it_is_reported(make_trainer, kernels
     assert weight.grad is None
     assert torch.equal(weight, before)
     said = f"training by PyTorch: {frozen} is frozen (requires_grad = False)"
-    assert (said in getattr(recorder, "said", [])) == (kernels == "auto")
+    assert (said in getattr(recorder, "said", [])) == (backend == "auto")
+
+
+def test_a_native_backend_that_cannot_train_the_model_is_an_error(make_trainer):
+    model = make_trainer(QUICK).model
+    name, weight = next(iter(model.named_parameters()))
+    weight.requires_grad_(False)
+
+    with pytest.raises(SettingsError, match=f"'native' cannot be used: {name} is froz"):
+        make_trainer(replace(QUICK, backend="native"), model=model)
+
+
+@pytest.mark.usefixtures("a_compiler_here")
+def test_a_native_backend_trains_where_it_was_not_measured_to_be_faster(
+    make_trainer, monkeypatch
+):
+    monkeypatch.setenv("HEADWISE_KERNELS", "auto")
+    trainer = make_trainer(replace(QUICK, backend="native", processes=1))
+
+    assert why_not_compiled(trainer.model) is None
+    assert "kernels in C by" in trainer.gradients.trained_on
