@@ -48,7 +48,7 @@ SAVING = ("src/headwise/storage/**/*", "src/headwise/run_folder/**/*")
 COMMAND_LINE = ("src/headwise/cli/**/*", "src/headwise/__main__.py")
 """Sources that figures often depend on together: globs below the repository."""
 
-KERNELS = "src/headwise/backends/native/"
+KERNELS = "src/headwise/backends/"
 
 PACKAGES = (
     *("headwise", "torch", "numpy", "safetensors", "sentencepiece", "sacrebleu"),

@@ -266,7 +266,7 @@ def take(seconds, owner, name, number):
 {
     "a short update": lambda: take(0.1, Translation, "loss", 6),
     "a long update": lambda: take(600, Translation, "loss", 6),
-    "a long validation": lambda: take(600, Translation, "translate", 1),
+    "a long validation": lambda: take(600, Translation, "predict", 1),
     "a checkpoint": lambda: take(1.0, Checkpoints, "save", 1),
 }[os.environ["MOMENT"]]()
 main()
