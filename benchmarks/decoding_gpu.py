@@ -25,8 +25,8 @@ from typing import Any
 import torch
 from result_file import SEARCH, Measurement, add_options, place_of
 
-from headwise.backends.cuda.cuda_graph_decoder import FixedDecoder
-from headwise.backends.pytorch.decoder import SteppingDecoder
+from headwise.backends.cuda.cuda_graph_decoder import CudaGraphDecoder
+from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.decoding.beam import beam_search
 from headwise.decoding.greedy import greedy_search
 from headwise.decoding.stopping import STOPPING
@@ -131,10 +131,10 @@ def by_transformers(size: str, vocabulary: int, device: str) -> Write:
 
 WRITERS: dict[str, Callable[[str, int, str], Write]] = {
     "headwise torch": lambda size, vocabulary, device: by_headwise(
-        FixedDecoder(model_of(size, vocabulary, device), "bf16"), vocabulary
+        CudaGraphDecoder(model_of(size, vocabulary, device), "bf16"), vocabulary
     ),
     "headwise torch-eager": lambda size, vocabulary, device: by_headwise(
-        SteppingDecoder(model_of(size, vocabulary, device), "bf16"), vocabulary
+        TorchDecoder(model_of(size, vocabulary, device), "bf16"), vocabulary
     ),
     "transformers": by_transformers,
 }

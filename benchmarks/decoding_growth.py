@@ -22,9 +22,9 @@ from typing import Any
 import torch
 from result_file import MODEL, Measurement, add_options, place_of
 
-from headwise.backends.native.decoder import CompiledDecoder
-from headwise.backends.pytorch.decoder import SteppingDecoder
-from headwise.backends.pytorch.uncached_decoder import RefillingDecoder
+from headwise.backends.native.decoder import NativeDecoder
+from headwise.backends.pytorch.decoder import TorchDecoder
+from headwise.backends.pytorch.uncached_decoder import UncachedDecoder
 from headwise.decoding.topk import likely_next
 from headwise.model import PRESETS, Transformer
 
@@ -40,10 +40,10 @@ LONGEST_WITHOUT = 128
 
 WITHOUT = "without memory"
 WAYS: dict[str, Callable[[Transformer, int], Any]] = {
-    "compiled, bf16": lambda model, length: CompiledDecoder(model, "bf16"),
-    "compiled": lambda model, length: CompiledDecoder(model),
-    "PyTorch": lambda model, length: SteppingDecoder(model),
-    WITHOUT: lambda model, length: RefillingDecoder(model, length=length, empty=0),
+    "compiled, bf16": lambda model, length: NativeDecoder(model, "bf16"),
+    "compiled": lambda model, length: NativeDecoder(model),
+    "PyTorch": lambda model, length: TorchDecoder(model),
+    WITHOUT: lambda model, length: UncachedDecoder(model, length=length, padding=0),
 }
 
 

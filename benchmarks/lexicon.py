@@ -16,8 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headwise.backends.pytorch.decoder import SteppingDecoder
-from headwise.backends.pytorch.layers import Precision, Product
+from headwise.backends.api import Precision
+from headwise.backends.pytorch.decoder import TorchDecoder
+from headwise.backends.pytorch.layers import InferenceLinear
 from headwise.data.prepared import PairStore
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.search import Asked, search
@@ -147,7 +148,7 @@ class Restricted:
 
     def __init__(
         self,
-        decoder: SteppingDecoder,
+        decoder: TorchDecoder,
         lists: Sequence[Ids],
         precision: Precision = "float32",
         *,
@@ -164,7 +165,9 @@ class Restricted:
         self.decoder = copy.copy(decoder)
         model = decoder.model
         bias = None if model.output.bias is None else model.output.bias[self.ids]
-        self.decoder.project = Product(model.output_vectors[self.ids], bias, precision)
+        self.decoder.output = InferenceLinear(
+            model.output_vectors[self.ids], bias, precision
+        )
 
     def start(self, source: Tensor, source_is_real: Tensor) -> RestrictedState:
         """Read the sources, in the order of the lists."""

@@ -244,8 +244,8 @@ def kernels_here() -> dict[str, Any]:
         )
         facts = {
             "compiler": said.stdout.partition("\n")[0],
-            "flags": [*compiler._FLAGS, compiler._NATIVE[0]],
-            "outcome": compiler.why_not() or compiler.description(),
+            "flags": [*compiler._FLAGS, compiler._TARGETS[0]],
+            "outcome": compiler.why_unavailable() or compiler.description(),
         }
     except compiler.NoKernelsError as error:
         facts = {"outcome": str(error)}

@@ -53,9 +53,9 @@ from result_file import (
     write_json,
 )
 
-from headwise.backends.pytorch.decoder import SteppingDecoder
-from headwise.backends.pytorch.layers import Precision
-from headwise.backends.select import laid_out
+from headwise.backends.api import Precision
+from headwise.backends.pytorch.decoder import TorchDecoder
+from headwise.backends.select import make_decoder
 from headwise.data.prepared import PreparedCorpus
 from headwise.decoding.settings import DecodingSettings
 from headwise.interop.ctranslate2 import ALMOST_NO_PENALTY, write_ctranslate2
@@ -153,7 +153,7 @@ def batches(sources: Sequence[Sequence[int]], size: int) -> list[list[int]]:
 
 
 def searched(
-    decoder: SteppingDecoder,
+    decoder: TorchDecoder,
     sources: Sequence[Sequence[int]],
     settings: DecodingSettings,
     shortlist: Shortlist | None,
@@ -182,7 +182,7 @@ def searched(
 
 def quality(given: Given) -> dict[str, Any]:
     """Measure what is inside the lists, and what is lost with what is not."""
-    decoder = SteppingDecoder(given.opened.model)
+    decoder = TorchDecoder(given.opened.model)
     target = given.opened.tokenizers.target
     settings = replace(DecodingSettings(), beam=4)
     found: dict[str, Any] = {}
@@ -260,7 +260,7 @@ def unions(sources: Sequence[Sequence[int]], lists: Sequence[Ids]) -> dict[str, 
 
 
 def batch_dependence(
-    given: Given, decoder: SteppingDecoder, settings: DecodingSettings
+    given: Given, decoder: TorchDecoder, settings: DecodingSettings
 ) -> dict[str, Any]:
     """Return the share of outputs that change as sentences are searched in batches.
 
@@ -398,10 +398,10 @@ def ours(given: Given, student: ModelFolder) -> dict[str, Searching]:
     for size in (vocabulary, *SIZES):
         name = "whole vocabulary" if size == vocabulary else str(size)
         model = random_student(vocabulary, size)
-        works[name] = by(laid_out(model, precision, compiled=compiled))
+        works[name] = by(make_decoder(model, precision, native=compiled))
     if compiled:
         return works
-    whole = SteppingDecoder(student.model, precision)
+    whole = TorchDecoder(student.model, precision)
     for name, each in timed_lists(given).items():
 
         def limited(

@@ -37,7 +37,7 @@ def measure(fast: list[str], updates: int) -> float:
     import torch
 
     from headwise.backends.pytorch.install import use_backend
-    from headwise.backends.pytorch.packed_forward import decode_real
+    from headwise.backends.pytorch.packed_forward import decode_packed
     from headwise.losses import cross_entropy, projected_cross_entropy
     from headwise.model import PRESETS, Transformer
     from headwise.training.allocator import keep_freed_memory
@@ -56,7 +56,7 @@ def measure(fast: list[str], updates: int) -> float:
         started = time.perf_counter()
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in fast):
-            hidden = decode_real(model, source, target, real, real)
+            hidden = decode_packed(model, source, target, real, real)
             if "fast" in fast:
                 vectors = model.output_vectors
                 loss = projected_cross_entropy(hidden, vectors, None, right, 0.1)

@@ -34,10 +34,10 @@ torch.set_num_threads(1)
 @pytest.fixture(scope="session")
 def a_compiler_here() -> None:
     """Skip what needs kernels in C where there are none."""
-    from headwise.backends.native.compiler import why_not
+    from headwise.backends.native.compiler import why_unavailable
 
-    if why_not():
-        pytest.skip(str(why_not()))
+    if why_unavailable():
+        pytest.skip(str(why_unavailable()))
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def no_kernels_to_choose(monkeypatch):
     """Let the engine ``auto`` choose as where there are no compiled kernels."""
     from headwise.inference.engines import auto_engine
 
-    monkeypatch.setattr(auto_engine, "why_not_taken", lambda *_: "")
+    monkeypatch.setattr(auto_engine, "why_not_preferred", lambda *_: "")
 
 
 @pytest.fixture(scope="session")
@@ -71,7 +71,7 @@ def kernels_of_any(a_compiler_here, tmp_path_factory):
 
     made = tmp_path_factory.mktemp("kernels") / "any.so"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiler, "_NATIVE", ("",))
+        patch.setattr(compiler, "_TARGETS", ("",))
         csrc = Path(compiler.__file__).parent / "csrc"
         compiler._compile(compiler._compiler(), csrc, made)
     return typed(ctypes.CDLL(str(made)))

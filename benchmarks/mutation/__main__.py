@@ -189,7 +189,7 @@ class _Checks:
             sys.exit(f"{mutant.file} holds this not once: {mutant.before}")
         path.write_text(text.replace(mutant.before, mutant.after), encoding="utf-8")
         try:
-            if mutant.file.startswith("native/"):
+            if mutant.file.startswith("backends/native/"):
                 self._require_kernels()
             outcome = self._outcome(mutant.tests)
             if outcome != SURVIVED:
@@ -213,7 +213,8 @@ class _Checks:
 
     def _require_kernels(self) -> None:
         """Compile: tests would be skipped where the kernels cannot be."""
-        code = "from headwise.backends.native.compiler import why_not; print(why_not())"
+        module = "headwise.backends.native.compiler"
+        code = f"from {module} import why_unavailable; print(why_unavailable())"
         for _ in range(COMPILATIONS):
             done = subprocess.run(
                 [sys.executable, "-c", code],

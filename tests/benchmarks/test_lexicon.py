@@ -11,7 +11,7 @@ from benchmarks.lexicon import (
     translations,
 )
 
-from headwise.backends.pytorch.decoder import SteppingDecoder
+from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.data.prepared import Side
 from headwise.decoding.settings import DecodingSettings
 from headwise.model import PRESETS, Transformer
@@ -88,7 +88,7 @@ def test_a_vmap_has_a_rule_for_each_token_and_one_for_all(tmp_path):
 @pytest.fixture(scope="module")
 def decoder():
     torch.manual_seed(0)
-    return SteppingDecoder(Transformer(PRESETS["micro"].config, 60, seed=3).eval())
+    return TorchDecoder(Transformer(PRESETS["micro"].config, 60, seed=3).eval())
 
 
 SOURCES = [[4, 5, 6, 7, 8], [9, 10], [11, 12, 13, 14, 15, 16, 17], [18]]

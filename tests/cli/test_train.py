@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.tiny import ASSIGNMENTS
 
-from headwise.backends.native.compiler import why_not
+from headwise.backends.native.compiler import why_unavailable
 from headwise.settings import read_toml
 from headwise.training import memory_estimate
 from headwise.training.memory_usage import ProcessMemory
@@ -124,7 +124,7 @@ def test_a_fitted_batch_is_said_and_kept(train, tmp_path, monkeypatch, by):
     assert 18 <= chosen <= memory_estimate.MAX_BATCH_TOKENS
     if by == "PyTorch":
         assert chosen < memory_estimate.MAX_BATCH_TOKENS
-    if by == "kernels in C" and not why_not():
+    if by == "kernels in C" and not why_unavailable():
         assert "training by kernels in C: " in first.error
     assert second.code == 0
     assert f"auto: {chosen:,}, as the run in {tmp_path / 'run'} began" in second.error

@@ -14,16 +14,16 @@ from headwise.errors import UsageError
     [
         (
             {
-                "training": ("kernels", "pytorch"),
-                "decoding": ("kernels", "ctranslate2", "pytorch"),
+                "training": ("native", "pytorch"),
+                "decoding": ("native", "ctranslate2", "pytorch"),
             },
             "training takes these kernels; translating these kernels, else "
             "CTranslate2, else PyTorch",
         ),
         (
             {
-                "training": ("pytorch", "kernels"),
-                "decoding": ("ctranslate2", "pytorch", "kernels"),
+                "training": ("pytorch", "native"),
+                "decoding": ("ctranslate2", "pytorch", "native"),
             },
             "training takes PyTorch; translating CTranslate2, else PyTorch",
         ),
@@ -32,7 +32,7 @@ from headwise.errors import UsageError
 def test_what_is_taken_here_is_said(monkeypatch, ways, said):
     """Kernels that are slower were taken, and were called fine."""
     monkeypatch.setattr(kernels, "description", lambda: "compiled by cc for AVX2")
-    monkeypatch.setattr(kernels, "order", ways.__getitem__)
+    monkeypatch.setattr(kernels, "ranked", ways.__getitem__)
 
     found = look_at_kernels()
 

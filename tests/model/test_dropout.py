@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from headwise.backends.pytorch.cpu_autograd import draw_kept
+from headwise.backends.pytorch.cpu_autograd import draw_mask
 from headwise.backends.pytorch.install import use_backend
 from headwise.model.dropout import Dropout
 
@@ -30,7 +30,7 @@ def test_the_wanted_share_is_silenced_and_the_mean_preserved(share):
 @SHARES
 def test_neighbours_are_silenced_independently(share):
     """Four units share a random word; any two of them must not know of each other."""
-    kept = draw_kept(torch.empty(UNITS // 4, 4), share).double()
+    kept = draw_mask(torch.empty(UNITS // 4, 4), share).double()
 
     seen = torch.corrcoef(kept.T)
 
@@ -39,13 +39,13 @@ def test_neighbours_are_silenced_independently(share):
 
 @pytest.mark.parametrize("shape", [(0,), (1,), (3,), (5, 7), (2, 3, 5)])
 def test_any_number_of_units_can_be_drawn(shape):
-    assert draw_kept(torch.empty(shape), 0.5).shape == shape
+    assert draw_mask(torch.empty(shape), 0.5).shape == shape
 
 
 @pytest.mark.parametrize("share", [0.999999, 0.9999])
 def test_nearly_everything_may_be_silenced(share):
     """Once a share that rounded to 1 wrapped round and silenced nothing."""
-    assert draw_kept(torch.empty(UNITS), share).double().mean() < 0.001
+    assert draw_mask(torch.empty(UNITS), share).double().mean() < 0.001
 
 
 def test_nothing_is_silenced_when_not_training():

@@ -150,7 +150,7 @@ GCC = Build(
     compiler="gcc 12.2.0",
     flags="-O3 -march=native",
     instructions=("avx2", "avx512f"),
-    tiles=False,
+    amx=False,
     digest="0123456789ab",
 )
 
@@ -161,9 +161,7 @@ def kernels_by(monkeypatch):
 
     def made(build):
         monkeypatch.setattr(gradient_accumulation, "build", lambda: build)
-        monkeypatch.setattr(
-            gradient_accumulation, "why_not_compiled", lambda model: None
-        )
+        monkeypatch.setattr(gradient_accumulation, "why_not_native", lambda model: None)
 
     return made
 

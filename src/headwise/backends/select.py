@@ -1,46 +1,45 @@
-"""Which of the ways to write token by token a model is laid out for."""
+"""The one place that chooses a decoding backend."""
 
 from __future__ import annotations
 
 import torch
 
-from headwise.backends.cuda.cuda_graph_decoder import FixedDecoder
+from headwise.backends.api import DecoderBackend, Precision
+from headwise.backends.cuda.cuda_graph_decoder import CudaGraphDecoder
 from headwise.backends.native.compiler import NoKernelsError
-from headwise.backends.native.decoder import CompiledDecoder
-from headwise.backends.native.selection import takes_kernels
-from headwise.backends.pytorch.decoder import SteppingDecoder
-from headwise.backends.pytorch.layers import Precision
+from headwise.backends.native.decoder import NativeDecoder
+from headwise.backends.native.selection import prefers_native
+from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.errors import ModelError
 from headwise.model.transformer import Transformer
 
-WritingDecoder = CompiledDecoder | FixedDecoder | SteppingDecoder
 
-
-def can_be_compiled(model: Transformer) -> bool:
-    """Tell whether kernels in C, where there are any, can write with this model."""
+def runs_natively(model: Transformer) -> bool:
+    """Tell whether the native backend, where there is one, can decode with a model."""
     return all(
         each.dtype == torch.float32 and each.device.type == "cpu"
         for each in model.parameters()
     )
 
 
-def laid_out(
+def make_decoder(
     model: Transformer,
     precision: Precision = "float32",
     *,
-    compiled: bool | None = None,
-) -> WritingDecoder:
-    """Lay a model out for the device it is on.
+    native: bool | None = None,
+) -> DecoderBackend:
+    """Return a decoder for the device that a model is on.
 
-    On a CPU that is for kernels in C where they can run it, on a GPU for recorded
-    steps; else, and where not ``compiled``, for PyTorch. Where that is None, kernels
-    are taken only if they were measured to be faster than PyTorch.
+    ``native`` asks for a device's own backend, C kernels on a CPU or CUDA graphs on a
+    GPU (True), or for PyTorch (False). None takes CUDA graphs on a GPU, and on a CPU
+    the C kernels if they were measured to be faster than PyTorch. A model that the C
+    kernels cannot run gets PyTorch.
     """
-    if compiled is not False and model.device.type == "cuda":
-        return FixedDecoder(model, precision)
-    if compiled or (compiled is None and takes_kernels("decoding")):
+    if native is not False and model.device.type == "cuda":
+        return CudaGraphDecoder(model, precision)
+    if native or (native is None and prefers_native("decoding")):
         try:
-            return CompiledDecoder(model, precision)
+            return NativeDecoder(model, precision)
         except (NoKernelsError, ModelError):
             pass  # `headwise doctor` says why
-    return SteppingDecoder(model, precision)
+    return TorchDecoder(model, precision)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from headwise.backends.native.training import compiled_loss, learns_compiled
-from headwise.backends.pytorch.packed_forward import decode_real
+from headwise.backends.native.training import native_loss, trains_natively
+from headwise.backends.pytorch.packed_forward import decode_packed
 from headwise.data.batches import Batch
 from headwise.losses import cross_entropy, projected_cross_entropy
 from headwise.model.transformer import Transformer
@@ -14,12 +14,12 @@ from headwise.model.transformer import Transformer
 def cross_entropy_of(model: Transformer, batch: Batch, *, smoothing: float) -> Tensor:
     """Sum the cross-entropy over the real target tokens of ``batch``, in nats."""
     source_is_real, target_is_real = batch.source_is_real, batch.target_is_real
-    if learns_compiled(model, max(batch.source.shape[1], batch.target_in.shape[1])):
-        return compiled_loss(
+    if trains_natively(model, max(batch.source.shape[1], batch.target_in.shape[1])):
+        return native_loss(
             *(model, batch.source, batch.target_in, batch.target_out),
             *(source_is_real, target_is_real, smoothing),
         )
-    hidden = decode_real(
+    hidden = decode_packed(
         *(model, batch.source, batch.target_in, source_is_real, target_is_real)
     )
     targets = batch.target_out[target_is_real]

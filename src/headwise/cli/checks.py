@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from headwise import storage
-from headwise.backends.native.compiler import wish
+from headwise.backends.native.compiler import requested
 from headwise.cli.streams import why
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import DataError, ModelError, SettingsError, UsageError
@@ -194,7 +194,7 @@ def check_device(name: str) -> None:
 
 def check_kernels() -> None:
     """Refuse a ``HEADWISE_KERNELS`` that says nothing of the kernels in C."""
-    wish()
+    requested()
 
 
 def check_assignments(

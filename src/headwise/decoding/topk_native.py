@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.backends.native.compiler import why_not
-from headwise.backends.native.ctypes_structs import TALLY_BYTES, kernels
+from headwise.backends.native.compiler import why_unavailable
+from headwise.backends.native.ctypes_structs import TOPK_STATE_BYTES, kernels
 from headwise.errors import NumericsError
 
 MOST = 64
@@ -28,7 +28,7 @@ def can_choose(logits: Tensor, count: int) -> bool:
         and logits.is_contiguous()
         and 0 < count <= MOST
         and len(logits) > 0
-        and why_not() is None
+        and why_unavailable() is None
     )
 
 
@@ -41,8 +41,8 @@ def chosen(
     refused = np.array([each for each in forbidden if each < size], dtype=np.int64)
     values = torch.empty(rows, count)
     tokens = torch.empty(rows, count, dtype=torch.int64)
-    spare = np.empty(rows * TALLY_BYTES, dtype=np.uint8)
-    done = kernels().best_of_rows(
+    spare = np.empty(rows * TOPK_STATE_BYTES, dtype=np.uint8)
+    done = kernels().topk(
         logits.data_ptr(),
         rows,
         size,

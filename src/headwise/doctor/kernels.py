@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwise.backends.native.compiler import NoKernelsError, description
-from headwise.backends.native.selection import order
+from headwise.backends.native.selection import ranked
 from headwise.doctor.check import FAILED, NOTE, OK, Finding
 from headwise.errors import UsageError
 
@@ -26,11 +26,11 @@ def look_at_kernels() -> Finding:
 def taken() -> str:
     """Say what trains and translates here where nobody asks for anything else."""
     named = {
-        "kernels": "these kernels",
+        "native": "these kernels",
         "pytorch": "PyTorch",
         "ctranslate2": "CTranslate2",
     }
-    ways = list(order("decoding"))
+    ways = list(ranked("decoding"))
     able = ways[: ways.index("pytorch") + 1]  # which can search in every way
     translating = ", else ".join(named[way] for way in able)
-    return f"training takes {named[order('training')[0]]}; translating {translating}"
+    return f"training takes {named[ranked('training')[0]]}; translating {translating}"

@@ -9,8 +9,8 @@ from functools import partial
 from torch import Tensor, nn
 
 from headwise.backends.native.compiler import build
-from headwise.backends.native.customization import what_is_special
-from headwise.backends.native.training import why_not_compiled
+from headwise.backends.native.customization import find_customization
+from headwise.backends.native.training import why_not_native
 from headwise.backends.pytorch.install import use_backend
 from headwise.data.batches import Batch
 from headwise.errors import ResourceError, SettingsError
@@ -60,7 +60,7 @@ class GradientAccumulator:
         self.on_message = on_message
         self.check_stop = check_stop
         use_backend(model, settings.backend)
-        if settings.backend == "native" and (reason := why_not_compiled(model)):
+        if settings.backend == "native" and (reason := why_not_native(model)):
             raise SettingsError(
                 [
                     f"training.backend = 'native' cannot be used: {reason}; 'auto' "
@@ -68,7 +68,7 @@ class GradientAccumulator:
                 ]
             )
         # Frozen weights and hooks exist in this process only, not in the workers.
-        customised = what_is_special(model) is not None
+        customised = find_customization(model) is not None
         num_workers = (
             1 if customised else choose_num_workers(settings, model.device, ranks)
         )
@@ -109,7 +109,7 @@ class GradientAccumulator:
         on_cpu = self._runner.device.type == "cpu"
         if settings.backend != "auto" or not on_cpu:
             return None
-        if reason := why_not_compiled(self.model):
+        if reason := why_not_native(self.model):
             return f"training by PyTorch: {reason}"
         found = build()
         return f"training by kernels in C: {found.compiler} for {found.vectors}"
@@ -123,7 +123,7 @@ class GradientAccumulator:
         runner = self._runner
         backend = self.settings.backend
         way = BACKENDS_IN_CHECKPOINTS[backend]
-        if backend in ("auto", "native") and not why_not_compiled(self.model):
+        if backend in ("auto", "native") and not why_not_native(self.model):
             way = f"kernels in C by {build()}"
         return self.ranks.describe_hardware(
             runner.device, runner.precision, runner.num_workers, way

@@ -1,6 +1,6 @@
-"""Writing in room of a fixed size: the model's own scores, whatever stood there before.
+"""Decoding over static buffers: the scores of Transformer.step, whatever they held.
 
-On a CPU everything is done as on a GPU, but nothing is recorded.
+On a CPU everything is done as on a GPU, but no graph is captured.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import torch
 from tests.model.writing import VARIANTS, assert_same_steps, made, sources
 
 from headwise.backends.cuda import cuda_graphs
-from headwise.backends.cuda.cuda_graph_decoder import FixedDecoder
-from headwise.backends.pytorch.decoder import SteppingDecoder
+from headwise.backends.cuda.cuda_graph_decoder import CudaGraphDecoder
+from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.decoding.greedy import greedy_search
 from headwise.decoding.topk import best_token
 from headwise.errors import ModelError, NumericsError
@@ -29,17 +29,18 @@ DEVICES = [
 ]
 
 
-def poisoned(decoder: FixedDecoder) -> FixedDecoder:
-    """Leave no number in any room that is made: none may ever be read."""
-    make = decoder.rooms._make
+def poisoned(decoder: CudaGraphDecoder) -> CudaGraphDecoder:
+    """Fill new buffers with NaN: what was not written may not be read."""
+    make = decoder.pool._make
 
-    def worse(size: cuda_graphs.Size) -> cuda_graphs.Room:
-        room = make(size)
-        for each in (room.own, room.source, room.padding, room.past, room.logits):
+    def worse(size: cuda_graphs.BufferSize) -> cuda_graphs.StaticBuffers:
+        buffers = make(size)
+        caches = buffers.self_kv, buffers.cross_kv
+        for each in (*caches, buffers.cross_mask, buffers.self_mask, buffers.logits):
             each.fill_(math.nan)
-        return room
+        return buffers
 
-    decoder.rooms._make = worse
+    decoder.pool._make = worse
     return decoder
 
 
@@ -50,16 +51,16 @@ def test_the_scores_are_those_of_the_model(changed, device):
     model = made(device=device, **changed)
     source = sources(7, 4, 7, device=device)
 
-    fast = poisoned(FixedDecoder(model))
+    fast = poisoned(CudaGraphDecoder(model))
     assert_same_steps(model, fast, source, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 @torch.inference_mode()
-def test_what_is_written_ahead_is_what_greedy_steps_find(precision, device):
+def test_steps_ahead_equal_single_greedy_steps(precision, device):
     model = made(device=device)
-    ahead, steps = FixedDecoder(model, precision), FixedDecoder(model, precision)
+    ahead, steps = (CudaGraphDecoder(model, precision) for _ in range(2))
     source = sources(5, 9, 1, device=device)
     tokens = torch.tensor([1, 1, 1], device=device)
     forbidden = (0, 1, 7)
@@ -80,7 +81,7 @@ def test_what_is_written_ahead_is_what_greedy_steps_find(precision, device):
             enough=1,
             forbidden=forbidden,
         )
-        assert 1 <= len(ids) <= cuda_graphs.AHEAD
+        assert 1 <= len(ids) <= cuda_graphs.MAX_STEPS_AHEAD
         found += zip(log_p, ids, strict=True)
         tokens = ids[-1]
 
@@ -105,7 +106,7 @@ def test_a_greedy_search_finds_the_same_as_step_by_step(device):
     }
     found = [
         greedy_search(each, each.start(*source), **asked)
-        for each in (SteppingDecoder(model), FixedDecoder(model))
+        for each in (TorchDecoder(model), CudaGraphDecoder(model))
     ]
 
     for one, other in zip(*found, strict=True):
@@ -118,25 +119,25 @@ def test_a_greedy_search_finds_the_same_as_step_by_step(device):
 
 
 @torch.inference_mode()
-def test_a_room_is_used_again_and_remembers_nothing():
+def test_buffers_are_reused_and_their_kv_cache_is_empty():
     model = made()
-    fast = FixedDecoder(model)
+    fast = CudaGraphDecoder(model)
     tokens = torch.tensor([1, 1, 1])
     first = fast.start(*sources(7, 4, 7))
     expected, first = fast.step(tokens, first)
-    room = first.lent.room
-    room.own.fill_(math.nan)
+    buffers = first.lease.buffers
+    buffers.self_kv.fill_(math.nan)
     del first
 
     again = fast.start(*sources(7, 4, 7))
 
-    assert again.lent.room is room
+    assert again.lease.buffers is buffers
     assert torch.equal(fast.step(tokens, again)[0], expected)
 
 
 @torch.inference_mode()
-def test_states_of_the_same_size_do_not_share_a_room():
-    fast = FixedDecoder(made())
+def test_states_of_the_same_size_do_not_share_buffers():
+    fast = CudaGraphDecoder(made())
     tokens = torch.tensor([1, 1, 1])
     one, other = fast.start(*sources(7, 4, 7)), fast.start(*sources(2, 3, 1))
     expected, _ = fast.step(tokens, fast.start(*sources(7, 4, 7)))
@@ -146,46 +147,48 @@ def test_states_of_the_same_size_do_not_share_a_room():
     assert torch.equal(fast.step(tokens, one)[0], expected)
 
 
-@pytest.mark.parametrize(("name", "most"), [("KEPT", 2), ("KEPT_BYTES", 200_000)])
+@pytest.mark.parametrize(
+    ("name", "most"), [("MAX_FREE", 2), ("MAX_FREE_BYTES", 200_000)]
+)
 @torch.inference_mode()
-def test_only_so_many_empty_rooms_are_kept(monkeypatch, name, most):
+def test_free_buffers_are_limited(monkeypatch, name, most):
     """For 4 and 8 sources they take 64 and 128 KiB."""
     monkeypatch.setattr(cuda_graphs, name, most)
-    fast = FixedDecoder(made())
+    fast = CudaGraphDecoder(made())
 
     states = [fast.start(*sources(*range(1, rows + 1))) for rows in (1, 2, 3, 5)]
     while states:
         del states[0]
 
-    assert [each.size.sources for each in fast.rooms._free] == [4, 8]
+    assert [each.size.sources for each in fast.pool._free] == [4, 8]
 
 
 @torch.inference_mode()
 def test_leaving_samples_need_few_sizes():
-    """Each size is recorded by itself, which is dear."""
-    fast = FixedDecoder(made())
+    """Each size needs graphs of its own, which take long to capture."""
+    fast = CudaGraphDecoder(made())
     state = fast.start(*sources(7, 4)).rows(torch.arange(2).repeat_interleave(40))
     sizes = set()
     while len(state.source_of):
-        sizes.add(state.lent.room.size)
+        sizes.add(state.lease.buffers.size)
         state = state.rows(torch.arange(len(state.source_of) - 1))
 
     assert len(sizes) < 20
 
 
 @torch.inference_mode()
-def test_a_room_that_does_not_fit_makes_those_that_are_free_go():
-    fast = FixedDecoder(made())
+def test_running_out_of_memory_frees_unused_buffers():
+    fast = CudaGraphDecoder(made())
     fast.start(*sources(3))
-    make, tries = fast.rooms._make, []
+    make, tries = fast.pool._make, []
 
-    def full(size: cuda_graphs.Size) -> cuda_graphs.Room:
-        tries.append(len(fast.rooms._free))
-        if fast.rooms._free:
+    def full(size: cuda_graphs.BufferSize) -> cuda_graphs.StaticBuffers:
+        tries.append(len(fast.pool._free))
+        if fast.pool._free:
             raise torch.OutOfMemoryError("no memory")
         return make(size)
 
-    fast.rooms._make = full
+    fast.pool._make = full
     fast.start(*sources(3, 2, 1))
 
     assert tries == [1, 0]
@@ -193,7 +196,7 @@ def test_a_room_that_does_not_fit_makes_those_that_are_free_go():
 
 def test_positions_that_were_not_learned_are_refused():
     model = made(positions="learned", max_positions=10)
-    fast = FixedDecoder(model)
+    fast = CudaGraphDecoder(model)
     tokens = torch.tensor([1])
 
     with pytest.raises(ModelError, match="position 11 was asked for"):
@@ -206,11 +209,11 @@ def test_positions_that_were_not_learned_are_refused():
         fast.step(tokens, state)
 
 
-def test_scores_that_are_no_numbers_are_an_error():
+def test_nan_scores_are_an_error():
     model = made()
     with torch.no_grad():
         model.target_embedding.vectors[5] = math.nan
-    fast = FixedDecoder(model)
+    fast = CudaGraphDecoder(model)
 
     with pytest.raises(NumericsError, match="not numbers"):
         greedy_search(
@@ -225,8 +228,8 @@ def test_scores_that_are_no_numbers_are_an_error():
 
 def test_changed_weights_are_noticed():
     model = made()
-    fast = FixedDecoder(model)
-    assert fast.still_of(model)
+    fast = CudaGraphDecoder(model)
+    assert fast.is_current(model)
     with torch.no_grad():
         next(model.parameters()).add_(1.0)
-    assert not fast.still_of(model)
+    assert not fast.is_current(model)

@@ -1,4 +1,4 @@
-"""Kernels are compiled once, kept where nobody else writes, and can be missed."""
+"""The C kernels are compiled once, cached where only the user writes, and optional."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import torch
 
 from headwise.backends.native import compiler
 from headwise.backends.native.compiler import NoKernelsError
-from headwise.backends.native.decoder import CompiledDecoder
-from headwise.backends.pytorch.decoder import SteppingDecoder
-from headwise.backends.select import laid_out
+from headwise.backends.native.decoder import NativeDecoder
+from headwise.backends.pytorch.decoder import TorchDecoder
+from headwise.backends.select import make_decoder
 from headwise.errors import UsageError
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
@@ -131,7 +131,8 @@ def test_a_note_that_says_nothing_is_written_anew(fake, kept):
 
 def test_two_processes_may_compile_at_once(fake, kept):
     fake.runs("sleep 0.3; cp {library} $out")
-    code = "from headwise.backends.native.compiler import why_not; print(why_not())"
+    code = "from headwise.backends.native.compiler import why_unavailable as why"
+    code += "; print(why())"
 
     both = [
         subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
@@ -183,7 +184,7 @@ def test_a_cache_that_cannot_be_made_is_named(fake, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
 
-    assert "XDG_CACHE_HOME may name another place" in refusal()
+    assert "XDG_CACHE_HOME may name another folder" in refusal()
 
 
 def test_a_full_disk_is_told(fake, monkeypatch):
@@ -205,10 +206,10 @@ def test_nothing_is_run_from_where_others_may_write(fake, kept):
 
 @pytest.mark.parametrize("off", ["off", "0", "no", "false", "OFF", " No "])
 def test_they_can_be_switched_off(fake, monkeypatch, off):
-    """``0`` and ``no`` were taken for nothing at all, and kernels ran."""
+    """``0`` and ``no`` were ignored once, and the kernels ran."""
     monkeypatch.setenv(compiler.SWITCH, off)
 
-    said = f"compiled kernels are switched off by HEADWISE_KERNELS={off}"
+    said = f"the C kernels are switched off by HEADWISE_KERNELS={off}"
     assert refusal() == said
     assert fake.count == 0
 
@@ -219,7 +220,7 @@ def test_what_means_on_or_nothing_switches_nothing_off(fake, monkeypatch, on):
 
     compiler._loaded()
 
-    assert compiler.wish() is (None if on in ("auto", "") else True)
+    assert compiler.requested() is (None if on in ("auto", "") else True)
     assert fake.count == 1
 
 
@@ -231,8 +232,8 @@ def test_a_switch_that_means_nothing_is_refused(fake, monkeypatch):
     assert fake.count == 0
 
 
-def test_without_them_pytorch_does_the_same(monkeypatch, tmp_path):
-    """A model is laid out for the other way, and whoever asks hears why."""
+def test_without_kernels_pytorch_decodes(monkeypatch, tmp_path):
+    """A model gets the PyTorch decoder, and whoever asks is told why."""
     config = TransformerConfig(
         encoder_layers=1, decoder_layers=1, d_model=16, d_ff=32, num_heads=2
     )
@@ -245,21 +246,21 @@ def test_without_them_pytorch_does_the_same(monkeypatch, tmp_path):
     monkeypatch.setattr("headwise.backends.native.weights.kernels", none)
     monkeypatch.setattr(compiler, "_outcome", lambda: refused)
 
-    assert isinstance(laid_out(model), SteppingDecoder)
-    assert isinstance(laid_out(model, compiled=True), SteppingDecoder)
-    assert compiler.why_not() == "there is no compiler"
+    assert isinstance(make_decoder(model), TorchDecoder)
+    assert isinstance(make_decoder(model, native=True), TorchDecoder)
+    assert compiler.why_unavailable() == "there is no compiler"
 
 
 @pytest.mark.usefixtures("kernels_here")
-def test_where_they_cannot_run_a_model_pytorch_does():
+def test_a_model_that_the_kernels_cannot_run_gets_pytorch():
     config = TransformerConfig(
         encoder_layers=1, decoder_layers=1, d_model=16, d_ff=32, num_heads=2
     )
     model = Transformer(config, 50).eval()
 
-    assert isinstance(laid_out(model), CompiledDecoder)
-    assert isinstance(laid_out(model, compiled=False), SteppingDecoder)
-    assert isinstance(laid_out(model.to(torch.float64)), SteppingDecoder)
+    assert isinstance(make_decoder(model), NativeDecoder)
+    assert isinstance(make_decoder(model, native=False), TorchDecoder)
+    assert isinstance(make_decoder(model.to(torch.float64)), TorchDecoder)
 
 
 def test_imports_compile_nothing(fake):

@@ -1,4 +1,4 @@
-"""Writing token by token in compiled kernels: the model's own scores, in any batch."""
+"""The native decoder: the scores of Transformer.step, the same bits in any batch."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.model.writing import VARIANTS, assert_same_steps, made, sources
 
-from headwise.backends.native.decoder import AHEAD, CompiledDecoder
-from headwise.backends.pytorch.decoder import SteppingDecoder
+from headwise.backends.native.decoder import MAX_STEPS_AHEAD, NativeDecoder
+from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.decoding import topk
 from headwise.decoding.topk import best_tokens
 from headwise.errors import ModelError, NumericsError, UsageError
@@ -31,14 +31,14 @@ def source():
 def test_the_scores_are_those_of_the_model(changed, source):
     model = made(**changed)
 
-    assert_same_steps(model, CompiledDecoder(model), source, rtol=1e-5, atol=1e-5)
+    assert_same_steps(model, NativeDecoder(model), source, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("changed", VARIANTS.values(), ids=VARIANTS)
 @torch.inference_mode()
 def test_bfloat16_is_near(changed, source):
     model = made(**changed)
-    near = CompiledDecoder(model, "bf16")
+    near = NativeDecoder(model, "bf16")
 
     assert_same_steps(model, near, source, steps=14, rtol=0.08, atol=0.08)
     tokens = torch.tensor([1, 1, 1])
@@ -48,7 +48,7 @@ def test_bfloat16_is_near(changed, source):
 
 
 @torch.inference_mode()
-def test_bfloat16_keys_and_values_are_rounded_to_the_nearest():
+def test_the_bfloat16_kv_cache_is_rounded_to_the_nearest():
     """Whole numbers, so that sums are exact; torch rounds ties to even, as we do."""
     model = made(d_model=64, positions="none")
     attention = model.decoder.blocks[0].self_attention
@@ -64,11 +64,11 @@ def test_bfloat16_keys_and_values_are_rounded_to_the_nearest():
         [attention.to_keys(entering), attention.to_values(entering)], dim=1
     )
 
-    fast = CompiledDecoder(model, "bf16")
+    fast = NativeDecoder(model, "bf16")
     _, state = fast.step(tokens, fast.start(*sources(*[3] * len(tokens))))
 
     size = exact.numel()  # the first block's come first
-    kept = (ctypes.c_uint16 * size).from_address(int(state.records.begin[0]))
+    kept = (ctypes.c_uint16 * size).from_address(int(state.cache.blocks[0]))
     bits = torch.frombuffer(bytearray(kept), dtype=torch.bfloat16).view(exact.shape)
     assert torch.equal(bits, exact.to(torch.bfloat16))
     assert not torch.equal(bits.float(), exact)  # there was something to round
@@ -76,14 +76,16 @@ def test_bfloat16_keys_and_values_are_rounded_to_the_nearest():
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 @torch.inference_mode()
-def test_a_processor_with_nothing_special_finds_the_same(
+def test_kernels_without_extensions_find_the_same(
     precision, source, kernels_of_any, monkeypatch
 ):
     model = made(vocabulary=1100, d_model=48, d_ff=33)
-    here = CompiledDecoder(model, precision)
-    for place in ("compiled_weights", "compiled_stepping", "layout"):
-        monkeypatch.setattr(f"headwise.model.{place}.kernels", lambda: kernels_of_any)
-    there = CompiledDecoder(model, precision)
+    here = NativeDecoder(model, precision)
+    for place in ("weights", "decoder"):
+        monkeypatch.setattr(
+            f"headwise.backends.native.{place}.kernels", lambda: kernels_of_any
+        )
+    there = NativeDecoder(model, precision)
 
     near = 1e-5 if precision == "float32" else 2e-2
     assert_same_steps(here, there, source, rtol=near, atol=near)
@@ -104,9 +106,9 @@ def test_a_processor_with_nothing_special_finds_the_same(
     ],
 )
 @torch.inference_mode()
-def test_what_is_not_real_is_not_read(real):
+def test_padding_is_not_encoded(real):
     model = made()
-    fast = CompiledDecoder(model)
+    fast = NativeDecoder(model)
     tokens = torch.tensor([[9, 8, 7, 6], [5, 6, 7, 8]])
     is_real = torch.tensor(real) > 0
     after = torch.tensor([1, 1])
@@ -118,9 +120,9 @@ def test_what_is_not_real_is_not_read(real):
 
 
 @torch.inference_mode()
-def test_an_older_state_can_be_gone_on_with(source):
-    """Two ways on from one state, also past the room that there was at first."""
-    fast = CompiledDecoder(made())
+def test_decoding_can_branch_from_an_older_state(source):
+    """Two continuations of one state, also beyond the first capacity of the cache."""
+    fast = NativeDecoder(made())
     state = fast.start(*source).rows(torch.tensor([2, 0, 1, 1]))
     tokens = torch.tensor([1, 2, 3, 4])
     for _ in range(30):
@@ -147,7 +149,7 @@ def test_an_older_state_can_be_gone_on_with(source):
 @torch.inference_mode()
 def test_a_row_is_the_same_bits_in_any_batch(precision, changed):
     """Alone, among others, in another place: scores and choice of every step."""
-    fast = CompiledDecoder(made(vocabulary=1300, **changed), precision)
+    fast = NativeDecoder(made(vocabulary=1300, **changed), precision)
     lengths = [1 + number * 7 % 19 for number in range(37)]
     tokens, real = sources(*lengths, vocabulary=1300)
 
@@ -175,13 +177,13 @@ def test_positions_go_on_beyond_what_was_computed_at_first():
     long = sources(300, 260, 3)
 
     assert_same_steps(
-        model, CompiledDecoder(model), long, steps=270, rtol=1e-4, atol=1e-4
+        model, NativeDecoder(model), long, steps=270, rtol=1e-4, atol=1e-4
     )
 
 
 @torch.inference_mode()
 def test_more_positions_than_were_learned_are_refused(source):
-    fast = CompiledDecoder(made(positions="learned", max_positions=8))
+    fast = NativeDecoder(made(positions="learned", max_positions=8))
     tokens = torch.tensor([1, 1, 1])
     state = fast.start(*source)
     for _ in range(8):
@@ -197,7 +199,7 @@ def test_more_positions_than_were_learned_are_refused(source):
 def test_threads_do_not_disturb_each_other():
     """Each with states of its own, while positions grow under their hands."""
     model = made(d_model=64, d_ff=64)
-    alone, shared = CompiledDecoder(model), CompiledDecoder(model)
+    alone, shared = NativeDecoder(model), NativeDecoder(model)
 
     def written(fast, seed):
         tokens = torch.arange(seed, seed + 3)
@@ -227,8 +229,8 @@ def test_threads_do_not_disturb_each_other():
 
 @pytest.mark.parametrize("wrong", [-1, 50, 1 << 40])
 @torch.inference_mode()
-def test_tokens_that_are_no_entry_are_refused(wrong, source):
-    fast = CompiledDecoder(made())
+def test_tokens_outside_the_vocabulary_are_refused(wrong, source):
+    fast = NativeDecoder(made())
     state = fast.start(*source)
 
     with pytest.raises(UsageError, match="tokens must be 0 to 49"):
@@ -241,15 +243,15 @@ def test_tokens_that_are_no_entry_are_refused(wrong, source):
 
 @torch.inference_mode()
 def test_there_is_a_token_for_each_row(source):
-    fast = CompiledDecoder(made())
+    fast = NativeDecoder(made())
 
     with pytest.raises(UsageError, match="each of the 3 rows of the state, not 2"):
         fast.step(torch.tensor([1, 1]), fast.start(*source))
 
 
 @torch.inference_mode()
-def test_other_whole_numbers_will_do(source):
-    fast = CompiledDecoder(made())
+def test_other_integer_types_and_strides_will_do(source):
+    fast = NativeDecoder(made())
     tokens = torch.tensor([4, 5, 6])
     expected, _ = fast.step(tokens, fast.start(*source))
 
@@ -262,8 +264,8 @@ def test_other_whole_numbers_will_do(source):
 
 
 @torch.inference_mode()
-def test_no_rows_are_no_fault():
-    fast = CompiledDecoder(made())
+def test_a_state_may_have_no_rows():
+    fast = NativeDecoder(made())
     nothing = torch.empty(0, 3, dtype=torch.long)
     state = fast.start(nothing, nothing > 0)
     tokens = torch.empty(0, dtype=torch.long)
@@ -276,7 +278,7 @@ def test_no_rows_are_no_fault():
 
 
 @pytest.fixture
-def by_torch(monkeypatch):
+def topk_by_torch(monkeypatch):
     """Let ``best_tokens`` do without kernels."""
     monkeypatch.setattr(topk, "can_choose", lambda logits, count: False)
 
@@ -285,10 +287,8 @@ def by_torch(monkeypatch):
 @pytest.mark.parametrize("forbidden", [(), (0, 1), (2,), (0, 1, 1300)])
 @pytest.mark.parametrize("count", [1, 2, 8, 60])
 @torch.inference_mode()
-def test_the_likely_ones_are_the_best_of_all_scores(
-    vocabulary, forbidden, count, by_torch
-):
-    fast = CompiledDecoder(made(vocabulary, output_bias=True))
+def test_top_k_is_that_of_all_scores(vocabulary, forbidden, count, topk_by_torch):
+    fast = NativeDecoder(made(vocabulary, output_bias=True))
     source = torch.tensor([[1, 2, 1], [2, 2, 0]])
     tokens = torch.tensor([1, 2])
 
@@ -305,13 +305,13 @@ def test_the_likely_ones_are_the_best_of_all_scores(
     assert set(found[~sound].tolist()) <= set(refused)
 
 
-def with_scores(scores: torch.Tensor) -> CompiledDecoder:
+def with_scores(scores: torch.Tensor) -> NativeDecoder:
     """Return a decoder that gives these scores, whatever was written."""
     model = made(len(scores), output_bias=True, tie_embeddings="none")
     with torch.no_grad():
         model.output.vectors.zero_()
         model.output.bias.copy_(scores)
-    return CompiledDecoder(model)
+    return NativeDecoder(model)
 
 
 def likely(scores: torch.Tensor, count: int, forbidden: tuple[int, ...] = ()):
@@ -334,7 +334,7 @@ def likely(scores: torch.Tensor, count: int, forbidden: tuple[int, ...] = ()):
     seed=st.integers(0, 1000),
     lost=st.booleans(),
 )
-def test_of_equals_the_lower_comes_first(
+def test_top_k_breaks_ties_by_the_lower_token(
     vocabulary, values, count, forbidden, seed, lost
 ):
     """A few different scores, and perhaps -inf: ties within and across what is seen."""
@@ -371,11 +371,11 @@ def test_a_row_without_any_token_is_an_error():
         likely(torch.full((70,), -math.inf), 2)
 
 
-def test_weights_that_are_no_numbers_are_noticed():
+def test_nan_weights_are_noticed():
     model = made()
     with torch.no_grad():
         model.encoder.blocks[0].feed_forward.widen.weight[3, 2] = math.nan
-    fast = CompiledDecoder(model)
+    fast = NativeDecoder(model)
     source = torch.tensor([[5, 6]])
 
     with torch.inference_mode(), pytest.raises(NumericsError, match="not numbers"):
@@ -384,18 +384,18 @@ def test_weights_that_are_no_numbers_are_noticed():
 
 def test_changed_weights_are_noticed():
     model = made()
-    fast = CompiledDecoder(model)
-    assert fast.still_of(model)
+    fast = NativeDecoder(model)
+    assert fast.is_current(model)
     with torch.no_grad():
         next(model.parameters()).add_(1.0)
-    assert not fast.still_of(model)
+    assert not fast.is_current(model)
 
 
 @torch.inference_mode()
-def test_it_and_the_readable_twin_choose_alike(source, by_torch):
-    """The twin without kernels, as a search uses both."""
+def test_it_and_the_torch_decoder_choose_alike(source, topk_by_torch):
+    """PyTorch without any C kernel, as a search uses both."""
     model = made(vocabulary=700)
-    compiled, plain = CompiledDecoder(model), SteppingDecoder(model)
+    compiled, plain = NativeDecoder(model), TorchDecoder(model)
     states = compiled.start(*source), plain.start(*source)
     tokens = torch.tensor([1, 1, 1])
     for _ in range(20):
@@ -410,17 +410,17 @@ def test_it_and_the_readable_twin_choose_alike(source, by_torch):
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 @torch.inference_mode()
-def test_what_is_written_ahead_is_what_single_steps_choose(precision, source):
-    """Bit by bit, over more positions than there is room for, rows leaving between."""
-    fast = CompiledDecoder(made(), precision)
+def test_steps_ahead_equal_single_steps(precision, source):
+    """Bit by bit, beyond the first capacity of the cache, rows leaving between."""
+    fast = NativeDecoder(made(), precision)
     forbidden = (0, 1, 7)
     states = [fast.start(*source).rows(torch.tensor([2, 0, 1, 1])) for _ in range(2)]
     tokens = torch.tensor([1, 1, 1, 1])
-    for most in (1, 5, AHEAD, 99, 2, 30):
+    for most in (1, 5, MAX_STEPS_AHEAD, 99, 2, 30):
         log_p, ids, states[0] = fast.write_ahead(
             tokens, states[0], most=most, end=-1, enough=1, forbidden=forbidden
         )
-        assert len(ids) == min(most, AHEAD)
+        assert len(ids) == min(most, MAX_STEPS_AHEAD)
         for ahead, chosen in zip(log_p, ids, strict=True):
             one, best, states[1] = fast.step_to_likely(tokens, states[1], 1, forbidden)
             assert torch.equal(ahead, one[:, 0])
@@ -431,25 +431,25 @@ def test_what_is_written_ahead_is_what_single_steps_choose(precision, source):
         states = [state.rows(kept) for state in states]
 
 
-def test_what_hardly_varies_is_normed_by_the_epsilon(source):
+def test_layer_norm_uses_the_epsilon(source):
     """Of rows that vary as they should, an epsilon of 0.00001 changes no digit."""
     model = made()
     for each in model.modules():
         if isinstance(each, torch.nn.LayerNorm):
             each.eps = 0.5
 
-    assert_same_steps(model, CompiledDecoder(model), source, rtol=1e-5, atol=1e-5)
+    assert_same_steps(model, NativeDecoder(model), source, rtol=1e-5, atol=1e-5)
 
 
 @torch.inference_mode()
-def test_writing_ahead_ends_once_enough_rows_have(source):
-    fast = CompiledDecoder(made())
+def test_steps_ahead_stop_once_enough_rows_have_ended(source):
+    fast = NativeDecoder(made())
     tokens = torch.tensor([1, 1, 1])
-    asked = {"most": AHEAD, "forbidden": (0, 1)}
+    asked = {"most": MAX_STEPS_AHEAD, "forbidden": (0, 1)}
     _, ids, _ = fast.write_ahead(tokens, fast.start(*source), end=-1, enough=1, **asked)
     end = int(ids[4, 0])
     first = [(row == end).nonzero()[:, 0].tolist() for row in ids.T]
-    steps = sorted(each[0] + 1 if each else AHEAD for each in first)
+    steps = sorted(each[0] + 1 if each else MAX_STEPS_AHEAD for each in first)
 
     for enough in (1, 2, 3):
         _, found, state = fast.write_ahead(
@@ -459,9 +459,9 @@ def test_writing_ahead_ends_once_enough_rows_have(source):
         assert torch.equal(found, ids[: len(found)])
 
 
-def test_writing_ahead_stays_within_learned_positions():
+def test_steps_ahead_stay_within_learned_positions():
     model = made(positions="learned", max_positions=10)
-    fast = CompiledDecoder(model)
+    fast = NativeDecoder(model)
     asked = {"most": 99, "end": -1, "enough": 1, "forbidden": ()}
     _, ids, state = fast.write_ahead(
         torch.tensor([1]), fast.start(*sources(3)), **asked
@@ -472,11 +472,11 @@ def test_writing_ahead_stays_within_learned_positions():
         fast.write_ahead(ids[-1], state, **asked)
 
 
-def test_scores_that_are_no_numbers_are_noticed_while_writing_ahead():
+def test_nan_scores_are_noticed_in_steps_ahead():
     model = made()
     with torch.no_grad():
         model.target_embedding.vectors[9] = math.nan
-    fast = CompiledDecoder(model)
+    fast = NativeDecoder(model)
 
     with pytest.raises(NumericsError, match="not numbers"):
         fast.write_ahead(

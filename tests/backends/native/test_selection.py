@@ -1,4 +1,4 @@
-"""Kernels in C are taken where they were measured to win, by their vectors."""
+"""The native backend is preferred where its vectors were measured to win."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from headwise.backends.native.selection import (
     FASTEST_FIRST,
     UNMEASURED,
     Use,
-    order,
-    takes_kernels,
-    why_not_taken,
+    prefers_native,
+    ranked,
+    why_not_preferred,
 )
 from headwise.errors import UsageError
 
@@ -35,19 +35,19 @@ INSTRUCTIONS = {
 
 @pytest.fixture
 def built_for(monkeypatch):
-    """Let there be kernels that were compiled for these vectors."""
+    """Pretend that the kernels were compiled for these vectors."""
 
     def build(vectors, compiler="gcc 12.2.0"):
         made = Build(
             compiler=compiler,
             flags="-O3 -march=native",
             instructions=INSTRUCTIONS[vectors],
-            tiles=vectors == "AMX",
+            amx=vectors == "AMX",
             digest="0123456789ab",
         )
         assert made.vectors == vectors
         monkeypatch.setattr(selection, "build", lambda: made)
-        monkeypatch.setattr(selection, "why_not", lambda: None)
+        monkeypatch.setattr(selection, "why_unavailable", lambda: None)
 
     monkeypatch.delenv(SWITCH, raising=False)
     return build
@@ -55,84 +55,84 @@ def built_for(monkeypatch):
 
 @pytest.mark.parametrize("vectors", ["AMX", "AVX-512"])
 @pytest.mark.parametrize("use", get_args(Use))
-def test_with_avx_512_kernels_are_taken(built_for, vectors, use):
+def test_with_avx_512_the_native_backend_is_preferred(built_for, vectors, use):
     built_for(vectors)
 
-    assert order(use)[0] == "kernels"
-    assert why_not_taken(use) is None
+    assert ranked(use)[0] == "native"
+    assert why_not_preferred(use) is None
 
 
 def test_with_avx2_pytorch_trains_and_ctranslate2_translates(built_for):
     """As gcc compiles them for AVX2, an update took 4.3 times as long as PyTorch's."""
     built_for("AVX2")
 
-    assert order("training")[0] == "pytorch"
-    assert order("decoding")[0] == "ctranslate2"
+    assert ranked("training")[0] == "pytorch"
+    assert ranked("decoding")[0] == "ctranslate2"
     said = "kernels in C are slower here: gcc 12.2.0 compiled them for AVX2"
-    assert why_not_taken("training") == said
-    assert why_not_taken("decoding", "ctranslate2") == said
+    assert why_not_preferred("training") == said
+    assert why_not_preferred("decoding", "ctranslate2") == said
 
 
 def test_what_clang_makes_for_avx2_translates_faster_than_pytorch_only(built_for):
     """In half of PyTorch's time; CTranslate2 takes less or as much for small models."""
     built_for("AVX2", "clang 14.0.6")
 
-    assert not takes_kernels("training")
-    assert takes_kernels("decoding")
-    assert not takes_kernels("decoding", "ctranslate2")
+    assert not prefers_native("training")
+    assert prefers_native("decoding")
+    assert not prefers_native("decoding", "ctranslate2")
 
 
 @pytest.mark.parametrize("vectors", ["NEON", "any processor"])
-def test_what_was_never_measured_is_not_taken(built_for, vectors):
+def test_what_was_never_measured_is_not_preferred(built_for, vectors):
     built_for(vectors)
 
     for use in get_args(Use):
-        assert not takes_kernels(use)
+        assert not prefers_native(use)
         assert f"never measured as gcc 12.2.0 compiled them, for {vectors}" in str(
-            why_not_taken(use)
+            why_not_preferred(use)
         )
 
 
 @pytest.mark.parametrize("vectors", INSTRUCTIONS)
-def test_who_wishes_for_kernels_gets_them(built_for, monkeypatch, vectors):
+def test_the_switch_on_prefers_the_native_backend(built_for, monkeypatch, vectors):
     built_for(vectors)
     monkeypatch.setenv(SWITCH, "yes")
 
     for use in get_args(Use):
-        assert order(use)[0] == "kernels"
-        assert why_not_taken(use) is None
-    assert why_not_taken("decoding", "ctranslate2") is None
+        assert ranked(use)[0] == "native"
+        assert why_not_preferred(use) is None
+    assert why_not_preferred("decoding", "ctranslate2") is None
 
 
-def test_without_kernels_none_are_taken(monkeypatch):
-    monkeypatch.setattr(selection, "why_not", lambda: "there is no compiler")
+def test_without_kernels_the_native_backend_is_not_ranked(monkeypatch):
+    monkeypatch.setattr(selection, "why_unavailable", lambda: "there is no compiler")
     monkeypatch.setenv(SWITCH, "on")
 
     for use in get_args(Use):
-        assert "kernels" not in order(use)
-        assert why_not_taken(use) == "there is no compiler"
+        assert "native" not in ranked(use)
+        assert why_not_preferred(use) == "there is no compiler"
 
 
-def test_a_wish_that_means_nothing_is_an_error(built_for, monkeypatch):
+def test_an_invalid_switch_is_an_error(built_for, monkeypatch):
     built_for("AVX2")
     monkeypatch.setenv(SWITCH, "maybe")
 
     with pytest.raises(UsageError, match="HEADWISE_KERNELS must be off"):
-        takes_kernels("training")
+        prefers_native("training")
 
 
-def test_every_way_of_every_use_has_its_place():
+def test_every_backend_of_every_use_is_ranked():
     for ways in (*FASTEST_FIRST.values(), UNMEASURED):
-        assert sorted(ways["training"]) == ["kernels", "pytorch"]
-        assert sorted(ways["decoding"]) == ["ctranslate2", "kernels", "pytorch"]
+        assert sorted(ways["training"]) == ["native", "pytorch"]
+        assert sorted(ways["decoding"]) == ["ctranslate2", "native", "pytorch"]
 
 
 CODE = """
 from headwise.backends.native import compiler
 from headwise.backends.native.compiler import build
-from headwise.backends.native.selection import order
+from headwise.backends.native.selection import ranked
 compiler.SOURCES = ("kernels.h", "matmul.h", "matmul_amx.c", "build.c")  # what is asked
-print(build().vectors, order("training")[0])
+print(build().vectors, ranked("training")[0])
 """
 
 
@@ -181,5 +181,5 @@ def test_a_processor_with_avx_512_gets_kernels_for_it(monkeypatch):
     monkeypatch.delenv(SWITCH, raising=False)
 
     assert compiler.build().vectors in ("AMX", "AVX-512")
-    assert takes_kernels("training")
-    assert takes_kernels("decoding", "ctranslate2")
+    assert prefers_native("training")
+    assert prefers_native("decoding", "ctranslate2")

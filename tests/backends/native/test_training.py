@@ -1,4 +1,4 @@
-"""Compiled kernels find the loss and the gradients that PyTorch finds, box by box."""
+"""The native training step: loss and gradients are those of autograd."""
 
 import math
 
@@ -10,12 +10,12 @@ from tests.model.dropout_replay import replay_dropout
 
 from headwise.backends.native import training as native_training
 from headwise.backends.native.training import (
-    compiled_loss,
-    learns_compiled,
-    why_not_compiled,
+    native_loss,
+    trains_natively,
+    why_not_native,
 )
 from headwise.backends.pytorch.install import use_backend
-from headwise.backends.pytorch.packed_forward import decode_real
+from headwise.backends.pytorch.packed_forward import decode_packed
 from headwise.backends.training_loss import cross_entropy_of
 from headwise.data.batches import Batch
 from headwise.errors import DataError
@@ -50,7 +50,7 @@ def trained(vocabulary=101, **changes):
     """Make a model in which no weight is 0 or 1, as after some training."""
     sizes = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 24, "d_ff": 40}
     config = TransformerConfig(**{**sizes, "num_heads": 3, "dropout": 0.0, **changes})
-    model = Transformer(config, vocabulary, seed=1).train()
+    model = use_backend(Transformer(config, vocabulary, seed=1).train(), "auto")
     chance = torch.Generator().manual_seed(2)
     with torch.no_grad():
         for each in model.parameters():
@@ -61,7 +61,7 @@ def trained(vocabulary=101, **changes):
 def readable(model, batch, smoothing=0.1, dtype=torch.float64, seed=None):
     """Return the loss and gradients that the boxes of the paper give.
 
-    With a ``seed``, the same units are silenced as the kernels silence for it.
+    With a ``seed``, dropout uses the masks that the kernels draw for it.
     """
     source, target_in, target_out, source_is_real, real = batch
     copy = Transformer(model.config, model.source_vocab_size, model.target_vocab_size)
@@ -79,10 +79,10 @@ def readable(model, batch, smoothing=0.1, dtype=torch.float64, seed=None):
     return loss.item(), [each.grad for each in copy.parameters()]
 
 
-def by_kernels(model, batch, smoothing=0.1, *, scale=1.0, half=False):
+def natively(model, batch, smoothing=0.1, *, scale=1.0, half=False):
     model.zero_grad()
     with torch.autocast("cpu", torch.bfloat16, enabled=half):
-        loss = compiled_loss(model, *batch, smoothing)
+        loss = native_loss(model, *batch, smoothing)
     (loss * scale).backward()
     return loss.item(), [each.grad.clone() for each in model.parameters()]
 
@@ -114,26 +114,26 @@ def assert_close(found, expected, model, share=2e-5):
     ],
 )
 @pytest.mark.parametrize("vocabulary", [37, 2100])
-def test_loss_and_gradients_are_those_of_the_boxes(changes, vocabulary):
+def test_loss_and_gradients_equal_autograd(changes, vocabulary):
     """2,100 words are looked at in three parts, the last of no round size."""
     model = trained(vocabulary, **changes)
     batch = batch_of(vocabulary)
 
-    loss, gradients = by_kernels(model, batch)
+    loss, gradients = natively(model, batch)
     expected, theirs = readable(model, batch)
 
     assert math.isclose(loss, expected, rel_tol=1e-5)
     assert_close(gradients, theirs, model)
 
 
-def test_what_hardly_varies_is_normed_by_the_epsilon():
+def test_layer_norm_uses_the_epsilon():
     """Of rows that vary as they should, an epsilon of 0.00001 changes no digit."""
     model, batch = trained(), batch_of(101)
     for each in model.modules():
         if isinstance(each, torch.nn.LayerNorm):
             each.eps = 0.5
 
-    loss, gradients = by_kernels(model, batch)
+    loss, gradients = natively(model, batch)
     expected, theirs = readable(model, batch)
 
     assert math.isclose(loss, expected, rel_tol=1e-5)
@@ -144,7 +144,7 @@ lengths = st.lists(st.integers(1, 40), min_size=1, max_size=6)
 
 
 @given(st.data(), st.sampled_from([0.0, 0.1, 0.5]), st.integers(0, 2**31))
-def test_sentences_of_any_length_are_learned_from(data, smoothing, seed):
+def test_sentences_of_any_length_give_the_gradients_of_autograd(data, smoothing, seed):
     sources = data.draw(lengths)
     targets = data.draw(
         st.lists(st.integers(1, 40), min_size=len(sources), max_size=len(sources))
@@ -152,7 +152,7 @@ def test_sentences_of_any_length_are_learned_from(data, smoothing, seed):
     model = trained(encoder_layers=1, decoder_layers=1)
     batch = batch_of(101, (sources, targets), seed=seed)
 
-    loss, gradients = by_kernels(model, batch, smoothing)
+    loss, gradients = natively(model, batch, smoothing)
     expected, theirs = readable(model, batch, smoothing)
 
     assert math.isclose(loss, expected, rel_tol=1e-5)
@@ -168,12 +168,12 @@ def test_sentences_of_any_length_are_learned_from(data, smoothing, seed):
     ],
     ids=["several groups", "groups of one sentence", "more scores than are kept"],
 )
-def test_many_rows_are_gone_through_in_parts(vocabulary, lengths):
+def test_large_batches_are_computed_in_groups(vocabulary, lengths):
     """At most 256 positions together, and 4 million scores."""
     model = trained(vocabulary, encoder_layers=1, decoder_layers=1)
     batch = batch_of(vocabulary, lengths)
 
-    loss, gradients = by_kernels(model, batch)
+    loss, gradients = natively(model, batch)
     expected, theirs = readable(model, batch)
 
     assert math.isclose(loss, expected, rel_tol=1e-5)
@@ -192,7 +192,7 @@ def test_bfloat16_is_as_near_as_pytorchs():
     loss.backward()
     theirs = [each.grad.clone() for each in model.parameters()]
 
-    _, ours = by_kernels(model, batch, half=True)
+    _, ours = natively(model, batch, half=True)
 
     def distance(found):
         apart = sum((a - b).square().sum() for a, b in zip(found, exact, strict=True))
@@ -207,21 +207,21 @@ def test_padding_changes_not_one_bit(half):
     slim, wide = batch_of(101), batch_of(101, width=40)
     slim = [each[:, : part.shape[1]] for each, part in zip(wide, slim, strict=True)]
 
-    found = [by_kernels(model, batch, half=half) for batch in (slim, wide)]
+    found = [natively(model, batch, half=half) for batch in (slim, wide)]
 
     assert found[0][0] == found[1][0]
     for one, other in zip(found[0][1], found[1][1], strict=True):
         assert torch.equal(one, other)
 
 
-def test_what_batches_give_is_added_up_as_torch_adds_it():
+def test_gradient_accumulation_adds_as_torch_does():
     model = trained()
     batches = [batch_of(101, seed=seed) for seed in range(3)]
-    apart = [by_kernels(model, batch, scale=0.25)[1] for batch in batches]
+    apart = [natively(model, batch, scale=0.25)[1] for batch in batches]
 
     model.zero_grad()
     for batch in batches:
-        (compiled_loss(model, *batch, 0.1) * 0.25).backward()
+        (native_loss(model, *batch, 0.1) * 0.25).backward()
 
     for found, *parts in zip(model.parameters(), *apart, strict=True):
         assert torch.equal(found.grad, parts[0] + parts[1] + parts[2])
@@ -229,24 +229,24 @@ def test_what_batches_give_is_added_up_as_torch_adds_it():
 
 def test_the_scale_of_a_loss_is_that_of_its_gradients():
     model, batch = trained(), batch_of(101)
-    _, whole = by_kernels(model, batch)
-    _, part = by_kernels(model, batch, scale=0.125)
+    _, whole = natively(model, batch)
+    _, part = natively(model, batch, scale=0.125)
 
     for one, other in zip(whole, part, strict=True):
         torch.testing.assert_close(one * 0.125, other, rtol=1e-4, atol=1e-7)
 
 
-def loss_by_chance(model, batch, seed):
+def loss_with_dropout(model, batch, seed):
     torch.manual_seed(seed)
-    return compiled_loss(model, *batch, 0.0)
+    return native_loss(model, *batch, 0.0)
 
 
-def test_chance_depends_on_the_seed_alone():
+def test_dropout_depends_on_the_seed_alone():
     model, batch = trained(dropout=0.3), batch_of(101)
-    losses = [loss_by_chance(model, batch, seed).item() for seed in (1, 2, 1)]
+    losses = [loss_with_dropout(model, batch, seed).item() for seed in (1, 2, 1)]
 
     assert losses[0] == losses[2] != losses[1]
-    assert loss_by_chance(model.eval(), batch, 1).item() == pytest.approx(
+    assert loss_with_dropout(model.eval(), batch, 1).item() == pytest.approx(
         readable(model, batch, 0.0)[0], rel=1e-5
     )
 
@@ -257,13 +257,13 @@ def test_chance_depends_on_the_seed_alone():
     ids=["one group", "several groups", "a width of its own"],
 )
 @pytest.mark.parametrize("tie_embeddings", ["all", "none"])
-def test_what_is_silenced_is_silenced_on_the_way_back_as_well(
+def test_the_backward_pass_uses_the_same_dropout_masks(
     lengths, d_model, tie_embeddings
 ):
-    """Against the boxes with the very same units silenced.
+    """Against autograd with the very same dropout masks.
 
     Once only slopes of the loss were compared, and so loosely that a gradient of zero
-    passed: to leave out the embeddings' dropout on the way back was not noticed.
+    passed: no dropout of the embeddings in the backward pass went unnoticed.
     """
     sizes = {"d_model": d_model, "num_heads": 4, "tie_embeddings": tie_embeddings}
     model, batch = trained(dropout=0.4, **sizes), batch_of(101, lengths)
@@ -271,7 +271,7 @@ def test_what_is_silenced_is_silenced_on_the_way_back_as_well(
     seed = int(torch.randint(2**62, (1,)))
 
     torch.manual_seed(5)
-    loss, gradients = by_kernels(model, batch)
+    loss, gradients = natively(model, batch)
     expected, theirs = readable(model, batch, seed=seed)
     _, undropped = readable(model.eval(), batch)
 
@@ -281,7 +281,7 @@ def test_what_is_silenced_is_silenced_on_the_way_back_as_well(
         assert not torch.allclose(one, other, rtol=0.1)
 
 
-def test_the_share_that_is_silenced_is_the_one_asked_for():
+def test_the_dropout_rate_is_the_one_asked_for():
     """By how much a loss is worse for it, and varies, as with PyTorch's dropout."""
     model = trained(dropout=0.3, encoder_layers=1, decoder_layers=1)
     batch = batch_of(101, ([9] * 60, [11] * 60))
@@ -291,11 +291,11 @@ def test_the_share_that_is_silenced_is_the_one_asked_for():
         torch.manual_seed(seed)
         source, target_in, target_out, source_is_real, real = batch
         with torch.no_grad():
-            hidden = decode_real(model, source, target_in, source_is_real, real)
+            hidden = decode_packed(model, source, target_in, source_is_real, real)
             return cross_entropy(model.logits(hidden), target_out[real], 0.0).item()
 
     ours = torch.tensor(
-        [loss_by_chance(model, batch, seed).item() for seed in range(60)]
+        [loss_with_dropout(model, batch, seed).item() for seed in range(60)]
     )
     theirs = torch.tensor([eager(seed) for seed in range(60)])
 
@@ -316,35 +316,35 @@ def test_the_share_that_is_silenced_is_the_one_asked_for():
         {"position_join": "concatenate", "tie_embeddings": "none"},
     ],
 )
-def test_what_no_kernel_learns_is_named(changes):
+def test_unsupported_settings_are_named(changes):
     (name,) = [each for each in changes if each != "tie_embeddings"]
 
-    assert name in why_not_compiled(trained(**changes))
-    assert not learns_compiled(trained(**changes), 10)
-    assert why_not_compiled(trained()) is None
+    assert name in why_not_native(trained(**changes))
+    assert not trains_natively(trained(**changes), 10)
+    assert why_not_native(trained()) is None
 
 
-def test_pytorch_learns_where_somebody_looks_or_no_kernel_can():
+def test_pytorch_trains_where_hooks_are_set_or_kernels_cannot():
     model = trained()
-    assert learns_compiled(model, 10)
-    assert learns_compiled(model, native_training.LONGEST)
-    assert not learns_compiled(model, native_training.LONGEST + 1)
+    assert trains_natively(model, 10)
+    assert trains_natively(model, native_training.MAX_LENGTH)
+    assert not trains_natively(model, native_training.MAX_LENGTH + 1)
     with torch.no_grad():
-        assert not learns_compiled(model, 10)
+        assert not trains_natively(model, 10)
     with attention_seen(model):
-        assert not learns_compiled(model, 10)
+        assert not trains_natively(model, 10)
     checkpoint_activations(model)
-    assert not learns_compiled(model, 10)
+    assert not trains_natively(model, 10)
     checkpoint_activations(model, False)
     for kernels in ("torch", "reference"):
         use_backend(model, kernels)
-        assert not learns_compiled(model, 10)
+        assert not trains_natively(model, 10)
     use_backend(model, "auto")
     hook = model.encoder.blocks[0].register_forward_hook(lambda *_: None)
-    assert not learns_compiled(model, 10)
+    assert not trains_natively(model, 10)
     hook.remove()
-    assert learns_compiled(model, 10)
-    assert not learns_compiled(model.double(), 10)
+    assert trains_natively(model, 10)
+    assert not trains_natively(model.double(), 10)
 
 
 def frozen(model):
@@ -460,7 +460,7 @@ SPECIAL = {
     "decoder.blocks.0.feed_forward has a hook ": hooked_before_backward,
     "encoder.blocks.0.feed_forward.narrow is a Halved": other_box,
 }
-"""What kernels once passed over without a word, and how it is named."""
+"""Message -> customization that the kernels would bypass."""
 
 
 def padded_batch(batch):
@@ -484,13 +484,13 @@ def learned(model, kernels, batch):
 
 
 @pytest.mark.parametrize(("named", "change"), SPECIAL.items())
-def test_what_autograd_would_heed_is_named_and_heeded(named, change):
+def test_customizations_are_named_and_trained_by_pytorch(named, change):
     """Frozen weights had gradients, a frozen embedding raised, hooks never fired."""
     models = trained(), trained()
     for model in models:
         change(model)
 
-    assert why_not_compiled(models[0]).startswith(named.strip())
+    assert why_not_native(models[0]).startswith(named.strip())
     loss, gradients = learned(models[0], "auto", batch_of(101))
     expected, theirs = learned(models[1], "reference", batch_of(101))
 
@@ -503,29 +503,29 @@ def test_what_autograd_would_heed_is_named_and_heeded(named, change):
             assert (ours - theirs[name]).abs().max() < 1e-4 * whole, name
 
 
-def test_a_hook_of_all_modules_is_heeded():
+def test_a_global_module_hook_is_called():
     called = []
     handle = torch.nn.modules.module.register_module_forward_hook(
         lambda module, given, out: called.append(type(module).__name__)
     )
     try:
-        assert "all modules have a hook" in why_not_compiled(trained())
+        assert "all modules have a hook" in why_not_native(trained())
         learned(trained(), "auto", batch_of(101))
     finally:
         handle.remove()
 
     assert "FeedForward" in called
-    assert why_not_compiled(trained()) is None
+    assert why_not_native(trained()) is None
 
 
 def test_gradients_that_are_asked_for_are_returned():
     """Of ``torch.autograd.grad`` all were None, and ``.grad`` was filled instead."""
     model, batch = trained(), batch_of(101)
-    _, expected = by_kernels(model, batch)
+    _, expected = natively(model, batch)
     model.zero_grad()
     weights = list(model.parameters())
 
-    found = torch.autograd.grad(compiled_loss(model, *batch, 0.1), weights)
+    found = torch.autograd.grad(native_loss(model, *batch, 0.1), weights)
 
     assert all(each.grad is None for each in weights)
     for one, other in zip(found, expected, strict=True):
@@ -539,7 +539,7 @@ def test_a_hook_of_the_graph_is_called():
     node = torch.autograd.graph.get_gradient_edge(weight).node
     node.register_hook(lambda *_: seen.append("added up"))
 
-    by_kernels(model, batch_of(101))
+    natively(model, batch_of(101))
 
     assert seen == ["added up"]
 
@@ -547,7 +547,7 @@ def test_a_hook_of_the_graph_is_called():
 def test_gradients_stay_where_kernels_found_them():
     """Not one of them is copied: they lie in one piece of memory, as they were made."""
     model = trained()
-    compiled_loss(model, *batch_of(101), 0.1).backward()
+    native_loss(model, *batch_of(101), 0.1).backward()
 
     places = {each.grad.untyped_storage().data_ptr() for each in model.parameters()}
     assert len(places) == 1
@@ -557,12 +557,12 @@ def test_tokens_of_another_vocabulary_are_refused():
     model, batch = trained(50), batch_of(101)
 
     with pytest.raises(DataError, match="vocabulary goes from 0 to 49"):
-        compiled_loss(model, *batch, 0.1)
+        native_loss(model, *batch, 0.1)
 
 
 def test_gradients_are_computed_once():
     model = trained()
-    loss = compiled_loss(model, *batch_of(101), 0.1)
+    loss = native_loss(model, *batch_of(101), 0.1)
     loss.backward(retain_graph=True)
 
     with pytest.raises(RuntimeError, match="handed over before"):
@@ -572,9 +572,9 @@ def test_gradients_are_computed_once():
 def test_two_losses_may_wait_for_their_gradients():
     model = trained()
     batches = [batch_of(101, seed=seed) for seed in range(2)]
-    apart = [by_kernels(model, batch)[1] for batch in batches]
+    apart = [natively(model, batch)[1] for batch in batches]
     model.zero_grad()
-    losses = [compiled_loss(model, *batch, 0.1) for batch in batches]
+    losses = [native_loss(model, *batch, 0.1) for batch in batches]
     for loss in losses:
         loss.backward()
 
@@ -582,12 +582,12 @@ def test_two_losses_may_wait_for_their_gradients():
         assert torch.equal(found.grad, parts[0] + parts[1])
 
 
-def test_numbers_that_are_none_reach_the_loss_and_the_gradients():
+def test_nan_reaches_the_loss_and_the_gradients():
     model, batch = trained(), batch_of(101)
     with torch.no_grad():
         model.decoder.blocks[1].feed_forward.widen.bias[3] = math.nan
 
-    loss, gradients = by_kernels(model, batch)
+    loss, gradients = natively(model, batch)
 
     assert math.isnan(loss)
     assert any(each.isnan().any() for each in gradients)

@@ -1,21 +1,21 @@
-"""Each fast way equals its readable twin: values, gradients, and what chance does."""
+"""Fused functions equal their references: values, gradients and dropout masks."""
 
 import pytest
 import torch
 from torch.nn import functional as F
 
 from headwise.backends.pytorch.cpu_autograd import (
-    draw_kept,
-    silenced,
-    thinned,
+    apply_mask,
+    draw_mask,
+    masked_dropout,
 )
 from headwise.backends.pytorch.fused_attention import (
-    LONGEST_BY_PRODUCTS,
-    SHORTEST_FOR_TORCH,
-    attention_by_products,
+    MAX_KEYS_BY_MATMUL,
+    MIN_KEYS_FOR_TORCH,
+    attention_by_matmul,
     fused_attention,
-    gradient_of_softmax,
-    softmax_of_rows,
+    row_softmax,
+    softmax_gradient,
 )
 from headwise.backends.pytorch.install import install, use_backend
 from headwise.model.add_and_norm import AddAndNorm
@@ -57,12 +57,10 @@ def with_gradients(function, inputs):
 
 
 @MASKED
-def test_attention_by_products_equals_equation_1(mask):
+def test_attention_by_matmul_equals_equation_1(mask):
     inputs = heads()
 
-    ours = with_gradients(
-        lambda *x: attention_by_products(*x, MASKS[mask], 0.0), inputs
-    )
+    ours = with_gradients(lambda *x: attention_by_matmul(*x, MASKS[mask], 0.0), inputs)
     plain = with_gradients(
         lambda *x: scaled_dot_product_attention(*x, MASKS[mask], 0.0), inputs
     )
@@ -74,7 +72,7 @@ def test_attention_by_products_equals_equation_1(mask):
 @MASKED
 def test_gradients_of_attention_are_those_of_small_differences(mask):
     assert torch.autograd.gradcheck(
-        lambda *x: attention_by_products(*x, MASKS[mask], 0.0), heads()
+        lambda *x: attention_by_matmul(*x, MASKS[mask], 0.0), heads()
     )
 
 
@@ -83,7 +81,7 @@ def test_attention_in_bfloat16_is_near_that_in_float64(mask):
     exact = heads()
     rough = [x.detach().to(torch.bfloat16).requires_grad_() for x in exact]
 
-    near = with_gradients(lambda *x: attention_by_products(*x, MASKS[mask], 0.0), rough)
+    near = with_gradients(lambda *x: attention_by_matmul(*x, MASKS[mask], 0.0), rough)
     true = with_gradients(
         lambda *x: scaled_dot_product_attention(*x, MASKS[mask], 0.0), exact
     )
@@ -101,12 +99,12 @@ def test_dropout_falls_on_the_weights_of_attention(mask):
     def by_hand(queries, keys, values):
         torch.manual_seed(7)
         weights = scaled_dot_product_attention(queries, keys, ones, hidden, 0.0)
-        kept = draw_kept(weights.detach(), 0.4)
+        kept = draw_mask(weights.detach(), 0.4)
         return (weights * kept / 0.6) @ values
 
     def ours(*x):
         torch.manual_seed(7)
-        return attention_by_products(*x, hidden, 0.4)
+        return attention_by_matmul(*x, hidden, 0.4)
 
     pairs = zip(
         with_gradients(ours, inputs), with_gradients(by_hand, inputs), strict=True
@@ -126,7 +124,7 @@ def test_a_query_that_sees_nothing_still_gives_zeros_while_training():
     assert all(gradient.isfinite().all() for gradient in gradients)
 
 
-@pytest.mark.parametrize("length", [1, 5, SHORTEST_FOR_TORCH, 20])
+@pytest.mark.parametrize("length", [1, 5, MIN_KEYS_FOR_TORCH, 20])
 def test_the_softmax_of_short_rows_is_a_softmax(length):
     """Far scores too: e^1000 is no number, and what is forbidden weighs nothing."""
     scores = torch.randn(3, 4, length, dtype=torch.float64) * 300
@@ -134,16 +132,16 @@ def test_the_softmax_of_short_rows_is_a_softmax(length):
     scores.requires_grad_()
     above = torch.randn_like(scores)
 
-    ours = softmax_of_rows(scores.detach())
+    ours = row_softmax(scores.detach())
     theirs = scores.softmax(-1)
 
     torch.testing.assert_close(ours, theirs, **EXACT)
     (gradient,) = torch.autograd.grad(theirs, scores, above)
-    torch.testing.assert_close(gradient_of_softmax(above, ours), gradient, **EXACT)
+    torch.testing.assert_close(softmax_gradient(above, ours), gradient, **EXACT)
 
 
-def test_long_sentences_keep_no_weights_whole():
-    long = torch.randn(1, 1, LONGEST_BY_PRODUCTS + 1, 2, requires_grad=True)
+def test_long_sentences_keep_no_attention_weights():
+    long = torch.randn(1, 1, MAX_KEYS_BY_MATMUL + 1, 2, requires_grad=True)
 
     out = fused_attention(long, long, long, None, 0.0)
 
@@ -152,7 +150,7 @@ def test_long_sentences_keep_no_weights_whole():
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
-def test_a_normed_sum_equals_add_and_norm_written_out(share):
+def test_fused_add_and_norm_equals_its_formula(share):
     box = AddAndNorm(6, share, "post").double().train()
     install(box, fused=True)
     box.norm.weight.data.uniform_(0.5, 2)
@@ -168,7 +166,7 @@ def test_a_normed_sum_equals_add_and_norm_written_out(share):
 
     def by_hand(x, out, weight, bias):
         torch.manual_seed(7)
-        kept = draw_kept(out.detach(), share)
+        kept = draw_mask(out.detach(), share)
         return F.layer_norm(x + out * kept / (1 - share), (6,), weight, bias)
 
     pairs = zip(
@@ -179,19 +177,19 @@ def test_a_normed_sum_equals_add_and_norm_written_out(share):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_thinning_multiplies_by_nothing_or_by_one(dtype):
+def test_a_dropout_mask_multiplies_by_zero_or_one(dtype):
     x = torch.randn(7, 3).to(dtype)
-    kept = draw_kept(x, 0.5)
+    kept = draw_mask(x, 0.5)
 
     assert kept.unique().tolist() == [0, 1]
-    assert torch.equal(thinned(x, kept), x * kept)
-    assert torch.equal(thinned(x.T, kept.T), x.T * kept.T)
+    assert torch.equal(apply_mask(x, kept), x * kept)
+    assert torch.equal(apply_mask(x.T, kept.T), x.T * kept.T)
 
 
-def test_silencing_goes_back_the_way_it_came():
+def test_dropout_uses_the_same_mask_in_the_backward_pass():
     x = torch.randn(50, 4, requires_grad=True)
 
-    out = silenced(x, 0.25)
+    out = masked_dropout(x, 0.25)
     out.backward(torch.ones_like(out))
 
     torch.testing.assert_close(out, x * x.grad)

@@ -1,4 +1,4 @@
-"""Writing token by token on weights laid out for it: the model's own scores."""
+"""The PyTorch decoder: the scores of Transformer.step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.model.writing import VARIANTS, assert_same_steps, made, sources
 
-from headwise.backends.pytorch.decoder import SteppingDecoder
+from headwise.backends.pytorch.decoder import TorchDecoder
 
 
 @pytest.fixture
@@ -19,28 +19,28 @@ def source():
 def test_the_scores_are_those_of_the_model(changed, source):
     model = made(**changed)
 
-    assert_same_steps(model, SteppingDecoder(model), source, rtol=1e-5, atol=1e-5)
+    assert_same_steps(model, TorchDecoder(model), source, rtol=1e-5, atol=1e-5)
 
 
 @torch.inference_mode()
-def test_the_rows_of_a_beam_share_what_they_read(source):
-    model = SteppingDecoder(made())
+def test_the_rows_of_a_beam_share_the_cross_attention_cache(source):
+    model = TorchDecoder(made())
     state = model.start(*source).rows(torch.arange(3).repeat_interleave(4))
 
     _, state = model.step(torch.ones(12, dtype=torch.long), state)
     state = state.rows(torch.tensor([3, 2, 1, 0, 8, 8, 8, 8]))
 
-    assert [len(each) for each in state.source] == [2, 2]
+    assert [len(each) for each in state.cross_kv] == [2, 2]
     assert state.source_of.tolist() == [0] * 4 + [1] * 4
 
 
 def test_changed_weights_are_noticed():
     model = made()
-    fast = SteppingDecoder(model)
-    assert fast.still_of(model)
+    fast = TorchDecoder(model)
+    assert fast.is_current(model)
     with torch.no_grad():
         next(model.parameters()).add_(1.0)
-    assert not fast.still_of(model)
+    assert not fast.is_current(model)
 
 
 @pytest.mark.parametrize("changed", VARIANTS.values(), ids=VARIANTS)
@@ -50,7 +50,7 @@ def test_bfloat16_is_near_and_scores_stay_float32(changed, source, small, monkey
     """Whether few rows are multiplied in float32 or not."""
     monkeypatch.setattr("headwise.backends.pytorch.layers.SMALL", small)
     model = made(**changed)
-    exact, near = SteppingDecoder(model), SteppingDecoder(model, "bf16")
+    exact, near = TorchDecoder(model), TorchDecoder(model, "bf16")
     tokens = torch.tensor([1, 1, 1])
 
     states = [exact.start(*source), near.start(*source)]
@@ -66,13 +66,13 @@ def test_bfloat16_is_near_and_scores_stay_float32(changed, source, small, monkey
 @pytest.mark.parametrize("small", [0, 20_000])
 @torch.inference_mode()
 def test_a_row_in_bfloat16_does_not_depend_on_how_many_there_are(small, monkeypatch):
-    """Filled up to a few numbers of rows, and in float32 where there are few.
+    """Padded to a few numbers of rows, and in float32 where there are few.
 
-    The products are the same; only where a sum lies between two numbers of bfloat16
+    The matmuls are the same; only where a sum lies between two numbers of bfloat16
     may it be rounded the other way.
     """
     monkeypatch.setattr("headwise.backends.pytorch.layers.SMALL", small)
-    fast = SteppingDecoder(made(), "bf16")
+    fast = TorchDecoder(made(), "bf16")
     tokens = torch.randint(4, 50, (37, 6), generator=torch.Generator().manual_seed(1))
     after = torch.arange(37) + 4
 

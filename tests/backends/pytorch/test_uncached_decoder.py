@@ -1,30 +1,30 @@
-"""The readable inference, which runs the whole stack on a refilled row each time."""
+"""Decoding without a KV cache: the scores of the cached steps."""
 
 import pytest
 import torch
 
-from headwise.backends.pytorch.uncached_decoder import RefillingDecoder
+from headwise.backends.pytorch.uncached_decoder import UncachedDecoder
 
-EMPTY = 0
+PADDING = 0
 
 
-def test_the_row_is_empty_but_for_what_was_written(small, batch):
+def test_the_row_is_padding_behind_what_was_written(small, batch):
     source, target, is_real = batch
-    reader = RefillingDecoder(small(), length=4, empty=EMPTY)
+    reader = UncachedDecoder(small(), length=4, padding=PADDING)
 
     state = reader.start(source, is_real)
     _, state = reader.step(target[:, 0], state)
     _, state = reader.step(target[:, 1], state)
 
     assert torch.equal(state.target[:, :2], target[:, :2])
-    assert (state.target[:, 2:] == EMPTY).all()
+    assert (state.target[:, 2:] == PADDING).all()
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_each_step_equals_the_cached_step(small, batch, norm):
     model = small(dtype=torch.float64, norm=norm)
     source, target, is_real = batch
-    reader = RefillingDecoder(model, length=9, empty=EMPTY)
+    reader = UncachedDecoder(model, length=9, padding=PADDING)
 
     slow, fast = reader.start(source, is_real), model.start(source, is_real)
     for tokens in target.unbind(1):
@@ -37,7 +37,10 @@ def test_each_step_equals_the_cached_step(small, batch, norm):
 def test_reordered_rows_equal_the_cached_ones(small, batch):
     model = small(dtype=torch.float64)
     source, target, is_real = batch
-    reader, index = RefillingDecoder(model, length=9, empty=EMPTY), torch.tensor([2, 0])
+    reader, index = (
+        UncachedDecoder(model, length=9, padding=PADDING),
+        torch.tensor([2, 0]),
+    )
 
     states = [reader.start(source, is_real), model.start(source, is_real)]
     scores = []
@@ -54,7 +57,7 @@ def test_the_length_of_the_row_does_not_matter(small, batch):
     model, scores = small(dtype=torch.float64), []
 
     for length in (1, 20):
-        reader = RefillingDecoder(model, length=length, empty=EMPTY)
+        reader = UncachedDecoder(model, length=length, padding=PADDING)
         scores.append(reader.step(target[:, 0], reader.start(source, is_real))[0])
 
     torch.testing.assert_close(*scores, rtol=0, atol=1e-12)
@@ -64,7 +67,7 @@ def test_the_same_words_are_written(small, batch):
     """Each takes its own most probable word and goes on from there."""
     model = small()
     source, target, is_real = batch
-    reader = RefillingDecoder(model, length=12, empty=EMPTY)
+    reader = UncachedDecoder(model, length=12, padding=PADDING)
 
     texts = []
     for writer in (reader, model):
@@ -80,9 +83,9 @@ def test_the_same_words_are_written(small, batch):
 
 
 def test_a_state_can_be_stepped_on_again(small, batch):
-    """Unlike the newest state of a memory, which is written in place."""
+    """Unlike the newest state of a KV cache, which is written in place."""
     source, target, is_real = batch
-    reader = RefillingDecoder(small(), length=4, empty=EMPTY)
+    reader = UncachedDecoder(small(), length=4, padding=PADDING)
     state = reader.start(source, is_real)
 
     first, _ = reader.step(target[:, 0], state)
@@ -90,4 +93,4 @@ def test_a_state_can_be_stepped_on_again(small, batch):
     again, _ = reader.step(target[:, 0], state)
 
     assert torch.equal(first, again)
-    assert (state.target == EMPTY).all()
+    assert (state.target == PADDING).all()

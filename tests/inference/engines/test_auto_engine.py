@@ -11,7 +11,7 @@ import torch
 from headwise import load
 from headwise.backends import select
 from headwise.backends.native.compiler import SWITCH, build
-from headwise.backends.native.decoder import CompiledDecoder
+from headwise.backends.native.decoder import NativeDecoder
 from headwise.decoding.settings import DecodingSettings, greedy, paper
 from headwise.demo_corpus import demo_corpus
 from headwise.errors import ResourceError, SettingsError, UsageError
@@ -98,7 +98,7 @@ def test_where_kernels_are_slower_it_takes_ctranslate2_and_says_why(
     tmp_path, sources, wanted, monkeypatch
 ):
     """Without AVX-512 they took four times as long, and were taken all the same."""
-    monkeypatch.setattr(auto_engine, "why_not_taken", lambda *_: SLOWER)
+    monkeypatch.setattr(auto_engine, "why_not_preferred", lambda *_: SLOWER)
     auto = AutoEngine(
         open_model_folder(shutil.copytree(DEMO, tmp_path / "model")),
     )
@@ -114,13 +114,13 @@ def test_where_kernels_are_slower_it_takes_ctranslate2_and_says_why(
 @pytest.mark.usefixtures("a_compiler_here")
 @pytest.mark.parametrize("taken", [False, True])
 def test_where_torch_must_do_it_the_faster_way_of_both_does(opened, monkeypatch, taken):
-    monkeypatch.setattr(auto_engine, "why_not_taken", lambda *_: SLOWER)
-    monkeypatch.setattr(select, "takes_kernels", lambda use: taken)
+    monkeypatch.setattr(auto_engine, "why_not_preferred", lambda *_: SLOWER)
+    monkeypatch.setattr(select, "prefers_native", lambda use: taken)
     auto = AutoEngine(opened)
     auto.search([[5, 6]], paper())
 
     (decoder,) = auto._torch.laid_out.values()
-    assert isinstance(decoder, CompiledDecoder) is taken
+    assert isinstance(decoder, NativeDecoder) is taken
 
 
 @pytest.mark.usefixtures("a_compiler_here")
@@ -128,12 +128,12 @@ def test_who_asks_for_torch_gets_kernels_and_hears_that_they_are_slower(
     opened, monkeypatch
 ):
     monkeypatch.delenv(SWITCH, raising=False)
-    monkeypatch.setattr(torch_engine, "why_not_taken", lambda *_: SLOWER)
+    monkeypatch.setattr(torch_engine, "why_not_preferred", lambda *_: SLOWER)
     engine = TorchEngine(opened)
     engine.search([[5, 6]], greedy())
 
     (decoder,) = engine.laid_out.values()
-    assert isinstance(decoder, CompiledDecoder)
+    assert isinstance(decoder, NativeDecoder)
     assert engine.used == {"torch": f"{SLOWER}; --engine auto takes what is faster"}
     assert TorchEngine(opened, compiled=False).used == {"torch": ""}
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from headwise.backends.native.decoder import CompiledDecoder
-from headwise.backends.pytorch.decoder import SteppingDecoder
+from headwise.backends.native.decoder import NativeDecoder
+from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.decoding import topk
 from headwise.decoding.prefix import NO_PREFIX
 from headwise.decoding.settings import DecodingSettings, greedy, paper
@@ -121,7 +121,7 @@ def test_a_sentence_does_not_depend_on_its_batch(opened, precision, settings):
 @pytest.mark.usefixtures("kernels_here")
 def test_who_asks_for_kernels_gets_them(opened, monkeypatch):
     used = []
-    for kind in (CompiledDecoder, SteppingDecoder):
+    for kind in (NativeDecoder, TorchDecoder):
 
         def start(self, *arguments, kind=kind, original=kind.start):
             used.append(kind)
@@ -133,7 +133,7 @@ def test_who_asks_for_kernels_gets_them(opened, monkeypatch):
     task.search(opened.model, sources, greedy())
     task.search(opened.model, sources, greedy(), compiled=False)
 
-    assert used == [CompiledDecoder, SteppingDecoder]
+    assert used == [NativeDecoder, TorchDecoder]
 
 
 @pytest.mark.usefixtures("kernels_here")

@@ -1,10 +1,11 @@
-"""Decoding on a GPU: each step has fixed shapes and is replayed as a CUDA graph.
+"""Decoding on a GPU: each step has static shapes and is replayed as a CUDA graph.
 
-The words are those of :class:`SteppingDecoder`, the reference. What is different: the
-KV cache has static buffers (:mod:`headwise.backends.cuda.cuda_graphs`), the position is
-a number on the device, and sources are filled up to a power of two; so a step is
-captured once and then replayed in one call. Greedily, several tokens are written
-before the host looks at them.
+Its reference is :class:`TorchDecoder`, whose layers it runs, and in the end
+``Transformer.start`` and ``step``; ``tests/backends/cuda/test_cuda_graph_decoder.py``
+holds them equal. What is different: the KV cache has static buffers
+(:mod:`headwise.backends.cuda.cuda_graphs`), the position is a number on the device, and
+sources are padded to a power of two; so a step is captured once and then replayed in
+one call. Greedy search decodes several tokens before the host looks at them.
 
 Letters used for sizes in this file:
 
@@ -24,221 +25,235 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headwise.backends.cuda.cuda_graphs import AHEAD, Lent, Room, Rooms, Size
-from headwise.backends.pytorch.decoder import SteppingDecoder
-from headwise.backends.pytorch.layers import Precision
+from headwise.backends.api import Precision
+from headwise.backends.cuda.cuda_graphs import (
+    MAX_STEPS_AHEAD,
+    BufferPool,
+    BufferSize,
+    Lease,
+    StaticBuffers,
+)
+from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.model.embeddings import EnterStack
 from headwise.model.positions import Places, Sinusoids
 from headwise.model.transformer import Transformer
 
-LEAST_LENGTH = 32
-"""Positions of the smallest room."""
+MIN_LENGTH = 32
+"""Positions of the smallest buffers."""
 
-MOST_SHARING = 8
-"""Rows up to which as many as there are share a source."""
+MAX_ANY_WIDTH = 8
+"""Rows of a source up to which any number of them shares it; each has its own graph."""
 
 
-class FixedState:
-    """Who is in a room; what comes of it by ``rows`` or a step replaces it."""
+class CudaGraphState:
+    """Leased buffers; the state that ``rows`` or a step returns replaces this one."""
 
     def __init__(
         self,
-        decoder: FixedDecoder,
-        lent: Lent,
+        decoder: CudaGraphDecoder,
+        lease: Lease,
         position: int,
         source_of: Sequence[int],
     ) -> None:
         self.decoder = decoder
-        self.lent = lent
+        self.lease = lease
         self.position = position
         self.source_of = source_of
-        """The source of each row, by its place in the room."""
+        """The source of each row, by its index in the buffers."""
 
     @torch.inference_mode()
-    def rows(self, index: Int[Tensor, " rows"]) -> FixedState:
+    def rows(self, index: Int[Tensor, " rows"]) -> CudaGraphState:
         """Keep these rows, repeats allowed."""
         chosen = index.tolist()
-        kept, width = _shared([self.source_of[row] for row in chosen])
-        old, written = self.lent.room, self.position
-        size = self.decoder.size(len(kept), width, old.size.length)
-        own = old.own[:, :, :, :written].index_select(1, index)
-        lent = self.lent
+        sources, width = _shared([self.source_of[row] for row in chosen])
+        old, position = self.lease.buffers, self.position
+        size = self.decoder.size(len(sources), width, old.size.length)
+        self_kv = old.self_kv[:, :, :, :position].index_select(1, index)
+        lease = self.lease
         if size != old.size:
-            lent = self.decoder.rooms.lend(size)
-            lent.room.begin(old.here)
-        if size != old.size or kept != list(range(len(kept))):
-            among = torch.tensor(kept, device=index.device)
-            lent.room.source[:, : len(kept)] = old.source.index_select(1, among)
-            lent.room.padding[: len(kept)] = old.padding[among]
-        lent.room.own[:, : len(chosen), :, :written] = own
-        source_of = [place // width for place in range(len(chosen))]
-        return FixedState(self.decoder, lent, written, source_of)
+            lease = self.decoder.pool.lease(size)
+            lease.buffers.reset(old.position)
+        new = lease.buffers
+        if size != old.size or sources != list(range(len(sources))):
+            kept = torch.tensor(sources, device=index.device)
+            new.cross_kv[:, : len(sources)] = old.cross_kv.index_select(1, kept)
+            new.cross_mask[: len(sources)] = old.cross_mask[kept]
+        new.self_kv[:, : len(chosen), :, :position] = self_kv
+        source_of = [row // width for row in range(len(chosen))]
+        return CudaGraphState(self.decoder, lease, position, source_of)
 
-    def with_room(self) -> FixedState:
-        """Return this, moved to where further tokens can be written, if need be."""
-        old, size = self.lent.room, self.lent.room.size
+    def with_capacity(self) -> CudaGraphState:
+        """Return a state that can take a further token, in longer buffers if needed."""
+        old, size = self.lease.buffers, self.lease.buffers.size
         if self.position < size.length:
             return self
-        lent = self.decoder.rooms.lend(
+        lease = self.decoder.pool.lease(
             self.decoder.size(size.sources, size.width, size.length + 1)
         )
-        room, before = lent.room, size.length
-        room.begin(old.here)
-        room.source.zero_()
-        room.source[..., :before, :] = old.source
-        room.own[..., :before, :] = old.own
-        room.padding.fill_(-math.inf)
-        room.padding[..., :before] = old.padding
-        return FixedState(self.decoder, lent, self.position, self.source_of)
+        new, length = lease.buffers, size.length
+        new.reset(old.position)
+        new.cross_kv.zero_()
+        new.cross_kv[..., :length, :] = old.cross_kv
+        new.self_kv[..., :length, :] = old.self_kv
+        new.cross_mask.fill_(-math.inf)
+        new.cross_mask[..., :length] = old.cross_mask
+        return CudaGraphState(self.decoder, lease, self.position, self.source_of)
 
 
-class FixedDecoder:
-    """Copies of a model's weights; see ``still_of`` for when they are out of date.
+class CudaGraphDecoder:
+    """A decoder on copies of a model's weights; see ``is_current``.
 
-    Several threads may use it, each with states of its own.
+    Several threads may share it, each with states of its own.
     """
 
     def __init__(self, model: Transformer, precision: Precision = "float32") -> None:
-        self.laid_out = laid_out = SteppingDecoder(model, precision)
+        self.torch_decoder = decoder = TorchDecoder(model, precision)
         self.config = model.config
-        own, on_a_gpu = laid_out.decoder[0].own, model.device.type == "cuda"
+        attention = decoder.decoder[0].self_attention
+        on_gpu = model.device.type == "cuda"
         make = partial(
-            Room,
-            memory=(len(laid_out.decoder), own.heads, own.width),
+            StaticBuffers,
+            kv_shape=(len(decoder.decoder), attention.heads, attention.kv_width),
             vocab_size=model.target_vocab_size,
-            like=laid_out.project.weight,
-            pool=torch.cuda.graph_pool_handle() if on_a_gpu else None,
+            like=decoder.output.weight,
+            graph_pool=torch.cuda.graph_pool_handle() if on_gpu else None,
         )
-        self.rooms = Rooms(make)
+        self.pool = BufferPool(make)
 
-    def still_of(self, model: Transformer) -> bool:
-        """Tell whether these are the weights of ``model`` as it is now."""
-        return self.laid_out.still_of(model)
+    def is_current(self, model: Transformer) -> bool:
+        """Tell whether the copies are of ``model``'s weights as they are now."""
+        return self.torch_decoder.is_current(model)
 
-    def size(self, sources: int, width: int, length: int) -> Size:
-        """Return the size of a room for so many: few sizes, as each is recorded."""
-        longest = max(LEAST_LENGTH, _power_of_two(length))
+    def size(self, sources: int, width: int, length: int) -> BufferSize:
+        """Return a size of buffers for so many; each of the few sizes is captured."""
+        longest = max(MIN_LENGTH, _power_of_two(length))
         if self.config.positions == "learned":
             longest = min(longest, max(length, self.config.max_positions))
-        return Size(_power_of_two(sources), width, longest)
+        return BufferSize(_power_of_two(sources), width, longest)
 
     @torch.inference_mode()
     def start(
         self, source: Int[Tensor, "N S"], source_is_real: Bool[Tensor, "N S"]
-    ) -> FixedState:
-        """Read the sources."""
+    ) -> CudaGraphState:
+        """Encode the sources; return a state with one row for each."""
         sources, length = source.shape
-        lent = self.rooms.lend(self.size(sources, 1, length))
-        room = lent.room
-        room.given.zero_()
-        room.given[:sources, :length] = source
-        room.is_real.zero_()
-        room.is_real[:, 0] = True  # attention to nothing would divide 0 by 0
-        room.is_real[:sources, :length] = source_is_real
-        room.do("read", self._read)
-        return FixedState(self, lent, 0, range(sources))
+        lease = self.pool.lease(self.size(sources, 1, length))
+        buffers = lease.buffers
+        buffers.source.zero_()
+        buffers.source[:sources, :length] = source
+        buffers.source_is_real.zero_()
+        buffers.source_is_real[:, 0] = True  # attention to nothing would be 0 / 0
+        buffers.source_is_real[:sources, :length] = source_is_real
+        buffers.replay("encode", self._encode)
+        return CudaGraphState(self, lease, 0, range(sources))
 
     @torch.inference_mode()
     def step(
-        self, tokens: Int[Tensor, " B"], state: FixedState
-    ) -> tuple[Float[Tensor, "B V"], FixedState]:
-        """Write one more token in every row; score what may follow."""
-        state = state.with_room()
-        room = state.lent.room
-        room.tokens[: len(tokens)] = tokens
-        room.do("write", self._write)
-        scores = room.logits[: len(tokens)].clone()
+        self, tokens: Int[Tensor, " B"], state: CudaGraphState
+    ) -> tuple[Float[Tensor, "B V"], CudaGraphState]:
+        """Append one token to every row; return the scores of the next one."""
+        state = state.with_capacity()
+        buffers = state.lease.buffers
+        buffers.tokens[: len(tokens)] = tokens
+        buffers.replay("step", self._step)
+        scores = buffers.logits[: len(tokens)].clone()
         return scores, self._after(state, 1)
 
     @torch.inference_mode()
     def write_ahead(
         self,
         tokens: Int[Tensor, " B"],
-        state: FixedState,
+        state: CudaGraphState,
         *,
         most: int,
         end: int,
         enough: int,
         forbidden: tuple[int, ...],
-    ) -> tuple[Float[Tensor, "T B"], Int[Tensor, "T B"], FixedState]:
-        """Write up to ``most`` tokens in every row, each the most probable one.
+    ) -> tuple[Float[Tensor, "T B"], Int[Tensor, "T B"], CudaGraphState]:
+        """Decode up to ``most`` tokens greedily; return ln p and tokens of each step.
 
-        Returns ln p and the tokens that follow ``tokens``. There are ``AHEAD`` steps at
-        most, fewer where the room is full; ``end`` and ``enough`` do not matter here:
-        to ask whether rows have ended would take longer than to go on.
+        There are ``MAX_STEPS_AHEAD`` steps at most, fewer if the buffers are full.
+        ``end`` and ``enough`` have no effect here: to ask the device whether rows have
+        ended would take longer than the remaining steps.
         """
-        state = state.with_room()
-        room = state.lent.room
-        steps = min(most, AHEAD, room.size.length - state.position)
-        room.refuse(forbidden)
-        room.tokens[: len(tokens)] = tokens
-        room.turn.zero_()
+        state = state.with_capacity()
+        buffers = state.lease.buffers
+        steps = min(most, MAX_STEPS_AHEAD, buffers.size.length - state.position)
+        buffers.forbid(forbidden)
+        buffers.tokens[: len(tokens)] = tokens
+        buffers.step_index.zero_()
         for _ in range(steps):
-            room.do("choose", self._choose)
+            buffers.replay("greedy step", self._greedy_step)
         log_p, found = (
-            each[:steps, : len(tokens)].clone() for each in (room.log_p, room.found)
+            each[:steps, : len(tokens)].clone()
+            for each in (buffers.step_log_p, buffers.step_tokens)
         )
         return log_p, found, self._after(state, steps)
 
-    def _after(self, state: FixedState, steps: int) -> FixedState:
+    def _after(self, state: CudaGraphState, steps: int) -> CudaGraphState:
         position = state.position + steps
-        return FixedState(self, state.lent, position, state.source_of)
+        return CudaGraphState(self, state.lease, position, state.source_of)
 
-    def _read(self, room: Room) -> None:
-        laid_out = self.laid_out
-        room.padding.copy_(laid_out.padding_of(room.is_real))
-        x = laid_out.encoded(room.given, room.padding)
-        _hold_places(room, "read", laid_out.model.enter_encoder)
-        for number, block in enumerate(laid_out.decoder):
-            room.source[number].copy_(block.read(x, room.size.sources))
-        room.own.zero_()
-        room.here.zero_()
+    def _encode(self, buffers: StaticBuffers) -> None:
+        decoder = self.torch_decoder
+        buffers.cross_mask.copy_(decoder.additive_mask(buffers.source_is_real))
+        x = decoder.encode(buffers.source, buffers.cross_mask)
+        _keep_positions(buffers, "encode", decoder.model.enter_encoder)
+        for number, block in enumerate(decoder.decoder):
+            buffers.cross_kv[number].copy_(block.source_kv(x, buffers.size.sources))
+        buffers.self_kv.zero_()
+        buffers.position.zero_()
 
-    def _write(self, room: Room) -> None:
-        laid_out, model = self.laid_out, self.laid_out.model
-        where = Places(room.here.expand(room.size.rows)[:, None], room.size.length)
-        x = model.enter_decoder(model.target_embedding(room.tokens[:, None]), where)
-        _hold_places(room, "write", model.enter_decoder)
-        x = x[:, 0].to(laid_out.numbers)
-        room.past.zero_().masked_fill_(room.places > room.here, -math.inf)
-        for number, block in enumerate(laid_out.decoder):
-            remember = partial(_remembered, room, number)
-            x = block(x, remember, room.source[number], room.padding)
-        room.logits.copy_(laid_out.scores(x))
-        room.here.add_(1)
+    def _step(self, buffers: StaticBuffers) -> None:
+        decoder, model = self.torch_decoder, self.torch_decoder.model
+        positions = buffers.position.expand(buffers.size.rows)[:, None]
+        where = Places(positions, buffers.size.length)
+        embedded = model.target_embedding(buffers.tokens[:, None])
+        x = model.enter_decoder(embedded, where)
+        _keep_positions(buffers, "step", model.enter_decoder)
+        x = x[:, 0].to(decoder.dtype)
+        is_later = buffers.all_positions > buffers.position
+        buffers.self_mask.zero_().masked_fill_(is_later, -math.inf)
+        for number, block in enumerate(decoder.decoder):
+            append_kv = partial(_append_kv, buffers, number)
+            x = block(x, append_kv, buffers.cross_kv[number], buffers.cross_mask)
+        buffers.logits.copy_(decoder.logits(x))
+        buffers.position.add_(1)
 
-    def _choose(self, room: Room) -> None:
-        self._write(room)
-        best, tokens = (room.logits + room.refused).max(-1)
-        log_p = best - room.logits.logsumexp(-1)
-        room.log_p.index_copy_(0, room.turn, log_p[None])
-        room.found.index_copy_(0, room.turn, tokens[None])
-        room.tokens.copy_(tokens)
-        room.turn.add_(1)
-
-
-def _remembered(room: Room, layer: int, new: Tensor) -> tuple[Tensor, Tensor]:
-    memory = room.own[layer]
-    memory.index_copy_(2, room.here, new[:, :, None])
-    return memory, room.past
+    def _greedy_step(self, buffers: StaticBuffers) -> None:
+        self._step(buffers)
+        best, tokens = (buffers.logits + buffers.forbidden_mask).max(-1)
+        log_p = best - buffers.logits.logsumexp(-1)
+        buffers.step_log_p.index_copy_(0, buffers.step_index, log_p[None])
+        buffers.step_tokens.index_copy_(0, buffers.step_index, tokens[None])
+        buffers.tokens.copy_(tokens)
+        buffers.step_index.add_(1)
 
 
-def _hold_places(room: Room, name: str, stack: EnterStack) -> None:
-    """Keep the table that a recording reads, should the scheme make a longer one."""
+def _append_kv(
+    buffers: StaticBuffers, layer: int, new: Tensor
+) -> tuple[Tensor, Tensor]:
+    self_kv = buffers.self_kv[layer]
+    self_kv.index_copy_(2, buffers.position, new[:, :, None])
+    return self_kv, buffers.self_mask
+
+
+def _keep_positions(buffers: StaticBuffers, name: str, stack: EnterStack) -> None:
+    """Keep the table that a graph reads, should the scheme compute a longer one."""
     if isinstance(stack.add_positions.scheme, Sinusoids):
-        room.held[name] = stack.add_positions.scheme.table
+        buffers.kept_alive[name] = stack.add_positions.scheme.table
 
 
 def _shared(sources: Sequence[int]) -> tuple[list[int], int]:
-    """Return sources that stand one behind the other, and how many rows each has.
+    """Merge neighbouring rows of one source; return sources and rows per source.
 
-    Where not all have as many, nothing is shared; nor where they are many, unless a
-    power of two: each number of rows has a recording of its own.
+    Nothing is shared if their numbers of rows differ, nor if they are many and no
+    power of two: each number of rows needs a graph of its own.
     """
     groups = [(source, len(list(rows))) for source, rows in groupby(sources)]
     widths = {width for _, width in groups}
     width = widths.pop() if widths else 1
-    if widths or (width > MOST_SHARING and width != _power_of_two(width)):
+    if widths or (width > MAX_ANY_WIDTH and width != _power_of_two(width)):
         return list(sources), 1
     return [source for source, _ in groups], width
 

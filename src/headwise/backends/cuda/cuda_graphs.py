@@ -1,15 +1,17 @@
-"""Room of a fixed size on a GPU, and what was recorded to be done in it.
+"""Static buffers on a GPU, and the CUDA graphs captured over them.
 
-A GPU does the hundred small operations of a step faster than they can be asked for one
-by one. Where nothing moves, they are recorded once, as a CUDA graph, and then asked for
-together. So the tensors here are made once and filled again and again.
+A GPU runs the hundred small kernels of a decoding step faster than they can be launched
+one by one. With static shapes and addresses they are captured once as a CUDA graph and
+then replayed in one call; so these tensors are allocated once and filled again and
+again. Reference: the same function run eagerly, which is what happens on a CPU;
+``tests/backends/cuda/test_cuda_graph_decoder.py`` runs both.
 
 Letters used for sizes in this file:
 
     N  sources, each with W rows       H  heads
     B  rows, N · W                     C  channels of a key and a value together
-    L  positions of either memory      V  vocabulary
-    T  tokens that are written before anybody looks
+    L  positions of either KV cache    V  vocabulary
+    T  steps between two looks of the host
 """
 
 from __future__ import annotations
@@ -24,24 +26,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-AHEAD = 8
-"""Tokens that are written at most before anybody looks whether rows have ended."""
+MAX_STEPS_AHEAD = 8
+"""Greedy steps before the host looks whether rows have ended."""
 
-KEPT, KEPT_BYTES = 24, 1 << 31
-"""Rooms, and the memory in them, that are kept at most while nobody is there."""
+MAX_FREE, MAX_FREE_BYTES = 24, 1 << 31
+"""Unused buffers that are kept at most, and their memory."""
 
-_RECORDING = Lock()  # CUDA records one thing at a time, in the whole process
+_CAPTURING = Lock()  # CUDA captures one graph at a time, in the whole process
 
 
 @dataclass(frozen=True)
-class Size:
-    """How large a room is."""
+class BufferSize:
+    """The shape of a set of buffers."""
 
     sources: int
     width: int
     """Rows of each source."""
     length: int
-    """Positions that a source and what is written may have."""
+    """Positions of a source, and of the target."""
 
     @property
     def rows(self) -> int:
@@ -49,149 +51,157 @@ class Size:
         return self.sources * self.width
 
 
-class Room:
-    """The tensors of a size; ``do`` keeps what was recorded to be done with them."""
+class StaticBuffers:
+    """The tensors of one size, and the graphs captured over them (``replay``)."""
 
     def __init__(
         self,
-        size: Size,
+        size: BufferSize,
         *,
-        memory: tuple[int, int, int],
+        kv_shape: tuple[int, int, int],
         vocab_size: int,
         like: Tensor,
-        pool: Any = None,
+        graph_pool: Any = None,
     ) -> None:
-        """Make tensors for ``memory``: layers, heads, channels.
+        """Allocate buffers with KV caches of ``kv_shape``: layers, heads, channels.
 
-        Recordings of the same ``pool`` share what they need for the moment, so that no
-        two may be under way at a time.
+        Graphs of the same ``graph_pool`` share their temporary memory, so no two of
+        them may run at a time.
         """
-        layers, heads, channels = memory
-        self.pool = pool
-        lengthwise = heads, size.length, channels
+        layers, heads, channels = kv_shape
+        self.graph_pool = graph_pool
+        per_row = heads, size.length, channels
         self.size = size
-        self.own = like.new_zeros(layers, size.rows, *lengthwise)  # layers B H L C
-        self.source = like.new_zeros(layers, size.sources, *lengthwise)
-        self.padding = like.new_zeros(size.sources, 1, 1, size.length)
-        self.past = like.new_zeros(1, 1, 1, size.length)
+        self.self_kv = like.new_zeros(layers, size.rows, *per_row)  # layers B H L C
+        self.cross_kv = like.new_zeros(layers, size.sources, *per_row)
+        self.cross_mask = like.new_zeros(size.sources, 1, 1, size.length)
+        self.self_mask = like.new_zeros(1, 1, 1, size.length)
         device = like.device
-        self.given = torch.zeros(
+        self.source = torch.zeros(
             size.sources, size.length, dtype=torch.long, device=device
         )
-        self.is_real = torch.ones_like(self.given, dtype=torch.bool)
-        self.places = torch.arange(size.length, device=device)
-        self.here = torch.zeros(1, dtype=torch.long, device=device)
+        self.source_is_real = torch.ones_like(self.source, dtype=torch.bool)
+        self.all_positions = torch.arange(size.length, device=device)
+        self.position = torch.zeros(1, dtype=torch.long, device=device)
         self.tokens = torch.zeros(size.rows, dtype=torch.long, device=device)
         self.logits = torch.zeros(size.rows, vocab_size, device=device)
-        self.refused = torch.zeros(vocab_size, device=device)  # -inf or 0
-        self.refuses: tuple[int, ...] = ()
-        self.turn = torch.zeros(1, dtype=torch.long, device=device)
-        self.log_p = torch.zeros(AHEAD, size.rows, device=device)  # T B
-        self.found = torch.zeros(AHEAD, size.rows, dtype=torch.long, device=device)
-        self.num_bytes = self.own.nbytes + self.source.nbytes
-        self._recorded: dict[str, Callable[[], None]] = {}
-        self.held: dict[str, Tensor] = {}
-        """What recordings read and nobody else may keep."""
+        self.forbidden_mask = torch.zeros(vocab_size, device=device)  # -inf or 0
+        self.forbidden: tuple[int, ...] = ()
+        self.step_index = torch.zeros(1, dtype=torch.long, device=device)
+        self.step_log_p = torch.zeros(MAX_STEPS_AHEAD, size.rows, device=device)  # T B
+        self.step_tokens = torch.zeros(
+            MAX_STEPS_AHEAD, size.rows, dtype=torch.long, device=device
+        )
+        self.num_bytes = self.self_kv.nbytes + self.cross_kv.nbytes
+        self._replays: dict[str, Callable[[], None]] = {}
+        self.kept_alive: dict[str, Tensor] = {}
+        """Tensors that graphs read and nothing else may keep."""
 
-    def begin(self, here: Tensor) -> None:
-        """Go on at a position with nothing remembered.
+    def reset(self, position: Tensor) -> None:
+        """Go on at a position with an empty KV cache.
 
-        What a former use left may be no numbers, and those times 0 are none either.
+        It is zeroed: old numbers may be NaN, and NaN times a weight of 0 is NaN.
         """
-        self.here.copy_(here)
-        self.own.zero_()
+        self.position.copy_(position)
+        self.self_kv.zero_()
 
-    def refuse(self, tokens: tuple[int, ...]) -> None:
-        """Let no token of these be chosen."""
-        if tokens == self.refuses:
+    def forbid(self, tokens: tuple[int, ...]) -> None:
+        """Exclude these tokens from greedy steps."""
+        if tokens == self.forbidden:
             return
-        self.refused.zero_()
-        known = [each for each in tokens if 0 <= each < len(self.refused)]
-        self.refused[known] = -math.inf
-        self.refuses = tokens
+        self.forbidden_mask.zero_()
+        known = [each for each in tokens if 0 <= each < len(self.forbidden_mask)]
+        self.forbidden_mask[known] = -math.inf
+        self.forbidden = tokens
 
-    def do(self, name: str, work: Callable[[Room], None]) -> None:
-        """Do what always has the same name, on a GPU as it was recorded."""
-        if name not in self._recorded:
-            self._recorded[name] = self._record(work)
-        self._recorded[name]()
+    def replay(self, name: str, function: Callable[[StaticBuffers], None]) -> None:
+        """Run ``function``: captured at the first call by this name, then replayed.
 
-    def _record(self, work: Callable[[Room], None]) -> Callable[[], None]:
-        device = self.here.device
+        On a CPU it just runs.
+        """
+        if name not in self._replays:
+            self._replays[name] = self._capture(function)
+        self._replays[name]()
+
+    def _capture(self, function: Callable[[StaticBuffers], None]) -> Callable[[], None]:
+        device = self.position.device
         if device.type != "cuda":
-            return lambda: work(self)
-        # Not in inference mode: what torch makes now for all recordings outlives it.
+            return lambda: function(self)
+        # Not in inference mode: tensors that torch creates for all graphs outlive it.
         normally = torch.inference_mode(False)
-        with _RECORDING, torch.cuda.device(device), normally, torch.no_grad():
-            return self._record_here(work)
+        with _CAPTURING, torch.cuda.device(device), normally, torch.no_grad():
+            return self._capture_graph(function)
 
-    def _record_here(self, work: Callable[[Room], None]) -> Callable[[], None]:
-        moving = self.here, self.turn, self.tokens
-        before = [each.clone() for each in moving]
-        aside, now = _aside(self.here.device), torch.cuda.current_stream()
-        aside.wait_stream(now)
-        with torch.cuda.stream(aside):  # libraries set themselves up at their first use
+    def _capture_graph(
+        self, function: Callable[[StaticBuffers], None]
+    ) -> Callable[[], None]:
+        advanced = self.position, self.step_index, self.tokens
+        before = [each.clone() for each in advanced]
+        stream = _capture_stream(self.position.device)
+        current = torch.cuda.current_stream()
+        stream.wait_stream(current)
+        with torch.cuda.stream(stream):  # warm-up: libraries initialize at first use
             for _ in range(2):
-                work(self)
-                for each, was in zip(moving, before, strict=True):
-                    each.copy_(was)
-        now.wait_stream(aside)
+                function(self)
+                for each, value in zip(advanced, before, strict=True):
+                    each.copy_(value)
+        current.wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(
-            graph, self.pool, stream=aside, capture_error_mode="thread_local"
+            graph, self.graph_pool, stream=stream, capture_error_mode="thread_local"
         ):
-            work(self)
+            function(self)
         replay: Callable[[], None] = graph.replay
         return replay
 
 
 @cache
-def _aside(device: torch.device) -> torch.cuda.Stream:
-    """Return where a device records: one stream, as each keeps memory of its own."""
+def _capture_stream(device: torch.device) -> torch.cuda.Stream:
+    """Return the stream that captures on a device: one, as each has its own memory."""
     stream: torch.cuda.Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     return stream
 
 
-class Lent:
-    """A room that goes back with whom uses it last."""
+class Lease:
+    """Leased buffers: they return to the pool when it is garbage-collected."""
 
-    def __init__(self, room: Room, rooms: Rooms) -> None:
-        self.room = room
-        self._rooms = rooms
+    def __init__(self, buffers: StaticBuffers, pool: BufferPool) -> None:
+        self.buffers = buffers
+        self._pool = pool
 
     def __del__(self) -> None:
-        self._rooms.give_back(self.room)
+        self._pool.give_back(self.buffers)
 
 
-class Rooms:
-    """Lends rooms, in whichever thread: a recording is too dear to be made twice."""
+class BufferPool:
+    """Leases static buffers, in any thread: capturing is too slow to be repeated."""
 
-    def __init__(self, make: Callable[[Size], Room]) -> None:
+    def __init__(self, make: Callable[[BufferSize], StaticBuffers]) -> None:
         self._make = make
-        self._lock = RLock()  # a room may be given back by who is just taking one
-        self._free: list[Room] = []
+        self._lock = RLock()  # garbage collection may run while buffers are leased
+        self._free: list[StaticBuffers] = []
 
-    def lend(self, size: Size) -> Lent:
-        """Return a room of this size, which may have been used before."""
+    def lease(self, size: BufferSize) -> Lease:
+        """Return buffers of this size, with what an earlier user left in them."""
         with self._lock:
-            for room in self._free:
-                if room.size == size:
-                    self._free.remove(room)
-                    return Lent(room, self)
+            for buffers in self._free:
+                if buffers.size == size:
+                    self._free.remove(buffers)
+                    return Lease(buffers, self)
         with torch.inference_mode(False):
             try:
-                return Lent(self._make(size), self)
+                return Lease(self._make(size), self)
             except torch.OutOfMemoryError:
                 with self._lock:
                     self._free.clear()
                 torch.cuda.empty_cache()
-                return Lent(self._make(size), self)
+                return Lease(self._make(size), self)
 
-    def give_back(self, room: Room) -> None:
-        """Keep a room that nobody is in any more, rather than the oldest of many."""
+    def give_back(self, buffers: StaticBuffers) -> None:
+        """Return buffers to the free list; evict the oldest beyond the limits."""
         with self._lock:
-            self._free.append(room)
-            while len(self._free) > KEPT or self._free_bytes() > KEPT_BYTES:
+            self._free.append(buffers)
+            while len(self._free) > MAX_FREE or self._free_bytes() > MAX_FREE_BYTES:
                 del self._free[0]
 
     def _free_bytes(self) -> int:

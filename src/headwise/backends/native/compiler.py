@@ -1,9 +1,9 @@
-"""Compiles our kernels once for a machine and user, and loads them.
+"""Compiles the C kernels once for a machine and user, and loads them.
 
-A wheel cannot hold them: what a processor has beyond the common ones (tiles that
-multiply bfloat16 numbers, vectors of 16 floats) makes half of their speed. They are one
-small library of plain C without headers of anybody else, kept in the user's cache.
-There is always another way without them.
+A wheel cannot hold them: half of their speed comes from instruction sets that not every
+processor has (AMX, AVX-512). They are one small library of plain C without other
+headers, kept in a compile cache in the user's cache folder. PyTorch is always the
+fallback. ``tests/backends/native/test_compiler.py`` tests the cache.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ SOURCES = (
     *("train.c", "train_weights.c", "train_loss.c"),
     *("train_attention.c", "train_layers.c"),
 )
-"""The files of the library, and what they include."""
+"""Source files and headers of the library."""
 
 SWITCH = "HEADWISE_KERNELS"
-"""Environment variable: ``off`` forgoes compiled kernels, ``on`` takes them also where
+"""Environment variable: ``off`` disables the C kernels, ``on`` takes them even where
 they were measured to be slower (:mod:`headwise.backends.native.selection`)."""
 
 SPELLINGS = {
@@ -42,61 +42,62 @@ SPELLINGS = {
     **dict.fromkeys(("on", "1", "yes", "true"), True),
     **dict.fromkeys(("auto", ""), None),
 }
-"""Values of the switch; None leaves the choice to what was measured."""
+"""Values of the switch; None leaves the choice to the measurements."""
 
 _FLAGS = ("-O3", "-std=gnu11", "-fno-math-errno", "-fPIC", "-shared")
-_NATIVE = ("-march=native", "-mcpu=native", "")
-"""How compilers are asked for this very processor; one of them works everywhere."""
+_TARGETS = ("-march=native", "-mcpu=native", "")
+"""Flags that target this very processor, tried in this order; the last always works."""
 
-_PATIENCE = 120
-"""Seconds that a compiler may take; it needs about 3."""
+_TIMEOUT_SECONDS = 120
+"""For the compiler, which needs about 3."""
 
 
 class NoKernelsError(ResourceError):
-    """Compiled kernels cannot be had here; the message says why and what would help."""
+    """The C kernels are not available; the message says why and what would help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """What the compiled library is, as far as the last digits depend on it."""
+    """Facts of the compiled library, as far as rounding depends on them."""
 
     compiler: str
     """Name and version, such as ``gcc 12.2.0``."""
 
     flags: str
-    """What the compiler was asked for; it may have been given others."""
+    """The flags passed to the compiler; a wrapper may have replaced them."""
 
     instructions: tuple[str, ...]
-    """Extensions of the instruction set that it was compiled for."""
+    """Instruction set extensions that it was compiled for."""
 
-    tiles: bool
-    """Whether the processor's tiles (AMX) multiply matrices."""
+    amx: bool
+    """Whether matrices are multiplied by AMX."""
 
     digest: str
-    """The beginning of the library's SHA-256: other code, another digest."""
+    """The first digits of the library's SHA-256."""
 
     @property
     def vectors(self) -> str:
-        """The widest vectors it was compiled for, as people name them."""
-        if self.tiles:
+        """The common name of the widest vectors it was compiled for."""
+        if self.amx:
             return "AMX"
         named = {"avx512f": "AVX-512", "avx2": "AVX2", "sve": "SVE", "asimd": "NEON"}
         wide = [name for key, name in named.items() if key in self.instructions]
         return wide[0] if wide else "any processor"
 
     def __str__(self) -> str:
+        """Describe the build; checkpoints store this text, so it stays literal."""
         instructions = " ".join(self.instructions) or "no extensions"
-        tiles = ", with tiles" if self.tiles else ""
+        tiles = ", with tiles" if self.amx else ""
         return (
             f"{self.compiler} for {instructions}{tiles} ({self.flags}), library "
             f"{self.digest}"
         )
 
 
-def wish() -> bool | None:
-    """Return what the environment says of compiled kernels; None: nothing.
+def requested() -> bool | None:
+    """Return what the environment asks for: on, off, or None (no preference).
 
-    Raises ``UsageError`` for what is no spelling of on, off or auto.
+    Raises ``UsageError`` for a value that is not on, off or auto.
     """
     text = os.environ.get(SWITCH, "")
     try:
@@ -104,13 +105,13 @@ def wish() -> bool | None:
     except KeyError:
         raise UsageError(
             f"{SWITCH} must be off (or 0, no, false), on (or 1, yes, true) or auto, "
-            f"not {text!r}; off forgoes the kernels in C, auto takes them where they "
-            "were measured to be faster"
+            f"not {text!r}; off disables the kernels in C, auto takes them where "
+            "they were measured to be faster"
         ) from None
 
 
-def why_not() -> str | None:
-    """Return why there are no compiled kernels, or None where there are."""
+def why_unavailable() -> str | None:
+    """Return why there are no C kernels here, or None if there are."""
     try:
         library()
     except NoKernelsError as error:
@@ -119,18 +120,15 @@ def why_not() -> str | None:
 
 
 def description() -> str:
-    """Say what compiled the kernels, and what they make use of.
+    """Say which compiler built the kernels, and what multiplies their matrices.
 
     Raises ``NoKernelsError``.
     """
     found = build()
-    if found.tiles:
-        how = (
-            "bf16, and float32 in training and of sources, is multiplied by the "
-            "processor's tiles"
-        )
+    if found.amx:
+        how = "AMX multiplies matrices in bf16, and in float32 in training and encoding"
     else:
-        how = "bf16 is multiplied as float32, in no less time than that"
+        how = "bf16 is computed in float32, without a gain in speed"
     return (
         f"compiled by {shlex.join(_compiler())} ({found.compiler}) for "
         f"{found.vectors}; {how}"
@@ -138,7 +136,7 @@ def description() -> str:
 
 
 def build() -> Build:
-    """Return what the library says of itself.
+    """Return the facts that the library reports about itself.
 
     Raises ``NoKernelsError``.
     """
@@ -147,17 +145,17 @@ def build() -> Build:
 
 @cache
 def _build_of(found: ctypes.CDLL) -> Build:
-    def said(name: str) -> str:
+    def text_of(name: str) -> str:
         function = getattr(found, name)
         function.restype = ctypes.c_char_p
         text: bytes = function()
         return text.decode().strip()
 
     return Build(
-        compiler=said("build_compiler"),
-        flags=said("build_flags"),
-        instructions=tuple(said("build_instructions").split()),
-        tiles=bool(found.product_prepare()),
+        compiler=text_of("build_compiler"),
+        flags=text_of("build_flags"),
+        instructions=tuple(text_of("build_instructions").split()),
+        amx=bool(found.amx_enable()),
         digest=hashlib.sha256(Path(found._name).read_bytes()).hexdigest()[:12],
     )
 
@@ -182,31 +180,31 @@ def library() -> ctypes.CDLL:
 
 
 def _loaded() -> ctypes.CDLL:
-    if wish() is False:
+    if requested() is False:
         value = os.environ[SWITCH]
-        raise NoKernelsError(f"compiled kernels are switched off by {SWITCH}={value}")
+        raise NoKernelsError(f"the C kernels are switched off by {SWITCH}={value}")
     compiler = _compiler()
     home = Path(__file__).parent / "csrc"
-    written = b"".join((home / name).read_bytes() for name in SOURCES)
-    facts = "\n".join([*compiler, *_FLAGS, _age(compiler[0]), _processor()])
+    sources = b"".join((home / name).read_bytes() for name in SOURCES)
+    facts = "\n".join([*compiler, *_FLAGS, _fingerprint(compiler[0]), _processor()])
     folder = _cache()
-    note = folder / hashlib.sha256(written + facts.encode()).hexdigest()[:32]
-    file = _kept(note) or _compiled(compiler, home, note)
+    note = folder / hashlib.sha256(sources + facts.encode()).hexdigest()[:32]
+    file = _cached(note) or _compiled(compiler, home, note)
     try:
         found = ctypes.CDLL(str(file))
     except OSError as error:
         raise NoKernelsError(
-            f"the compiled kernels {file} cannot be loaded ({error}); where programs "
-            "in that folder may not be run, XDG_CACHE_HOME may name another place"
+            f"the C kernels {file} cannot be loaded ({error}); where programs "
+            "in that folder may not be run, XDG_CACHE_HOME may name another folder"
         ) from error
-    found.product_prepare()
+    found.amx_enable()
     return found
 
 
 def _compiler() -> list[str]:
-    asked = shlex.split(os.environ.get("CC", ""))
-    if asked and shutil.which(asked[0]):
-        return asked
+    configured = shlex.split(os.environ.get("CC", ""))
+    if configured and shutil.which(configured[0]):
+        return configured
     for name in ("cc", "gcc", "clang"):
         found = shutil.which(name)
         if found:
@@ -221,7 +219,7 @@ def _compiler() -> list[str]:
 
 
 def _cache() -> Path:
-    """Return a folder that only this user can write to: what is in it is run."""
+    """Return a folder that only this user can write to: its content is executed."""
     folder = Path("headwise", "kernels")
     try:
         root = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
@@ -231,20 +229,20 @@ def _cache() -> Path:
     except (OSError, RuntimeError) as error:  # the latter where there is no home
         reason = getattr(error, "strerror", None) or error
         raise NoKernelsError(
-            f"compiled kernels are kept in {folder}, which cannot be made "
-            f"({reason}); XDG_CACHE_HOME may name another place"
+            f"the C kernels are kept in {folder}, which cannot be created "
+            f"({reason}); XDG_CACHE_HOME may name another folder"
         ) from error
     if not ours:
         raise NoKernelsError(
-            f"others may write to {folder}, so that what is compiled there is not "
-            f"run; `chmod 700 {folder}` as its owner would help, or another place in "
+            f"others may write to {folder}, so nothing that is compiled there is run; "
+            f"`chmod 700 {folder}` as its owner would help, or another folder in "
             "XDG_CACHE_HOME"
         )
     return folder
 
 
 def _is_ours(path: Path) -> bool:
-    """Tell whether nobody else could have written this; the system's owner may."""
+    """Tell whether only this user can have written it."""
     status = path.stat()
     return status.st_uid == os.getuid() and not status.st_mode & 0o022
 
@@ -253,24 +251,24 @@ def _library(note: Path, digest: str) -> Path:
     return note.with_name(f"kernels-{digest[:32]}.so")
 
 
-def _kept(note: Path) -> Path | None:
-    """Return the library that was compiled before, if it is whole.
+def _cached(note: Path) -> Path | None:
+    """Return the library in the cache, if its checksum is right.
 
-    To run one that is not ends the process, without a word.
+    Loading a damaged one could end the process without a message.
     """
     try:
         digest = note.read_text(encoding="ascii").strip()
         file = _library(note, digest)
-        whole = hashlib.sha256(file.read_bytes()).hexdigest() == digest
-        return file if whole and _is_ours(note) and _is_ours(file) else None
+        intact = hashlib.sha256(file.read_bytes()).hexdigest() == digest
+        return file if intact and _is_ours(note) and _is_ours(file) else None
     except (OSError, ValueError):
         return None
 
 
 def _compiled(compiler: list[str], home: Path, note: Path) -> Path:
-    """Compile the library, and keep it under a name that says what it holds.
+    """Compile the library and store it under its checksum.
 
-    So two processes may do this at once, whichever of them is the last.
+    So two processes may do this at once, in any order.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="headwise-") as scratch:
@@ -283,14 +281,14 @@ def _compiled(compiler: list[str], home: Path, note: Path) -> Path:
         _write(note, digest.encode())
     except OSError as error:
         raise NoKernelsError(
-            f"compiled kernels cannot be kept in {note.parent}: "
-            f"{error.strerror or error}; XDG_CACHE_HOME may name another place"
+            f"the C kernels cannot be kept in {note.parent}: "
+            f"{error.strerror or error}; XDG_CACHE_HOME may name another folder"
         ) from error
     return file
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Write a file whole or not at all, that only we may change."""
+    """Write a file atomically, writable by this user only."""
     beside = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}")
     try:
         beside.write_bytes(content)
@@ -301,33 +299,33 @@ def _write(file: Path, content: bytes) -> None:
 
 
 def _compile(compiler: list[str], home: Path, made: Path) -> None:
-    said = ""
-    for native in _NATIVE:
-        flags = [*_FLAGS, *([native] if native else [])]
-        noted = f'-DBUILD_FLAGS="{" ".join(flags)}"'
+    message = ""
+    for target in _TARGETS:
+        flags = [*_FLAGS, *([target] if target else [])]
+        flags_macro = f'-DBUILD_FLAGS="{" ".join(flags)}"'
         sources = [str(home / name) for name in SOURCES if name.endswith(".c")]
-        command = [*compiler, *flags, noted, *sources, "-o", str(made), "-lm"]
+        command = [*compiler, *flags, flags_macro, *sources, "-o", str(made), "-lm"]
         try:
             done = subprocess.run(
                 command,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                timeout=_PATIENCE,
+                timeout=_TIMEOUT_SECONDS,
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise NoKernelsError(f"{compiler[0]} does not run: {error}") from error
         if done.returncode == 0 and made.exists():
             return
-        said = done.stderr.decode(errors="replace").strip() or "it wrote no library"
-    lines = said.splitlines()[:3]
+        message = done.stderr.decode(errors="replace").strip() or "it wrote no library"
+    lines = message.splitlines()[:3]
     raise NoKernelsError(
         f"{shlex.join(compiler)} cannot compile the kernels: {' / '.join(lines)}"
     )
 
 
-def _age(program: str) -> str:
-    """Return what changes when a compiler is another one."""
+def _fingerprint(program: str) -> str:
+    """Return text that changes when the compiler does."""
     try:
         status = Path(shutil.which(program) or program).stat()
     except OSError:
@@ -336,10 +334,10 @@ def _age(program: str) -> str:
 
 
 def _processor() -> str:
-    """Return what this processor can do: a home may be seen from several machines."""
+    """Describe the processor: several machines may share one home folder."""
     try:
         lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
     except OSError:
         return f"{platform.machine()} {platform.processor()}"
-    told = ("model name", "flags", "Features", "CPU part")
-    return "\n".join(dict.fromkeys(line for line in lines if line.startswith(told)))
+    fields = ("model name", "flags", "Features", "CPU part")
+    return "\n".join(dict.fromkeys(line for line in lines if line.startswith(fields)))

@@ -1,6 +1,8 @@
-"""What the kernels are handed: the structures of ``kernels.h`` and ``decoder.c``.
+"""Structs and functions of the native inference kernels, for ctypes.
 
-Addresses are those of numbers that the caller keeps alive.
+They mirror ``csrc/kernels.h`` and ``csrc/decoder.c``. Pointers are to memory that the
+caller keeps alive. Sizes and order are tested by whatever calls the kernels:
+``tests/backends/native/test_matmul.py`` and ``test_decoder.py``.
 """
 
 from __future__ import annotations
@@ -12,152 +14,159 @@ from functools import cache
 from headwise.backends.native.compiler import library
 
 LANES = 16
-"""Positions to multiples of which keys are filled up; as in ``kernels.h``."""
+"""Floats of a vector: keys are padded to multiples of it, as in ``kernels.h``."""
 
-ALIGNED = 64
-"""Bytes at whose multiples a matrix that was laid out begins."""
+ALIGNMENT = 64
+"""Bytes at whose multiples a packed matrix begins."""
 
-ROUNDED, WHOLE = 1, 3
-"""bfloat16 parts of a number: the first is it rounded, all three are a float32."""
+FLOAT32, BF16, BF16X3 = 0, 1, 3
+"""Number formats of a packed matrix: bf16 terms per number; three are a float32."""
 
-BENDS = {"none": 0, "relu": 1, "gelu": 2, "swish": 3}
+ACTIVATIONS = {"none": 0, "relu": 1, "gelu": 2, "swish": 3}
 """Activations as the kernels number them."""
 
 
-class Product(Structure):
-    """A matrix as ``product_pack`` lays it out, and a bias."""
+class Matrix(Structure):
+    """A weight matrix [inputs, outputs] as ``pack_matrix`` packs it, and a bias."""
 
     _fields_ = (
         ("inputs", c_int64),
         ("outputs", c_int64),
-        ("parts", c_int64),
+        ("terms", c_int64),
         ("weight", c_void_p),
         ("bias", c_void_p),
     )
 
 
-class Manner(Structure):
-    """What is done with a product."""
+class MatmulOptions(Structure):
+    """``matmul_opts``: activation; transposed left operand; accumulate."""
 
-    _fields_ = (("bend", c_int64), ("turned", c_int64), ("add", c_int64))
+    _fields_ = (
+        ("activation", c_int64),
+        ("transposed", c_int64),
+        ("accumulate", c_int64),
+    )
 
 
-class Norm(Structure):
-    """A layer norm; without weights it leaves everything as it is."""
+class LayerNorm(Structure):
+    """Layer normalization; without weights it is the identity."""
 
     _fields_ = (("weight", c_void_p), ("bias", c_void_p), ("eps", c_float))
 
 
 class Attention(Structure):
-    """The products of an attention box, and the norm around it."""
+    """The matrices of an attention sublayer, and the norm of its Add & Norm."""
 
     _fields_ = (
-        ("asked", Product),
-        ("remember", Product),
-        ("join", Product),
-        ("around", Norm),
+        ("qkv", Matrix),
+        ("kv", Matrix),
+        ("output", Matrix),
+        ("norm", LayerNorm),
     )
 
 
 class Layer(Structure):
-    """A block of either stack; the encoder's has one attention box only."""
+    """A block of either stack; the encoder's has no cross-attention."""
 
     _fields_ = (
-        ("own", Attention),
-        ("source", Attention),
-        ("widen", Product),
-        ("narrow", Product),
-        ("around", Norm),
+        ("self_attention", Attention),
+        ("cross_attention", Attention),
+        ("expand", Matrix),
+        ("project", Matrix),
+        ("norm", LayerNorm),
     )
 
 
-class Entry(Structure):
-    """The foot of a stack: embeddings and positions."""
+class Embedding(Structure):
+    """The foot of a stack: token embeddings and position encodings."""
 
     _fields_ = (
         ("table", c_void_p),
-        ("places", c_void_p),
-        ("positions", c_int64),
+        ("positions", c_void_p),
+        ("num_positions", c_int64),
         ("width", c_int64),
         ("scale", c_float),
-        ("around", Norm),
+        ("norm", LayerNorm),
     )
 
 
-class Stacks(Structure):
-    """A whole model."""
+class Model(Structure):
+    """A whole model: ``transformer`` in ``decoder.c``."""
 
     _fields_ = (
         ("encoder_layers", c_int64),
         ("decoder_layers", c_int64),
-        ("model", c_int64),
+        ("d_model", c_int64),
         ("heads", c_int64),
-        ("key", c_int64),
-        ("value", c_int64),
-        ("inner", c_int64),
-        ("pre", c_int64),
-        ("bend", c_int64),
-        ("reading", Entry),
-        ("writing", Entry),
-        ("encoder_last", Norm),
-        ("decoder_last", Norm),
-        ("scores", Product),
+        ("d_k", c_int64),
+        ("d_v", c_int64),
+        ("d_ff", c_int64),
+        ("pre_norm", c_int64),
+        ("activation", c_int64),
+        ("source_embedding", Embedding),
+        ("target_embedding", Embedding),
+        ("encoder_norm", LayerNorm),
+        ("decoder_norm", LayerNorm),
+        ("output", Matrix),
         ("encoder", POINTER(Layer)),
         ("decoder", POINTER(Layer)),
     )
 
 
-class SourceMemory(Structure):
-    """What the decoder asks of the sources."""
+class CrossKV(Structure):
+    """Keys and values of the sources, for cross-attention."""
 
     _fields_ = (
         ("starts", c_void_p),
-        ("keys_at", c_void_p),
+        ("key_offsets", c_void_p),
         ("keys", c_void_p),
         ("values", c_void_p),
     )
 
 
-class Wanted(Structure):
-    """The best tokens of each row, instead of all scores; of several steps, one."""
+class TopKRequest(Structure):
+    """Top-k of each row instead of all scores; over several steps, k = 1."""
 
     _fields_ = (
         ("count", c_int64),
-        ("num_refused", c_int64),
-        ("refused", c_void_p),
+        ("num_forbidden", c_int64),
+        ("forbidden", c_void_p),
         ("tokens", c_void_p),
-        ("most", c_int64),
+        ("max_steps", c_int64),
         ("end", c_int64),
-        ("enough", c_int64),
+        ("min_ended", c_int64),
     )
 
 
-TALLY_BYTES = 16
-"""What ``best_of_rows`` needs for each row besides."""
+TOPK_STATE_BYTES = 16
+"""Scratch that ``topk`` needs for each row."""
 
 _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
-    "product_size": (c_int64, (c_int64,) * 3),
-    "product_pack": (None, (c_void_p, c_int64, c_int64, c_int64, c_void_p)),
-    "product_lay_out": (None, (c_void_p, *(c_int64,) * 4, c_void_p)),
-    "product_spare": (c_int64, (c_int64,) * 2),
-    "product_apply": (
+    "packed_bytes": (c_int64, (c_int64,) * 3),
+    "pack_transposed": (None, (c_void_p, c_int64, c_int64, c_int64, c_void_p)),
+    "pack_matrix": (None, (c_void_p, *(c_int64,) * 4, c_void_p)),
+    "matmul_scratch_bytes": (c_int64, (c_int64,) * 2),
+    "matmul": (
         None,
-        (c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_int64, Manner, c_void_p),
+        (
+            *(c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_int64),
+            *(MatmulOptions, c_void_p),
+        ),
     ),
-    "encode_floats": (c_int64, (c_void_p, c_int64)),
-    "spare_floats": (c_int64, (c_void_p, c_int64, c_int64)),
+    "encode_scratch_floats": (c_int64, (c_void_p, c_int64)),
+    "step_scratch_floats": (c_int64, (c_void_p, c_int64, c_int64)),
     "encode": (
         None,
         (c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p),
     ),
-    "write_on": (
+    "decode_steps": (
         c_int64,
         (
             *(c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p),
             *(c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p),
         ),
     ),
-    "best_of_rows": (
+    "topk": (
         c_int64,
         (
             *(c_void_p, c_int64, c_int64, c_int64, c_void_p, c_int64),
@@ -169,17 +178,17 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
 
 @cache
 def kernels() -> ctypes.CDLL:
-    """Return the library with the types of its functions.
+    """Return the library with typed functions.
 
     Raises ``NoKernelsError`` where there is none.
     """
     return typed(library())
 
 
-def typed(found: ctypes.CDLL) -> ctypes.CDLL:
-    """Say of a library which types its functions take and return."""
+def typed(loaded: ctypes.CDLL) -> ctypes.CDLL:
+    """Set argument and return types of a library's functions."""
     for name, (returned, arguments) in _SIGNATURES.items():
-        function = getattr(found, name)
+        function = getattr(loaded, name)
         function.restype = returned
         function.argtypes = arguments
-    return found
+    return loaded

@@ -1,9 +1,9 @@
-"""A trained model laid out for kernels that write one token after another on a CPU.
+"""Decoding on a CPU by the C kernels: one call for one step, or for several.
 
-The words are those of :class:`SteppingDecoder`, which is the readable twin and does the
-same in PyTorch. What is different: a step is one call into compiled code
-(``csrc/decoder.c``), sources are read without padding, and no row is ever moved
-(:mod:`headwise.backends.native.kv_cache`).
+Its reference is :class:`TorchDecoder`, which does the same in PyTorch, and in the end
+``Transformer.start`` and ``step``; ``tests/backends/native/test_decoder.py`` holds them
+equal. What is different: sources are encoded without padding, and the KV cache is
+append-only (:mod:`headwise.backends.native.kv_cache`).
 
 Letters used for sizes in this file:
 
@@ -21,216 +21,227 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headwise.backends.native.buffer_pool import Pool
-from headwise.backends.native.ctypes_structs import LANES, SourceMemory, Wanted, kernels
-from headwise.backends.native.kv_cache import (
-    CompiledState,
-    Numbers,
-    Room,
-    Sources,
-    address,
-    nothing_written,
+from headwise.backends.api import Precision
+from headwise.backends.native.buffer_pool import BufferPool
+from headwise.backends.native.ctypes_structs import (
+    LANES,
+    CrossKV,
+    TopKRequest,
+    kernels,
 )
-from headwise.backends.native.weights import CompiledWeights
-from headwise.backends.pytorch.layers import Precision
+from headwise.backends.native.kv_cache import (
+    Array,
+    EncodedSources,
+    NativeState,
+    Scratch,
+    address,
+    initial_state,
+)
+from headwise.backends.native.weights import NativeWeights
 from headwise.errors import NumericsError, UsageError
 from headwise.model.transformer import Transformer
 
-AHEAD = 16
-"""Tokens that are written at most before a search looks at them."""
+MAX_STEPS_AHEAD = 16
+"""Greedy steps in one call, after which the search looks at the tokens."""
 
 
-class CompiledDecoder:
-    """Copies of a model's weights; see ``still_of`` for when they are out of date.
+class NativeDecoder:
+    """A decoder on packed copies of a model's weights; see ``is_current``.
 
-    Several threads may use it, each with states of its own. Raises ``NoKernelsError``
-    where there are no compiled kernels, and ``ModelError`` for a model whose weights
-    are not float32 numbers of a CPU.
+    Several threads may share it, each with states of its own. Raises ``NoKernelsError``
+    where there are no C kernels, and ``ModelError`` for a model whose weights are not
+    float32 on a CPU.
     """
 
     def __init__(self, model: Transformer, precision: Precision = "float32") -> None:
-        self.weights = CompiledWeights(model, precision)
+        self.weights = NativeWeights(model, precision)
         self.kernels = kernels()
         self.model = model
         self.config = config = model.config
         self.vocab_size = model.target_vocab_size
-        self.pool = Pool()
-        self.bytes = 2 if precision == "bf16" else 4  # of a number that is remembered
-        self.record = config.num_heads * (config.key_width + config.value_width)
+        self.pool = BufferPool()
+        self.element_bytes = 2 if precision == "bf16" else 4  # of the KV cache
+        self.kv_width = config.num_heads * (config.key_width + config.value_width)
 
-    def still_of(self, model: Transformer) -> bool:
-        """Tell whether these are the weights of ``model`` as it is now."""
-        return self.weights.still_of(model)
+    def is_current(self, model: Transformer) -> bool:
+        """Tell whether the copies are of ``model``'s weights as they are now."""
+        return self.weights.is_current(model)
 
     def start(
         self, source: Int[Tensor, "N S"], source_is_real: Bool[Tensor, "N S"]
-    ) -> CompiledState:
-        """Read the sources."""
+    ) -> NativeState:
+        """Encode the sources; return a state with one row for each."""
         real = source_is_real.numpy()
         tokens = np.ascontiguousarray(source.numpy()[real], dtype=np.int64)
-        where = np.ascontiguousarray(real.nonzero()[1])
+        positions = np.ascontiguousarray(real.nonzero()[1])
         lengths = real.sum(1)
         longest = max(1, int(lengths.max(initial=0)))
-        _require_entries(tokens, self.model.source_vocab_size)
-        self.weights.let_read(source.shape[1])
+        _require_token_ids(tokens, self.model.source_vocab_size)
+        self.weights.ensure_source_positions(source.shape[1])
+        cross_kv, buffers = self._allocate_cross_kv(lengths)
+        scratch, model = Scratch(self.pool), byref(self.weights.model)
+        self.kernels.encode(
+            model,
+            address(tokens),
+            address(positions),
+            len(lengths),
+            byref(cross_kv),
+            longest,
+            scratch.of(self.kernels.encode_scratch_floats(model, longest)),
+        )
+        sources = EncodedSources(cross_kv, longest, buffers, scratch)
+        return initial_state(sources, len(lengths))
+
+    def _allocate_cross_kv(self, lengths: Array) -> tuple[CrossKV, tuple[object, ...]]:
+        """Allocate keys and values of sources of these lengths; also what it holds."""
         config, layers = self.config, self.config.decoder_layers
         starts = np.concatenate([[0], lengths.cumsum()])
-        wide = -(-lengths // LANES) * LANES * config.num_heads * config.key_width
-        ends = wide.cumsum()
-        keys_at = ends - wide
-        wide_keys = int(ends[-1]) if len(ends) else 0
-        wide_values = len(tokens) * config.num_heads * config.value_width
-        held, begin = [], []
-        for width in (wide_keys, wide_values):
-            block = self.pool.take(layers * width * self.bytes)
-            held.append(block)
-            begin.append(
-                block.data_ptr() + np.arange(layers) * (width * self.bytes),
+        padded = -(-lengths // LANES) * LANES * config.num_heads * config.key_width
+        ends = padded.cumsum()
+        key_offsets = ends - padded
+        keys_size = int(ends[-1]) if len(ends) else 0
+        values_size = int(starts[-1]) * config.num_heads * config.value_width
+        buffers, layer_addresses = [], []
+        for size in (keys_size, values_size):
+            buffer = self.pool.take(layers * size * self.element_bytes)
+            buffers.append(buffer)
+            layer_addresses.append(
+                buffer.data_ptr() + np.arange(layers) * (size * self.element_bytes)
             )
-        memory = SourceMemory(
+        cross_kv = CrossKV(
             starts=address(starts),
-            keys_at=address(keys_at),
-            keys=address(begin[0]),
-            values=address(begin[1]),
+            key_offsets=address(key_offsets),
+            keys=address(layer_addresses[0]),
+            values=address(layer_addresses[1]),
         )
-        room, stacks = Room(self.pool), byref(self.weights.stacks)
-        self.kernels.encode(
-            stacks,
-            address(tokens),
-            address(where),
-            len(lengths),
-            byref(memory),
-            longest,
-            room.of(self.kernels.encode_floats(stacks, longest)),
-        )
-        kept = (starts, keys_at, begin, held)
-        return nothing_written(Sources(memory, longest, kept, room), len(lengths))
+        return cross_kv, (starts, key_offsets, layer_addresses, buffers)
 
     def step(
-        self, tokens: Int[Tensor, " B"], state: CompiledState
-    ) -> tuple[Float[Tensor, "B V"], CompiledState]:
-        """Write one more token in every row; score what may follow."""
+        self, tokens: Int[Tensor, " B"], state: NativeState
+    ) -> tuple[Float[Tensor, "B V"], NativeState]:
+        """Append one token to every row; return the scores of the next one."""
         scores = torch.empty(len(tokens), self.vocab_size)
-        newer, _ = self._step(tokens, state, scores, None)
+        newer, _ = self._decode(tokens, state, scores, None)
         return scores, newer
 
     def step_to_likely(
         self,
         tokens: Int[Tensor, " B"],
-        state: CompiledState,
+        state: NativeState,
         count: int,
         forbidden: tuple[int, ...],
-    ) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"], CompiledState]:
-        """Write one more token in every row; return ln p and tokens that may follow.
+    ) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"], NativeState]:
+        """Append one token to every row; return the top-k of the next one.
 
-        They are the ``count`` most probable, best first, of equals the lower first.
-
-        Not all scores stand in memory at once: they are looked at while they are
-        computed. Scores that are not numbers raise ``NumericsError``.
+        That is ln p and tokens of the ``count`` most probable, best first; ties go to
+        the lower token. Not all scores stand in memory at once: top-k is found while
+        they are computed. NaN or infinite scores raise ``NumericsError``.
         """
         shape = tokens.shape[0], min(count, self.vocab_size)
-        refused = self._refused(forbidden)
+        banned = self._token_array(forbidden)
         log_p, found = torch.empty(shape), torch.empty(shape, dtype=torch.int64)
-        wanted = Wanted(
+        request = TopKRequest(
             count=shape[1],
-            num_refused=len(refused),
-            refused=address(refused),
+            num_forbidden=len(banned),
+            forbidden=address(banned),
             tokens=found.data_ptr(),
-            most=1,
+            max_steps=1,
         )
-        newer, are_numbers = self._step(tokens, state, log_p, wanted)
-        if not are_numbers:
+        newer, is_finite = self._decode(tokens, state, log_p, request)
+        if not is_finite:
             raise NumericsError.of_scores()
         return log_p, found, newer
 
     def write_ahead(
         self,
         tokens: Int[Tensor, " B"],
-        state: CompiledState,
+        state: NativeState,
         *,
         most: int,
         end: int,
         enough: int,
         forbidden: tuple[int, ...],
-    ) -> tuple[Float[Tensor, "T B"], Int[Tensor, "T B"], CompiledState]:
-        """Write the most probable token in every row, again and again.
+    ) -> tuple[Float[Tensor, "T B"], Int[Tensor, "T B"], NativeState]:
+        """Decode greedily for several steps; return ln p and tokens of each.
 
-        It ends when ``enough`` rows that were not given ``end`` have written it, or
-        after ``most`` steps or ``AHEAD``; returns ln p and the tokens. Scores that are
-        not numbers raise ``NumericsError``.
+        It stops when ``enough`` rows that were not given ``end`` have written it, or
+        after ``most`` steps or ``MAX_STEPS_AHEAD``. NaN or infinite scores raise
+        ``NumericsError``.
         """
-        most = min(most, AHEAD)
+        max_steps = min(most, MAX_STEPS_AHEAD)
         if self.config.positions == "learned":
-            most = max(1, min(most, self.config.max_positions - state.position))
-        shape = most, tokens.shape[0]
-        refused = self._refused(forbidden)
+            left = self.config.max_positions - state.position
+            max_steps = max(1, min(max_steps, left))
+        shape = max_steps, tokens.shape[0]
+        banned = self._token_array(forbidden)
         log_p, found = torch.empty(shape), torch.empty(shape, dtype=torch.int64)
-        wanted = Wanted(
+        request = TopKRequest(
             count=1,
-            num_refused=len(refused),
-            refused=address(refused),
+            num_forbidden=len(banned),
+            forbidden=address(banned),
             tokens=found.data_ptr(),
-            most=most,
+            max_steps=max_steps,
             end=end,
-            enough=enough,
+            min_ended=enough,
         )
-        newer, steps = self._step(tokens, state, log_p, wanted)
+        newer, steps = self._decode(tokens, state, log_p, request)
         if not steps:
             raise NumericsError.of_scores()
         return log_p[:steps], found[:steps], newer
 
-    def _refused(self, forbidden: tuple[int, ...]) -> Numbers:
+    def _token_array(self, forbidden: tuple[int, ...]) -> Array:
         known = [each for each in forbidden if 0 <= each < self.vocab_size]
         return np.array(known, dtype=np.int64)
 
-    def _step(
+    def _decode(
         self,
         tokens: Int[Tensor, " B"],
-        state: CompiledState,
+        state: NativeState,
         scores: Tensor,
-        wanted: Wanted | None,
-    ) -> tuple[CompiledState, int]:
-        """Take the steps that are wanted; return how many, 0 if scores are none."""
-        here, rows = state.position, tokens.shape[0]
+        request: TopKRequest | None,
+    ) -> tuple[NativeState, int]:
+        """Run the requested steps; return how many, 0 for NaN or infinite scores."""
+        position, rows = state.position, tokens.shape[0]
         given = tokens.to(torch.int64).contiguous().numpy()
-        _require_entries(given, self.vocab_size)
+        _require_token_ids(given, self.vocab_size)
         if rows != len(state.source_of):
             raise UsageError(
                 f"there must be a token for each of the {len(state.source_of)} rows of "
                 f"the state, not {rows}"
             )
-        most = 1 if wanted is None else wanted.most
-        self.weights.let_write(here + most)
-        state = state.with_room(most)
-        records, sources = state.records.of(here, most), state.sources
-        size = self.config.decoder_layers * rows * self.record * self.bytes
-        records.add(self.pool.take(size * most), rows, size, most)
-        longest = max(sources.longest, here + most)
-        stacks = byref(self.weights.stacks)
-        steps = self.kernels.write_on(
-            stacks,
+        max_steps = 1 if request is None else request.max_steps
+        self.weights.ensure_target_positions(position + max_steps)
+        state = state.with_capacity(max_steps)
+        cache, sources = state.cache.branch(position, max_steps), state.sources
+        size = self.config.decoder_layers * rows * self.kv_width * self.element_bytes
+        cache.append(self.pool.take(size * max_steps), rows, size, max_steps)
+        longest = max(sources.longest, position + max_steps)
+        model = byref(self.weights.model)
+        steps = self.kernels.decode_steps(
+            model,
             address(given),
             rows,
-            here,
-            address(records.begin),
-            address(records.rows),
-            address(state.stems),
-            state.stems.shape[1],
-            byref(sources.memory),
+            position,
+            address(cache.blocks),
+            address(cache.rows_at),
+            address(state.ancestors),
+            state.ancestors.shape[1],
+            byref(sources.cross_kv),
             address(state.source_of),
             longest,
             scores.data_ptr(),
-            None if wanted is None else byref(wanted),
-            sources.room.of(self.kernels.spare_floats(stacks, rows, longest)),
+            None if request is None else byref(request),
+            sources.scratch.of(self.kernels.step_scratch_floats(model, rows, longest)),
         )
-        records.end_at(here + steps)
-        there = here + steps
-        newer = CompiledState(sources, state.source_of, state.stems, there, records)
+        cache.truncate(position + steps)
+        newer = NativeState(
+            sources, state.source_of, state.ancestors, position + steps, cache
+        )
         return newer, steps
 
 
-def _require_entries(tokens: Numbers, vocab_size: int) -> None:
-    """Refuse numbers that are no entry: what is compiled does not look."""
+def _require_token_ids(tokens: Array, vocab_size: int) -> None:
+    """Refuse numbers that are no token id: the kernels do not check them."""
     if len(tokens) and not 0 <= tokens.min() <= tokens.max() < vocab_size:
         raise UsageError(
             f"tokens must be 0 to {vocab_size - 1}, the entries of the model's "

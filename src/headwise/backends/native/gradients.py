@@ -1,4 +1,8 @@
-"""Where weights are, and where their gradients go, as compiled kernels read it."""
+"""Gradient buffers of the native training step, and the struct that points at them.
+
+Its reference is the model itself (:mod:`headwise.model.weights_of`) with the ``.grad``
+of its weights; ``tests/backends/native/test_training.py`` holds the gradients equal.
+"""
 
 from __future__ import annotations
 
@@ -8,141 +12,120 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headwise.backends.native.ctypes_structs import ROUNDED, WHOLE
-from headwise.backends.native.layout import sizes_of
+from headwise.backends.native.ctypes_structs import BF16, BF16X3
 from headwise.backends.native.train_ctypes_structs import (
-    AttentionBox,
+    Attention,
     Block,
-    Foot,
-    LearnedNorm,
+    Embedding,
     Linear,
-    Pupil,
+    TrainableNorm,
+    TrainModel,
 )
-from headwise.model.add_and_norm import AddAndNorm
-from headwise.model.attention import MultiHeadAttention
-from headwise.model.decoder import DecoderBlock
+from headwise.backends.native.weights import dimensions
 from headwise.model.embeddings import EnterStack, TokenEmbedding
-from headwise.model.encoder import EncoderBlock
-from headwise.model.feed_forward import FeedForward
 from headwise.model.transformer import Transformer
+from headwise.model.weights_of import AttentionWeights, BlockWeights, weights_of
 
-ALIGNED = 16
-"""Numbers at whose multiples a gradient begins."""
+ALIGNMENT = 16
+"""Floats at whose multiples a gradient begins."""
 
 
-class Gradients:
-    """Gradients of what one batch says of all weights, and the ``pupil`` that has both.
+class GradientBuffers:
+    """Zeroed gradients of all weights, and ``struct``, which points at both.
 
-    ``longest`` is the number of positions of its longest sentence.
+    ``longest`` is the number of positions of the batch's longest sentence.
     """
 
     def __init__(self, model: Transformer, longest: int, smoothing: float) -> None:
-        self.model = model
-        self._weights = list(model.parameters())
-        self._found = _zeros_like(self._weights)
-        self._of: dict[Tensor, Tensor] = dict(
-            zip(self._weights, self._found, strict=True)
+        parameters = list(model.parameters())
+        self._gradients = _zeros_like(parameters)
+        self._gradient_of: dict[Tensor, Tensor] = dict(
+            zip(parameters, self._gradients, strict=True)
         )
-        self._places: list[Tensor] = []
-        config = model.config
-        encoder = [
-            self._encoder_block(cast(EncoderBlock, block))
-            for block in model.encoder.blocks
-        ]
-        decoder = [
-            self._decoder_block(cast(DecoderBlock, block))
-            for block in model.decoder.blocks
-        ]
-        self.pupil = Pupil(
-            **sizes_of(config),
-            parts=ROUNDED if torch.is_autocast_enabled("cpu") else WHOLE,
+        self._positions: list[Tensor] = []
+        config, weights = model.config, weights_of(model)
+        encoder = [self._block(each) for each in weights.encoder]
+        decoder = [self._block(each) for each in weights.decoder]
+        self.struct = TrainModel(
+            **dimensions(config),
+            terms=BF16 if torch.is_autocast_enabled("cpu") else BF16X3,
             dropout=config.dropout if model.training else 0.0,
             smoothing=smoothing,
-            reading=self._foot(model.source_embedding, model.enter_encoder, longest),
-            writing=self._foot(model.target_embedding, model.enter_decoder, longest),
-            scores=self._linear(model.output_vectors, model.output.bias),
+            source_embedding=self._embedding(
+                model.source_embedding, model.enter_encoder, longest
+            ),
+            target_embedding=self._embedding(
+                model.target_embedding, model.enter_decoder, longest
+            ),
+            output=self._matrix(model.output_vectors, model.output.bias),
             encoder=(Block * len(encoder))(*encoder),
             decoder=(Block * len(decoder))(*decoder),
         )
 
-    def times(self, scale: float) -> list[Tensor]:
-        """Return what was found for each weight, times ``scale``; to be asked once."""
-        torch._foreach_mul_(self._found, scale)
-        return self._found
+    def scaled(self, scale: float) -> list[Tensor]:
+        """Multiply all gradients by ``scale`` in place, once, and return them."""
+        torch._foreach_mul_(self._gradients, scale)
+        return self._gradients
 
-    def _foot(self, embedding: TokenEmbedding, entry: EnterStack, longest: int) -> Foot:
-        nothing = torch.zeros(1, longest, embedding.vectors.shape[1])
-        self._places.append(entry.add_positions(nothing, 0)[0].contiguous())
-        return Foot(
+    def _embedding(
+        self, embedding: TokenEmbedding, foot: EnterStack, longest: int
+    ) -> Embedding:
+        zeros = torch.zeros(1, longest, embedding.vectors.shape[1])
+        self._positions.append(foot.add_positions(zeros, 0)[0].contiguous())
+        return Embedding(
             table=embedding.vectors.data_ptr(),
-            to_table=self._of[embedding.vectors].data_ptr(),
-            places=self._places[-1].data_ptr(),
+            grad_table=self._gradient_of[embedding.vectors].data_ptr(),
+            positions=self._positions[-1].data_ptr(),
             scale=embedding.scale,
         )
 
-    def _linear(self, weight: Tensor, bias: Tensor | None) -> Linear:
+    def _matrix(self, weight: Tensor, bias: Tensor | None) -> Linear:
         return Linear(
             weight=weight.data_ptr(),
             bias=None if bias is None else bias.data_ptr(),
-            to_weight=self._of[weight].data_ptr(),
-            to_bias=None if bias is None else self._of[bias].data_ptr(),
+            grad_weight=self._gradient_of[weight].data_ptr(),
+            grad_bias=None if bias is None else self._gradient_of[bias].data_ptr(),
             inputs=weight.shape[1],
             outputs=weight.shape[0],
         )
 
-    def _box(self, box: nn.Linear) -> Linear:
-        return self._linear(box.weight, cast("Tensor | None", box.bias))
+    def _linear(self, box: nn.Linear) -> Linear:
+        return self._matrix(box.weight, cast("Tensor | None", box.bias))
 
-    def _norm(self, around: AddAndNorm) -> LearnedNorm:
-        norm = around.norm
-        return LearnedNorm(
+    def _norm(self, norm: nn.LayerNorm) -> TrainableNorm:
+        return TrainableNorm(
             weight=norm.weight.data_ptr(),
             bias=norm.bias.data_ptr(),
-            to_weight=self._of[norm.weight].data_ptr(),
-            to_bias=self._of[norm.bias].data_ptr(),
+            grad_weight=self._gradient_of[norm.weight].data_ptr(),
+            grad_bias=self._gradient_of[norm.bias].data_ptr(),
             eps=norm.eps,
         )
 
-    def _attention(self, box: MultiHeadAttention, around: AddAndNorm) -> AttentionBox:
-        return AttentionBox(
-            queries=self._box(box.to_queries),
-            keys=self._box(box.to_keys),
-            values=self._box(box.to_values),
-            join=self._box(box.to_output),
-            around=self._norm(around),
+    def _attention(self, box: AttentionWeights | None) -> Attention:
+        if box is None:
+            return Attention()
+        return Attention(
+            queries=self._linear(box.queries),
+            keys=self._linear(box.keys),
+            values=self._linear(box.values),
+            output=self._linear(box.output),
+            norm=self._norm(box.norm),
         )
 
-    def _block(
-        self,
-        own: AttentionBox,
-        source: AttentionBox,
-        box: FeedForward,
-        around: AddAndNorm,
-    ) -> Block:
+    def _block(self, block: BlockWeights) -> Block:
         return Block(
-            own=own,
-            source=source,
-            widen=self._box(box.widen),
-            narrow=self._box(box.narrow),
-            around=self._norm(around),
+            self_attention=self._attention(block.self_attention),
+            cross_attention=self._attention(block.cross_attention),
+            expand=self._linear(block.expand),
+            project=self._linear(block.project),
+            norm=self._norm(block.norm),
         )
-
-    def _encoder_block(self, block: EncoderBlock) -> Block:
-        own = self._attention(block.self_attention, block.around_attention)
-        return self._block(
-            own, AttentionBox(), block.feed_forward, block.around_feed_forward
-        )
-
-    def _decoder_block(self, block: DecoderBlock) -> Block:
-        own = self._attention(block.self_attention, block.around_self)
-        source = self._attention(block.cross_attention, block.around_cross)
-        return self._block(own, source, block.feed_forward, block.around_feed_forward)
 
 
 def _zeros_like(weights: list[nn.Parameter]) -> list[Tensor]:
-    """Return a tensor of zeros for each weight, all in one piece of memory."""
-    sizes = [-(-each.numel() // ALIGNED) * ALIGNED for each in weights]
-    # Numpy asks the system for zeros, and torch would write them once more.
+    """Return a zero tensor for each weight, all in one piece of memory."""
+    sizes = [-(-each.numel() // ALIGNMENT) * ALIGNMENT for each in weights]
+    # NumPy gets zeroed pages from the system; torch would write the zeros once more.
     zeros = torch.from_numpy(np.zeros(sum(sizes), dtype=np.float32))
     pieces = torch.split(zeros, sizes)
     return [

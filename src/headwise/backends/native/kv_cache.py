@@ -1,12 +1,14 @@
-"""What compiled kernels carry from one token to the next.
+"""The KV cache of the native decoder, and the state it belongs to.
 
-What rows have written stays where it is: a row knows which row of each earlier step it
-stems from, so that picking rows copies nothing but these numbers.
+The cache is append-only: ``ancestors[b, t]`` is the row at step t that row b descends
+from, so reordering a beam copies these indices and no keys or values. Reference:
+``model/kv_cache.py``, which copies rows; ``tests/backends/native/test_decoder.py``
+holds the decoders equal.
 
 Letters used for sizes in this file:
 
-    B  rows, one a hypothesis          P  positions written
-    R  positions set aside
+    B  rows, one a hypothesis          P  positions decoded
+    R  positions allocated
 """
 
 from __future__ import annotations
@@ -19,139 +21,136 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headwise.backends.native.buffer_pool import Block, Pool
-from headwise.backends.native.ctypes_structs import SourceMemory
+from headwise.backends.native.buffer_pool import Buffer, BufferPool
+from headwise.backends.native.ctypes_structs import CrossKV
 
-FIRST_ROOM = 32
-"""Positions set aside when writing starts; the room doubles as needed."""
+FIRST_CAPACITY = 32
+"""Positions allocated at the start; the capacity doubles as needed."""
 
-Numbers = NDArray[Any]
+Array = NDArray[Any]
 
 
-def address(numbers: Numbers) -> int:
-    """Return where an array begins, in less time than ``ctypes.data`` takes."""
-    begins: int = numbers.__array_interface__["data"][0]
+def address(array: Array) -> int:
+    """Return where an array begins; ``ctypes.data`` takes longer."""
+    begins: int = array.__array_interface__["data"][0]
     return begins
 
 
-class Room:
-    """Memory for what is computed on the way, kept from step to step."""
+class Scratch:
+    """Scratch memory of the kernels, kept from step to step."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: BufferPool) -> None:
         self._pool = pool
         self._size = -1
         self._address = 0
 
     def of(self, floats: int) -> int:
-        """Return the address of so many floats, which may have held others before."""
+        """Return the address of so many floats, uninitialized."""
         if self._size < floats:
-            self._held = self._pool.take(4 * floats)
-            self._size, self._address = floats, self._held.data_ptr()
+            self._buffer = self._pool.take(4 * floats)
+            self._size, self._address = floats, self._buffer.data_ptr()
         return self._address
 
 
 @dataclass(frozen=True)
-class Sources:
-    """What N sources were read to, for every row that writes from them.
+class EncodedSources:
+    """Keys and values of N sources, shared by all rows that attend to them.
 
-    Who writes from them takes turns: the room is one for all.
+    The rows of one state take turns: they share the scratch memory.
     """
 
-    memory: SourceMemory
+    cross_kv: CrossKV
     longest: int
-    held: tuple[object, ...]
-    """What ``memory`` points to."""
-    room: Room
+    buffers: tuple[object, ...]
+    """What ``cross_kv`` points to."""
+    scratch: Scratch
 
 
-class Records:
-    """Keys and values of each position, of the rows of that time."""
+class KVCache:
+    """Keys and values of each position, for the rows that there were at that step."""
 
-    def __init__(self, room: int = FIRST_ROOM) -> None:
-        self.kept: list[Block | Tensor] = []
-        self.begin = np.empty(room, dtype=np.int64)
-        """Where the numbers of each position begin."""
-        self.rows = np.empty(room, dtype=np.int64)
-        """How many rows there were."""
+    def __init__(self, capacity: int = FIRST_CAPACITY) -> None:
+        self.buffers: list[Buffer | Tensor] = []
+        self.blocks = np.empty(capacity, dtype=np.int64)
+        """Address of the numbers of each position, [layers, rows, channels]."""
+        self.rows_at = np.empty(capacity, dtype=np.int64)
+        """Number of rows at each position."""
 
-    def of(self, position: int, more: int) -> Records:
-        """Return what was written before ``position``, with room for ``more`` of them.
+    def branch(self, position: int, more: int) -> KVCache:
+        """Return the cache of the first ``position`` positions, with room for more.
 
-        It is this very object, unless an older state is gone on with.
+        It is this very object, unless decoding goes on from an older state.
         """
-        room = len(self.begin)
-        if len(self.kept) == position <= room - more:
+        capacity = len(self.blocks)
+        if len(self.buffers) == position <= capacity - more:
             return self
-        other = Records(_doubled(room, position + more))
-        other.kept = self.kept[:position]
-        other.begin[:position] = self.begin[:position]
-        other.rows[:position] = self.rows[:position]
+        other = KVCache(_doubled(capacity, position + more))
+        other.buffers = self.buffers[:position]
+        other.blocks[:position] = self.blocks[:position]
+        other.rows_at[:position] = self.rows_at[:position]
         return other
 
-    def add(self, held: Block | Tensor, rows: int, size: int, count: int) -> None:
-        """Let the next ``count`` positions have ``size`` bytes each of what is held.
+    def append(self, buffer: Buffer | Tensor, rows: int, size: int, count: int) -> None:
+        """Add ``count`` positions of ``size`` bytes each, contiguous in ``buffer``."""
+        position = len(self.buffers)
+        added = slice(position, position + count)
+        self.blocks[added] = buffer.data_ptr() + size * np.arange(count)
+        self.rows_at[added] = rows
+        self.buffers += [buffer] * count
 
-        Those of one position are [layers, rows, channels].
-        """
-        position = len(self.kept)
-        places = slice(position, position + count)
-        self.begin[places] = held.data_ptr() + size * np.arange(count)
-        self.rows[places] = rows
-        self.kept += [held] * count
-
-    def end_at(self, position: int) -> None:
-        """Forget what was meant for later positions and was not written."""
-        del self.kept[position:]
+    def truncate(self, position: int) -> None:
+        """Drop the positions from ``position`` on."""
+        del self.buffers[position:]
 
 
 @dataclass(frozen=True)
-class CompiledState:
-    """What is written and read so far; stepping on leaves it as it is."""
+class NativeState:
+    """State of the native decoder; a step leaves it unchanged."""
 
-    sources: Sources
-    source_of: Numbers
+    sources: EncodedSources
+    source_of: Array
     """The source of each row [B]."""
-    stems: Numbers
-    """Which row of each step a row stems from [B R]; from P on, each from itself."""
+    ancestors: Array
+    """Row at each step that a row descends from [B R]; from P on, the row itself."""
     position: int
     """P."""
-    records: Records
+    cache: KVCache
 
-    def rows(self, index: Int[Tensor, " rows"]) -> CompiledState:
+    def rows(self, index: Int[Tensor, " rows"]) -> NativeState:
         """Keep these rows, repeats allowed."""
         kept = index.numpy()
-        stems = self.stems[kept]
-        stems[:, self.position :] = _themselves(len(kept))
-        return CompiledState(
-            self.sources, self.source_of[kept], stems, self.position, self.records
+        ancestors = self.ancestors[kept]
+        ancestors[:, self.position :] = _own_index(len(kept))
+        return NativeState(
+            self.sources, self.source_of[kept], ancestors, self.position, self.cache
         )
 
-    def with_room(self, more: int) -> CompiledState:
-        """Set more positions aside, if there are too few for so many."""
-        rows, room = self.stems.shape
-        if self.position + more <= room:
+    def with_capacity(self, more: int) -> NativeState:
+        """Return a state that can take ``more`` positions."""
+        rows, capacity = self.ancestors.shape
+        if self.position + more <= capacity:
             return self
-        wider = _doubled(room, self.position + more)
-        stems = np.empty((rows, wider), dtype=np.int32)
-        stems[:, :room] = self.stems
-        stems[:, room:] = _themselves(rows)
-        return CompiledState(
-            self.sources, self.source_of, stems, self.position, self.records
+        wider = _doubled(capacity, self.position + more)
+        ancestors = np.empty((rows, wider), dtype=np.int32)
+        ancestors[:, :capacity] = self.ancestors
+        ancestors[:, capacity:] = _own_index(rows)
+        return NativeState(
+            self.sources, self.source_of, ancestors, self.position, self.cache
         )
 
 
-def nothing_written(sources: Sources, count: int) -> CompiledState:
-    """Return the state in which each of ``count`` sources has a row."""
-    stems = np.empty((count, FIRST_ROOM), dtype=np.int32)
-    stems[:] = _themselves(count)
-    return CompiledState(sources, np.arange(count), stems, 0, Records())
+def initial_state(sources: EncodedSources, count: int) -> NativeState:
+    """Return the state in which each of ``count`` sources has one empty row."""
+    ancestors = np.empty((count, FIRST_CAPACITY), dtype=np.int32)
+    ancestors[:] = _own_index(count)
+    return NativeState(sources, np.arange(count), ancestors, 0, KVCache())
 
 
-def _doubled(room: int, needed: int) -> int:
-    while room < needed:
-        room *= 2
-    return room
+def _doubled(capacity: int, needed: int) -> int:
+    while capacity < needed:
+        capacity *= 2
+    return capacity
 
 
-def _themselves(rows: int) -> Numbers:
+def _own_index(rows: int) -> Array:
     return np.arange(rows, dtype=np.int32)[:, None]

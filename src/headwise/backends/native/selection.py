@@ -1,76 +1,82 @@
-"""Who gets the kernels in C where nobody names them: whom they were measured to help.
+"""Whether the native backend is the fastest one here, as it was measured.
 
-What decides is what the library was compiled for, not what the processor could do: a
-`cc` may have replaced the flags. ``HEADWISE_KERNELS=on`` takes kernels all the same.
+What decides are the vectors that the kernels were compiled for, not the processor: a
+`cc` may have replaced the flags. ``HEADWISE_KERNELS=on`` takes the kernels all the
+same. ``tests/backends/native/test_selection.py`` has a case for each row of the tables.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-from headwise.backends.native.compiler import Build, build, why_not, wish
+from headwise.backends.native.compiler import (
+    Build,
+    build,
+    requested,
+    why_unavailable,
+)
 
 Use = Literal["training", "decoding"]
-Way = Literal["kernels", "ctranslate2", "pytorch"]
+Backend = Literal["native", "ctranslate2", "pytorch"]
 
-FASTEST_FIRST: dict[str, dict[Use, tuple[Way, ...]]] = {
+FASTEST_FIRST: dict[str, dict[Use, tuple[Backend, ...]]] = {
     "AMX": {
-        "training": ("kernels", "pytorch"),
-        "decoding": ("kernels", "ctranslate2", "pytorch"),
+        "training": ("native", "pytorch"),
+        "decoding": ("native", "ctranslate2", "pytorch"),
     },
     "AVX-512": {
-        "training": ("kernels", "pytorch"),
-        "decoding": ("kernels", "ctranslate2", "pytorch"),
+        "training": ("native", "pytorch"),
+        "decoding": ("native", "ctranslate2", "pytorch"),
     },
     "AVX2": {
-        "training": ("pytorch", "kernels"),
-        "decoding": ("ctranslate2", "pytorch", "kernels"),
+        "training": ("pytorch", "native"),
+        "decoding": ("ctranslate2", "pytorch", "native"),
     },
     "AVX2 by clang": {
-        "training": ("pytorch", "kernels"),
-        "decoding": ("ctranslate2", "kernels", "pytorch"),
+        "training": ("pytorch", "native"),
+        "decoding": ("ctranslate2", "native", "pytorch"),
     },
 }
-"""Ways by the vectors that kernels were compiled for (``Build.vectors``) and, where it
-matters, by whom; `benchmarks/kernel_choice.py` measures them anew."""
+"""Backends by the vectors that the kernels were compiled for (``Build.vectors``) and,
+where it matters, by the compiler; `benchmarks/kernel_choice.py` measures them anew."""
 
-UNMEASURED: dict[Use, tuple[Way, ...]] = {
-    "training": ("pytorch", "kernels"),
-    "decoding": ("ctranslate2", "pytorch", "kernels"),
+UNMEASURED: dict[Use, tuple[Backend, ...]] = {
+    "training": ("pytorch", "native"),
+    "decoding": ("ctranslate2", "pytorch", "native"),
 }
-"""For all other vectors: what others have built for years, rather than ours."""
+"""For all other vectors: the established libraries come before the C kernels."""
 
 
-def order(use: Use) -> tuple[Way, ...]:
-    """Return the ways to do it, the one to take first; kernels only if there are any.
+def ranked(use: Use) -> tuple[Backend, ...]:
+    """Return the backends for a use, fastest first; native only if it is available.
 
-    Raises ``UsageError`` where the environment says of kernels what means nothing.
+    Raises ``UsageError`` if ``HEADWISE_KERNELS`` has no valid value.
     """
-    if why_not():
-        return tuple(way for way in UNMEASURED[use] if way != "kernels")
-    measured = (_measured(build()) or UNMEASURED)[use]
-    if wish():
-        return ("kernels", *(way for way in measured if way != "kernels"))
-    return measured
+    if why_unavailable():
+        return tuple(each for each in UNMEASURED[use] if each != "native")
+    order = (_measured(build()) or UNMEASURED)[use]
+    if requested():
+        return ("native", *(each for each in order if each != "native"))
+    return order
 
 
-def _measured(found: Build) -> dict[Use, tuple[Way, ...]] | None:
-    """Return what is known of kernels like these; None where that is nothing."""
-    by_whom = f"{found.vectors} by {found.compiler.split()[0]}"
-    return FASTEST_FIRST.get(by_whom) or FASTEST_FIRST.get(found.vectors)
+def _measured(found: Build) -> dict[Use, tuple[Backend, ...]] | None:
+    """Return the measured order for kernels built like these, if there is one."""
+    by_compiler = f"{found.vectors} by {found.compiler.split()[0]}"
+    return FASTEST_FIRST.get(by_compiler) or FASTEST_FIRST.get(found.vectors)
 
 
-def takes_kernels(use: Use, instead: Way = "pytorch") -> bool:
-    """Tell whether kernels are to do it rather than another way."""
-    ways = order(use)
-    return "kernels" in ways and ways.index("kernels") < ways.index(instead)
+def prefers_native(use: Use, over: Backend = "pytorch") -> bool:
+    """Tell whether the native backend is available and ranks above another."""
+    order = ranked(use)
+    return "native" in order and order.index("native") < order.index(over)
 
 
-def why_not_taken(use: Use, instead: Way = "pytorch") -> str | None:
-    """Return why kernels are not to do it, though they might; None where they are."""
-    if reason := why_not():
+def why_not_preferred(use: Use, over: Backend = "pytorch") -> str | None:
+    """Return why the native backend does not rank above another; None if it does."""
+    if reason := why_unavailable():
         return reason
-    if takes_kernels(use, instead):
+    if prefers_native(use, over):
         return None
     found = build()
     if _measured(found):

@@ -1,4 +1,7 @@
-"""What kernels that learn are handed: the structures of ``train.h`` and ``train.c``."""
+"""Structs and functions of the native training kernels, for ctypes.
+
+They mirror ``csrc/train.h``; ``tests/backends/native/test_training.py`` calls them.
+"""
 
 from __future__ import annotations
 
@@ -10,89 +13,89 @@ from headwise.backends.native.compiler import library
 
 
 class Linear(Structure):
-    """A matrix, a bias, and where their gradients are added."""
+    """A weight matrix, a bias, and the buffers of their gradients."""
 
     _fields_ = (
         ("weight", c_void_p),
         ("bias", c_void_p),
-        ("to_weight", c_void_p),
-        ("to_bias", c_void_p),
+        ("grad_weight", c_void_p),
+        ("grad_bias", c_void_p),
         ("inputs", c_int64),
         ("outputs", c_int64),
     )
 
 
-class LearnedNorm(Structure):
-    """A layer norm and its gradients."""
+class TrainableNorm(Structure):
+    """Layer normalization and the buffers of its gradients."""
 
     _fields_ = (
         ("weight", c_void_p),
         ("bias", c_void_p),
-        ("to_weight", c_void_p),
-        ("to_bias", c_void_p),
+        ("grad_weight", c_void_p),
+        ("grad_bias", c_void_p),
         ("eps", c_float),
     )
 
 
-class AttentionBox(Structure):
-    """An attention box and the norm around it."""
+class Attention(Structure):
+    """An attention sublayer and the norm of its Add & Norm."""
 
     _fields_ = (
         ("queries", Linear),
         ("keys", Linear),
         ("values", Linear),
-        ("join", Linear),
-        ("around", LearnedNorm),
+        ("output", Linear),
+        ("norm", TrainableNorm),
     )
 
 
 class Block(Structure):
-    """A block of either stack; the encoder's has one attention box only."""
+    """A block of either stack; the encoder's has no cross-attention."""
 
     _fields_ = (
-        ("own", AttentionBox),
-        ("source", AttentionBox),
-        ("widen", Linear),
-        ("narrow", Linear),
-        ("around", LearnedNorm),
+        ("self_attention", Attention),
+        ("cross_attention", Attention),
+        ("expand", Linear),
+        ("project", Linear),
+        ("norm", TrainableNorm),
     )
 
 
-class Foot(Structure):
-    """Embeddings and positions."""
+class Embedding(Structure):
+    """Token embeddings with their gradient, and position encodings."""
 
     _fields_ = (
         ("table", c_void_p),
-        ("to_table", c_void_p),
-        ("places", c_void_p),
+        ("grad_table", c_void_p),
+        ("positions", c_void_p),
         ("scale", c_float),
     )
 
 
-class Pupil(Structure):
-    """A whole model that learns."""
+class TrainModel(Structure):
+    """A whole model with its gradients."""
 
     _fields_ = (
         ("encoder_layers", c_int64),
         ("decoder_layers", c_int64),
-        ("model", c_int64),
+        ("d_model", c_int64),
         ("heads", c_int64),
-        ("key", c_int64),
-        ("value", c_int64),
-        ("inner", c_int64),
-        ("parts", c_int64),
+        ("d_k", c_int64),
+        ("d_v", c_int64),
+        ("d_ff", c_int64),
+        ("terms", c_int64),
         ("dropout", c_float),
         ("smoothing", c_float),
-        ("reading", Foot),
-        ("writing", Foot),
-        ("scores", Linear),
+        ("source_embedding", Embedding),
+        ("target_embedding", Embedding),
+        ("output", Linear),
         ("encoder", POINTER(Block)),
         ("decoder", POINTER(Block)),
     )
 
 
-class Lesson(Structure):
-    """Sentences, one behind the other, and what chance depends on."""
+class TrainBatch(Structure):
+    """Sentences without padding, and the seed of dropout."""
 
     _fields_ = (
         ("sentences", c_int64),
@@ -106,15 +109,15 @@ class Lesson(Structure):
 
 
 @cache
-def learning_kernels() -> ctypes.CDLL:
-    """Return the library with the types of the functions that learn.
+def training_kernels() -> ctypes.CDLL:
+    """Return the library with the types of the training functions.
 
     Raises ``NoKernelsError`` where there is none.
     """
-    found = library()
-    pupil, lesson = POINTER(Pupil), POINTER(Lesson)
-    found.lesson_bytes.restype = c_int64
-    found.lesson_bytes.argtypes = (pupil, lesson)
-    found.learn.restype = c_double
-    found.learn.argtypes = (pupil, lesson, c_void_p)
-    return found
+    loaded = library()
+    model, batch = POINTER(TrainModel), POINTER(TrainBatch)
+    loaded.train_scratch_bytes.restype = c_int64
+    loaded.train_scratch_bytes.argtypes = (model, batch)
+    loaded.forward_backward.restype = c_double
+    loaded.forward_backward.argtypes = (model, batch, c_void_p)
+    return loaded

@@ -1,12 +1,12 @@
-"""A batch through a :class:`Transformer` and back, in compiled kernels on a CPU.
+"""Forward and backward pass of a batch by the C kernels, on a CPU.
 
-Loss and gradients are those of ``packed_forward.decode_real`` with
-``projected_cross_entropy``, whose readable twins say the same in PyTorch. What is
-different: the whole way is one call into compiled code (``csrc/train.c``), which
-finds the gradients with the loss, so that ``backward`` has only to return them;
-sentences stand one behind the other without padding; what chance silences is drawn
-again on the way back instead of being kept. It runs on one core: several share a batch
-in processes of their own.
+Loss and gradients are those of ``packed_forward.decode_packed`` with
+``projected_cross_entropy``, and in the end of ``Transformer.decode`` with autograd;
+``tests/backends/native/test_training.py`` holds them equal. What is different: it is
+one call (``csrc/train.c``), which computes the gradients with the loss, so that
+``backward`` only returns them; sentences are packed without padding; dropout masks are
+drawn again in the backward pass instead of being kept. It runs on one core:
+data-parallel workers share a batch (:mod:`headwise.training.cpu_data_parallel`).
 
 Letters used for sizes: N sentences, S and L positions of the longest, padding counted.
 """
@@ -24,38 +24,38 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from headwise.backends.native.compiler import why_not
-from headwise.backends.native.customization import what_is_special
-from headwise.backends.native.gradients import Gradients
-from headwise.backends.native.selection import why_not_taken
-from headwise.backends.native.train_ctypes_structs import Lesson, learning_kernels
+from headwise.backends.native.compiler import why_unavailable
+from headwise.backends.native.customization import find_customization
+from headwise.backends.native.gradients import GradientBuffers
+from headwise.backends.native.selection import why_not_preferred
+from headwise.backends.native.train_ctypes_structs import TrainBatch, training_kernels
 from headwise.backends.pytorch.install import what_is_swapped
 from headwise.errors import DataError
 from headwise.model.activation_checkpointing import is_checkpointed
 from headwise.model.transformer import Transformer
 
-ALIGNED = 64
-"""Bytes at whose multiples what kernels are given begins."""
+ALIGNMENT = 64
+"""Bytes at whose multiples the scratch memory begins."""
 
-LONGEST = 512
-"""Positions of a sentence up to which the weights of attention are kept whole; their
-number grows with the square of the length."""
+MAX_LENGTH = 512
+"""Positions of a sentence up to which whole matrices of attention weights are kept;
+their size grows with the square of the length."""
 
 
-def learns_compiled(model: Transformer, longest: int) -> bool:
-    """Tell whether a model learns from sentences of this length by compiled kernels."""
+def trains_natively(model: Transformer, longest: int) -> bool:
+    """Tell whether the C kernels train this model on sentences of this length."""
     return (
         model.backend in ("auto", "native")
         and torch.is_grad_enabled()
-        and longest <= LONGEST
-        and why_not_compiled(model) is None
+        and longest <= MAX_LENGTH
+        and why_not_native(model) is None
     )
 
 
-def why_not_compiled(model: Transformer) -> str | None:
-    """Return why compiled kernels cannot let this model learn, or None."""
+def why_not_native(model: Transformer) -> str | None:
+    """Return why the C kernels do not train this model, or None if they do."""
     config = model.config
-    needed = {
+    supported = {
         "norm = 'post'": config.norm == "post",
         "activation = 'relu'": config.activation == "relu",
         "attention_dropout = 0": not config.attention_dropout,
@@ -65,24 +65,24 @@ def why_not_compiled(model: Transformer) -> str | None:
         "embedding_norm = false": not config.embedding_norm,
         "activation_checkpointing = false": not is_checkpointed(model),
     }
-    missing = [name for name, there in needed.items() if not there]
+    missing = [name for name, holds in supported.items() if not holds]
     if missing:
-        return f"kernels in C learn only models with {' and '.join(missing)}"
+        return f"kernels in C train only models with {' and '.join(missing)}"
     if any(
-        type(each.data) is not Tensor  # a share of a weight, and no whole one
+        type(each.data) is not Tensor  # a shard of a weight
         or each.dtype != torch.float32
         or each.device.type != "cpu"
         or not each.is_contiguous()
         for each in model.parameters()
     ):
-        return "kernels in C learn only whole float32 weights on a CPU"
-    special = what_is_special(model) or what_is_swapped(model)
-    if special or model.backend == "native":
-        return special or why_not()
-    return why_not_taken("training")
+        return "kernels in C train only whole float32 weights on a CPU"
+    customization = find_customization(model) or what_is_swapped(model)
+    if customization or model.backend == "native":
+        return customization or why_unavailable()
+    return why_not_preferred("training")
 
 
-def compiled_loss(
+def native_loss(
     model: Transformer,
     source: Int[Tensor, "N S"],
     target_in: Int[Tensor, "N L"],
@@ -91,14 +91,15 @@ def compiled_loss(
     target_is_real: Bool[Tensor, "N L"],
     smoothing: float,
 ) -> Float[Tensor, ""]:
-    """Return the summed loss, of which autograd gets the gradients of all weights.
+    """Return the summed loss; its ``backward`` gives the gradients of all weights.
 
-    Real tokens come before padding in each row.
+    Real tokens come before padding in each row. Tokens outside the vocabulary raise
+    ``DataError``.
     """
-    batch = _Batch(source, target_in, target_out, source_is_real, target_is_real)
+    batch = _PackedBatch(source, target_in, target_out, source_is_real, target_is_real)
     sizes = model.source_vocab_size, model.target_vocab_size, model.target_vocab_size
     for tokens, size in zip(batch.tokens, sizes, strict=True):
-        # What is compiled does not look.
+        # The kernels do not check it.
         least, most = int(tokens.min()), int(tokens.max())
         if not 0 <= least <= most < size:
             raise DataError(
@@ -106,14 +107,14 @@ def compiled_loss(
                 f"vocabulary goes from 0 to {size - 1}; was the corpus prepared for "
                 "another one?"
             )
-    loss = _Learned.apply(  # type: ignore[no-untyped-call]
+    loss = _NativeLoss.apply(  # type: ignore[no-untyped-call]
         model, batch, smoothing, *model.parameters()
     )
     return cast(Tensor, loss)
 
 
-class _Batch:
-    """Sentences one behind the other; keeps what ``lesson`` points to."""
+class _PackedBatch:
+    """Sentences without padding; ``struct`` points at what this object keeps."""
 
     def __init__(
         self,
@@ -133,7 +134,7 @@ class _Batch:
             torch.cat([each.new_zeros(1), each.cumsum(0)]) for each in lengths
         ]
         self.longest = max(int(each.max()) for each in lengths)
-        self.lesson = Lesson(
+        self.struct = TrainBatch(
             sentences=len(source),
             source=self.tokens[0].data_ptr(),
             source_starts=self.starts[0].data_ptr(),
@@ -144,41 +145,44 @@ class _Batch:
         )
 
 
-_rooms: WeakKeyDictionary[Transformer, list[NDArray[np.uint8]]] = WeakKeyDictionary()
-"""Memory that nobody uses now: fresh memory would take a tenth of the time."""
+_free_scratch: WeakKeyDictionary[Transformer, list[NDArray[np.uint8]]] = (
+    WeakKeyDictionary()
+)
+"""Scratch memory for reuse: to allocate it anew would take a tenth of the time."""
 
 
-def _taken(model: Transformer, size: int) -> NDArray[np.uint8]:
-    while _rooms.get(model):
-        room = _rooms[model].pop()
-        if len(room) >= size:
-            return room
+def _take_scratch(model: Transformer, size: int) -> NDArray[np.uint8]:
+    while _free_scratch.get(model):
+        scratch = _free_scratch[model].pop()
+        if len(scratch) >= size:
+            return scratch
     return np.empty(size, dtype=np.uint8)
 
 
-class _Learned(torch.autograd.Function):
+class _NativeLoss(torch.autograd.Function):
     """The loss as a function of all weights, as autograd sees it.
 
-    So ``torch.autograd.grad`` and hooks of the graph get what they ask for. What a
-    batch gives is summed up by itself, as torch does it, so that batches give the same
-    sum in one process and in several.
+    So ``torch.autograd.grad`` and hooks of the graph work. The gradients of a batch are
+    summed apart from earlier ones, as torch does it, so that batches give the same sum
+    in one process and in several.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
         model: Transformer,
-        batch: _Batch,
+        batch: _PackedBatch,
         smoothing: float,
         *weights: Tensor,
     ) -> Tensor:
-        kernels = learning_kernels()
-        ctx.gradients = Gradients(model, batch.longest, smoothing)
-        pupil, lesson = byref(ctx.gradients.pupil), byref(batch.lesson)
-        room = _taken(model, kernels.lesson_bytes(pupil, lesson) + ALIGNED)
-        begin = -(-room.ctypes.data // ALIGNED) * ALIGNED
-        loss = kernels.learn(pupil, lesson, begin)
-        _rooms.setdefault(model, []).append(room)
+        kernels = training_kernels()
+        ctx.gradients = GradientBuffers(model, batch.longest, smoothing)
+        arguments = byref(ctx.gradients.struct), byref(batch.struct)
+        size = kernels.train_scratch_bytes(*arguments) + ALIGNMENT
+        scratch = _take_scratch(model, size)
+        begin = -(-scratch.ctypes.data // ALIGNMENT) * ALIGNMENT
+        loss = kernels.forward_backward(*arguments, begin)
+        _free_scratch.setdefault(model, []).append(scratch)
         return weights[0].new_tensor(loss)
 
     @staticmethod
@@ -187,5 +191,5 @@ class _Learned(torch.autograd.Function):
         if ctx.gradients is None:
             raise RuntimeError("gradients of this loss were handed over before")
         gradients, ctx.gradients = ctx.gradients, None
-        # Nobody else may hold them: then torch keeps them where they are.
-        return None, None, None, *gradients.times(scales[0].item())
+        # No other reference to them may exist: then torch does not copy them.
+        return None, None, None, *gradients.scaled(scales[0].item())

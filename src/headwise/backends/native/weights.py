@@ -1,4 +1,8 @@
-"""A whole model as compiled kernels read it."""
+"""A model's weights as the C inference kernels read them: packed copies.
+
+Its reference is the model itself (:mod:`headwise.model.weights_of`);
+``tests/backends/native/test_decoder.py`` holds the scores equal.
+"""
 
 from __future__ import annotations
 
@@ -6,107 +10,216 @@ from threading import Lock
 from typing import cast
 
 import torch
+from torch import Tensor, nn
 
-from headwise.backends.native.ctypes_structs import BENDS, Entry, Layer, Stacks, kernels
-from headwise.backends.native.layout import Layout, sizes_of
-from headwise.backends.pytorch.decoder import versions
-from headwise.backends.pytorch.layers import Precision
+from headwise.backends.api import Precision, WeightVersions
+from headwise.backends.native.ctypes_structs import (
+    ACTIVATIONS,
+    ALIGNMENT,
+    BF16,
+    BF16X3,
+    FLOAT32,
+    Attention,
+    Embedding,
+    Layer,
+    LayerNorm,
+    Matrix,
+    Model,
+    kernels,
+)
 from headwise.errors import ModelError
-from headwise.model.decoder import DecoderBlock
+from headwise.model.config import TransformerConfig
 from headwise.model.embeddings import EnterStack, TokenEmbedding
-from headwise.model.encoder import EncoderBlock
 from headwise.model.positions import LearnedPositions
 from headwise.model.transformer import Transformer
+from headwise.model.weights_of import AttentionWeights, BlockWeights, weights_of
 
-FIRST_PLACES = 256
-"""Positions whose vectors are computed at first; they double as needed."""
+FIRST_POSITIONS = 256
+"""Position encodings computed at first; their number doubles as needed."""
 
 
-class CompiledWeights:
-    """Copies of a model's weights; see ``still_of`` for when they are out of date.
+def dimensions(config: TransformerConfig) -> dict[str, int]:
+    """Return the sizes of a model as the fields of its structs."""
+    return {
+        "encoder_layers": config.encoder_layers,
+        "decoder_layers": config.decoder_layers,
+        "d_model": config.d_model,
+        "heads": config.num_heads,
+        "d_k": config.key_width,
+        "d_v": config.value_width,
+        "d_ff": config.d_ff,
+    }
 
-    Raises ``NoKernelsError`` where there are no compiled kernels, and ``ModelError``
-    for a model whose weights are not float32 numbers of a CPU.
+
+class NativeWeights:
+    """Packed copies of a model's weights; ``is_current`` tells if they are up to date.
+
+    Raises ``NoKernelsError`` where there are no C kernels, and ``ModelError`` for a
+    model whose weights are not float32 on a CPU.
     """
 
     def __init__(self, model: Transformer, precision: Precision) -> None:
         kernels()
-        self._parameters = list(model.parameters())
         if any(
             each.dtype != torch.float32 or each.device.type != "cpu"
-            for each in self._parameters
+            for each in model.parameters()
         ):
             raise ModelError(
-                "compiled kernels run models in float32 on a CPU; the weights of this "
-                "one are other numbers or elsewhere"
+                "the native backend runs models in float32 on a CPU; the weights of "
+                "this one have another type or are on another device"
             )
-        self._of = versions(self._parameters)
-        self._model = model
+        self._versions = WeightVersions(model)
+        self._transformer = model
         self._growing = Lock()
-        self._layout = Layout(precision)
+        self._packer = _Packer(precision)
         with torch.no_grad():
-            self.stacks = self._stacks(model)
+            self.model = self._packed(model)
 
-    def still_of(self, model: Transformer) -> bool:
-        """Tell whether these are the weights of ``model`` as it is now."""
-        same = next(model.parameters()) is self._parameters[0]
-        return same and self._of == versions(self._parameters)
+    def is_current(self, model: Transformer) -> bool:
+        """Tell whether the copies are of ``model``'s weights as they are now."""
+        return self._versions.are_of(model)
 
-    def let_read(self, count: int) -> None:
-        """See to it that ``count`` positions of a source have vectors."""
-        if count > self.stacks.reading.positions:
-            self._make_places(self.stacks.reading, self._model.enter_encoder, count)
+    def ensure_source_positions(self, count: int) -> None:
+        """Compute the position encodings of ``count`` source positions."""
+        if count > self.model.source_embedding.num_positions:
+            foot = self._transformer.enter_encoder
+            self._compute_positions(self.model.source_embedding, foot, count)
 
-    def let_write(self, count: int) -> None:
-        """See to it that ``count`` positions of an output have vectors."""
-        if count > self.stacks.writing.positions:
-            self._make_places(self.stacks.writing, self._model.enter_decoder, count)
+    def ensure_target_positions(self, count: int) -> None:
+        """Compute the position encodings of ``count`` target positions."""
+        if count > self.model.target_embedding.num_positions:
+            foot = self._transformer.enter_decoder
+            self._compute_positions(self.model.target_embedding, foot, count)
 
-    def _stacks(self, model: Transformer) -> Stacks:
-        config, layout = model.config, self._layout
-        encoder = [
-            layout.encoder_layer(cast(EncoderBlock, block))
-            for block in model.encoder.blocks
-        ]
-        decoder = [
-            layout.decoder_layer(cast(DecoderBlock, block))
-            for block in model.decoder.blocks
-        ]
-        return Stacks(
-            **sizes_of(config),
-            pre=config.norm == "pre",
-            bend=BENDS[config.activation],
-            reading=self._entry(model.source_embedding, model.enter_encoder),
-            writing=self._entry(model.target_embedding, model.enter_decoder),
-            encoder_last=layout.norm(model.encoder.last_norm),
-            decoder_last=layout.norm(model.decoder.last_norm),
-            scores=layout.product(model.output_vectors, model.output.bias),
+    def _packed(self, model: Transformer) -> Model:
+        config, packer, weights = model.config, self._packer, weights_of(model)
+        encoder = [packer.layer(each) for each in weights.encoder]
+        decoder = [packer.layer(each) for each in weights.decoder]
+        return Model(
+            **dimensions(config),
+            pre_norm=config.norm == "pre",
+            activation=ACTIVATIONS[config.activation],
+            source_embedding=self._embedding(
+                model.source_embedding, model.enter_encoder
+            ),
+            target_embedding=self._embedding(
+                model.target_embedding, model.enter_decoder
+            ),
+            encoder_norm=packer.norm(model.encoder.last_norm),
+            decoder_norm=packer.norm(model.decoder.last_norm),
+            output=packer.matrix(model.output_vectors, model.output.bias),
             encoder=(Layer * len(encoder))(*encoder),
             decoder=(Layer * len(decoder))(*decoder),
         )
 
-    def _entry(self, embedding: TokenEmbedding, foot: EnterStack) -> Entry:
-        entry = Entry(
-            table=self._layout.kept(embedding.vectors),
-            positions=0,
+    def _embedding(self, embedding: TokenEmbedding, foot: EnterStack) -> Embedding:
+        packed = Embedding(
+            table=self._packer.address(embedding.vectors),
+            num_positions=0,
             width=embedding.vectors.shape[1],
             scale=embedding.scale,
-            around=self._layout.norm(foot.norm),
+            norm=self._packer.norm(foot.norm),
         )
-        self._make_places(entry, foot, 1)
-        return entry
+        self._compute_positions(packed, foot, 1)
+        return packed
 
-    def _make_places(self, entry: Entry, foot: EnterStack, count: int) -> None:
+    def _compute_positions(
+        self, embedding: Embedding, foot: EnterStack, count: int
+    ) -> None:
         scheme = foot.add_positions.scheme
         if isinstance(scheme, LearnedPositions):
-            room = max(count, len(scheme.vectors))  # beyond them, it says what is wrong
+            size = max(count, len(scheme.vectors))  # beyond them, it raises
         else:
-            room = max(FIRST_PLACES, 1 << (count - 1).bit_length())
-        nothing = torch.zeros(1, room, self._model.config.embedding_width)
+            size = max(FIRST_POSITIONS, 1 << (count - 1).bit_length())
+        zeros = torch.zeros(1, size, self._transformer.config.embedding_width)
         with self._growing, torch.no_grad():
-            if count <= entry.positions:
-                return  # another thread has done it
-            places = foot.add_positions(nothing, 0)[0].float()
-            # What another thread may be reading now stays as it is.
-            entry.places = self._layout.kept(places)
-            entry.positions = room
+            if count <= embedding.num_positions:
+                return  # another thread has computed them
+            encodings = foot.add_positions(zeros, 0)[0].float()
+            # The old table stays: another thread may be reading it.
+            embedding.positions = self._packer.address(encodings)
+            embedding.num_positions = size
+
+
+class _Packer:
+    """Packs matrices, and keeps all memory that the structs point to."""
+
+    def __init__(self, precision: Precision) -> None:
+        # Sources have enough rows for BF16X3 to pay, a decoding step may have one; to
+        # choose by the number of rows would make a sentence depend on its batch.
+        self._encoder_terms = BF16 if precision == "bf16" else BF16X3
+        self._decoder_terms = BF16 if precision == "bf16" else FLOAT32
+        self._memory: list[Tensor] = []
+
+    def address(self, each: Tensor) -> int:
+        """Return the address of a tensor, which is kept."""
+        self._memory.append(each.detach().contiguous())
+        return self._memory[-1].data_ptr()
+
+    def matrix(
+        self, weight: Tensor, bias: Tensor | None, *, of_source: bool = False
+    ) -> Matrix:
+        """Pack x -> x Wᵀ + b; ``of_source``: applied to sources, not in steps."""
+        terms = self._encoder_terms if of_source else self._decoder_terms
+        outputs, inputs = weight.shape
+        size = kernels().packed_bytes(inputs, outputs, terms)
+        memory = torch.empty(size + ALIGNMENT, dtype=torch.uint8)
+        self._memory.append(memory)
+        address = -(-memory.data_ptr() // ALIGNMENT) * ALIGNMENT
+        contiguous = weight.detach().contiguous()
+        kernels().pack_transposed(
+            contiguous.data_ptr(), inputs, outputs, terms, address
+        )
+        return Matrix(
+            inputs=inputs,
+            outputs=outputs,
+            terms=terms,
+            weight=address,
+            bias=None if bias is None else self.address(bias),
+        )
+
+    def norm(self, norm: nn.Module) -> LayerNorm:
+        """Return the struct of a layer norm, or of the identity."""
+        if not isinstance(norm, nn.LayerNorm):
+            return LayerNorm()
+        return LayerNorm(
+            weight=self.address(norm.weight),
+            bias=self.address(norm.bias),
+            eps=norm.eps,
+        )
+
+    def layer(self, block: BlockWeights) -> Layer:
+        """Pack a block of the encoder, or of the decoder."""
+        is_encoder = block.cross_attention is None
+        cross = Attention()
+        if block.cross_attention is not None:
+            cross = self._cross_attention(block.cross_attention)
+        expand, project = block.expand, block.project
+        return Layer(
+            self_attention=self._self_attention(block.self_attention, is_encoder),
+            cross_attention=cross,
+            expand=self.matrix(expand.weight, expand.bias, of_source=is_encoder),
+            project=self.matrix(project.weight, project.bias, of_source=is_encoder),
+            norm=self.norm(block.norm),
+        )
+
+    def _self_attention(self, box: AttentionWeights, of_source: bool) -> Attention:
+        return Attention(
+            qkv=self._joined([box.queries, box.keys, box.values], of_source),
+            output=self._joined([box.output], of_source),
+            norm=self.norm(box.norm),
+        )
+
+    def _cross_attention(self, box: AttentionWeights) -> Attention:
+        return Attention(
+            qkv=self._joined([box.queries], False),
+            kv=self._joined([box.keys, box.values], True),
+            output=self._joined([box.output], False),
+            norm=self.norm(box.norm),
+        )
+
+    def _joined(self, boxes: list[nn.Linear], of_source: bool) -> Matrix:
+        weight, bias = torch.cat([box.weight for box in boxes]), None
+        if boxes[0].bias is not None:
+            bias = torch.cat([cast(Tensor, box.bias) for box in boxes])
+        return self.matrix(weight, bias, of_source=of_source)

@@ -1,4 +1,7 @@
-"""The forward pass of training, without padding: see ``backends.pytorch.packing``.
+"""The forward pass of training on packed batches: see ``backends.pytorch.packing``.
+
+Its reference is ``Transformer.decode``; ``tests/backends/pytorch/test_packing.py``
+holds values and gradients equal.
 
 Letters used for sizes: B batch rows, S source positions, L target positions, N real
 tokens of the target, D model width.
@@ -14,28 +17,27 @@ from headwise.model.masks import to_real_tokens, to_the_past
 from headwise.model.transformer import Transformer
 
 
-def decode_real(
+def decode_packed(
     model: Transformer,
     source: Int[Tensor, "B S"],
     target: Int[Tensor, "B L"],
     source_is_real: Bool[Tensor, "B S"],
     target_is_real: Bool[Tensor, "B L"],
 ) -> Float[Tensor, "N D"]:
-    """Return what ``model.decode`` does where the target is real, row after row.
+    """Return the decoder's output at the N real target tokens, sentence by sentence.
 
-    Its reference is ``model.decode``, which the reference backend goes through; the
-    others take no padding through the boxes.
+    The reference backend calls ``model.decode`` and drops the padding afterwards.
     """
     if model.backend == "reference":
         return model.decode(source, target, source_is_real)[target_is_real]
     heads = model.config.num_heads
-    asked, written = (Packing.of(x, heads) for x in (source_is_real, target_is_real))
-    of_source = to_real_tokens(source_is_real)
-    past = to_the_past(target.shape[1], target.device)
+    sources, targets = (Packing.of(x, heads) for x in (source_is_real, target_is_real))
+    padding_mask = to_real_tokens(source_is_real)
+    causal_mask = to_the_past(target.shape[1], target.device)
 
-    x = asked.pack(model.enter_encoder(model.source_embedding(source), 0))
-    encoded = model.encoder(x, PackedMask(asked, asked, of_source))
-    state = model.decoder.read(encoded, PackedMask(written, asked, of_source))
-    x = written.pack(model.enter_decoder(model.target_embedding(target), 0))
-    out: Tensor = model.decoder(x, state, PackedMask(written, written, past))
-    return out[0, : written.num_real]
+    x = sources.pack(model.enter_encoder(model.source_embedding(source), 0))
+    encoded = model.encoder(x, PackedMask(sources, sources, padding_mask))
+    state = model.decoder.read(encoded, PackedMask(targets, sources, padding_mask))
+    x = targets.pack(model.enter_decoder(model.target_embedding(target), 0))
+    out: Tensor = model.decoder(x, state, PackedMask(targets, targets, causal_mask))
+    return out[0, : targets.num_real]

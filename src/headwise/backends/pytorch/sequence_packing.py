@@ -1,13 +1,14 @@
-"""Several sentences in a row: how training goes where shapes must not change.
+"""The forward pass with sequence packing: several sentences a row, static shapes.
 
-What is compiled is compiled for the shapes it has seen. So sentences stand in rows of
-one length, as many to a row as go in, and always as many rows. The readable twin is
-:meth:`Transformer.decode`, which has a row for each sentence.
+torch.compile compiles for the shapes it has seen. So rows have one length, as many
+sentences to a row as fit, and batches always the same number of rows. The reference is
+:meth:`Transformer.decode`, which has a row for each sentence;
+``tests/tasks/translation/test_torch_compile_loss.py`` holds both equal.
 
 Letters used for sizes in this file:
 
-    R  rows      S  places of a row of the source      L  places of a row of the target
-    D  model width      Q  places that ask             K  places that are asked
+    R  rows      S  positions of a source row      L  positions of a target row
+    D  model width      Q  query positions         K  key positions
 """
 
 from __future__ import annotations
@@ -24,55 +25,60 @@ from headwise.model.positions import Places
 from headwise.model.transformer import Transformer
 
 BlockCall = Callable[..., Any]
-"""A block and its inputs, to what comes out of it."""
+"""Takes a block and its inputs, and returns its output."""
 
 
 @dataclass(frozen=True)
-class Rows:
-    """One side of sentences that share rows; filler stands where none is."""
+class PackedRows:
+    """One side of sentences that share rows; unused positions hold filler."""
 
     tokens: Int[Tensor, "R L"]
 
     sentences: Int[Tensor, "R L"]
-    """Number of the sentence that a token is of, the same on both sides; filler: 0."""
+    """Number of a token's sentence, the same on both sides; filler: 0."""
 
     places: Places
 
 
-def within_sentences(asking: Rows, asked: Rows) -> Bool[Tensor, "R 1 Q K"]:
-    """Let each token look at its own sentence, and filler at everything.
+def sentence_mask(queries: PackedRows, keys: PackedRows) -> Bool[Tensor, "R 1 Q K"]:
+    """Return the block-diagonal mask: each token attends to its own sentence.
 
-    What nobody reads may look at anything, but something it must look at.
+    Filler attends to everything: its output is unused, but a row without any key would
+    be NaN.
     """
-    same = asking.sentences[:, :, None] == asked.sentences[:, None, :]
-    is_filler = asking.sentences[:, :, None] == 0
+    same = queries.sentences[:, :, None] == keys.sentences[:, None, :]
+    is_filler = queries.sentences[:, :, None] == 0
     return (same | is_filler)[:, None]
 
 
 def decode_rows(
-    model: Transformer, source: Rows, target: Rows, *, call: BlockCall | None = None
+    model: Transformer,
+    source: PackedRows,
+    target: PackedRows,
+    *,
+    call: BlockCall | None = None,
 ) -> Float[Tensor, "R L D"]:
-    """Return the top of the decoder for sentences that share rows.
+    """Return the decoder's output for sentences that share rows.
 
-    ``call`` runs each block in the place of ``Encoder.forward`` and
-    ``Decoder.forward``.
+    ``call`` runs each block, instead of ``Encoder.forward`` and ``Decoder.forward``.
     """
-    past = to_the_past(target.tokens.shape[1], target.tokens.device)
+    causal = to_the_past(target.tokens.shape[1], target.tokens.device)
     x = model.enter_encoder(model.source_embedding(source.tokens), source.places)
-    read, write = within_sentences(source, source), within_sentences(target, target)
+    source_mask = sentence_mask(source, source)
+    target_mask = sentence_mask(target, target) & causal
     if call is None:
-        x = model.encoder(x, read)
+        x = model.encoder(x, source_mask)
     else:
         for block in model.encoder.blocks:
-            x = call(block, x, read)
+            x = call(block, x, source_mask)
         x = model.encoder.last_norm(x)
-    state = model.decoder.read(x, within_sentences(target, source))
+    state = model.decoder.read(x, sentence_mask(target, source))
     x = model.enter_decoder(model.target_embedding(target.tokens), target.places)
     if call is None:
-        x = model.decoder(x, state, write & past)
+        x = model.decoder(x, state, target_mask)
     else:
         for block, cross_kv in zip(model.decoder.blocks, state.cross_kv, strict=True):
-            x = call(block, x, cross_kv, write & past, state.cross_may_attend)
+            x = call(block, x, cross_kv, target_mask, state.cross_may_attend)
         x = model.decoder.last_norm(x)
     out: Tensor = x
     return out

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from headwise.backends.pytorch.sequence_packing import Rows, decode_rows
+from headwise.backends.pytorch.sequence_packing import PackedRows, decode_rows
 from headwise.data.batches import Batch
 from headwise.data.row_shapes import MANY_ROWS, RowShape
 from headwise.data.sequence_packing import RowBatch, in_rows
@@ -70,10 +70,10 @@ class TorchCompileLoss(nn.Module):
     def forward(self, rows: RowBatch) -> Tensor:
         """Sum the cross-entropy over the real target tokens, in nats."""
         model = self.model
-        source = Rows(
+        source = PackedRows(
             rows.source, rows.source_pair, Places(rows.source_position, rows.longest)
         )
-        target = Rows(
+        target = PackedRows(
             rows.target_in, rows.target_pair, Places(rows.target_position, rows.longest)
         )
         call = self._call if self.is_compiled else None

@@ -1,8 +1,9 @@
-"""Inference as a reader would do it by hand: the readable twin of the cached steps.
+"""Decoding without a KV cache: each step runs the whole model on the whole prefix.
 
-The target is a row of fixed length that begins with the start token and is otherwise
-empty. Each step passes source and target through the whole stack again, reads the
-scores behind the last word, and refills the row with one word more.
+It is a reference for the cached decoders; ``tests/backends/pytorch/
+test_uncached_decoder.py`` holds it equal to ``Transformer.step``. The target is a row
+of fixed length that begins with the start token and is otherwise padding. Each step
+reads the scores behind the last token, and writes the next one into the row.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from headwise.model.transformer import Transformer
 
 
 @dataclass(frozen=True)
-class RefilledRow:
-    """Source, and the target as far as it is written; ``n`` places in all."""
+class UncachedState:
+    """The source, and the target so far in a row of length n."""
 
     source: Int[Tensor, "B S"]
     source_is_real: Bool[Tensor, "B S"]
     target: Int[Tensor, "B n"]
-    written: int
+    position: int
 
-    def rows(self, index: Int[Tensor, " rows"]) -> RefilledRow:
+    def rows(self, index: Int[Tensor, " rows"]) -> UncachedState:
         """Keep these batch rows, repeats allowed."""
         return replace(
             self,
@@ -35,28 +36,31 @@ class RefilledRow:
         )
 
 
-class RefillingDecoder:
-    """A :class:`Transformer` that remembers nothing from step to step."""
+class UncachedDecoder:
+    """A :class:`Transformer` that keeps no keys and values from step to step.
 
-    def __init__(self, model: Transformer, *, length: int, empty: int) -> None:
+    ``length`` is that of the longest output, ``padding`` the token behind its end.
+    """
+
+    def __init__(self, model: Transformer, *, length: int, padding: int) -> None:
         self.model = model
         self.length = length
-        self.empty = empty
+        self.padding = padding
 
     def start(
         self, source: Int[Tensor, "B S"], source_is_real: Bool[Tensor, "B S"]
-    ) -> RefilledRow:
-        """Begin with a row of empty tokens."""
+    ) -> UncachedState:
+        """Return a state with one row of padding for each source."""
         shape = (source.shape[0], self.length)
-        target = torch.full(shape, self.empty, device=source.device)
-        return RefilledRow(source, source_is_real, target, 0)
+        target = torch.full(shape, self.padding, device=source.device)
+        return UncachedState(source, source_is_real, target, 0)
 
     def step(
-        self, tokens: Int[Tensor, " B"], state: RefilledRow
-    ) -> tuple[Float[Tensor, "B V"], RefilledRow]:
-        """Fill in one word and run the whole stack on the full row."""
+        self, tokens: Int[Tensor, " B"], state: UncachedState
+    ) -> tuple[Float[Tensor, "B V"], UncachedState]:
+        """Append one token to every row; return the scores of the next one."""
         target = state.target.clone()
-        target[:, state.written] = tokens
+        target[:, state.position] = tokens
         scores = self.model(state.source, target, state.source_is_real)
-        newer = replace(state, target=target, written=state.written + 1)
-        return scores[:, state.written], newer
+        newer = replace(state, target=target, position=state.position + 1)
+        return scores[:, state.position], newer

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from threading import Lock
 
 from headwise.backends.native.compiler import build
-from headwise.backends.native.selection import why_not_taken
-from headwise.backends.select import can_be_compiled
+from headwise.backends.native.selection import why_not_preferred
+from headwise.backends.select import runs_natively
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
@@ -90,8 +90,8 @@ class AutoEngine:
         if self._only is not None:
             return self._only, self._only.used.get(self._only.name, "")
         slower: str | None = ""
-        if can_be_compiled(self.opened.model):
-            slower = why_not_taken("decoding", "ctranslate2")
+        if runs_natively(self.opened.model):
+            slower = why_not_preferred("decoding", "ctranslate2")
         if slower is None:
             found = build()
             made = f"by kernels in C, {found.compiler} for {found.vectors}"

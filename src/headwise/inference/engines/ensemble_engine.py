@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwise.backends.select import WritingDecoder
+from headwise.backends.api import DecoderBackend
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
@@ -33,7 +33,7 @@ class EnsembleEngine:
         self.models = [each.model for each in opened]
         self.task = opened[0].task
         self.cached = cached
-        self.laid_out: dict[Transformer, WritingDecoder] = {}
+        self.laid_out: dict[Transformer, DecoderBackend] = {}
         self.used = {self.name: f"an ensemble of {len(opened)} models"}
 
     def search(

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import cast, get_args
 
-from headwise.backends.native.compiler import why_not, wish
-from headwise.backends.native.selection import takes_kernels, why_not_taken
-from headwise.backends.pytorch.layers import Precision
-from headwise.backends.select import WritingDecoder
+from headwise.backends.api import DecoderBackend, Precision
+from headwise.backends.native.compiler import requested, why_unavailable
+from headwise.backends.native.selection import prefers_native, why_not_preferred
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
@@ -53,7 +52,7 @@ class TorchEngine:
                 "--engine torch has bf16"
             )
         self.precision = cast(Precision, precision)
-        self.laid_out: dict[Transformer, WritingDecoder] = {}
+        self.laid_out: dict[Transformer, DecoderBackend] = {}
         self.model = opened.model
         self.task = opened.task
         self.cached = cached
@@ -106,13 +105,13 @@ class TorchEngine:
 
     def _is_compiled(self) -> bool:
         """Tell whether kernels in C do the work."""
-        if not self.cached or self.model.device.type != "cpu" or why_not():
+        if not self.cached or self.model.device.type != "cpu" or why_unavailable():
             return False
-        return takes_kernels("decoding") if self.compiled is None else self.compiled
+        return prefers_native("decoding") if self.compiled is None else self.compiled
 
     def _slower_because(self) -> str:
         """Say so where kernels were asked for that others are faster than."""
-        if not self.compiled or not self._is_compiled() or wish():
+        if not self.compiled or not self._is_compiled() or requested():
             return ""
-        reason = why_not_taken("decoding", "ctranslate2")
+        reason = why_not_preferred("decoding", "ctranslate2")
         return f"{reason}; --engine auto takes what is faster" if reason else ""

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headwise.backends.pytorch.uncached_decoder import RefilledRow
+from headwise.backends.pytorch.uncached_decoder import UncachedState
 from headwise.model.attention_hooks import Seen, attention_seen
 from headwise.model.transformer import Transformer
 
@@ -37,7 +37,7 @@ class AttendingModel:
 
     def step_attending(self, tokens: Tensor, state: Any) -> tuple[Tensor, Tensor, Any]:
         """Do as ``step``, and return the mean [R, S] over all blocks and heads."""
-        place = state.written if isinstance(state, RefilledRow) else 0
+        place = state.position if isinstance(state, UncachedState) else 0
         with attention_seen(self.model) as seen:
             logits, newer = self.decoder.step(tokens, state)
         weights = cross_weights(self.model, seen)  # R N H T S

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.backends.pytorch.layers import Precision
-from headwise.backends.pytorch.uncached_decoder import RefillingDecoder
-from headwise.backends.select import WritingDecoder, laid_out
+from headwise.backends.api import DecoderBackend, Precision
+from headwise.backends.pytorch.uncached_decoder import UncachedDecoder
+from headwise.backends.select import make_decoder
 from headwise.data.batches import cut_by_tokens
 from headwise.decoding.ensemble import AVERAGES, Ensemble
 from headwise.decoding.forced import forced
@@ -70,7 +70,7 @@ class Searcher:
     models: tuple[Transformer, ...]
     cached: bool
     stop: Callable[[], None]
-    laid_out: dict[Transformer, WritingDecoder] = field(default_factory=dict)
+    laid_out: dict[Transformer, DecoderBackend] = field(default_factory=dict)
     """What was laid out for writing before; what is out of date is made anew."""
     precision: Precision = "float32"
     compiled: bool | None = None
@@ -247,7 +247,7 @@ class Searcher:
             decoders = [self._laid_out(model) for model in self.models]
         elif not self.cached:
             decoders = [
-                RefillingDecoder(model, length=longest, empty=PAD)
+                UncachedDecoder(model, length=longest, padding=PAD)
                 for model in self.models
             ]
         if settings.coverage:
@@ -259,10 +259,10 @@ class Searcher:
             return decoders[0]
         return Ensemble(decoders, average=settings.ensemble)
 
-    def _laid_out(self, model: Transformer) -> WritingDecoder:
+    def _laid_out(self, model: Transformer) -> DecoderBackend:
         kept = self.laid_out.get(model)
-        if kept is None or not kept.still_of(model):
-            kept = laid_out(model, self.precision, compiled=self.compiled)
+        if kept is None or not kept.is_current(model):
+            kept = make_decoder(model, self.precision, native=self.compiled)
             self.laid_out[model] = kept
         return kept
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from headwise.backends.api import DecoderBackend, Precision
 from headwise.backends.pytorch.install import use_backend
-from headwise.backends.pytorch.layers import Precision
-from headwise.backends.select import WritingDecoder
 from headwise.backends.training_loss import cross_entropy_of
 from headwise.data.batches import Batch
 from headwise.decoding.hypothesis import Hypothesis
@@ -75,7 +74,7 @@ class Translation(TextTask):
         *,
         prefixes: Sequence[Prefix] | None = None,
         cached: bool = True,
-        laid_out: dict[Transformer, WritingDecoder] | None = None,
+        laid_out: dict[Transformer, DecoderBackend] | None = None,
         precision: Precision = "float32",
         compiled: bool | None = None,
         stop: Callable[[], None] | None = None,

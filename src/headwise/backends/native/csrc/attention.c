@@ -1,4 +1,4 @@
-/* How a row looks at what is remembered: Equation 1, one query of one head at a time. */
+/* Attention of a single query over packed keys or over the KV cache; see attention.h. */
 #include "attention.h"
 
 #include <math.h>
@@ -6,175 +6,175 @@
 typedef uint32_t uvec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef uint16_t hvec __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
 
-/* Vector number `i`, or number `i`, of what is remembered. */
-INLINE vec vector_of(const void *from, int64_t i, const int64_t half) {
-    if (!half) return load((const float *)from + i);
+/* Load a vector, or a number, of the KV cache as float32. */
+INLINE vec cached_vec(const void *from, int64_t i, const int64_t bf16) {
+    if (!bf16) return load((const float *)from + i);
     hvec bits = *(const hvec *)((const uint16_t *)from + i);
     return (vec)(__builtin_convertvector(bits, uvec) << 16);
 }
 
-INLINE float number_of(const void *from, int64_t i, const int64_t half) {
-    if (!half) return ((const float *)from)[i];
+INLINE float cached_float(const void *from, int64_t i, const int64_t bf16) {
+    if (!bf16) return ((const float *)from)[i];
     uint32_t bits = (uint32_t)((const uint16_t *)from)[i] << 16;
     float x;
     memcpy(&x, &bits, 4);
     return x;
 }
 
-INLINE uvec rounded(uvec bits) { /* to bfloat16, ties to even; a NaN stays one */
-    uvec no_number = (uvec)((bits & 0x7fffffff) > 0x7f800000);
-    uvec near = bits + 0x7fff + (bits >> 16 & 1);
-    return ((no_number & (bits | 0x400000)) | (~no_number & near)) >> 16;
+INLINE uvec round_to_bf16(uvec bits) { /* ties to even; NaN stays NaN */
+    uvec is_nan = (uvec)((bits & 0x7fffffff) > 0x7f800000);
+    uvec nearest = bits + 0x7fff + (bits >> 16 & 1);
+    return ((is_nan & (bits | 0x400000)) | (~is_nan & nearest)) >> 16;
 }
 
-void write_down(const manner_of_looking *m, const float *from, int64_t size, void *to) {
-    if (!m->half) {
+void store_kv(const attention_shape *m, const float *from, int64_t size, void *to) {
+    if (!m->bf16) {
         memcpy(to, from, size * 4);
         return;
     }
     uint16_t *halves = to;
     int64_t i = 0;
     for (; i + LANES <= size; i += LANES)
-        *(hvec *)(halves + i) = __builtin_convertvector(rounded((uvec)load(from + i)), hvec);
+        *(hvec *)(halves + i) = __builtin_convertvector(round_to_bf16((uvec)load(from + i)), hvec);
     if (i == size) return;
     float rest[LANES] = {0};
     memcpy(rest, from + i, (size - i) * 4);
-    hvec last = __builtin_convertvector(rounded((uvec)load(rest)), hvec);
+    hvec last = __builtin_convertvector(round_to_bf16((uvec)load(rest)), hvec);
     memcpy(halves + i, &last, (size - i) * 2);
 }
 
-void turn(const float *from, int64_t ldk, int64_t size, int64_t key, float *to) {
-    int64_t wide = filled(size), k = 0;
+void transpose_keys(const float *from, int64_t ldk, int64_t size, int64_t d_k, float *to) {
+    int64_t padded = pad_to_lanes(size), k = 0;
 #ifdef __AVX512F__
-    for (; k + LANES <= key; k += LANES)
-        for (int64_t s = 0; s < wide; s += LANES) {
+    for (; k + LANES <= d_k; k += LANES)
+        for (int64_t s = 0; s < padded; s += LANES) {
             __m512i square[LANES];
             for (int i = 0; i < LANES; i++)
                 square[i] = s + i < size ? _mm512_loadu_si512(from + (s + i) * ldk + k)
                                          : _mm512_setzero_si512();
-            turn_square(square);
+            transpose_16x16(square);
             for (int i = 0; i < LANES; i++)
-                _mm512_storeu_si512(to + (k + i) * wide + s, square[i]);
+                _mm512_storeu_si512(to + (k + i) * padded + s, square[i]);
         }
 #endif
-    for (; k < key; k++) {
-        for (int64_t s = 0; s < size; s++) to[k * wide + s] = from[s * ldk + k];
-        for (int64_t s = size; s < wide; s++) to[k * wide + s] = 0;
+    for (; k < d_k; k++) {
+        for (int64_t s = 0; s < size; s++) to[k * padded + s] = from[s * ldk + k];
+        for (int64_t s = size; s < padded; s++) to[k * padded + s] = 0;
     }
 }
 
-/* Where values stand: one behind the other, or each somewhere. */
+/* Rows of values: contiguous, or one pointer per row. */
 typedef struct {
     const char *first;
-    int64_t apart; /* bytes */
-    const void *const *each;
-    int64_t behind; /* bytes */
-} places;
+    int64_t stride; /* bytes */
+    const void *const *rows;
+    int64_t offset; /* bytes */
+} value_rows;
 
-INLINE const void *place_of(const places *p, int64_t s) {
-    return p->each ? (const char *)p->each[s] + p->behind : p->first + s * p->apart;
+INLINE const void *value_row(const value_rows *p, int64_t s) {
+    return p->rows ? (const char *)p->rows[s] + p->offset : p->first + s * p->stride;
 }
 
-/* The mean of values [S, C] by their weights; in two sums, as one would wait for itself. */
-INLINE void mean_of(const places *from, int64_t size, int64_t value, const int64_t half,
-                    const float *weights, float share, float *out) {
+/* Weighted sum of values [S, C], in two accumulators to shorten the dependency chain. */
+INLINE void weighted_sum(const value_rows *from, int64_t size, int64_t d_v, const int64_t bf16,
+                         const float *weights, float scale, float *out) {
     int64_t c = 0;
-    for (; c + LANES <= value; c += LANES) {
+    for (; c + LANES <= d_v; c += LANES) {
         vec even = {0}, odd = {0};
         int64_t s = 0;
         for (; s + 2 <= size; s += 2) {
-            even += vector_of(place_of(from, s), c, half) * weights[s];
-            odd += vector_of(place_of(from, s + 1), c, half) * weights[s + 1];
+            even += cached_vec(value_row(from, s), c, bf16) * weights[s];
+            odd += cached_vec(value_row(from, s + 1), c, bf16) * weights[s + 1];
         }
-        if (s < size) even += vector_of(place_of(from, s), c, half) * weights[s];
-        store(out + c, (even + odd) * share);
+        if (s < size) even += cached_vec(value_row(from, s), c, bf16) * weights[s];
+        store(out + c, (even + odd) * scale);
     }
-    for (; c < value; c++) {
+    for (; c < d_v; c++) {
         float total = 0;
         for (int64_t s = 0; s < size; s++)
-            total += weights[s] * number_of(place_of(from, s), c, half);
-        out[c] = total * share;
+            total += weights[s] * cached_float(value_row(from, s), c, bf16);
+        out[c] = total * scale;
     }
 }
 
-INLINE void look_at(const float *query, const void *keys, const void *values, int64_t ldv,
-                    int64_t size, int64_t key, int64_t value, const int64_t half,
-                    float *weights, float *out) {
-    int64_t wide = filled(size);
-    float scale = 1 / sqrtf(key);
-    for (int64_t s = 0; s < wide; s += LANES) {
+INLINE void attend_query_inline(const float *query, const void *keys, const void *values,
+                                int64_t ldv, int64_t size, int64_t d_k, int64_t d_v,
+                                const int64_t bf16, float *weights, float *out) {
+    int64_t padded = pad_to_lanes(size);
+    float scale = 1 / sqrtf(d_k);
+    for (int64_t s = 0; s < padded; s += LANES) {
         vec sums[4] = {{0}};
         int64_t k = 0;
-        for (; k + 4 <= key; k += 4)
+        for (; k + 4 <= d_k; k += 4)
             for (int64_t i = 0; i < 4; i++)
-                sums[i] += vector_of(keys, (k + i) * wide + s, half) * query[k + i];
-        for (; k < key; k++) sums[0] += vector_of(keys, k * wide + s, half) * query[k];
+                sums[i] += cached_vec(keys, (k + i) * padded + s, bf16) * query[k + i];
+        for (; k < d_k; k++) sums[0] += cached_vec(keys, k * padded + s, bf16) * query[k];
         store(weights + s, ((sums[0] + sums[1]) + (sums[2] + sums[3])) * scale);
     }
-    float share = 1 / exponents(weights, size);
-    places from = {.first = values, .apart = ldv * (half ? 2 : 4)};
-    mean_of(&from, size, value, half, weights, share, out);
+    float inv_sum = 1 / exp_and_sum(weights, size);
+    value_rows from = {.first = values, .stride = ldv * (bf16 ? 2 : 4)};
+    weighted_sum(&from, size, d_v, bf16, weights, inv_sum, out);
 }
 
-INLINE void look_by_size(const manner_of_looking *m, const float *query, const void *keys,
-                         const void *values, int64_t ldv, int64_t size, const int64_t half,
-                         float *weights, float *out) {
-    if (m->key == 32 && m->value == 32)
-        look_at(query, keys, values, ldv, size, 32, 32, half, weights, out);
-    else if (m->key == 64 && m->value == 64)
-        look_at(query, keys, values, ldv, size, 64, 64, half, weights, out);
+INLINE void attend_query_by_size(const attention_shape *m, const float *query, const void *keys,
+                                 const void *values, int64_t ldv, int64_t size, const int64_t bf16,
+                                 float *weights, float *out) {
+    if (m->d_k == 32 && m->d_v == 32)
+        attend_query_inline(query, keys, values, ldv, size, 32, 32, bf16, weights, out);
+    else if (m->d_k == 64 && m->d_v == 64)
+        attend_query_inline(query, keys, values, ldv, size, 64, 64, bf16, weights, out);
     else
-        look_at(query, keys, values, ldv, size, m->key, m->value, half, weights, out);
+        attend_query_inline(query, keys, values, ldv, size, m->d_k, m->d_v, bf16, weights, out);
 }
 
-void look(const manner_of_looking *m, const float *query, const void *keys, const void *values,
-          int64_t ldv, int64_t size, float *weights, float *out) {
+void attend_query(const attention_shape *m, const float *query, const void *keys,
+                  const void *values, int64_t ldv, int64_t size, float *weights, float *out) {
     if (!size)
-        memset(out, 0, m->value * 4);
-    else if (m->half)
-        look_by_size(m, query, keys, values, ldv, size, 1, weights, out);
+        memset(out, 0, m->d_v * 4);
+    else if (m->bf16)
+        attend_query_by_size(m, query, keys, values, ldv, size, 1, weights, out);
     else
-        look_by_size(m, query, keys, values, ldv, size, 0, weights, out);
+        attend_query_by_size(m, query, keys, values, ldv, size, 0, weights, out);
 }
 
-INLINE float dot(const float *a, const void *b, int64_t from, int64_t size,
-                 const int64_t half) {
+INLINE float dot(const float *a, const void *b, int64_t from, int64_t size, const int64_t bf16) {
     vec total = {0};
     int64_t i = 0;
     float rest = 0;
-    for (; i + LANES <= size; i += LANES) total += load(a + i) * vector_of(b, from + i, half);
-    for (; i < size; i++) rest += a[i] * number_of(b, from + i, half);
-    return sum_of(total) + rest;
+    for (; i + LANES <= size; i += LANES) total += load(a + i) * cached_vec(b, from + i, bf16);
+    for (; i < size; i++) rest += a[i] * cached_float(b, from + i, bf16);
+    return reduce_sum(total) + rest;
 }
 
-INLINE void look_back_at(int64_t heads, const float *query, const void *const *written,
-                         int64_t size, int64_t key, int64_t value, const int64_t half,
-                         float *weights, float *out) {
-    float scale = 1 / sqrtf(key);
-    for (int64_t h = 0; h < heads; h++, query += key, out += value) {
+INLINE void self_attention_inline(int64_t heads, const float *query, const void *const *cache_rows,
+                                  int64_t size, int64_t d_k, int64_t d_v, const int64_t bf16,
+                                  float *weights, float *out) {
+    float scale = 1 / sqrtf(d_k);
+    for (int64_t h = 0; h < heads; h++, query += d_k, out += d_v) {
         for (int64_t p = 0; p < size; p++)
-            weights[p] = scale * dot(query, written[p], h * key, key, half);
-        float share = 1 / exponents(weights, size);
-        places from = {.each = written, .behind = (heads * key + h * value) * (half ? 2 : 4)};
-        mean_of(&from, size, value, half, weights, share, out);
+            weights[p] = scale * dot(query, cache_rows[p], h * d_k, d_k, bf16);
+        float inv_sum = 1 / exp_and_sum(weights, size);
+        value_rows from = {.rows = cache_rows, .offset = (heads * d_k + h * d_v) * (bf16 ? 2 : 4)};
+        weighted_sum(&from, size, d_v, bf16, weights, inv_sum, out);
     }
 }
 
-INLINE void look_back_by_size(const manner_of_looking *m, const float *queries,
-                              const void *const *written, int64_t size, const int64_t half,
-                              float *weights, float *out) {
-    if (m->key == 32 && m->value == 32)
-        look_back_at(m->heads, queries, written, size, 32, 32, half, weights, out);
-    else if (m->key == 64 && m->value == 64)
-        look_back_at(m->heads, queries, written, size, 64, 64, half, weights, out);
+INLINE void self_attention_by_size(const attention_shape *m, const float *queries,
+                                   const void *const *cache_rows, int64_t size, const int64_t bf16,
+                                   float *weights, float *out) {
+    if (m->d_k == 32 && m->d_v == 32)
+        self_attention_inline(m->heads, queries, cache_rows, size, 32, 32, bf16, weights, out);
+    else if (m->d_k == 64 && m->d_v == 64)
+        self_attention_inline(m->heads, queries, cache_rows, size, 64, 64, bf16, weights, out);
     else
-        look_back_at(m->heads, queries, written, size, m->key, m->value, half, weights, out);
+        self_attention_inline(m->heads, queries, cache_rows, size, m->d_k, m->d_v, bf16, weights,
+                              out);
 }
 
-void look_back(const manner_of_looking *m, const float *queries, const void *const *written,
-               int64_t size, float *weights, float *out) {
-    if (m->half)
-        look_back_by_size(m, queries, written, size, 1, weights, out);
+void self_attention(const attention_shape *m, const float *queries, const void *const *cache_rows,
+                    int64_t size, float *weights, float *out) {
+    if (m->bf16)
+        self_attention_by_size(m, queries, cache_rows, size, 1, weights, out);
     else
-        look_back_by_size(m, queries, written, size, 0, weights, out);
+        self_attention_by_size(m, queries, cache_rows, size, 0, weights, out);
 }

@@ -1,47 +1,50 @@
-/* How a row looks at what is remembered: Equation 1, one query of one head at a time. */
-#ifndef HEADWISE_LOOKING_H
-#define HEADWISE_LOOKING_H
+/* Attention of a single query (Equation 1): over packed keys, or over the KV cache.
+ *
+ * Reference: scaled_dot_product_attention in model/attention.py; tests/backends/native/
+ * test_decoder.py holds them equal. */
+#ifndef HEADWISE_ATTENTION_H
+#define HEADWISE_ATTENTION_H
 
 #include "kernels.h"
 
 #include <math.h>
 
-/* What is remembered is float32, or with `half` bfloat16. */
+/* The KV cache holds float32 numbers, or bfloat16 with `bf16`. */
 typedef struct {
-    int64_t heads, key, value, half;
-} manner_of_looking;
+    int64_t heads, d_k, d_v, bf16;
+} attention_shape;
 
-INLINE int64_t bytes_of(const manner_of_looking *m) { return m->half ? 2 : 4; }
+INLINE int64_t element_bytes(const attention_shape *m) { return m->bf16 ? 2 : 4; }
 
-/* Write numbers as they are remembered. */
-void write_down(const manner_of_looking *, const float *from, int64_t size, void *to);
+/* Convert numbers to the format of the KV cache. */
+void store_kv(const attention_shape *, const float *from, int64_t size, void *to);
 
-/* Keys [S, ldk], a head's channels beginning at each row, to [K, filled(S)]. */
-void turn(const float *from, int64_t ldk, int64_t size, int64_t key, float *to);
+/* Transpose keys [S, ldk] of one head to [K, pad_to_lanes(S)]. */
+void transpose_keys(const float *from, int64_t ldk, int64_t size, int64_t d_k, float *to);
 
-/* Scores [filled(size)] to e^(x - largest), of which the sum is returned; behind `size` to 0,
- * and to nothing that is almost 0: processors are slow with such numbers. */
-INLINE float exponents(float *x, int64_t size) {
-    vec most = all(-INFINITY), total = {0};
+/* Replace scores [pad_to_lanes(size)] by e^(x - max) and return their sum; the padding becomes 0,
+ * and no result is denormal: arithmetic on denormals is slow. */
+INLINE float exp_and_sum(float *x, int64_t size) {
+    vec largest_lanes = broadcast(-INFINITY), total = {0};
     for (int64_t i = 0; i < size; i += LANES)
-        most = larger(first_of(load(x + i), size - i, -INFINITY), most);
-    float largest = largest_of(most);
+        largest_lanes = vec_max(mask_tail(load(x + i), size - i, -INFINITY), largest_lanes);
+    float largest = reduce_max(largest_lanes);
     for (int64_t i = 0; i < size; i += LANES) {
-        vec each = first_of(exp_of(load(x + i) - largest), size - i, 0);
+        vec each = mask_tail(vec_exp(load(x + i) - largest), size - i, 0);
         store(x + i, each);
         total += each;
     }
-    return sum_of(total);
+    return reduce_sum(total);
 }
 
-/* One query on keys [K, filled(S)] and values [S, ldv]: out [C]; zeros where S is 0.
- * weights [filled(S)] are room for what is computed. */
-void look(const manner_of_looking *, const float *query, const void *keys, const void *values,
-          int64_t ldv, int64_t size, float *weights, float *out);
+/* One query over keys [K, pad_to_lanes(S)] and values [S, ldv]: out [C]; zeros where S is 0.
+ * weights [pad_to_lanes(S)]: scratch. */
+void attend_query(const attention_shape *, const float *query, const void *keys, const void *values,
+                  int64_t ldv, int64_t size, float *weights, float *out);
 
-/* The queries of all heads [H K] of a row on what it wrote, [H K, H C] for each position:
- * out [H C]. */
-void look_back(const manner_of_looking *, const float *queries, const void *const *written,
-               int64_t size, float *weights, float *out);
+/* The queries of all heads [H K] of a row over its KV cache, one row [H K, H C] per position: out
+ * [H C]. */
+void self_attention(const attention_shape *, const float *queries, const void *const *cache_rows,
+                    int64_t size, float *weights, float *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* What compiled this library, how, and for which instructions, as the compiler itself says:
- * a program named `cc` may replace the flags that it was given. */
+/* Which compiler built this library, with which flags and instruction sets, as the compiler itself
+ * reports: a program named `cc` may replace the flags that it was given. */
 #include "kernels.h"
 
 #define TEXT_OF(x) #x
@@ -7,8 +7,7 @@
 
 const char *build_compiler(void) {
 #if defined(__clang__)
-    return "clang " TEXT(__clang_major__) "." TEXT(__clang_minor__) "." TEXT(
-        __clang_patchlevel__);
+    return "clang " TEXT(__clang_major__) "." TEXT(__clang_minor__) "." TEXT(__clang_patchlevel__);
 #elif defined(__GNUC__)
     return "gcc " TEXT(__GNUC__) "." TEXT(__GNUC_MINOR__) "." TEXT(__GNUC_PATCHLEVEL__);
 #else
@@ -16,7 +15,7 @@ const char *build_compiler(void) {
 #endif
 }
 
-/* The flags that the compiler was asked for. */
+/* The flags that were passed to the compiler. */
 const char *build_flags(void) {
 #ifdef BUILD_FLAGS
     return BUILD_FLAGS;
@@ -25,7 +24,7 @@ const char *build_flags(void) {
 #endif
 }
 
-/* Extensions of the instruction set that it may have used, one blank between them. */
+/* Instruction set extensions the compiler may have used, separated by blanks. */
 const char *build_instructions(void) {
     return ""
 #ifdef __AVX2__

@@ -1,62 +1,65 @@
-/* The stacks of Figure 1 for writing one token after another.
+/* Encoder, and incremental decoder with a KV cache: the inference path of the native backend.
  *
- * Sizes: D model width, H heads, K and C channels of a head's key and value,
- * T source positions of all sentences together, S those of one, B rows.
- */
+ * Reference: Transformer.start and Transformer.step in model/transformer.py; the same in PyTorch
+ * is backends/pytorch/decoder.py; tests/backends/native/test_decoder.py holds them equal. The
+ * structs mirror ctypes_structs.py.
+ *
+ * Sizes: D model width, H heads, K and C channels of a head's key and value, T source positions
+ * of all sentences together, S those of one, B rows (hypotheses). */
 #include "attention.h"
 
 #include <math.h>
 
-#define PLAIN ((manner){0})
-#define READ_AT_A_TIME 384 /* source positions */
+#define OVERWRITE ((matmul_opts){0})
+#define ENCODE_GROUP_ROWS 384 /* source positions */
 
 typedef struct {
-    product asked; /* queries, keys and values [H K, H K, H C]; of a source: queries */
-    product remember; /* keys and values of what the encoder read */
-    product join;
-    norm around;
+    matrix qkv; /* queries, keys and values [H K, H K, H C]; of cross-attention the queries alone */
+    matrix kv;  /* keys and values of the encoder's output */
+    matrix output;
+    layer_norm norm;
 } attention;
 
 typedef struct {
-    attention own, source;
-    product widen, narrow;
-    norm around;
+    attention self, cross;
+    matrix expand, project;
+    layer_norm norm;
 } layer;
 
 typedef struct {
-    const float *table; /* [V, E]: embeddings */
-    const float *places; /* [positions, D] */
-    int64_t positions, width; /* E: the other D - E channels tell the position alone */
+    const float *table;           /* [V, E]: embeddings */
+    const float *positions;       /* [num_positions, D]: position encodings */
+    int64_t num_positions, width; /* E: the other D - E channels hold the position encoding alone */
     float scale;
-    norm around;
-} entry;
+    layer_norm norm;
+} embedding;
 
 typedef struct {
-    int64_t encoder_layers, decoder_layers, model, heads, key, value, inner;
-    int64_t pre, bend;
-    entry reading, writing;
-    norm encoder_last, decoder_last;
-    product scores;
+    int64_t encoder_layers, decoder_layers, d_model, heads, d_k, d_v, d_ff;
+    int64_t pre_norm, activation;
+    embedding source_embedding, target_embedding;
+    layer_norm encoder_norm, decoder_norm;
+    matrix output;
     const layer *encoder, *decoder;
 } transformer;
 
-/* What the decoder reads of T source positions, for each layer and sentence: keys by head
- * and channel, [H, K, filled(S)], and values [H, S, C]. */
+/* Keys and values of the sources for cross-attention, for each layer and sentence: keys
+ * transposed, [H, K, pad_to_lanes(S)], and values [H, S, C]. */
 typedef struct {
-    const int64_t *starts;   /* [N + 1] in positions */
-    const int64_t *keys_at;  /* [N] where the keys of a sentence begin, in numbers */
-    char *const *keys;       /* [layers] */
-    char *const *values;     /* [layers] */
-} source_memory;
+    const int64_t *starts;      /* [N + 1] in positions */
+    const int64_t *key_offsets; /* [N] where the keys of a sentence begin, in numbers */
+    char *const *keys;          /* [layers] */
+    char *const *values;        /* [layers] */
+} cross_kv;
 
-static int64_t record(const transformer *m) { return m->heads * (m->key + m->value); }
+static int64_t kv_width(const transformer *m) { return m->heads * (m->d_k + m->d_v); }
 
-/* What passes from box to box is float32; what is remembered is as long as the weights. */
-static manner_of_looking looking(const transformer *m, int64_t half) {
-    return (manner_of_looking){m->heads, m->key, m->value, half};
+/* Activations are float32; the KV cache has the precision of the weights. */
+static attention_shape shape_of(const transformer *m, int64_t bf16) {
+    return (attention_shape){m->heads, m->d_k, m->d_v, bf16};
 }
 
-static void normed(const norm *n, const float *x, int64_t size, float *y) {
+static void normalize(const layer_norm *n, const float *x, int64_t size, float *y) {
     vec total = {0};
     int64_t i;
     float sum = 0, squares = 0;
@@ -66,260 +69,271 @@ static void normed(const norm *n, const float *x, int64_t size, float *y) {
     }
     for (i = 0; i + LANES <= size; i += LANES) total += load(x + i);
     for (; i < size; i++) sum += x[i];
-    float mean = (sum_of(total) + sum) / size;
+    float mean = (reduce_sum(total) + sum) / size;
     total = (vec){0};
     for (i = 0; i + LANES <= size; i += LANES) {
-        vec away = load(x + i) - mean;
-        total += away * away;
+        vec centered = load(x + i) - mean;
+        total += centered * centered;
     }
     for (; i < size; i++) squares += (x[i] - mean) * (x[i] - mean);
-    float by = 1 / sqrtf((sum_of(total) + squares) / size + n->eps);
+    float inv_std = 1 / sqrtf((reduce_sum(total) + squares) / size + n->eps);
     for (i = 0; i + LANES <= size; i += LANES)
-        store(y + i, (load(x + i) - mean) * by * load(n->weight + i) + load(n->bias + i));
-    for (; i < size; i++) y[i] = (x[i] - mean) * by * n->weight[i] + n->bias[i];
+        store(y + i, (load(x + i) - mean) * inv_std * load(n->weight + i) + load(n->bias + i));
+    for (; i < size; i++) y[i] = (x[i] - mean) * inv_std * n->weight[i] + n->bias[i];
 }
 
-static void normed_rows(const norm *n, const float *x, int64_t rows, int64_t size, float *y) {
-    for (int64_t row = 0; row < rows; row++) normed(n, x + row * size, size, y + row * size);
+static void normalize_rows(const layer_norm *n, const float *x, int64_t rows, int64_t size,
+                           float *y) {
+    for (int64_t row = 0; row < rows; row++) normalize(n, x + row * size, size, y + row * size);
 }
 
 static void add_rows(float *x, const float *y, int64_t size) {
     for (int64_t i = 0; i < size; i++) x[i] += y[i];
 }
 
-/* Tokens to vectors; where: the position of each, or NULL for `at` in all. */
-static void enter(const transformer *m, const entry *e, const int64_t *tokens, int64_t rows,
-                  const int64_t *where, int64_t at, float *x) {
-    for (int64_t row = 0; row < rows; row++, x += m->model) {
+/* Embed tokens; positions: the position of each, or NULL for `at` in all rows. */
+static void embed(const transformer *m, const embedding *e, const int64_t *tokens, int64_t rows,
+                  const int64_t *positions, int64_t at, float *x) {
+    for (int64_t row = 0; row < rows; row++, x += m->d_model) {
         const float *from = e->table + tokens[row] * e->width;
-        const float *place = e->places + (where ? where[row] : at) * m->model;
-        for (int64_t i = 0; i < e->width; i++) x[i] = from[i] * e->scale + place[i];
-        for (int64_t i = e->width; i < m->model; i++) x[i] = place[i];
-        normed(&e->around, x, m->model, x);
+        const float *position_vector =
+            e->positions + (positions ? positions[row] : at) * m->d_model;
+        for (int64_t i = 0; i < e->width; i++) x[i] = from[i] * e->scale + position_vector[i];
+        for (int64_t i = e->width; i < m->d_model; i++) x[i] = position_vector[i];
+        normalize(&e->norm, x, m->d_model, x);
     }
 }
 
-/* Floats that may be needed on the way; longest: positions of a sentence or output. */
-int64_t spare_floats(const transformer *m, int64_t rows, int64_t longest) {
-    int64_t widest = m->inner > m->model ? m->inner : m->model;
-    int64_t heads = m->heads * m->value;
-    int64_t asked = record(m) + m->heads * m->key;
+/* Scratch floats of a step; longest: positions of the longest source or output. */
+int64_t step_scratch_floats(const transformer *m, int64_t rows, int64_t longest) {
+    int64_t widest = m->d_ff > m->d_model ? m->d_ff : m->d_model;
+    int64_t heads = m->heads * m->d_v;
+    int64_t qkv_width = kv_width(m) + m->heads * m->d_k;
     widest = widest > heads ? widest : heads;
-    int64_t each = 3 * m->model + asked + heads + m->inner + AT_A_TIME + 4;
-    return rows * each + filled(longest) * (m->key + 4) + product_spare(widest, rows) / 4 + 1024;
+    int64_t each = 3 * m->d_model + qkv_width + heads + m->d_ff + VOCAB_BLOCK + 4;
+    return rows * each + pad_to_lanes(longest) * (m->d_k + 4) +
+           matmul_scratch_bytes(widest, rows) / 4 + 1024;
 }
 
 typedef struct {
-    float *x, *seen, *asked, *heads, *inner, *weights, *keys, *scores;
-    const void **written;
-    void *product, *tallies;
-} room;
+    float *x, *input, *qkv, *heads, *inner, *weights, *keys, *scores;
+    const void **kv_blocks;
+    void *matmul_scratch, *states;
+} buffers;
 
-static room lay_out(const transformer *m, int64_t rows, int64_t longest, float *spare) {
-    room r;
-    r.x = spare;
-    r.seen = r.x + rows * m->model;
-    r.asked = r.seen + 2 * rows * m->model;
-    r.heads = r.asked + rows * (record(m) + m->heads * m->key);
-    r.inner = r.heads + rows * m->heads * m->value;
-    r.weights = r.inner + rows * m->inner;
-    r.keys = r.weights + filled(longest) + LANES;
-    r.scores = r.keys + filled(longest) * m->key;
-    uintptr_t end = (uintptr_t)(r.scores + rows * AT_A_TIME);
-    r.written = (const void **)((end + 63) / 64 * 64);
-    end = (uintptr_t)(r.written + longest);
-    r.tallies = (void *)((end + 63) / 64 * 64);
-    end = (uintptr_t)r.tallies + rows * sizeof(tally);
-    r.product = (void *)((end + 63) / 64 * 64);
-    return r;
+static buffers split_buffers(const transformer *m, int64_t rows, int64_t longest, float *scratch) {
+    buffers b;
+    b.x = scratch;
+    b.input = b.x + rows * m->d_model;
+    b.qkv = b.input + 2 * rows * m->d_model;
+    b.heads = b.qkv + rows * (kv_width(m) + m->heads * m->d_k);
+    b.inner = b.heads + rows * m->heads * m->d_v;
+    b.weights = b.inner + rows * m->d_ff;
+    b.keys = b.weights + pad_to_lanes(longest) + LANES;
+    b.scores = b.keys + pad_to_lanes(longest) * m->d_k;
+    uintptr_t end = (uintptr_t)(b.scores + rows * VOCAB_BLOCK);
+    b.kv_blocks = (const void **)((end + 63) / 64 * 64);
+    end = (uintptr_t)(b.kv_blocks + longest);
+    b.states = (void *)((end + 63) / 64 * 64);
+    end = (uintptr_t)b.states + rows * sizeof(topk_state);
+    b.matmul_scratch = (void *)((end + 63) / 64 * 64);
+    return b;
 }
 
-/* What a box sees of x, and the sum behind it. */
-static const float *entering(const transformer *m, const norm *n, int64_t rows, room *r) {
-    if (!m->pre) return r->x;
-    normed_rows(n, r->x, rows, m->model, r->seen);
-    return r->seen;
+/* Input of a sublayer: x, normalized first in pre-norm models. */
+static const float *block_input(const transformer *m, const layer_norm *n, int64_t rows,
+                                buffers *b) {
+    if (!m->pre_norm) return b->x;
+    normalize_rows(n, b->x, rows, m->d_model, b->input);
+    return b->input;
 }
 
-static void leaving(const transformer *m, const norm *n, const product *box, const float *out,
-                    int64_t rows, room *r) {
-    float *result = r->seen + rows * m->model;
-    product_apply(box, out, box->in, rows, result, m->model, PLAIN, r->product);
-    add_rows(r->x, result, rows * m->model);
-    if (!m->pre) normed_rows(n, r->x, rows, m->model, r->x);
+static void add_residual(const transformer *m, const layer_norm *n, const matrix *box,
+                         const float *out, int64_t rows, buffers *b) {
+    float *result = b->input + rows * m->d_model;
+    matmul(box, out, box->in, rows, result, m->d_model, OVERWRITE, b->matmul_scratch);
+    add_rows(b->x, result, rows * m->d_model);
+    if (!m->pre_norm) normalize_rows(n, b->x, rows, m->d_model, b->x);
 }
 
-static void feed_forward(const transformer *m, const layer *l, int64_t rows, room *r) {
-    const float *seen = entering(m, &l->around, rows, r);
-    product_apply(&l->widen, seen, m->model, rows, r->inner, m->inner, (manner){.bend = m->bend},
-                  r->product);
-    leaving(m, &l->around, &l->narrow, r->inner, rows, r);
+static void feed_forward(const transformer *m, const layer *l, int64_t rows, buffers *b) {
+    const float *input = block_input(m, &l->norm, rows, b);
+    matmul(&l->expand, input, m->d_model, rows, b->inner, m->d_ff,
+           (matmul_opts){.activation = m->activation}, b->matmul_scratch);
+    add_residual(m, &l->norm, &l->project, b->inner, rows, b);
 }
 
-/* Sentences `from` to `to`, whose first position is `begin`, through the encoder's layers. */
-static void encode_some(const transformer *m, const int64_t *tokens, const int64_t *where,
-                        const source_memory *memory, int64_t from, int64_t to,
-                        int64_t longest, float *spare) {
-    int64_t begin = memory->starts[from], rows = memory->starts[to] - begin;
-    int64_t width = m->heads * m->key, heads = m->heads * m->value, asked = 2 * width + heads;
-    manner_of_looking own = looking(m, 0), kept = looking(m, m->scores.parts == ROUNDED);
-    room r = lay_out(m, rows, longest, spare);
-    enter(m, &m->reading, tokens + begin, rows, where + begin, 0, r.x);
+/* Run sentences `from` to `to` through the encoder's layers; fill their cross-attention cache. */
+static void encode_group(const transformer *m, const int64_t *tokens, const int64_t *positions,
+                         const cross_kv *cross, int64_t from, int64_t to, int64_t longest,
+                         float *scratch) {
+    int64_t begin = cross->starts[from], rows = cross->starts[to] - begin;
+    int64_t width = m->heads * m->d_k, heads = m->heads * m->d_v, qkv_width = 2 * width + heads;
+    attention_shape activations = shape_of(m, 0), cache = shape_of(m, m->output.terms == BF16);
+    buffers b = split_buffers(m, rows, longest, scratch);
+    embed(m, &m->source_embedding, tokens + begin, rows, positions + begin, 0, b.x);
     for (int64_t i = 0; i < m->encoder_layers; i++) {
         const layer *l = m->encoder + i;
-        const float *seen = entering(m, &l->own.around, rows, &r);
-        product_apply(&l->own.asked, seen, m->model, rows, r.asked, asked, PLAIN, r.product);
+        const float *input = block_input(m, &l->self.norm, rows, &b);
+        matmul(&l->self.qkv, input, m->d_model, rows, b.qkv, qkv_width, OVERWRITE,
+               b.matmul_scratch);
         for (int64_t n = from; n < to; n++) {
-            int64_t first = memory->starts[n] - begin;
-            int64_t size = memory->starts[n + 1] - begin - first;
+            int64_t first = cross->starts[n] - begin;
+            int64_t size = cross->starts[n + 1] - begin - first;
             for (int64_t h = 0; h < m->heads; h++) {
-                const float *queries = r.asked + first * asked + h * m->key;
-                const float *values = r.asked + first * asked + 2 * width + h * m->value;
-                turn(queries + width, asked, size, m->key, r.keys);
+                const float *queries = b.qkv + first * qkv_width + h * m->d_k;
+                const float *values = b.qkv + first * qkv_width + 2 * width + h * m->d_v;
+                transpose_keys(queries + width, qkv_width, size, m->d_k, b.keys);
                 for (int64_t s = 0; s < size; s++)
-                    look(&own, queries + s * asked, r.keys, values, asked, size, r.weights,
-                         r.heads + (first + s) * heads + h * m->value);
+                    attend_query(&activations, queries + s * qkv_width, b.keys, values, qkv_width,
+                                 size, b.weights, b.heads + (first + s) * heads + h * m->d_v);
             }
         }
-        leaving(m, &l->own.around, &l->own.join, r.heads, rows, &r);
-        feed_forward(m, l, rows, &r);
+        add_residual(m, &l->self.norm, &l->self.output, b.heads, rows, &b);
+        feed_forward(m, l, rows, &b);
     }
-    normed_rows(&m->encoder_last, r.x, rows, m->model, r.x);
+    normalize_rows(&m->encoder_norm, b.x, rows, m->d_model, b.x);
     for (int64_t i = 0; i < m->decoder_layers; i++) {
-        const product *remember = &m->decoder[i].source.remember;
-        product_apply(remember, r.x, m->model, rows, r.asked, record(m), PLAIN, r.product);
+        const matrix *kv = &m->decoder[i].cross.kv;
+        matmul(kv, b.x, m->d_model, rows, b.qkv, kv_width(m), OVERWRITE, b.matmul_scratch);
         for (int64_t n = from; n < to; n++) {
-            int64_t first = memory->starts[n] - begin;
-            int64_t size = memory->starts[n + 1] - begin - first;
-            char *keys = memory->keys[i] + memory->keys_at[n] * bytes_of(&kept);
-            char *values = memory->values[i] + (begin + first) * heads * bytes_of(&kept);
+            int64_t first = cross->starts[n] - begin;
+            int64_t size = cross->starts[n + 1] - begin - first;
+            char *keys = cross->keys[i] + cross->key_offsets[n] * element_bytes(&cache);
+            char *values = cross->values[i] + (begin + first) * heads * element_bytes(&cache);
             for (int64_t h = 0; h < m->heads; h++) {
-                const float *from = r.asked + first * record(m) + h * m->key;
-                int64_t many = m->key * filled(size);
-                turn(from, record(m), size, m->key, r.keys);
-                write_down(&kept, r.keys, many, keys + h * many * bytes_of(&kept));
-                from = r.asked + first * record(m) + width + h * m->value;
+                const float *from = b.qkv + first * kv_width(m) + h * m->d_k;
+                int64_t many = m->d_k * pad_to_lanes(size);
+                transpose_keys(from, kv_width(m), size, m->d_k, b.keys);
+                store_kv(&cache, b.keys, many, keys + h * many * element_bytes(&cache));
+                from = b.qkv + first * kv_width(m) + width + h * m->d_v;
                 for (int64_t s = 0; s < size; s++)
-                    write_down(&kept, from + s * record(m), m->value,
-                             values + (h * size + s) * m->value * bytes_of(&kept));
+                    store_kv(&cache, from + s * kv_width(m), m->d_v,
+                             values + (h * size + s) * m->d_v * element_bytes(&cache));
             }
         }
     }
 }
 
-/* Read N sentences, one behind the other and without padding; `where` says the position of
- * each token. A few at a time go through all layers, so that they stay near the processor. */
-void encode(const transformer *m, const int64_t *tokens, const int64_t *where, int64_t count,
-            const source_memory *memory, int64_t longest, float *spare) {
+/* Encode N sentences, packed without padding; `positions` holds the position of each token. A
+ * group of sentences at a time runs through all layers, so that activations stay in cache. */
+void encode(const transformer *m, const int64_t *tokens, const int64_t *positions, int64_t count,
+            const cross_kv *cross, int64_t longest, float *scratch) {
     for (int64_t from = 0, to; from < count; from = to) {
         to = from + 1;
-        while (to < count && memory->starts[to + 1] - memory->starts[from] <= READ_AT_A_TIME)
-            to++;
-        encode_some(m, tokens, where, memory, from, to, longest, spare);
+        while (to < count && cross->starts[to + 1] - cross->starts[from] <= ENCODE_GROUP_ROWS) to++;
+        encode_group(m, tokens, positions, cross, from, to, longest, scratch);
     }
 }
 
-/* Floats of room that reading needs. */
-int64_t encode_floats(const transformer *m, int64_t longest) {
-    return spare_floats(m, longest > READ_AT_A_TIME ? longest : READ_AT_A_TIME, longest);
+/* Scratch floats of encode. */
+int64_t encode_scratch_floats(const transformer *m, int64_t longest) {
+    return step_scratch_floats(m, longest > ENCODE_GROUP_ROWS ? longest : ENCODE_GROUP_ROWS,
+                               longest);
 }
 
-/* What is wanted instead of all scores: those of the best tokens [B, count], as ln p; of
- * several steps the best token [most, B], until `enough` rows have written `end`. */
+/* Return the top-k instead of all scores: the best tokens [B, count] and their log-probabilities;
+ * with several steps the best token of each [max_steps, B], until `min_ended` rows have written
+ * `end`. */
 typedef struct {
-    int64_t count, num_refused;
-    const int64_t *refused;
+    int64_t count, num_forbidden;
+    const int64_t *forbidden;
     int64_t *tokens;
-    int64_t most, end, enough;
-} wanted;
+    int64_t max_steps, end, min_ended;
+} topk_request;
 
-/* Write one more token in each of B rows at position `here`: scores [B, V], or the best of
- * them, which then never stand in memory all at once. Returns 0 where those are no numbers.
+/* Decode one token in each of B rows at `position`: returns scores [B, V], or their top-k, for
+ * which the scores never stand in memory all at once. Returns 0 if a score is NaN or infinite.
  *
- * written [here + 1]: where each position's records begin, [layers, rows of then]; the
- * last is written now. rows_then [here + 1]. stems [B, ld]: each row's row of then.
- * longest: of sources and what is written, here counted.
- */
-static int64_t step(const transformer *m, const int64_t *tokens, int64_t rows, int64_t here,
-                    char *const *written, const int64_t *rows_then, const int32_t *stems,
-                    int64_t ld, const source_memory *memory, const int64_t *source_of,
-                    int64_t longest, float *scores, const wanted *best, float *spare) {
-    int64_t width = m->heads * m->key, heads = m->heads * m->value, wide = record(m);
-    manner_of_looking kept = looking(m, m->scores.parts == ROUNDED);
-    int64_t bytes = bytes_of(&kept);
-    room r = lay_out(m, rows, longest, spare);
-    enter(m, &m->writing, tokens, rows, 0, here, r.x);
+ * kv_blocks [position + 1]: the KV cache of each position, [layers, rows at that step, H K + H C];
+ * the last is written now. rows_at [position + 1]: rows at each step. ancestors [B, ld]: the row
+ * that each row descends from at each step. longest: positions of sources and output, this one
+ * included. */
+static int64_t decode_step(const transformer *m, const int64_t *tokens, int64_t rows,
+                           int64_t position, char *const *kv_blocks, const int64_t *rows_at,
+                           const int32_t *ancestors, int64_t ld, const cross_kv *cross,
+                           const int64_t *source_of, int64_t longest, float *scores,
+                           const topk_request *best, float *scratch) {
+    int64_t width = m->heads * m->d_k, heads = m->heads * m->d_v, kv_row = kv_width(m);
+    attention_shape cache = shape_of(m, m->output.terms == BF16);
+    int64_t bytes = element_bytes(&cache);
+    buffers b = split_buffers(m, rows, longest, scratch);
+    embed(m, &m->target_embedding, tokens, rows, 0, position, b.x);
     for (int64_t i = 0; i < m->decoder_layers; i++) {
         const layer *l = m->decoder + i;
-        const float *seen = entering(m, &l->own.around, rows, &r);
-        product_apply(&l->own.asked, seen, m->model, rows, r.asked, width + wide, PLAIN,
-                      r.product);
+        const float *input = block_input(m, &l->self.norm, rows, &b);
+        matmul(&l->self.qkv, input, m->d_model, rows, b.qkv, width + kv_row, OVERWRITE,
+               b.matmul_scratch);
         for (int64_t row = 0; row < rows; row++) {
-            const float *asked = r.asked + row * (width + wide);
-            char *now = written[here] + (i * rows + row) * wide * bytes;
-            write_down(&kept, asked + width, wide, now);
-            for (int64_t p = 0; p < here; p++)
-                r.written[p] = written[p] + (i * rows_then[p] + stems[row * ld + p]) * wide * bytes;
-            r.written[here] = now;
-            look_back(&kept, asked, r.written, here + 1, r.weights, r.heads + row * heads);
+            const float *qkv = b.qkv + row * (width + kv_row);
+            char *entry = kv_blocks[position] + (i * rows + row) * kv_row * bytes;
+            store_kv(&cache, qkv + width, kv_row, entry);
+            for (int64_t p = 0; p < position; p++)
+                b.kv_blocks[p] =
+                    kv_blocks[p] + (i * rows_at[p] + ancestors[row * ld + p]) * kv_row * bytes;
+            b.kv_blocks[position] = entry;
+            self_attention(&cache, qkv, b.kv_blocks, position + 1, b.weights,
+                           b.heads + row * heads);
         }
-        leaving(m, &l->own.around, &l->own.join, r.heads, rows, &r);
+        add_residual(m, &l->self.norm, &l->self.output, b.heads, rows, &b);
 
-        seen = entering(m, &l->source.around, rows, &r);
-        product_apply(&l->source.asked, seen, m->model, rows, r.asked, width, PLAIN, r.product);
+        input = block_input(m, &l->cross.norm, rows, &b);
+        matmul(&l->cross.qkv, input, m->d_model, rows, b.qkv, width, OVERWRITE, b.matmul_scratch);
         for (int64_t row = 0; row < rows; row++) {
-            int64_t n = source_of[row], first = memory->starts[n];
-            int64_t size = memory->starts[n + 1] - first;
-            const char *keys = memory->keys[i] + memory->keys_at[n] * bytes;
-            const char *values = memory->values[i] + first * heads * bytes;
+            int64_t n = source_of[row], first = cross->starts[n];
+            int64_t size = cross->starts[n + 1] - first;
+            const char *keys = cross->keys[i] + cross->key_offsets[n] * bytes;
+            const char *values = cross->values[i] + first * heads * bytes;
             for (int64_t h = 0; h < m->heads; h++)
-                look(&kept, r.asked + row * width + h * m->key,
-                     keys + h * m->key * filled(size) * bytes,
-                     values + h * size * m->value * bytes, m->value, size, r.weights,
-                     r.heads + row * heads + h * m->value);
+                attend_query(&cache, b.qkv + row * width + h * m->d_k,
+                             keys + h * m->d_k * pad_to_lanes(size) * bytes,
+                             values + h * size * m->d_v * bytes, m->d_v, size, b.weights,
+                             b.heads + row * heads + h * m->d_v);
         }
-        leaving(m, &l->source.around, &l->source.join, r.heads, rows, &r);
-        feed_forward(m, l, rows, &r);
+        add_residual(m, &l->cross.norm, &l->cross.output, b.heads, rows, &b);
+        feed_forward(m, l, rows, &b);
     }
-    normed_rows(&m->decoder_last, r.x, rows, m->model, r.x);
+    normalize_rows(&m->decoder_norm, b.x, rows, m->d_model, b.x);
     if (!best) {
-        product_apply(&m->scores, r.x, m->model, rows, scores, m->scores.out, PLAIN, r.product);
+        matmul(&m->output, b.x, m->d_model, rows, scores, m->output.out, OVERWRITE,
+               b.matmul_scratch);
         return 1;
     }
-    tally *tallies = (tally *)r.tallies;
-    for (int64_t row = 0; row < rows; row++) tallies[row] = (tally){-INFINITY, 0, 0};
-    for (int64_t first = 0; first < m->scores.out; first += AT_A_TIME) {
-        product part = product_part(&m->scores, first, AT_A_TIME);
-        product_apply(&part, r.x, m->model, rows, r.scores, AT_A_TIME, PLAIN, r.product);
-        choose(r.scores, AT_A_TIME, rows, first, part.out, best->count, best->refused,
-               best->num_refused, scores, best->tokens, tallies);
+    topk_state *states = (topk_state *)b.states;
+    for (int64_t row = 0; row < rows; row++) states[row] = (topk_state){-INFINITY, 0, 0};
+    for (int64_t first = 0; first < m->output.out; first += VOCAB_BLOCK) {
+        matrix part = matrix_columns(&m->output, first, VOCAB_BLOCK);
+        matmul(&part, b.x, m->d_model, rows, b.scores, VOCAB_BLOCK, OVERWRITE, b.matmul_scratch);
+        topk_update(b.scores, VOCAB_BLOCK, rows, first, part.out, best->count, best->forbidden,
+                    best->num_forbidden, scores, best->tokens, states);
     }
-    return chosen(rows, best->count, best->refused, scores, best->tokens, tallies);
+    return topk_finish(rows, best->count, best->forbidden, scores, best->tokens, states);
 }
 
-/* The same, again and again with what was found best. Returns the steps that were taken, 0
- * where scores are no numbers. written and rows_then: [here + most]. */
-int64_t write_on(const transformer *m, const int64_t *tokens, int64_t rows, int64_t here,
-                 char *const *written, const int64_t *rows_then, const int32_t *stems,
-                 int64_t ld, const source_memory *memory, const int64_t *source_of,
-                 int64_t longest, float *scores, const wanted *best, float *spare) {
-    if (!best || best->most == 1)
-        return step(m, tokens, rows, here, written, rows_then, stems, ld, memory, source_of,
-                    longest, scores, best, spare);
-    for (int64_t taken = 0; taken < best->most; taken++) {
-        wanted now = *best;
-        int64_t ended = 0;
-        now.tokens += taken * rows;
-        if (!step(m, taken ? now.tokens - rows : tokens, rows, here + taken, written, rows_then,
-                  stems, ld, memory, source_of, longest, scores + taken * rows, &now, spare))
+/* Decode greedily for up to max_steps steps, feeding each best token back. Returns the number of
+ * steps taken, 0 if a score is NaN or infinite. kv_blocks and rows_at: [position + max_steps]. */
+int64_t decode_steps(const transformer *m, const int64_t *tokens, int64_t rows, int64_t position,
+                     char *const *kv_blocks, const int64_t *rows_at, const int32_t *ancestors,
+                     int64_t ld, const cross_kv *cross, const int64_t *source_of, int64_t longest,
+                     float *scores, const topk_request *best, float *scratch) {
+    if (!best || best->max_steps == 1)
+        return decode_step(m, tokens, rows, position, kv_blocks, rows_at, ancestors, ld, cross,
+                           source_of, longest, scores, best, scratch);
+    for (int64_t steps = 0; steps < best->max_steps; steps++) {
+        topk_request request = *best;
+        int64_t num_ended = 0;
+        request.tokens += steps * rows;
+        if (!decode_step(m, steps ? request.tokens - rows : tokens, rows, position + steps,
+                         kv_blocks, rows_at, ancestors, ld, cross, source_of, longest,
+                         scores + steps * rows, &request, scratch))
             return 0;
-        for (int64_t row = 0; row < rows; row++) /* those that ended before write on */
-            for (int64_t before = taken; before >= 0 && tokens[row] != best->end; before--)
+        for (int64_t row = 0; row < rows; row++) /* rows that ended earlier are decoded on */
+            for (int64_t before = steps; before >= 0 && tokens[row] != best->end; before--)
                 if (best->tokens[before * rows + row] == best->end) {
-                    ended++;
+                    num_ended++;
                     break;
                 }
-        if (ended >= best->enough) return taken + 1;
+        if (num_ended >= best->min_ended) return steps + 1;
     }
-    return best->most;
+    return best->max_steps;
 }

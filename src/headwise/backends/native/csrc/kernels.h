@@ -1,10 +1,9 @@
-/* What the compiled kernels share: vectors, and the shapes that Python fills in.
+/* Shared declarations of the native kernels: SIMD vectors, packed matrices, matmul and top-k.
  *
- * Plain C with the vector extensions of GCC and Clang, so that it compiles for any
- * processor; what one has in hardware beyond that stands behind #ifdef. Every row of a
- * result is computed by the same operations in the same order however many rows there
- * are: a batch does not change a sentence, not even in its last bit.
- */
+ * Plain C with the vector extensions of GCC and Clang, so that it compiles for any processor;
+ * instruction set extensions stand behind #ifdef. Each row of a result is computed by the same
+ * operations in the same order whatever the number of rows: the batch never changes a sentence,
+ * not even in its last bit. The structs mirror ctypes_structs.py. */
 #ifndef HEADWISE_KERNELS_H
 #define HEADWISE_KERNELS_H
 
@@ -20,36 +19,49 @@ typedef int32_t ivec __attribute__((vector_size(4 * LANES), aligned(4), may_alia
 
 INLINE vec load(const float *from) { return *(const vec *)from; }
 INLINE void store(float *to, vec x) { *(vec *)to = x; }
-INLINE vec all(float x) { return x - (vec){0}; }
+INLINE vec broadcast(float x) { return x - (vec){0}; }
 
 typedef float vec8 __attribute__((vector_size(32)));
 typedef int32_t ivec8 __attribute__((vector_size(32)));
 typedef float vec4 __attribute__((vector_size(16)));
 typedef int32_t ivec4 __attribute__((vector_size(16)));
 
-INLINE float sum_of(vec x) { /* by halves: sums in a row would wait for one another */
-    union { vec whole; vec8 half[2]; } a = {x};
-    union { vec8 whole; vec4 half[2]; } b = {a.half[0] + a.half[1]};
+INLINE float
+reduce_sum(vec x) { /* pairwise, by halves: a sequential sum would wait for each addition */
+    union {
+        vec whole;
+        vec8 half[2];
+    } a = {x};
+    union {
+        vec8 whole;
+        vec4 half[2];
+    } b = {a.half[0] + a.half[1]};
     vec4 c = b.half[0] + b.half[1];
     return (c[0] + c[2]) + (c[1] + c[3]);
 }
 
-INLINE vec larger(vec a, vec b) {
+INLINE vec vec_max(vec a, vec b) {
     ivec first = a > b;
     return (vec)((first & (ivec)a) | (~first & (ivec)b));
 }
 
-/* The first numbers of x, and `rest` behind them. */
-INLINE vec first_of(vec x, int64_t count, float rest) {
+/* Keep the first `count` lanes of x and set the others to `fill`. */
+INLINE vec mask_tail(vec x, int64_t count, float fill) {
     ivec lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     ivec there = lane < (ivec){0} + (int32_t)(count < LANES ? count : LANES);
-    return (vec)((there & (ivec)x) | (~there & (ivec)all(rest)));
+    return (vec)((there & (ivec)x) | (~there & (ivec)broadcast(fill)));
 }
 
-INLINE float largest_of(vec x) {
-    union { vec whole; vec8 half[2]; } a = {x};
+INLINE float reduce_max(vec x) {
+    union {
+        vec whole;
+        vec8 half[2];
+    } a = {x};
     ivec8 m = a.half[0] > a.half[1];
-    union { vec8 whole; vec4 half[2]; } b;
+    union {
+        vec8 whole;
+        vec4 half[2];
+    } b;
     b.whole = (vec8)((m & (ivec8)a.half[0]) | (~m & (ivec8)a.half[1]));
     ivec4 n = b.half[0] > b.half[1];
     vec4 four = (vec4)((n & (ivec4)b.half[0]) | (~n & (ivec4)b.half[1]));
@@ -58,18 +70,18 @@ INLINE float largest_of(vec x) {
     return best;
 }
 
-INLINE int64_t filled(int64_t size) { return (size + LANES - 1) / LANES * LANES; }
+INLINE int64_t pad_to_lanes(int64_t size) { return (size + LANES - 1) / LANES * LANES; }
 
-/* e to the power of x for x <= 88, to about 2 units in the last place; a NaN stays one. */
-INLINE vec exp_of(vec x) {
-    ivec low = x < all(-87.0f);
-    x = (vec)((low & (ivec)all(-87.0f)) | (~low & (ivec)x));
-    vec magic = all(12582912.0f); /* 1.5 * 2^23: its last bit is worth 1 */
+/* e^x for x <= 88, to about 2 units in the last place; NaN stays NaN. */
+INLINE vec vec_exp(vec x) {
+    ivec low = x < broadcast(-87.0f);
+    x = (vec)((low & (ivec)broadcast(-87.0f)) | (~low & (ivec)x));
+    vec magic = broadcast(12582912.0f); /* 1.5 * 2^23: its last bit is worth 1 */
     vec shifted = x * 1.44269504f + magic;
     vec n = shifted - magic;
     vec r = x - n * 0.693359375f;
     r = r + n * 2.12194440e-4f;
-    vec p = all(1.9875691500e-4f);
+    vec p = broadcast(1.9875691500e-4f);
     p = p * r + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
     p = p * r + 4.1665795894e-2f;
@@ -83,8 +95,8 @@ INLINE vec exp_of(vec x) {
 #ifdef __AVX512F__
 #include <immintrin.h>
 
-/* Turn 16 vectors of 16 words. */
-INLINE void turn_square(__m512i r[LANES]) {
+/* Transpose a 16 x 16 block of 32-bit words. */
+INLINE void transpose_16x16(__m512i r[LANES]) {
     __m512i t[LANES];
     for (int i = 0; i < LANES; i += 2) {
         t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
@@ -96,7 +108,7 @@ INLINE void turn_square(__m512i r[LANES]) {
             r[i + 2 * j + 1] = _mm512_unpackhi_epi64(t[i + j], t[i + 2 + j]);
         }
     for (int i = 0; i < LANES; i++) {
-        int low = i / 8 * 8 + i % 4; /* with the one four further on */
+        int low = i / 8 * 8 + i % 4; /* pairs with the one four further on */
         t[i] = i & 4 ? _mm512_shuffle_i32x4(r[low], r[low + 4], 0xdd)
                      : _mm512_shuffle_i32x4(r[low], r[low + 4], 0x88);
     }
@@ -108,61 +120,62 @@ INLINE void turn_square(__m512i r[LANES]) {
 
 #endif
 
-enum { ROUNDED = 1, WHOLE = 3 }; /* parts: the first of a float32, or all that it has;
-                                   * whole numbers without tiles stay float32 numbers */
+/* Number formats, as the number of bf16 terms that represent a float32. BF16: rounded to
+ * bfloat16. BF16X3: split into three bfloat16 terms, which is exact; without AMX such matrices
+ * stay float32. FLOAT32: not split. */
+enum { FLOAT32 = 0, BF16 = 1, BF16X3 = 3 };
 
 typedef struct {
     int64_t in, out;
-    int64_t parts;       /* bfloat16 parts of each number; 0: float32 numbers */
-    const void *weight;  /* as product_pack laid it out */
-    const float *bias;   /* [out] or NULL */
-} product;
+    int64_t terms;      /* FLOAT32, BF16 or BF16X3 */
+    const void *weight; /* packed by pack_matrix or pack_transposed */
+    const float *bias;  /* [out] or NULL */
+} matrix;
 
 typedef struct {
-    const float *weight, *bias; /* [D]; NULL: leaves everything as it is */
+    const float *weight, *bias; /* [D]; NULL: no normalization */
     float eps;
-} norm;
+} layer_norm;
 
-enum { NO_BEND, RELU, GELU, SWISH };
+enum { NO_ACTIVATION, RELU, GELU, SWISH };
 
-#define AT_A_TIME 1024 /* scores of a row that are computed and looked at together */
+#define VOCAB_BLOCK 1024 /* scores of a row that are computed and searched together */
 
-/* The best `count` of a row of scores so far, and what their sum of e^x is. */
+/* Running top-k of a row of scores, with the log-sum-exp so far. */
 typedef struct {
-    float most, sum;
+    float max_score, sum_exp;
     int64_t found;
-} tally;
+} topk_state;
 
-/* Look at `size` further scores of each row [rows, ld], the first of which is token `first`;
- * best first and the lower token first among equals. Refused tokens are left out. */
-void choose(const float *scores, int64_t ld, int64_t rows, int64_t first, int64_t size,
-            int64_t count, const int64_t *refused, int64_t num_refused, float *values,
-            int64_t *tokens, tally *tallies);
+/* Continue the top-k of each row [rows, ld] with `size` more scores; the first belongs to token
+ * `first`. Best first; ties go to the lower token. Forbidden tokens are skipped. */
+void topk_update(const float *scores, int64_t ld, int64_t rows, int64_t first, int64_t size,
+                 int64_t count, const int64_t *forbidden, int64_t num_forbidden, float *values,
+                 int64_t *tokens, topk_state *states);
 
-/* Make ln p of the values; refused tokens, with -inf, fill up what is missing.
- * Returns 0 where scores were no numbers. */
-int64_t chosen(int64_t rows, int64_t count, const int64_t *refused, float *values,
-               int64_t *tokens, const tally *tallies);
+/* Turn the values into log-probabilities; pad with forbidden tokens at -inf if too few tokens were
+ * allowed. Returns 0 if a score is NaN or infinite. */
+int64_t topk_finish(int64_t rows, int64_t count, const int64_t *forbidden, float *values,
+                    int64_t *tokens, const topk_state *states);
 
 typedef struct {
-    int64_t bend;
-    int64_t turned; /* 1: the left side is given as [in, ld], its rows being columns there */
-    int64_t add;    /* 1: add to y what else would replace it; nothing is bent then */
-} manner;
+    int64_t activation;
+    int64_t transposed; /* x is given as [in, ld], that is, its transpose is multiplied */
+    int64_t accumulate; /* add to y instead of overwriting it; excludes an activation */
+} matmul_opts;
 
-/* y [rows, ldy] = bend(x [rows, ld] W + b); spare: product_spare(in, rows) bytes. */
-void product_apply(const product *p, const float *x, int64_t ld, int64_t rows, float *y,
-                   int64_t ldy, manner how, void *spare);
-int64_t product_spare(int64_t in, int64_t rows);
+/* y [rows, ldy] = activation(x [rows, ld] W + b); scratch: matmul_scratch_bytes(in, rows). */
+void matmul(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y, int64_t ldy,
+            matmul_opts opts, void *scratch);
+int64_t matmul_scratch_bytes(int64_t in, int64_t rows);
 
-/* Lay out a matrix [in, out] for the right side of products: given in rows of `ld`, or turned
- * ([out, in]); product_size bytes, aligned to 64. */
-void product_lay_out(const float *from, int64_t ld, int64_t in, int64_t out, int64_t parts,
-                     void *to);
-void product_pack(const float *from, int64_t in, int64_t out, int64_t parts, void *to);
-int64_t product_size(int64_t in, int64_t out, int64_t parts);
+/* Pack a matrix [in, out] as the right operand of matmul, given in rows of `ld` (pack_matrix) or
+ * transposed as [out, in] (pack_transposed); `to`: packed_bytes bytes, aligned to 64. */
+void pack_matrix(const float *from, int64_t ld, int64_t in, int64_t out, int64_t terms, void *to);
+void pack_transposed(const float *from, int64_t in, int64_t out, int64_t terms, void *to);
+int64_t packed_bytes(int64_t in, int64_t out, int64_t terms);
 
-/* The part of a product that has the columns from `first` on, a multiple of 32. */
-product product_part(const product *p, int64_t first, int64_t columns);
+/* Return the columns from `first` on (a multiple of 32) of a packed matrix. */
+matrix matrix_columns(const matrix *p, int64_t first, int64_t columns);
 
 #endif

@@ -1,25 +1,28 @@
-/* Products of many rows with one matrix that was laid out for it beforehand. */
+/* Matmul with a packed weight matrix: SIMD vectors, for processors without AMX and for float32.
+ *
+ * Reference: x @ W + b followed by the activation; tests/backends/native/test_matmul.py holds it
+ * equal to NumPy. */
 #include "matmul.h"
 
 #include <math.h>
 
-#define SLICE 32 /* rows of the right side that are laid out at a time */
-#define NEAR 100000 /* numbers of the left side that all panels are multiplied with in turn */
-#define DEEP 256 /* rows of both sides, when the left is turned, that are near at a time */
-#define TURNED_ROWS (32 * MOST_ROWS) /* rows of a turned left side that stay near */
+#define SLICE 32             /* rows of the right operand packed at a time */
+#define LEFT_IN_CACHE 100000 /* numbers of the left operand; all panels pass by them */
+#define DEPTH_BLOCK 256      /* depth that stays in cache if the left operand is transposed */
+#define TRANSPOSED_ROWS (32 * BLOCK_ROWS) /* of a transposed left operand */
 
-/* Rows that are computed at a time: their sums and two vectors of the matrix fill registers. */
+/* Rows of a register block: their sums and two vectors of the matrix fill the registers. */
 #ifdef __AVX512F__
-#define MOST_ROWS 12
+#define BLOCK_ROWS 12
 #else
-#define MOST_ROWS 3
+#define BLOCK_ROWS 3
 #endif
 
-static float rounded(float x) { /* to the nearest bfloat16, ties to even */
+static float round_to_bf16(float x) { /* ties to even */
     uint32_t bits;
     memcpy(&bits, &x, 4);
     if ((bits & 0x7fffffff) > 0x7f800000)
-        bits |= 0x400000; /* a NaN stays one */
+        bits |= 0x400000; /* NaN stays NaN */
     else
         bits += 0x7fff + (bits >> 16 & 1);
     bits &= 0xffff0000;
@@ -27,114 +30,110 @@ static float rounded(float x) { /* to the nearest bfloat16, ties to even */
     return x;
 }
 
-/* Bytes of a column of a matrix laid out. */
-INLINE int64_t column_bytes(int64_t in, int64_t parts) {
-    return parts && has_tiles() ? tiled(in) * 2 * parts : in * 4;
+/* Bytes of a column of a packed matrix. */
+INLINE int64_t column_bytes(int64_t in, int64_t terms) {
+    return terms && amx_enabled() ? pad_to_tiles(in) * 2 * terms : in * 4;
 }
 
-int64_t product_size(int64_t in, int64_t out, int64_t parts) {
-    return panels(out) * PANEL * column_bytes(in, parts);
+int64_t packed_bytes(int64_t in, int64_t out, int64_t terms) {
+    return num_panels(out) * PANEL * column_bytes(in, terms);
 }
 
-int64_t product_spare(int64_t in, int64_t rows) {
-    return (rows + 31) / 32 * 32 * tiled(in) * 8 + 8192;
+int64_t matmul_scratch_bytes(int64_t in, int64_t rows) {
+    return (rows + 31) / 32 * 32 * pad_to_tiles(in) * 8 + 8192;
 }
 
-/* Lay out some rows of 16 columns. */
-static void lay_out_rows(const float *from, int64_t ld, int64_t in, int64_t k, int64_t deep,
-                         int64_t column, int64_t there, int64_t parts, void *to) {
-    if (parts && has_tiles()) {
-        char *panel = (char *)to + column / PANEL * PANEL * column_bytes(in, parts);
-        tiles_lay_out(from, ld, k, deep, column % PANEL / LANES, there, parts, panel);
+/* Pack `depth` rows of 16 columns. */
+static void pack_slice(const float *from, int64_t ld, int64_t in, int64_t k, int64_t depth,
+                       int64_t column, int64_t columns, int64_t terms, void *to) {
+    if (terms && amx_enabled()) {
+        char *panel = (char *)to + column / PANEL * PANEL * column_bytes(in, terms);
+        amx_pack(from, ld, k, depth, column % PANEL / LANES, columns, terms, panel);
         return;
     }
     float *panel = (float *)to + column / PANEL * PANEL * in + column % PANEL;
-    for (int64_t j = 0; j < deep; j++) {
+    for (int64_t j = 0; j < depth; j++) {
         const float *row = from + j * ld;
         float *y = panel + (k + j) * PANEL;
-        if (there == LANES && parts != ROUNDED)
+        if (columns == LANES && terms != BF16)
             store(y, load(row));
         else
             for (int64_t i = 0; i < LANES; i++) {
-                float x = i < there ? row[i] : 0;
-                y[i] = parts == ROUNDED ? rounded(x) : x;
+                float x = i < columns ? row[i] : 0;
+                y[i] = terms == BF16 ? round_to_bf16(x) : x;
             }
     }
 }
 
-INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+INLINE int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Columns from `column` on that are there, of 16. */
-INLINE int64_t columns_there(int64_t out, int64_t column) {
-    return out - column < 0 ? 0 : least(out - column, LANES);
+/* How many of 16 columns from `column` on exist. */
+INLINE int64_t columns_left(int64_t out, int64_t column) {
+    return out - column < 0 ? 0 : min(out - column, LANES);
 }
 
-/* Lay out a matrix [in, out], as it stands in rows of `ld`, for the right side of products:
- * panels of 32 columns, or what tiles need. */
-void product_lay_out(const float *from, int64_t ld, int64_t in, int64_t out, int64_t parts,
-                     void *to) {
+void pack_matrix(const float *from, int64_t ld, int64_t in, int64_t out, int64_t terms, void *to) {
     for (int64_t k = 0; k < in; k += SLICE, from += SLICE * ld)
-        for (int64_t column = 0; column < panels(out) * PANEL; column += LANES)
-            lay_out_rows(from + column, ld, in, k, least(in - k, SLICE), column,
-                         columns_there(out, column), parts, to);
+        for (int64_t column = 0; column < num_panels(out) * PANEL; column += LANES)
+            pack_slice(from + column, ld, in, k, min(in - k, SLICE), column,
+                       columns_left(out, column), terms, to);
 }
 
-/* The same for a matrix that is given turned, [out, in]. */
-void product_pack(const float *from, int64_t in, int64_t out, int64_t parts, void *to) {
-    float turned[SLICE * LANES];
-    for (int64_t column = 0; column < panels(out) * PANEL; column += LANES)
+void pack_transposed(const float *from, int64_t in, int64_t out, int64_t terms, void *to) {
+    float transposed[SLICE * LANES];
+    for (int64_t column = 0; column < num_panels(out) * PANEL; column += LANES)
         for (int64_t k = 0; k < in; k += SLICE) {
-            int64_t there = columns_there(out, column), deep = least(in - k, SLICE);
-            memset(turned, 0, sizeof turned);
-            for (int64_t i = 0; i < there; i++)
-                for (int64_t j = 0; j < deep; j++)
-                    turned[j * LANES + i] = from[(column + i) * in + k + j];
-            lay_out_rows(turned, LANES, in, k, deep, column, LANES, parts, to);
+            int64_t columns = columns_left(out, column), depth = min(in - k, SLICE);
+            memset(transposed, 0, sizeof transposed);
+            for (int64_t i = 0; i < columns; i++)
+                for (int64_t j = 0; j < depth; j++)
+                    transposed[j * LANES + i] = from[(column + i) * in + k + j];
+            pack_slice(transposed, LANES, in, k, depth, column, LANES, terms, to);
         }
 }
 
-product product_part(const product *p, int64_t first, int64_t columns) {
-    product part = *p;
-    part.out = least(p->out - first, columns);
-    part.weight = (const char *)p->weight + first * column_bytes(p->in, p->parts);
-    part.bias = p->bias ? p->bias + first : 0;
-    return part;
+matrix matrix_columns(const matrix *p, int64_t first, int64_t columns) {
+    matrix block = *p;
+    block.out = min(p->out - first, columns);
+    block.weight = (const char *)p->weight + first * column_bytes(p->in, p->terms);
+    block.bias = p->bias ? p->bias + first : 0;
+    return block;
 }
 
-static float bent(float x, int64_t bend) {
-    if (bend == GELU) return 0.5f * x * (1 + erff(x * 0.70710678f));
-    if (bend == SWISH) return x / (1 + expf(-x));
+static float activate(float x, int64_t activation) {
+    if (activation == GELU) return 0.5f * x * (1 + erff(x * 0.70710678f));
+    if (activation == SWISH) return x / (1 + expf(-x));
     return x;
 }
 
-__attribute__((noinline)) void finish_each(const float *sums, const product *p, int64_t column,
-                                           manner how, float *y) {
+__attribute__((noinline)) void epilogue_scalar(const float *sums, const matrix *p, int64_t column,
+                                               matmul_opts opts, float *y) {
     for (int64_t i = 0; i < PANEL && column + i < p->out; i++) {
         float x = sums[i];
         if (p->bias) x += p->bias[column + i];
-        if (how.bend == RELU) x = x > 0 || x != x ? x : 0;
-        y[i] = how.add ? y[i] + x : bent(x, how.bend);
+        if (opts.activation == RELU) x = x > 0 || x != x ? x : 0;
+        y[i] = opts.accumulate ? y[i] + x : activate(x, opts.activation);
     }
 }
 
-/* Finish two vectors of sums, which all have columns but in a last panel. */
-INLINE void finish(vec a, vec b, const product *p, int64_t column, manner how, float *y) {
-    if (p->out - column < PANEL || how.bend > RELU) {
+/* Epilogue of two vectors of sums; only the last panel has fewer columns. */
+INLINE void epilogue(vec a, vec b, const matrix *p, int64_t column, matmul_opts opts, float *y) {
+    if (p->out - column < PANEL || opts.activation > RELU) {
         float sums[PANEL];
         store(sums, a);
         store(sums + LANES, b);
-        finish_each(sums, p, column, how, y);
+        epilogue_scalar(sums, p, column, opts, y);
         return;
     }
     if (p->bias) {
         a += load(p->bias + column);
         b += load(p->bias + column + LANES);
     }
-    if (how.bend == RELU) {
-        a = larger(all(0), a); /* a NaN stays one: what is not larger is the second */
-        b = larger(all(0), b);
+    if (opts.activation == RELU) {
+        a = vec_max(broadcast(0), a); /* keeps NaN: unless larger, the second */
+        b = vec_max(broadcast(0), b);
     }
-    if (how.add) {
+    if (opts.accumulate) {
         a += load(y);
         b += load(y + LANES);
     }
@@ -142,97 +141,104 @@ INLINE void finish(vec a, vec b, const product *p, int64_t column, manner how, f
     store(y + LANES, b);
 }
 
-/* `rows` rows of the left side, `ld` apart, the numbers of each `by` apart. */
-INLINE void block(const product *p, const float *x, int64_t ld, int64_t by, int64_t from,
-                  int64_t to, int64_t column, float *y, int64_t ldy, manner how,
-                  const int rows) {
+/* Register block of `rows` rows; they are `ld` apart, and the numbers of each `step` apart. */
+INLINE void matmul_block(const matrix *p, const float *x, int64_t ld, int64_t step, int64_t from,
+                         int64_t to, int64_t column, float *y, int64_t ldy, matmul_opts opts,
+                         const int rows) {
     const float *w = (const float *)p->weight + column * p->in;
-    vec sums[MOST_ROWS][2];
+    vec sums[BLOCK_ROWS][2];
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) sums[r][0] = sums[r][1] = (vec){0};
     for (int64_t k = from; k < to; k++) {
         vec first = load(w + k * PANEL), second = load(w + k * PANEL + LANES);
 #pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {
-            vec each = all(x[r * ld + k * by]);
+            vec each = broadcast(x[r * ld + k * step]);
             sums[r][0] += each * first;
             sums[r][1] += each * second;
         }
     }
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++)
-        finish(sums[r][0], sums[r][1], p, column, how, y + r * ldy + column);
+        epilogue(sums[r][0], sums[r][1], p, column, opts, y + r * ldy + column);
 }
 
-INLINE void whole_by(const product *p, const float *x, int64_t ld, int64_t by, int64_t from,
-                     int64_t to, int64_t rows, float *y, int64_t ldy, manner how) {
+INLINE void matmul_rows(const matrix *p, const float *x, int64_t ld, int64_t step, int64_t from,
+                        int64_t to, int64_t rows, float *y, int64_t ldy, matmul_opts opts) {
     for (int64_t column = 0; column < p->out; column += PANEL) {
         int64_t row = 0;
-        for (; row + MOST_ROWS <= rows; row += MOST_ROWS)
-            block(p, x + row * ld, ld, by, from, to, column, y + row * ldy, ldy, how, MOST_ROWS);
-        if (MOST_ROWS > 4)
+        for (; row + BLOCK_ROWS <= rows; row += BLOCK_ROWS)
+            matmul_block(p, x + row * ld, ld, step, from, to, column, y + row * ldy, ldy, opts,
+                         BLOCK_ROWS);
+        if (BLOCK_ROWS > 4)
             for (; row + 4 <= rows; row += 4)
-                block(p, x + row * ld, ld, by, from, to, column, y + row * ldy, ldy, how, 4);
+                matmul_block(p, x + row * ld, ld, step, from, to, column, y + row * ldy, ldy, opts,
+                             4);
         for (; row < rows; row++)
-            block(p, x + row * ld, ld, by, from, to, column, y + row * ldy, ldy, how, 1);
+            matmul_block(p, x + row * ld, ld, step, from, to, column, y + row * ldy, ldy, opts, 1);
     }
 }
 
-/* The same for a left side that is turned: of 12 rows, which are columns there, the numbers
- * that are multiplied together are brought side by side. Where they stood, at distances of
- * powers of two, they would drive one another out of the cache. */
-static void whole_turned(const product *p, const float *x, int64_t ld, int64_t from, int64_t to,
-                         int64_t rows, float *y, int64_t ldy, manner how, float *packed) {
-    int64_t full = rows / MOST_ROWS * MOST_ROWS, deep = to - from;
-    for (int64_t row = 0, last; row < full; row = last) { /* some lines of memory at a time */
-        last = row + 8 * MOST_ROWS < full ? row + 8 * MOST_ROWS : full;
-        for (int64_t k = 0; k < deep; k++)
-            for (int64_t r = row; r < last; r += MOST_ROWS)
-                memcpy(packed + r * deep + k * MOST_ROWS, x + (from + k) * ld + r, MOST_ROWS * 4);
+/* The same for a transposed left operand: the numbers of 12 rows (columns there) that are
+ * multiplied together are copied side by side first. In place, at power-of-two strides, they
+ * would evict one another from the cache. */
+static void matmul_transposed(const matrix *p, const float *x, int64_t ld, int64_t from, int64_t to,
+                              int64_t rows, float *y, int64_t ldy, matmul_opts opts,
+                              float *packed) {
+    int64_t full = rows / BLOCK_ROWS * BLOCK_ROWS, depth = to - from;
+    for (int64_t row = 0, last; row < full; row = last) { /* a few cache lines at a time */
+        last = row + 8 * BLOCK_ROWS < full ? row + 8 * BLOCK_ROWS : full;
+        for (int64_t k = 0; k < depth; k++)
+            for (int64_t r = row; r < last; r += BLOCK_ROWS)
+                memcpy(packed + r * depth + k * BLOCK_ROWS, x + (from + k) * ld + r,
+                       BLOCK_ROWS * 4);
     }
     for (int64_t column = 0; column < p->out; column += PANEL)
-        for (int64_t row = 0; row < full; row += MOST_ROWS)
-            block(p, packed + row * deep - from * MOST_ROWS, 1, MOST_ROWS, from, to, column,
-                  y + row * ldy, ldy, how, MOST_ROWS);
-    whole_by(p, x + full, 1, ld, from, to, rows - full, y + full * ldy, ldy, how);
+        for (int64_t row = 0; row < full; row += BLOCK_ROWS)
+            matmul_block(p, packed + row * depth - from * BLOCK_ROWS, 1, BLOCK_ROWS, from, to,
+                         column, y + row * ldy, ldy, opts, BLOCK_ROWS);
+    matmul_rows(p, x + full, 1, ld, from, to, rows - full, y + full * ldy, ldy, opts);
 }
 
-static void whole(const product *p, const float *x, int64_t ld, int64_t rows, float *y,
-                  int64_t ldy, manner how, void *spare) {
-    if (!how.turned) {
-        int64_t most = NEAR / p->in / MOST_ROWS, high = (most > 2 ? most : 2) * MOST_ROWS;
-        for (int64_t row = 0; row < rows; row += high)
-            whole_by(p, x + row * ld, ld, 1, 0, p->in, rows - row < high ? rows - row : high,
-                     y + row * ldy, ldy, how);
+static void matmul_float32(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y,
+                           int64_t ldy, matmul_opts opts, void *scratch) {
+    if (!opts.transposed) {
+        int64_t blocks = LEFT_IN_CACHE / p->in / BLOCK_ROWS,
+                num_rows = (blocks > 2 ? blocks : 2) * BLOCK_ROWS;
+        for (int64_t row = 0; row < rows; row += num_rows)
+            matmul_rows(p, x + row * ld, ld, 1, 0, p->in,
+                        rows - row < num_rows ? rows - row : num_rows, y + row * ldy, ldy, opts);
         return;
     }
-    int64_t deep = how.bend ? p->in : DEEP; /* a part of a sum cannot be bent */
-    for (int64_t row = 0; row < rows; row += TURNED_ROWS)
-        for (int64_t from = 0; from < p->in; from += deep) {
-            product part = *p;
-            manner way = how;
-            if (from) part.bias = 0, way.add = 1;
-            whole_turned(&part, x + row, ld, from, from + deep < p->in ? from + deep : p->in,
-                         rows - row < TURNED_ROWS ? rows - row : TURNED_ROWS, y + row * ldy,
-                         ldy, way, spare);
+    int64_t depth = opts.activation ? p->in : DEPTH_BLOCK; /* no activation on a partial sum */
+    for (int64_t row = 0; row < rows; row += TRANSPOSED_ROWS)
+        for (int64_t from = 0; from < p->in; from += depth) {
+            matrix block = *p;
+            matmul_opts block_opts = opts;
+            if (from) block.bias = 0, block_opts.accumulate = 1;
+            matmul_transposed(&block, x + row, ld, from,
+                              from + depth < p->in ? from + depth : p->in,
+                              rows - row < TRANSPOSED_ROWS ? rows - row : TRANSPOSED_ROWS,
+                              y + row * ldy, ldy, block_opts, scratch);
         }
 }
 
-/* Rounded numbers where there are no tiles: the same but for the order of the sums. */
-static void in_float(const product *p, const float *x, int64_t ld, int64_t rows, float *y,
-                     int64_t ldy, manner how, float *half) {
-    int64_t high = how.turned ? p->in : rows, wide = how.turned ? rows : p->in;
-    for (int64_t row = 0; row < high; row++)
-        for (int64_t k = 0; k < wide; k++) half[row * wide + k] = rounded(x[row * ld + k]);
-    whole(p, half, wide, rows, y, ldy, how, half + high * wide);
+/* bfloat16 inputs without AMX: the same products; only the order of summation differs. */
+static void matmul_bf16_emulated(const matrix *p, const float *x, int64_t ld, int64_t rows,
+                                 float *y, int64_t ldy, matmul_opts opts, float *rounded) {
+    int64_t num_rows = opts.transposed ? p->in : rows, width = opts.transposed ? rows : p->in;
+    for (int64_t row = 0; row < num_rows; row++)
+        for (int64_t k = 0; k < width; k++)
+            rounded[row * width + k] = round_to_bf16(x[row * ld + k]);
+    matmul_float32(p, rounded, width, rows, y, ldy, opts, rounded + num_rows * width);
 }
 
-void product_apply(const product *p, const float *x, int64_t ld, int64_t rows, float *y,
-                   int64_t ldy, manner how, void *spare) {
-    if (p->parts && has_tiles())
-        tiles_apply(p, x, ld, rows, y, ldy, how, spare);
-    else if (p->parts == ROUNDED)
-        in_float(p, x, ld, rows, y, ldy, how, spare);
+void matmul(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y, int64_t ldy,
+            matmul_opts opts, void *scratch) {
+    if (p->terms && amx_enabled())
+        amx_matmul(p, x, ld, rows, y, ldy, opts, scratch);
+    else if (p->terms == BF16)
+        matmul_bf16_emulated(p, x, ld, rows, y, ldy, opts, scratch);
     else
-        whole(p, x, ld, rows, y, ldy, how, spare);
+        matmul_float32(p, x, ld, rows, y, ldy, opts, scratch);
 }

@@ -1,27 +1,28 @@
-/* What the two ways of multiplying share: vectors and tiles. */
-#ifndef HEADWISE_PRODUCTS_H
-#define HEADWISE_PRODUCTS_H
+/* Shared by the two matmuls: vectors (matmul.c) and AMX tiles (matmul_amx.c). */
+#ifndef HEADWISE_MATMUL_H
+#define HEADWISE_MATMUL_H
 
 #include "kernels.h"
 
-#define PANEL 32 /* columns that are computed at a time: two vectors */
+#define PANEL 32 /* columns computed at a time: two vectors */
 
-INLINE int64_t panels(int64_t out) { return (out + PANEL - 1) / PANEL; }
-INLINE int64_t tiled(int64_t in) { return (in + 31) / 32 * 32; } /* numbers of a row in tiles */
+INLINE int64_t num_panels(int64_t out) { return (out + PANEL - 1) / PANEL; }
+INLINE int64_t pad_to_tiles(int64_t in) { return (in + 31) / 32 * 32; }
 
-/* Add the bias to 32 sums, bend, and write them, or add them to what is there, one by one: not
- * all of them may have columns. */
-void finish_each(const float *sums, const product *p, int64_t column, manner how, float *y);
+/* Epilogue of up to 32 sums, one by one for the columns that exist: add the bias, apply the
+ * activation, store or accumulate. */
+void epilogue_scalar(const float *sums, const matrix *p, int64_t column, matmul_opts opts,
+                     float *y);
 
-/* Whether this processor has tiles, and this process may use them. */
-int64_t has_tiles(void);
+/* Whether this processor has AMX and this process may use it. */
+int64_t amx_enabled(void);
 
-/* Lay out rows k, a multiple of 32, to k + deep of one of the two blocks of 16 columns of a
- * panel, `there` of which are there. */
-void tiles_lay_out(const float *from, int64_t ld, int64_t k, int64_t deep, int64_t block,
-                   int64_t there, int64_t parts, void *panel);
+/* Pack rows k (a multiple of 32) to k + depth of one of a panel's two blocks of 16 columns, of
+ * which `columns` exist. */
+void amx_pack(const float *from, int64_t ld, int64_t k, int64_t depth, int64_t block,
+              int64_t columns, int64_t terms, void *panel);
 
-void tiles_apply(const product *p, const float *x, int64_t ld, int64_t rows, float *y,
-                 int64_t ldy, manner how, void *spare);
+void amx_matmul(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y, int64_t ldy,
+                matmul_opts opts, void *scratch);
 
 #endif

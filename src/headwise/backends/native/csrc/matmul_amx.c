@@ -1,154 +1,159 @@
-/* Products by the tiles that some processors have: 16 rows of 32 bfloat16 numbers each.
+/* Matmul by AMX: tiles of 16 rows of 32 bfloat16 numbers.
  *
- * A bfloat16 number has 8 bits of the 24 that a float32 has. So one of them is a float32
- * rounded, and three of them, each what the ones before leave, are a float32 whole. Of the
- * nine products of two such numbers six are summed: the others are 2^-23 of all at worst, and
- * 2^-26 by and large (Henry, Tang and Heinecke 2019: Leveraging the bfloat16 Artificial
- * Intelligence Datatype For Higher-Precision Computations). Six products in tiles take less
- * time than one without.
- */
+ * A bfloat16 has 8 of the 24 bits of a float32's significand. One term is a rounded float32; three
+ * terms, each of what the previous ones leave, are the exact float32 (BF16X3). Of the nine
+ * products of two such numbers six are summed: the rest are at worst 2^-23 of the result and
+ * typically 2^-26 (Henry, Tang and Heinecke 2019: Leveraging the bfloat16 Artificial Intelligence
+ * Datatype For Higher-Precision Computations). Six AMX products take less time than one float32
+ * product by vectors.
+ *
+ * Reference: matmul.c; tests/backends/native/test_matmul.py holds both equal to NumPy. */
 #include "matmul.h"
 
 #if defined(__AMX_BF16__) && defined(__AVX512BF16__) && defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define TILE 512       /* numbers of a tile */
-#define DEPTH 32       /* numbers of its row */
-#define NEAR_DEPTH 512 /* numbers of a row that are multiplied before those behind them */
-#define NEAR_ROWS 768  /* parts of rows of the left side that stay near */
+#define TILE 512         /* numbers of a tile */
+#define DEPTH 32         /* numbers of its row */
+#define CACHED_DEPTH 512 /* depth that is multiplied before going on, to stay in cache */
+#define CACHED_ROWS 768  /* rows times terms of the left operand that stay in cache */
 
-static int64_t granted;
+static int64_t enabled;
 
-/* Ask the kernel for the tiles, before anything is laid out; tell whether it grants them. */
-int64_t product_prepare(void) {
-    return granted = !syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18);
+/* Ask the kernel for permission to use AMX, before anything is packed; return its answer. */
+int64_t amx_enable(void) {
+    return enabled = !syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18);
 }
 
-int64_t has_tiles(void) { return granted; }
+int64_t amx_enabled(void) { return enabled; }
 
 typedef struct {
     uint8_t palette, start, reserved[14];
     uint16_t bytes[16];
     uint8_t rows[16];
-} tile_shapes;
+} tile_config;
 
-/* Have everything written: GCC does not know that tiles read memory. */
-INLINE void settle(const void *written) { __asm__ volatile("" ::"r"(written) : "memory"); }
-
-static void shape_tiles(void) {
-    tile_shapes shapes = {.palette = 1};
-    for (int i = 0; i < 8; i++) shapes.bytes[i] = 64, shapes.rows[i] = 16;
-    settle(&shapes);
-    _tile_loadconfig(&shapes);
+/* Compiler barrier: GCC does not model that AMX loads read memory. */
+INLINE void compiler_barrier(const void *written) {
+    __asm__ volatile("" ::"r"(written) : "memory");
 }
 
-/* The parts of two vectors of numbers, side by side: of a pair in a tile, one belongs to the
- * first 16 of its 32 rows, one to the others. */
-INLINE void split(__m512 first, __m512 second, __m512i *to, const int parts) {
-    if (parts == ROUNDED) { /* ties to even, which needs no second part to be right */
-        __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9,
-                                         24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1,
-                                         16, 0);
+static void configure_tiles(void) {
+    tile_config config = {.palette = 1};
+    for (int i = 0; i < 8; i++) config.bytes[i] = 64, config.rows[i] = 16;
+    compiler_barrier(&config);
+    _tile_loadconfig(&config);
+}
+
+/* Split two vectors into bf16 terms and interleave them: a pair in a tile holds one number of the
+ * first 16 of its 32 rows and one of the others. */
+INLINE void split_bf16(__m512 first, __m512 second, __m512i *to, const int terms) {
+    if (terms == BF16) { /* ties to even; a single term needs no correction */
+        __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24,
+                                         8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
         to[0] = _mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(second, first));
         return;
     }
-    __m512i high = _mm512_set1_epi32(0xffff0000), up = _mm512_set1_epi32(0x8000);
-    for (int i = 0; i < parts; i++) {
+    __m512i upper_half = _mm512_set1_epi32(0xffff0000), half_ulp = _mm512_set1_epi32(0x8000);
+    for (int i = 0; i < terms; i++) {
         __m512i a = (__m512i)first, b = (__m512i)second;
-        if (i + 1 < parts) { /* the last part is short enough as it is, and keeps a NaN one */
-            a = _mm512_and_si512(_mm512_add_epi32(a, up), high);
-            b = _mm512_and_si512(_mm512_add_epi32(b, up), high);
+        if (i + 1 < terms) { /* the last term is exact as it is, and keeps a NaN one */
+            a = _mm512_and_si512(_mm512_add_epi32(a, half_ulp), upper_half);
+            b = _mm512_and_si512(_mm512_add_epi32(b, half_ulp), upper_half);
             first -= (__m512)a;
             second -= (__m512)b;
         }
-        to[i] = _mm512_or_si512(_mm512_srli_epi32(a, 16), _mm512_and_si512(b, high));
+        to[i] = _mm512_or_si512(_mm512_srli_epi32(a, 16), _mm512_and_si512(b, upper_half));
     }
 }
 
-INLINE __m512 some_of(const float *x, int64_t there) {
-    if (there >= LANES) return _mm512_loadu_ps(x);
-    return _mm512_maskz_loadu_ps(there > 0 ? (1 << there) - 1 : 0, x);
+INLINE __m512 load_partial(const float *x, int64_t count) {
+    if (count >= LANES) return _mm512_loadu_ps(x);
+    return _mm512_maskz_loadu_ps(count > 0 ? (1 << count) - 1 : 0, x);
 }
 
-/* A panel is a row of tiles: of each 32 rows the left 16 columns, part by part, and the right. */
-INLINE void lay_out_by(const float *from, int64_t ld, int64_t k, int64_t deep, int64_t block,
-                       int64_t there, uint16_t *panel, const int parts) {
-    for (int64_t j = 0; j < tiled(deep); j += DEPTH)
+/* A panel is a row of tiles: for each 32 rows the left 16 columns, term by term, then the right. */
+INLINE void pack_tiles(const float *from, int64_t ld, int64_t k, int64_t depth, int64_t block,
+                       int64_t count, uint16_t *panel, const int terms) {
+    for (int64_t j = 0; j < pad_to_tiles(depth); j += DEPTH)
         for (int64_t i = j; i < j + 16; i++) {
-            uint16_t *tile = panel + ((k + j) / DEPTH * 2 + block) * parts * TILE;
+            uint16_t *tile = panel + ((k + j) / DEPTH * 2 + block) * terms * TILE;
             const float *x = from + i * ld;
-            __m512i pair[WHOLE];
-            split(some_of(x, i < deep ? there : 0),
-                  some_of(x + 16 * ld, i + 16 < deep ? there : 0), pair, parts);
-            for (int part = 0; part < parts; part++)
-                _mm512_storeu_si512(tile + part * TILE + (i - j) * DEPTH, pair[part]);
+            __m512i pair[BF16X3];
+            split_bf16(load_partial(x, i < depth ? count : 0),
+                       load_partial(x + 16 * ld, i + 16 < depth ? count : 0), pair, terms);
+            for (int term = 0; term < terms; term++)
+                _mm512_storeu_si512(tile + term * TILE + (i - j) * DEPTH, pair[term]);
         }
 }
 
-void tiles_lay_out(const float *from, int64_t ld, int64_t k, int64_t deep, int64_t block,
-                   int64_t there, int64_t parts, void *panel) {
-    if (parts == ROUNDED)
-        lay_out_by(from, ld, k, deep, block, there, panel, ROUNDED);
+void amx_pack(const float *from, int64_t ld, int64_t k, int64_t depth, int64_t block, int64_t count,
+              int64_t terms, void *panel) {
+    if (terms == BF16)
+        pack_tiles(from, ld, k, depth, block, count, panel, BF16);
     else
-        lay_out_by(from, ld, k, deep, block, there, panel, WHOLE);
+        pack_tiles(from, ld, k, depth, block, count, panel, BF16X3);
 }
 
-/* Rows [rows, ld] of the left side: of each 16 rows, one tile and part after the other. */
-INLINE void take_rows(const float *x, int64_t ld, int64_t in, int64_t rows, uint16_t *to,
-                      const int parts) {
-    int64_t wide = tiled(in) * parts;
+/* Pack the left operand [rows, ld]: for each 16 rows one tile per 32 columns and term. */
+INLINE void pack_left(const float *x, int64_t ld, int64_t in, int64_t rows, uint16_t *to,
+                      const int terms) {
+    int64_t width = pad_to_tiles(in) * terms;
     for (int64_t row = 0; row < (rows + 15) / 16 * 16; row++) {
-        uint16_t *tile = to + row / 16 * 16 * wide + row % 16 * DEPTH;
-        for (int64_t k = 0; k < in; k += DEPTH, tile += parts * TILE) {
+        uint16_t *tile = to + row / 16 * 16 * width + row % 16 * DEPTH;
+        for (int64_t k = 0; k < in; k += DEPTH, tile += terms * TILE) {
             const float *from = x + row * ld + k;
-            int64_t there = row < rows ? in - k : 0;
-            __m512i each[WHOLE];
-            split(some_of(from, there), some_of(from + 16, there - 16), each, parts);
-            for (int i = 0; i < parts; i++) _mm512_storeu_si512(tile + i * TILE, each[i]);
+            int64_t count = row < rows ? in - k : 0;
+            __m512i row_terms[BF16X3];
+            split_bf16(load_partial(from, count), load_partial(from + 16, count - 16), row_terms,
+                       terms);
+            for (int i = 0; i < terms; i++) _mm512_storeu_si512(tile + i * TILE, row_terms[i]);
         }
     }
 }
 
-/* The same for a left side [in, ld] whose columns are the rows that are asked for. */
-INLINE void take_columns(const float *x, int64_t ld, int64_t in, int64_t rows, uint16_t *to,
-                         const int parts) {
-    int64_t wide = tiled(in) * parts;
-    for (int64_t k = 0; k < in; k += DEPTH, to += parts * TILE)
+/* Pack a transposed left operand [in, ld]. */
+INLINE void pack_left_transposed(const float *x, int64_t ld, int64_t in, int64_t rows, uint16_t *to,
+                                 const int terms) {
+    int64_t width = pad_to_tiles(in) * terms;
+    for (int64_t k = 0; k < in; k += DEPTH, to += terms * TILE)
         for (int64_t row = 0; row < rows; row += 16) {
-            __m512i tile[WHOLE][LANES];
+            __m512i tile[BF16X3][LANES];
             for (int j = 0; j < 16; j++) {
                 const float *from = x + (k + j) * ld + row;
-                __m512i pair[WHOLE];
-                split(some_of(from, k + j < in ? rows - row : 0),
-                      some_of(from + 16 * ld, k + j + 16 < in ? rows - row : 0), pair, parts);
-                for (int i = 0; i < parts; i++) tile[i][j] = pair[i];
+                __m512i pair[BF16X3];
+                split_bf16(load_partial(from, k + j < in ? rows - row : 0),
+                           load_partial(from + 16 * ld, k + j + 16 < in ? rows - row : 0), pair,
+                           terms);
+                for (int i = 0; i < terms; i++) tile[i][j] = pair[i];
             }
-            for (int i = 0; i < parts; i++) {
-                turn_square(tile[i]);
+            for (int i = 0; i < terms; i++) {
+                transpose_16x16(tile[i]);
                 for (int r = 0; r < 16; r++)
-                    _mm512_storeu_si512(to + row * wide + i * TILE + r * DEPTH, tile[i][r]);
+                    _mm512_storeu_si512(to + row * width + i * TILE + r * DEPTH, tile[i][r]);
             }
         }
 }
 
-/* What is done while tiles multiply: sums of the block before are finished, and what comes
- * next is fetched. What is called for that must not use tiles. */
+/* Work that overlaps with the tile products: the epilogue of the previous block, and prefetching
+ * for the next. Nothing in it may use tiles. */
 typedef struct {
     const float *sums; /* [rows, 32] */
     float *y;
     int64_t column, rows;
-    const float *next; /* rows of y that come next */
+    const float *next; /* rows of y of the next block */
     int64_t next_rows;
-    const char *panel; /* the one that comes next */
-} aside;
+    const char *panel; /* the next panel */
+} overlapped;
 
-INLINE void finish_some(const product *p, manner how, int64_t ldy, aside *a, int64_t rows) {
+INLINE void epilogue_rows(const matrix *p, matmul_opts opts, int64_t ldy, overlapped *a,
+                          int64_t rows) {
     rows = a->rows < rows ? a->rows : rows;
     a->rows -= rows;
-    if (p->out - a->column < PANEL || how.bend > RELU) {
+    if (p->out - a->column < PANEL || opts.activation > RELU) {
         for (; rows; rows--, a->sums += PANEL, a->y += ldy)
-            finish_each(a->sums, p, a->column, how, a->y);
+            epilogue_scalar(a->sums, p, a->column, opts, a->y);
         return;
     }
     vec first = {0}, second = {0};
@@ -160,8 +165,9 @@ INLINE void finish_some(const product *p, manner how, int64_t ldy, aside *a, int
     float *y = a->y;
     for (; rows; rows--, sums += PANEL, y += ldy) {
         vec left = load(sums) + first, right = load(sums + LANES) + second;
-        if (how.bend) left = larger(all(0), left), right = larger(all(0), right);
-        if (how.add) left += load(y), right += load(y + LANES);
+        if (opts.activation)
+            left = vec_max(broadcast(0), left), right = vec_max(broadcast(0), right);
+        if (opts.accumulate) left += load(y), right += load(y + LANES);
         store(y, left);
         store(y + LANES, right);
     }
@@ -169,7 +175,7 @@ INLINE void finish_some(const product *p, manner how, int64_t ldy, aside *a, int
     a->y = y;
 }
 
-INLINE void fetch_some(int64_t ldy, aside *a, int64_t rows, int64_t lines) {
+INLINE void prefetch_rows(int64_t ldy, overlapped *a, int64_t rows, int64_t lines) {
     rows = a->next_rows < rows ? a->next_rows : rows;
     a->next_rows -= rows;
     for (; rows; rows--, a->next += ldy) {
@@ -179,17 +185,17 @@ INLINE void fetch_some(int64_t ldy, aside *a, int64_t rows, int64_t lines) {
     for (; lines; lines--, a->panel += 64) __builtin_prefetch(a->panel);
 }
 
-INLINE void take_left(const uint16_t *upper, const uint16_t *lower, int part, const int two) {
-    _tile_loadd(4, upper + part * TILE, 64);
-    if (two) _tile_loadd(5, lower + part * TILE, 64);
+INLINE void load_left(const uint16_t *upper, const uint16_t *lower, int term, const int two) {
+    _tile_loadd(4, upper + term * TILE, 64);
+    if (two) _tile_loadd(5, lower + term * TILE, 64);
 }
 
-INLINE void take_right(const uint16_t *panel, int part, const int parts) {
-    _tile_loadd(6, panel + part * TILE, 64);
-    _tile_loadd(7, panel + (parts + part) * TILE, 64);
+INLINE void load_right(const uint16_t *panel, int term, const int terms) {
+    _tile_loadd(6, panel + term * TILE, 64);
+    _tile_loadd(7, panel + (terms + term) * TILE, 64);
 }
 
-INLINE void add_products(const int two) {
+INLINE void multiply_tiles(const int two) {
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 7);
     if (!two) return;
@@ -197,118 +203,119 @@ INLINE void add_products(const int two) {
     _tile_dpbf16ps(3, 5, 7);
 }
 
-/* Leave in tiles 0 to 3 the products of one or two blocks of 16 rows with a panel. */
-INLINE void multiply(const product *p, const uint16_t *upper, const uint16_t *lower,
-                     const uint16_t *panel, int64_t steps, manner how, int64_t ldy, aside *a,
-                     int64_t lines, const int parts, const int two) {
+/* Multiply one or two blocks of 16 rows by a panel, into tiles 0 to 3. */
+INLINE void multiply_panel(const matrix *p, const uint16_t *upper, const uint16_t *lower,
+                           const uint16_t *panel, int64_t steps, matmul_opts opts, int64_t ldy,
+                           overlapped *a, int64_t lines, const int terms, const int two) {
     int64_t rows = (32 + steps - 1) / steps;
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
     for (int64_t k = 0; k < steps; k++) {
-        if (parts == WHOLE) { /* in an order that reads as few tiles as can be anew */
-            take_left(upper, lower, 2, two);
-            take_right(panel, 0, parts);
-            add_products(two);
-            take_left(upper, lower, 1, two);
-            add_products(two);
-            take_right(panel, 1, parts);
-            add_products(two);
-            take_left(upper, lower, 0, two);
-            add_products(two);
-            take_right(panel, 2, parts);
-            add_products(two);
+        if (terms == BF16X3) { /* this order reloads the fewest tiles */
+            load_left(upper, lower, 2, two);
+            load_right(panel, 0, terms);
+            multiply_tiles(two);
+            load_left(upper, lower, 1, two);
+            multiply_tiles(two);
+            load_right(panel, 1, terms);
+            multiply_tiles(two);
+            load_left(upper, lower, 0, two);
+            multiply_tiles(two);
+            load_right(panel, 2, terms);
+            multiply_tiles(two);
         } else {
-            take_left(upper, lower, 0, two);
+            load_left(upper, lower, 0, two);
         }
-        take_right(panel, 0, parts);
-        add_products(two);
-        finish_some(p, how, ldy, a, rows);
-        fetch_some(ldy, a, rows, lines);
-        upper += parts * TILE;
-        lower += parts * TILE;
-        panel += 2 * parts * TILE;
+        load_right(panel, 0, terms);
+        multiply_tiles(two);
+        epilogue_rows(p, opts, ldy, a, rows);
+        prefetch_rows(ldy, a, rows, lines);
+        upper += terms * TILE;
+        lower += terms * TILE;
+        panel += 2 * terms * TILE;
     }
 }
 
-/* Some rows of the left side by all panels; of both, the numbers from `from` on. */
-INLINE void apply_near(const product *p, const uint16_t *left, int64_t from, int64_t steps,
-                       int64_t rows, float *y, int64_t ldy, manner how, float *sums,
-                       const int parts) {
-    int64_t each = steps * parts * TILE, blocks = (rows + 31) / 32;
-    int64_t lines = (2 * each / 32 + blocks * steps - 1) / (blocks * steps);
-    aside a = {0};
-    settle(left);
+/* Multiply rows of the packed left operand by all panels; `from`: the depth at which both begin. */
+INLINE void matmul_in_cache(const matrix *p, const uint16_t *left, int64_t from, int64_t steps,
+                            int64_t rows, float *y, int64_t ldy, matmul_opts opts, float *sums,
+                            const int terms) {
+    int64_t row_block = steps * terms * TILE, blocks = (rows + 31) / 32;
+    int64_t lines = (2 * row_block / 32 + blocks * steps - 1) / (blocks * steps);
+    overlapped a = {0};
+    compiler_barrier(left);
     for (int64_t column = 0; column < p->out; column += PANEL) {
-        int64_t start = column * tiled(p->in) + 2 * from * LANES;
-        const uint16_t *panel = (const uint16_t *)p->weight + start * parts;
-        a.panel = (const char *)(panel + PANEL * tiled(p->in) * parts);
+        int64_t start = column * pad_to_tiles(p->in) + 2 * from * LANES;
+        const uint16_t *panel = (const uint16_t *)p->weight + start * terms;
+        a.panel = (const char *)(panel + PANEL * pad_to_tiles(p->in) * terms);
         for (int64_t row = 0; row < rows; row += 32) {
-            const uint16_t *upper = left + row / 16 * each;
-            int64_t there = rows - row < 32 ? rows - row : 32;
+            const uint16_t *upper = left + row / 16 * row_block;
+            int64_t count = rows - row < 32 ? rows - row : 32;
             a.next = y + row * ldy + column;
-            a.next_rows = there;
-            if (there > 16)
-                multiply(p, upper, upper + each, panel, steps, how, ldy, &a, lines, parts, 1);
+            a.next_rows = count;
+            if (count > 16)
+                multiply_panel(p, upper, upper + row_block, panel, steps, opts, ldy, &a, lines,
+                               terms, 1);
             else
-                multiply(p, upper, upper, panel, steps, how, ldy, &a, lines, parts, 0);
+                multiply_panel(p, upper, upper, panel, steps, opts, ldy, &a, lines, terms, 0);
             _tile_stored(0, sums, PANEL * 4);
             _tile_stored(1, sums + 16, PANEL * 4);
-            if (there > 16) {
+            if (count > 16) {
                 _tile_stored(2, sums + 16 * PANEL, PANEL * 4);
                 _tile_stored(3, sums + 16 * PANEL + 16, PANEL * 4);
             }
             a.sums = sums;
             a.y = y + row * ldy + column;
             a.column = column;
-            a.rows = there;
+            a.rows = count;
         }
     }
-    finish_some(p, how, ldy, &a, 32);
+    epilogue_rows(p, opts, ldy, &a, 32);
 }
 
-INLINE void apply_by(const product *p, const float *x, int64_t ldx, int64_t rows, float *y,
-                     int64_t ldy, manner how, float *sums, const int parts) {
-    int64_t deep = how.bend ? p->in : NEAR_DEPTH; /* a part of a sum cannot be bent */
+INLINE void matmul_by_terms(const matrix *p, const float *x, int64_t ldx, int64_t rows, float *y,
+                            int64_t ldy, matmul_opts opts, float *sums, const int terms) {
+    int64_t depth = opts.activation ? p->in : CACHED_DEPTH; /* no activation on a partial sum */
     uint16_t *left = (uint16_t *)(sums + 32 * PANEL);
-    shape_tiles();
-    for (int64_t from = 0; from < p->in; from += deep) {
-        product part = *p;
-        manner way = how;
-        int64_t in = p->in - from < deep ? p->in - from : deep, high = NEAR_ROWS / parts;
-        if (from) part.bias = 0, way.add = 1;
-        for (int64_t row = 0; row < rows; row += high) {
-            int64_t some = rows - row < high ? rows - row : high;
-            if (how.turned)
-                take_columns(x + from * ldx + row, ldx, in, some, left, parts);
+    configure_tiles();
+    for (int64_t from = 0; from < p->in; from += depth) {
+        matrix block = *p;
+        matmul_opts block_opts = opts;
+        int64_t in = p->in - from < depth ? p->in - from : depth, num_rows = CACHED_ROWS / terms;
+        if (from) block.bias = 0, block_opts.accumulate = 1;
+        for (int64_t row = 0; row < rows; row += num_rows) {
+            int64_t count = rows - row < num_rows ? rows - row : num_rows;
+            if (opts.transposed)
+                pack_left_transposed(x + from * ldx + row, ldx, in, count, left, terms);
             else
-                take_rows(x + row * ldx + from, ldx, in, some, left, parts);
-            apply_near(&part, left, from, tiled(in) / DEPTH, some, y + row * ldy, ldy, way, sums,
-                       parts);
+                pack_left(x + row * ldx + from, ldx, in, count, left, terms);
+            matmul_in_cache(&block, left, from, pad_to_tiles(in) / DEPTH, count, y + row * ldy, ldy,
+                            block_opts, sums, terms);
         }
     }
     _tile_release();
 }
 
-void tiles_apply(const product *p, const float *x, int64_t ld, int64_t rows, float *y,
-                 int64_t ldy, manner how, void *spare) {
-    if (p->parts == ROUNDED)
-        apply_by(p, x, ld, rows, y, ldy, how, spare, ROUNDED);
+void amx_matmul(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y, int64_t ldy,
+                matmul_opts opts, void *scratch) {
+    if (p->terms == BF16)
+        matmul_by_terms(p, x, ld, rows, y, ldy, opts, scratch, BF16);
     else
-        apply_by(p, x, ld, rows, y, ldy, how, spare, WHOLE);
+        matmul_by_terms(p, x, ld, rows, y, ldy, opts, scratch, BF16X3);
 }
 
 #else
 
-int64_t product_prepare(void) { return 0; }
+int64_t amx_enable(void) { return 0; }
 
-int64_t has_tiles(void) { return 0; }
+int64_t amx_enabled(void) { return 0; }
 
-void tiles_lay_out(const float *from, int64_t ld, int64_t k, int64_t deep, int64_t block,
-                   int64_t there, int64_t parts, void *panel) {}
+void amx_pack(const float *from, int64_t ld, int64_t k, int64_t depth, int64_t block, int64_t count,
+              int64_t terms, void *panel) {}
 
-void tiles_apply(const product *p, const float *x, int64_t ld, int64_t rows, float *y,
-                 int64_t ldy, manner how, void *spare) {}
+void amx_matmul(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y, int64_t ldy,
+                matmul_opts opts, void *scratch) {}
 
 #endif

@@ -1,67 +1,70 @@
-/* The most probable tokens of each row of scores. */
+/* Top-k of each row of scores, and their log-probabilities.
+ *
+ * Reference: the PyTorch path of best_tokens in decoding/topk.py; tests/decoding/
+ * test_topk_native.py holds them equal. */
 #include "kernels.h"
 
 #include <math.h>
 
-#define GROUP (4 * LANES) /* scores whose largest is looked at first */
+#define GROUP (4 * LANES) /* scores that are skipped together if their maximum is too small */
 
-INLINE int64_t is_among(int64_t token, const int64_t *refused, int64_t many) {
-    for (int64_t i = 0; i < many; i++)
-        if (refused[i] == token) return 1;
+INLINE int64_t contains(int64_t token, const int64_t *forbidden, int64_t size) {
+    for (int64_t i = 0; i < size; i++)
+        if (forbidden[i] == token) return 1;
     return 0;
 }
 
-INLINE float largest_in(const float *x, int64_t size) {
-    float most = x[0];
+INLINE float max_of(const float *x, int64_t size) {
+    float max_score = x[0];
     if (size == GROUP) {
-        vec a = larger(load(x), load(x + LANES));
-        vec b = larger(load(x + 2 * LANES), load(x + 3 * LANES));
-        return largest_of(larger(a, b));
+        vec a = vec_max(load(x), load(x + LANES));
+        vec b = vec_max(load(x + 2 * LANES), load(x + 3 * LANES));
+        return reduce_max(vec_max(a, b));
     }
-    for (int64_t i = 1; i < size; i++) most = x[i] > most ? x[i] : most;
-    return most;
+    for (int64_t i = 1; i < size; i++) max_score = x[i] > max_score ? x[i] : max_score;
+    return max_score;
 }
 
-static float sum_of_exponents(const float *x, int64_t size, float most) {
+static float sum_exp(const float *x, int64_t size, float max_score) {
     vec total = {0}, more = {0};
     int64_t i = 0;
-    float rest = 0;
+    float tail = 0;
     for (; i + 2 * LANES <= size; i += 2 * LANES) {
-        total += exp_of(load(x + i) - most);
-        more += exp_of(load(x + i + LANES) - most);
+        total += vec_exp(load(x + i) - max_score);
+        more += vec_exp(load(x + i + LANES) - max_score);
     }
-    for (; i < size; i++) rest += expf(x[i] - most);
-    return sum_of(total + more) + rest;
+    for (; i < size; i++) tail += expf(x[i] - max_score);
+    return reduce_sum(total + more) + tail;
 }
 
-void choose(const float *scores, int64_t ld, int64_t rows, int64_t first, int64_t size,
-            int64_t count, const int64_t *refused, int64_t num_refused, float *values,
-            int64_t *tokens, tally *tallies) {
-    float largest[AT_A_TIME / GROUP];
-    for (int64_t row = 0; row < rows; row++, values += count, tokens += count, tallies++) {
+void topk_update(const float *scores, int64_t ld, int64_t rows, int64_t first, int64_t size,
+                 int64_t count, const int64_t *forbidden, int64_t num_forbidden, float *values,
+                 int64_t *tokens, topk_state *states) {
+    float group_max[VOCAB_BLOCK / GROUP];
+    for (int64_t row = 0; row < rows; row++, values += count, tokens += count, states++) {
         const float *x = scores + row * ld;
-        float most = -INFINITY;
-        int64_t found = tallies->found;
+        float max_score = -INFINITY;
+        int64_t found = states->found;
         for (int64_t g = 0; g * GROUP < size; g++) {
             int64_t left = size - g * GROUP;
-            largest[g] = largest_in(x + g * GROUP, left < GROUP ? left : GROUP);
-            most = largest[g] > most ? largest[g] : most;
+            group_max[g] = max_of(x + g * GROUP, left < GROUP ? left : GROUP);
+            max_score = group_max[g] > max_score ? group_max[g] : max_score;
         }
-        if (most > tallies->most) {
-            tallies->sum *= expf(tallies->most - most);
-            tallies->most = most;
+        if (max_score > states->max_score) {
+            states->sum_exp *= expf(states->max_score - max_score);
+            states->max_score = max_score;
         }
-        if (most > -INFINITY)
-            tallies->sum += sum_of_exponents(x, size, tallies->most);
+        if (max_score > -INFINITY)
+            states->sum_exp += sum_exp(x, size, states->max_score);
         else
             for (int64_t i = 0; i < size; i++)
-                if (x[i] != x[i]) tallies->sum = NAN;
+                if (x[i] != x[i]) states->sum_exp = NAN;
         for (int64_t g = 0; g * GROUP < size; g++) {
-            if (found == count && !(largest[g] > values[count - 1])) continue;
+            if (found == count && !(group_max[g] > values[count - 1])) continue;
             int64_t end = (g + 1) * GROUP < size ? (g + 1) * GROUP : size;
             for (int64_t i = g * GROUP; i < end; i++) {
                 if (found == count && !(x[i] > values[count - 1])) continue;
-                if (is_among(first + i, refused, num_refused)) continue;
+                if (contains(first + i, forbidden, num_forbidden)) continue;
                 int64_t place = found < count ? found++ : count - 1;
                 for (; place && x[i] > values[place - 1]; place--) {
                     values[place] = values[place - 1];
@@ -71,35 +74,35 @@ void choose(const float *scores, int64_t ld, int64_t rows, int64_t first, int64_
                 tokens[place] = first + i;
             }
         }
-        tallies->found = found;
+        states->found = found;
     }
 }
 
-int64_t chosen(int64_t rows, int64_t count, const int64_t *refused, float *values,
-               int64_t *tokens, const tally *tallies) {
-    for (int64_t row = 0; row < rows; row++, values += count, tokens += count, tallies++) {
-        float most = tallies->most, rest = logf(tallies->sum);
-        int64_t found = tallies->found;
-        if (!isfinite(most + rest)) return 0;
-        for (int64_t i = 0; i < found; i++) values[i] = (values[i] - most) - rest;
+int64_t topk_finish(int64_t rows, int64_t count, const int64_t *forbidden, float *values,
+                    int64_t *tokens, const topk_state *states) {
+    for (int64_t row = 0; row < rows; row++, values += count, tokens += count, states++) {
+        float max_score = states->max_score, log_sum = logf(states->sum_exp);
+        int64_t found = states->found;
+        if (!isfinite(max_score + log_sum)) return 0;
+        for (int64_t i = 0; i < found; i++) values[i] = (values[i] - max_score) - log_sum;
         for (int64_t i = 0; found < count; i++, found++) {
             values[found] = -INFINITY;
-            tokens[found] = refused[i];
+            tokens[found] = forbidden[i];
         }
     }
     return 1;
 }
 
-/* Both for scores [rows, size] that stand whole; spare: a tally for each row. */
-int64_t best_of_rows(const float *scores, int64_t rows, int64_t size, int64_t count,
-                     const int64_t *refused, int64_t num_refused, float *values,
-                     int64_t *tokens, tally *spare) {
-    for (int64_t row = 0; row < rows; row++) spare[row] = (tally){-INFINITY, 0, 0};
+/* Top-k of scores [rows, size] that stand in memory; scratch: a topk_state for each row. */
+int64_t topk(const float *scores, int64_t rows, int64_t size, int64_t count,
+             const int64_t *forbidden, int64_t num_forbidden, float *values, int64_t *tokens,
+             topk_state *scratch) {
+    for (int64_t row = 0; row < rows; row++) scratch[row] = (topk_state){-INFINITY, 0, 0};
     for (int64_t row = 0; row < rows; row++)
-        for (int64_t first = 0; first < size; first += AT_A_TIME) {
-            int64_t part = size - first < AT_A_TIME ? size - first : AT_A_TIME;
-            choose(scores + row * size + first, size, 1, first, part, count, refused,
-                   num_refused, values + row * count, tokens + row * count, spare + row);
+        for (int64_t first = 0; first < size; first += VOCAB_BLOCK) {
+            int64_t block = size - first < VOCAB_BLOCK ? size - first : VOCAB_BLOCK;
+            topk_update(scores + row * size + first, size, 1, first, block, count, forbidden,
+                        num_forbidden, values + row * count, tokens + row * count, scratch + row);
         }
-    return chosen(rows, count, refused, values, tokens, spare);
+    return topk_finish(rows, count, forbidden, values, tokens, scratch);
 }

@@ -1,344 +1,368 @@
-/* A batch through both stacks of Figure 1, forth to its loss and back to all gradients.
+/* Forward and backward pass of a batch through the encoder-decoder: loss and all gradients.
  *
- * Sentences stand one behind the other, without padding. Some of them go all the way before
- * the next do: what is kept of a whole batch would go through memory again and again. Sizes:
- * D model width, H heads, K and C channels of a head's key and value, F inner width, R rows:
- * positions of all sentences of a group.
- */
+ * Reference: Transformer.decode with cross_entropy (losses.py); tests/backends/native/
+ * test_training.py holds loss and gradients equal to autograd's.
+ *
+ * Sentences are packed without padding. A group of them runs forward and backward before the next
+ * starts, so that its activations stay in cache. Sizes: D model width, H heads, K and C channels
+ * of a head's key and value, F inner width, R rows: positions of all sentences of a group. */
 #include "train.h"
 
-#define GROUP_ROWS 256 /* positions of each side that are learned from together */
+#define GROUP_ROWS 256 /* positions of each side in a group */
 
-/* What is kept of an attention box: who asked, what was asked, and how it went. */
+/* Saved activations of an attention sublayer; qkv holds the queries alone in cross-attention. */
 typedef struct {
-    float *questions, *memory, *weights, *heads, *total, *stats, *y;
-} kept_box;
+    float *qkv, *kv, *weights, *heads, *sum, *stats, *y;
+} saved_attention;
 
 typedef struct {
     const float *x;
-    kept_box own, source;
-    float *inner, *total, *stats, *y;
-} kept_layer;
+    saved_attention self, cross;
+    float *hidden, *sum, *stats, *y;
+} saved_layer;
 
-/* What is kept of a group of sentences. */
+/* Buffers of a group: gradients, scratch, and activations saved for the backward pass. */
 typedef struct {
-    float *out, *to_x, *to_out, *to_inner, *to_questions, *to_heads, *to_memory, *to_encoded;
-    float *right, *spare;
-    kept_layer *encoder, *decoder;
-    const float *encoded, *written;
-} kept;
+    float *out, *grad_x, *grad_out, *grad_hidden, *grad_qkv, *grad_heads, *grad_kv, *grad_encoded;
+    float *packed_x, *scratch;
+    saved_layer *encoder, *decoder;
+    const float *encoded, *embedded;
+} workspace;
 
-INLINE int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+INLINE int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Positions of some sentences; the first need not begin at 0. */
-static int64_t rows_of(const int64_t *starts, int64_t sentences) {
+static int64_t count_positions(const int64_t *starts, int64_t sentences) {
     return starts[sentences] - starts[0];
 }
 
-static int64_t longest_of(const int64_t *starts, int64_t sentences) {
+static int64_t longest_sentence(const int64_t *starts, int64_t sentences) {
     int64_t longest = 1;
-    for (int64_t n = 0; n < sentences; n++) longest = most(longest, starts[n + 1] - starts[n]);
+    for (int64_t n = 0; n < sentences; n++) longest = max(longest, starts[n + 1] - starts[n]);
     return longest;
 }
 
-static int64_t weights_of(const pupil *p, const lesson *l, const int64_t *asking,
-                          const int64_t *asked) {
+static int64_t count_attention_weights(const train_model *m, const train_batch *batch,
+                                       const int64_t *q_starts, const int64_t *k_starts) {
     int64_t size = 0;
-    for (int64_t n = 0; n < l->sentences; n++)
-        size += (asking[n + 1] - asking[n]) * filled(asked[n + 1] - asked[n]);
-    return size * p->heads;
+    for (int64_t n = 0; n < batch->sentences; n++)
+        size += (q_starts[n + 1] - q_starts[n]) * pad_to_lanes(k_starts[n + 1] - k_starts[n]);
+    return size * m->heads;
 }
 
-static kept_box keep_box(const pupil *p, const lesson *l, const int64_t *asking,
-                         const int64_t *asked, arena *a) {
-    kept_box k;
-    int64_t rows = rows_of(asking, l->sentences), own = asking == asked;
-    int64_t keys = p->heads * p->key, values = p->heads * p->value;
-    k.questions = floats(a, rows * (own ? 2 * keys + values : keys));
-    k.memory = own ? 0 : floats(a, rows_of(asked, l->sentences) * (keys + values));
-    k.weights = floats(a, weights_of(p, l, asking, asked));
-    k.heads = floats(a, rows * values);
-    k.total = floats(a, rows * p->model);
-    k.stats = floats(a, rows * 2);
-    k.y = floats(a, rows * p->model);
-    return k;
+static saved_attention alloc_attention(const train_model *m, const train_batch *batch,
+                                       const int64_t *q_starts, const int64_t *k_starts, arena *a) {
+    saved_attention s;
+    int64_t rows = count_positions(q_starts, batch->sentences), is_self = q_starts == k_starts;
+    int64_t keys = m->heads * m->d_k, values = m->heads * m->d_v;
+    s.qkv = alloc_floats(a, rows * (is_self ? 2 * keys + values : keys));
+    s.kv = is_self ? 0
+                   : alloc_floats(a, count_positions(k_starts, batch->sentences) * (keys + values));
+    s.weights = alloc_floats(a, count_attention_weights(m, batch, q_starts, k_starts));
+    s.heads = alloc_floats(a, rows * values);
+    s.sum = alloc_floats(a, rows * m->d_model);
+    s.stats = alloc_floats(a, rows * 2);
+    s.y = alloc_floats(a, rows * m->d_model);
+    return s;
 }
 
-static kept_layer *keep_layers(const pupil *p, const lesson *l, int64_t layers, int64_t writes,
-                               arena *a) {
-    const int64_t *own = writes ? l->target_starts : l->source_starts;
-    int64_t rows = rows_of(own, l->sentences);
-    kept_layer *all = take(a, layers * sizeof(kept_layer));
+static saved_layer *alloc_layers(const train_model *m, const train_batch *batch, int64_t layers,
+                                 int64_t is_decoder, arena *a) {
+    const int64_t *starts = is_decoder ? batch->target_starts : batch->source_starts;
+    int64_t rows = count_positions(starts, batch->sentences);
+    saved_layer *saved = alloc(a, layers * sizeof(saved_layer));
     for (int64_t i = 0; i < layers; i++) {
-        kept_layer k = {0};
-        k.own = keep_box(p, l, own, own, a);
-        if (writes) k.source = keep_box(p, l, own, l->source_starts, a);
-        k.inner = floats(a, rows * p->inner);
-        k.total = floats(a, rows * p->model);
-        k.stats = floats(a, rows * 2);
-        k.y = floats(a, rows * p->model);
-        if (a->base) all[i] = k;
+        saved_layer s = {0};
+        s.self = alloc_attention(m, batch, starts, starts, a);
+        if (is_decoder) s.cross = alloc_attention(m, batch, starts, batch->source_starts, a);
+        s.hidden = alloc_floats(a, rows * m->d_ff);
+        s.sum = alloc_floats(a, rows * m->d_model);
+        s.stats = alloc_floats(a, rows * 2);
+        s.y = alloc_floats(a, rows * m->d_model);
+        if (a->base) saved[i] = s;
     }
-    return all;
+    return saved;
 }
 
-/* Set aside what a group needs. */
-static kept keep(const pupil *p, const lesson *l, arena *a) {
-    kept k;
-    int64_t sources = rows_of(l->source_starts, l->sentences);
-    int64_t targets = rows_of(l->target_starts, l->sentences);
-    int64_t rows = most(sources, targets), keys = p->heads * p->key;
-    int64_t values = p->heads * p->value, asked = 2 * keys + values;
-    int64_t longest = most(longest_of(l->source_starts, l->sentences),
-                           longest_of(l->target_starts, l->sentences));
-    int64_t widest = most(most(p->model, p->inner), asked);
-    k.out = floats(a, rows * p->model);
-    k.to_x = floats(a, rows * p->model);
-    k.to_out = floats(a, rows * p->model);
-    k.to_inner = floats(a, rows * p->inner);
-    k.to_questions = floats(a, rows * asked);
-    k.to_heads = floats(a, rows * values);
-    k.to_memory = floats(a, sources * (keys + values));
-    k.to_encoded = floats(a, sources * p->model);
-    k.right = take(a, product_size(rows, widest, p->parts));
-    int64_t spare = most(product_spare(widest, rows), product_spare(rows, widest));
-    spare = most(spare, 4 * loss_spare(p->model, p->scores.out, targets, p->parts));
-    k.spare = take(a, most(spare, 4 * attend_spare(longest, p->key, p->value)));
-    k.encoder = keep_layers(p, l, p->encoder_layers, 0, a);
-    k.decoder = keep_layers(p, l, p->decoder_layers, 1, a);
-    k.encoded = floats(a, sources * p->model);
-    k.written = floats(a, targets * p->model);
-    return k;
+static workspace alloc_workspace(const train_model *m, const train_batch *batch, arena *a) {
+    workspace ws;
+    int64_t sources = count_positions(batch->source_starts, batch->sentences);
+    int64_t targets = count_positions(batch->target_starts, batch->sentences);
+    int64_t rows = max(sources, targets), keys = m->heads * m->d_k;
+    int64_t values = m->heads * m->d_v, qkv = 2 * keys + values;
+    int64_t longest = max(longest_sentence(batch->source_starts, batch->sentences),
+                          longest_sentence(batch->target_starts, batch->sentences));
+    int64_t widest = max(max(m->d_model, m->d_ff), qkv);
+    ws.out = alloc_floats(a, rows * m->d_model);
+    ws.grad_x = alloc_floats(a, rows * m->d_model);
+    ws.grad_out = alloc_floats(a, rows * m->d_model);
+    ws.grad_hidden = alloc_floats(a, rows * m->d_ff);
+    ws.grad_qkv = alloc_floats(a, rows * qkv);
+    ws.grad_heads = alloc_floats(a, rows * values);
+    ws.grad_kv = alloc_floats(a, sources * (keys + values));
+    ws.grad_encoded = alloc_floats(a, sources * m->d_model);
+    ws.packed_x = alloc(a, packed_bytes(rows, widest, m->terms));
+    int64_t scratch = max(matmul_scratch_bytes(widest, rows), matmul_scratch_bytes(rows, widest));
+    scratch = max(scratch, 4 * loss_scratch_floats(m->d_model, m->output.out, targets, m->terms));
+    ws.scratch = alloc(a, max(scratch, 4 * attention_scratch_floats(longest, m->d_k, m->d_v)));
+    ws.encoder = alloc_layers(m, batch, m->encoder_layers, 0, a);
+    ws.decoder = alloc_layers(m, batch, m->decoder_layers, 1, a);
+    ws.encoded = alloc_floats(a, sources * m->d_model);
+    ws.embedded = alloc_floats(a, targets * m->d_model);
+    return ws;
 }
 
-/* Where chance falls, by a number of its own for each place of the model. */
-static chance at(const pupil *p, const lesson *l, int64_t writes, int64_t layer, int64_t box) {
-    return chance_of(l->seed, (layer * 4 + box) * 2 + writes, p->dropout);
+/* Dropout state of a sublayer: each has a stream of its own. */
+static dropout_rng dropout_at(const train_model *m, const train_batch *batch, int64_t is_decoder,
+                              int64_t layer, int64_t box) {
+    return seed_dropout(batch->seed, (layer * 4 + box) * 2 + is_decoder, m->dropout);
 }
 
-static void enter(const pupil *p, const lesson *l, const foot *f, const int64_t *tokens,
-                  const int64_t *starts, int64_t writes, float *x) {
-    chance c = at(p, l, writes, 0, 0);
-    for (int64_t n = 0; n < l->sentences; n++)
-        for (int64_t row = starts[n]; row < starts[n + 1]; row++, x += p->model) {
-            const float *from = f->table + tokens[row] * p->model;
-            const float *place = f->places + (row - starts[n]) * p->model;
-            for (int64_t i = 0; i < p->model; i++) x[i] = from[i] * f->scale + place[i];
-            silence(&c, x, p->model);
+static void embed(const train_model *m, const train_batch *batch, const embedding *e,
+                  const int64_t *tokens, const int64_t *starts, int64_t is_decoder, float *x) {
+    dropout_rng rng = dropout_at(m, batch, is_decoder, 0, 0);
+    for (int64_t n = 0; n < batch->sentences; n++)
+        for (int64_t row = starts[n]; row < starts[n + 1]; row++, x += m->d_model) {
+            const float *vector = e->table + tokens[row] * m->d_model;
+            const float *position = e->positions + (row - starts[n]) * m->d_model;
+            for (int64_t i = 0; i < m->d_model; i++) x[i] = vector[i] * e->scale + position[i];
+            dropout(&rng, x, m->d_model);
         }
 }
 
-static void enter_back(const pupil *p, const lesson *l, const foot *f, const int64_t *tokens,
-                       const int64_t *starts, int64_t writes, float *to_x) {
-    chance c = at(p, l, writes, 0, 0);
-    for (int64_t row = starts[0]; row < starts[l->sentences]; row++, to_x += p->model) {
-        float *to = f->to_table + tokens[row] * p->model;
-        silence(&c, to_x, p->model);
-        for (int64_t i = 0; i < p->model; i++) to[i] += to_x[i] * f->scale;
+static void embed_backward(const train_model *m, const train_batch *batch, const embedding *e,
+                           const int64_t *tokens, const int64_t *starts, int64_t is_decoder,
+                           float *grad_x) {
+    dropout_rng rng = dropout_at(m, batch, is_decoder, 0, 0);
+    for (int64_t row = starts[0]; row < starts[batch->sentences]; row++, grad_x += m->d_model) {
+        float *grad_row = e->grad_table + tokens[row] * m->d_model;
+        dropout(&rng, grad_x, m->d_model);
+        for (int64_t i = 0; i < m->d_model; i++) grad_row[i] += grad_x[i] * e->scale;
     }
 }
 
-INLINE head head_of(const pupil *p, const kept_box *k, int64_t own, int64_t n, int64_t h,
-                    const int64_t *asking, const int64_t *asked, int64_t causal) {
-    int64_t keys = p->heads * p->key, values = p->heads * p->value;
-    int64_t ldq = own ? 2 * keys + values : keys, ldk = own ? ldq : keys + values;
-    const float *memory = own ? k->questions + keys : k->memory;
-    memory += (asked[n] - asked[0]) * ldk;
-    return (head){.queries = k->questions + (asking[n] - asking[0]) * ldq + h * p->key,
-                  .keys = memory + h * p->key,
-                  .values = memory + keys + h * p->value,
-                  .ldq = ldq, .ldk = ldk, .ldv = ldk,
-                  .asking = asking[n + 1] - asking[n], .asked = asked[n + 1] - asked[n],
-                  .key = p->key, .value = p->value, .causal = causal};
+INLINE head head_of(const train_model *m, const saved_attention *s, int64_t is_self, int64_t n,
+                    int64_t h, const int64_t *q_starts, const int64_t *k_starts, int64_t causal) {
+    int64_t keys = m->heads * m->d_k, values = m->heads * m->d_v;
+    int64_t ldq = is_self ? 2 * keys + values : keys, ldk = is_self ? ldq : keys + values;
+    const float *kv = is_self ? s->qkv + keys : s->kv;
+    kv += (k_starts[n] - k_starts[0]) * ldk;
+    return (head){.queries = s->qkv + (q_starts[n] - q_starts[0]) * ldq + h * m->d_k,
+                  .keys = kv + h * m->d_k,
+                  .values = kv + keys + h * m->d_v,
+                  .ldq = ldq,
+                  .ldk = ldk,
+                  .ldv = ldk,
+                  .num_queries = q_starts[n + 1] - q_starts[n],
+                  .num_keys = k_starts[n + 1] - k_starts[n],
+                  .d_k = m->d_k,
+                  .d_v = m->d_v,
+                  .causal = causal};
 }
 
-/* x asks, and `source` is asked (x itself, where both are the same). */
-static void box_forth(const pupil *p, const lesson *l, const attention_box *b,
-                      const laid_box *laid, kept_box *k, const kept *room, const float *x,
-                      const float *source, const int64_t *asking, const int64_t *asked,
-                      int64_t causal, chance c) {
-    int64_t own = asking == asked, rows = rows_of(asking, l->sentences);
-    int64_t values = p->heads * p->value;
-    product_apply(&laid->asked.forth, x, p->model, rows, k->questions, laid->asked.forth.out,
-                  PLAIN, room->spare);
-    if (!own)
-        product_apply(&laid->remember.forth, source, p->model, rows_of(asked, l->sentences),
-                      k->memory, laid->remember.forth.out, PLAIN, room->spare);
-    float *weights = k->weights;
-    for (int64_t n = 0; n < l->sentences; n++)
-        for (int64_t h = 0; h < p->heads; h++) {
-            head each = head_of(p, k, own, n, h, asking, asked, causal);
-            attend(&each, weights, k->heads + (asking[n] - asking[0]) * values + h * p->value,
-                   values, room->spare);
-            weights += each.asking * filled(each.asked);
+/* x gives the queries, `source` keys and values (x itself in self-attention). */
+static void attention_block_forward(const train_model *m, const train_batch *batch,
+                                    const attention_box *b, const packed_attention *packed,
+                                    saved_attention *s, const workspace *ws, const float *x,
+                                    const float *source, const int64_t *q_starts,
+                                    const int64_t *k_starts, int64_t causal, dropout_rng rng) {
+    int64_t is_self = q_starts == k_starts, rows = count_positions(q_starts, batch->sentences);
+    int64_t values = m->heads * m->d_v;
+    matmul(&packed->qkv.forward, x, m->d_model, rows, s->qkv, packed->qkv.forward.out, OVERWRITE,
+           ws->scratch);
+    if (!is_self)
+        matmul(&packed->kv.forward, source, m->d_model, count_positions(k_starts, batch->sentences),
+               s->kv, packed->kv.forward.out, OVERWRITE, ws->scratch);
+    float *weights = s->weights;
+    for (int64_t n = 0; n < batch->sentences; n++)
+        for (int64_t h = 0; h < m->heads; h++) {
+            head each = head_of(m, s, is_self, n, h, q_starts, k_starts, causal);
+            attention_forward(&each, weights,
+                              s->heads + (q_starts[n] - q_starts[0]) * values + h * m->d_v, values,
+                              ws->scratch);
+            weights += each.num_queries * pad_to_lanes(each.num_keys);
         }
-    product_apply(&laid->join.forth, k->heads, values, rows, room->out, p->model, PLAIN,
-                  room->spare);
-    add_and_norm(&b->around, x, room->out, rows, p->model, c, k->total, k->stats, k->y);
+    matmul(&packed->output.forward, s->heads, values, rows, ws->out, m->d_model, OVERWRITE,
+           ws->scratch);
+    add_and_norm(&b->norm, x, ws->out, rows, m->d_model, rng, s->sum, s->stats, s->y);
 }
 
-static void layer_forth(const pupil *p, const lesson *l, const block *b, const laid_block *laid,
-                        kept_layer *k, const kept *room, const float *x, int64_t number,
-                        int64_t writes) {
-    const int64_t *own = writes ? l->target_starts : l->source_starts;
-    int64_t rows = rows_of(own, l->sentences);
-    k->x = x;
-    box_forth(p, l, &b->own, &laid->own, &k->own, room, x, x, own, own, writes,
-              at(p, l, writes, number, 1));
-    const float *y = k->own.y;
-    if (writes) {
-        box_forth(p, l, &b->source, &laid->source, &k->source, room, y, room->encoded, own,
-                  l->source_starts, 0, at(p, l, writes, number, 2));
-        y = k->source.y;
+static void layer_forward(const train_model *m, const train_batch *batch, const block *b,
+                          const packed_block *packed, saved_layer *s, const workspace *ws,
+                          const float *x, int64_t number, int64_t is_decoder) {
+    const int64_t *starts = is_decoder ? batch->target_starts : batch->source_starts;
+    int64_t rows = count_positions(starts, batch->sentences);
+    s->x = x;
+    attention_block_forward(m, batch, &b->self, &packed->self, &s->self, ws, x, x, starts, starts,
+                            is_decoder, dropout_at(m, batch, is_decoder, number, 1));
+    const float *y = s->self.y;
+    if (is_decoder) {
+        attention_block_forward(m, batch, &b->cross, &packed->cross, &s->cross, ws, y, ws->encoded,
+                                starts, batch->source_starts, 0,
+                                dropout_at(m, batch, is_decoder, number, 2));
+        y = s->cross.y;
     }
-    product_apply(&laid->widen.forth, y, p->model, rows, k->inner, p->inner,
-                  (manner){.bend = RELU}, room->spare);
-    product_apply(&laid->narrow.forth, k->inner, p->inner, rows, room->out, p->model, PLAIN,
-                  room->spare);
-    add_and_norm(&b->around, y, room->out, rows, p->model, at(p, l, writes, number, 3), k->total,
-                 k->stats, k->y);
+    matmul(&packed->expand.forward, y, m->d_model, rows, s->hidden, m->d_ff,
+           (matmul_opts){.activation = RELU}, ws->scratch);
+    matmul(&packed->project.forward, s->hidden, m->d_ff, rows, ws->out, m->d_model, OVERWRITE,
+           ws->scratch);
+    add_and_norm(&b->norm, y, ws->out, rows, m->d_model,
+                 dropout_at(m, batch, is_decoder, number, 3), s->sum, s->stats, s->y);
 }
 
 /* Gradients of matrices that were applied to x [rows, in] as one, and of x. */
-static void linear_back(const linear *const boxes[], int64_t count, const product *back,
-                        const float *x, int64_t rows, const float *to_y, float *to_x, manner how,
-                        const kept *room) {
+static void linear_backward(const linear *const boxes[], int64_t count, const matrix *back,
+                            const float *x, int64_t rows, const float *grad_y, float *grad_x,
+                            matmul_opts opts, const workspace *ws) {
     int64_t in = boxes[0]->in, ld = back->in;
-    product_apply(back, to_y, ld, rows, to_x, in, how, room->spare);
-    product seen = {.in = rows, .out = in, .parts = back->parts, .weight = room->right};
-    product_lay_out(x, in, rows, in, back->parts, room->right);
-    for (int64_t i = 0; i < count; to_y += boxes[i++]->out) {
-        product_apply(&seen, to_y, ld, boxes[i]->out, boxes[i]->to_weight, in, TURNED_AND_ADDED,
-                      room->spare);
-        if (boxes[i]->to_bias)
+    matmul(back, grad_y, ld, rows, grad_x, in, opts, ws->scratch);
+    matrix packed_x = {.in = rows, .out = in, .terms = back->terms, .weight = ws->packed_x};
+    pack_matrix(x, in, rows, in, back->terms, ws->packed_x);
+    for (int64_t i = 0; i < count; grad_y += boxes[i++]->out) {
+        matmul(&packed_x, grad_y, ld, boxes[i]->out, boxes[i]->grad_weight, in,
+               TRANSPOSED_ACCUMULATE, ws->scratch);
+        if (boxes[i]->grad_bias)
             for (int64_t row = 0; row < rows; row++)
                 for (int64_t j = 0; j < boxes[i]->out; j++)
-                    boxes[i]->to_bias[j] += to_y[row * ld + j];
+                    boxes[i]->grad_bias[j] += grad_y[row * ld + j];
     }
 }
 
-/* to_x comes as the gradient of y and goes as that of x. */
-static void box_back(const pupil *p, const lesson *l, const attention_box *b,
-                     const laid_box *laid, const kept_box *k, const kept *room, const float *x,
-                     const float *source, const int64_t *asking, const int64_t *asked,
-                     int64_t causal, chance c) {
-    int64_t own = asking == asked, rows = rows_of(asking, l->sentences);
-    int64_t keys = p->heads * p->key, values = p->heads * p->value;
-    const linear *const all_three[] = {&b->queries, &b->keys, &b->values};
-    const linear *const join[] = {&b->join};
-    add_and_norm_back(&b->around, room->to_x, rows, p->model, c, k->total, k->stats, room->to_x,
-                      room->to_out);
-    linear_back(join, 1, &laid->join.back, k->heads, rows, room->to_out, room->to_heads, PLAIN,
-                room);
-    const float *weights = k->weights;
-    for (int64_t n = 0; n < l->sentences; n++)
-        for (int64_t h = 0; h < p->heads; h++) {
-            head each = head_of(p, k, own, n, h, asking, asked, causal);
-            float *to_memory = own ? room->to_questions + keys : room->to_memory;
-            int64_t row = asking[n] - asking[0];
-            to_memory += (asked[n] - asked[0]) * each.ldk;
-            attend_back(&each, weights, room->to_heads + row * values + h * p->value, values,
-                        room->to_questions + row * each.ldq + h * p->key,
-                        to_memory + h * p->key, to_memory + keys + h * p->value, room->spare);
-            weights += each.asking * filled(each.asked);
+/* grad_x holds the gradient of the output on entry, that of x on return. */
+static void attention_block_backward(const train_model *m, const train_batch *batch,
+                                     const attention_box *b, const packed_attention *packed,
+                                     const saved_attention *s, const workspace *ws, const float *x,
+                                     const float *source, const int64_t *q_starts,
+                                     const int64_t *k_starts, int64_t causal, dropout_rng rng) {
+    int64_t is_self = q_starts == k_starts, rows = count_positions(q_starts, batch->sentences);
+    int64_t keys = m->heads * m->d_k, values = m->heads * m->d_v;
+    const linear *const qkv[] = {&b->queries, &b->keys, &b->values};
+    const linear *const output[] = {&b->output};
+    add_and_norm_backward(&b->norm, ws->grad_x, rows, m->d_model, rng, s->sum, s->stats, ws->grad_x,
+                          ws->grad_out);
+    linear_backward(output, 1, &packed->output.backward, s->heads, rows, ws->grad_out,
+                    ws->grad_heads, OVERWRITE, ws);
+    const float *weights = s->weights;
+    for (int64_t n = 0; n < batch->sentences; n++)
+        for (int64_t h = 0; h < m->heads; h++) {
+            head each = head_of(m, s, is_self, n, h, q_starts, k_starts, causal);
+            float *grad_kv = is_self ? ws->grad_qkv + keys : ws->grad_kv;
+            int64_t row = q_starts[n] - q_starts[0];
+            grad_kv += (k_starts[n] - k_starts[0]) * each.ldk;
+            attention_backward(&each, weights, ws->grad_heads + row * values + h * m->d_v, values,
+                               ws->grad_qkv + row * each.ldq + h * m->d_k, grad_kv + h * m->d_k,
+                               grad_kv + keys + h * m->d_v, ws->scratch);
+            weights += each.num_queries * pad_to_lanes(each.num_keys);
         }
-    linear_back(all_three, own ? 3 : 1, &laid->asked.back, x, rows, room->to_questions, room->to_x,
-                ADDED, room);
-    if (!own)
-        linear_back(all_three + 1, 2, &laid->remember.back, source,
-                    rows_of(asked, l->sentences), room->to_memory, room->to_encoded, ADDED, room);
+    linear_backward(qkv, is_self ? 3 : 1, &packed->qkv.backward, x, rows, ws->grad_qkv, ws->grad_x,
+                    ACCUMULATE, ws);
+    if (!is_self)
+        linear_backward(qkv + 1, 2, &packed->kv.backward, source,
+                        count_positions(k_starts, batch->sentences), ws->grad_kv, ws->grad_encoded,
+                        ACCUMULATE, ws);
 }
 
-static void layer_back(const pupil *p, const lesson *l, const block *b, const laid_block *laid,
-                       const kept_layer *k, const kept *room, int64_t number, int64_t writes) {
-    const int64_t *own = writes ? l->target_starts : l->source_starts;
-    int64_t rows = rows_of(own, l->sentences);
-    const float *y = writes ? k->source.y : k->own.y;
-    const linear *const widen[] = {&b->widen}, *const narrow[] = {&b->narrow};
-    add_and_norm_back(&b->around, room->to_x, rows, p->model, at(p, l, writes, number, 3),
-                      k->total, k->stats, room->to_x, room->to_out);
-    linear_back(narrow, 1, &laid->narrow.back, k->inner, rows, room->to_out, room->to_inner, PLAIN,
-                room);
-    for (int64_t i = 0; i < rows * p->inner; i++)
-        room->to_inner[i] = k->inner[i] > 0 ? room->to_inner[i] : 0;
-    linear_back(widen, 1, &laid->widen.back, y, rows, room->to_inner, room->to_x, ADDED, room);
-    if (writes)
-        box_back(p, l, &b->source, &laid->source, &k->source, room, k->own.y, room->encoded, own,
-                 l->source_starts, 0, at(p, l, writes, number, 2));
-    box_back(p, l, &b->own, &laid->own, &k->own, room, k->x, k->x, own, own, writes,
-             at(p, l, writes, number, 1));
+static void layer_backward(const train_model *m, const train_batch *batch, const block *b,
+                           const packed_block *packed, const saved_layer *s, const workspace *ws,
+                           int64_t number, int64_t is_decoder) {
+    const int64_t *starts = is_decoder ? batch->target_starts : batch->source_starts;
+    int64_t rows = count_positions(starts, batch->sentences);
+    const float *y = is_decoder ? s->cross.y : s->self.y;
+    const linear *const expand[] = {&b->expand}, *const project[] = {&b->project};
+    add_and_norm_backward(&b->norm, ws->grad_x, rows, m->d_model,
+                          dropout_at(m, batch, is_decoder, number, 3), s->sum, s->stats, ws->grad_x,
+                          ws->grad_out);
+    linear_backward(project, 1, &packed->project.backward, s->hidden, rows, ws->grad_out,
+                    ws->grad_hidden, OVERWRITE, ws);
+    for (int64_t i = 0; i < rows * m->d_ff; i++)
+        ws->grad_hidden[i] = s->hidden[i] > 0 ? ws->grad_hidden[i] : 0;
+    linear_backward(expand, 1, &packed->expand.backward, y, rows, ws->grad_hidden, ws->grad_x,
+                    ACCUMULATE, ws);
+    if (is_decoder)
+        attention_block_backward(m, batch, &b->cross, &packed->cross, &s->cross, ws, s->self.y,
+                                 ws->encoded, starts, batch->source_starts, 0,
+                                 dropout_at(m, batch, is_decoder, number, 2));
+    attention_block_backward(m, batch, &b->self, &packed->self, &s->self, ws, s->x, s->x, starts,
+                             starts, is_decoder, dropout_at(m, batch, is_decoder, number, 1));
 }
 
-/* A group of sentences: forth, and back at once. */
-static double learn_group(const pupil *p, const lesson *l, const laid_model *m, arena a) {
-    kept k = keep(p, l, &a);
-    int64_t sources = rows_of(l->source_starts, l->sentences);
-    int64_t targets = rows_of(l->target_starts, l->sentences);
-    const float *x = k.encoded;
-    enter(p, l, &p->reading, l->source, l->source_starts, 0, (float *)x);
-    for (int64_t i = 0; i < p->encoder_layers; i++) {
-        layer_forth(p, l, p->encoder + i, m->encoder + i, k.encoder + i, &k, x, i + 1, 0);
-        x = k.encoder[i].y;
+/* Forward and backward pass of a group of sentences; returns its loss. */
+static double train_group(const train_model *m, const train_batch *batch,
+                          const packed_model *packed, arena a) {
+    workspace ws = alloc_workspace(m, batch, &a);
+    int64_t sources = count_positions(batch->source_starts, batch->sentences);
+    int64_t targets = count_positions(batch->target_starts, batch->sentences);
+    const float *x = ws.encoded;
+    embed(m, batch, &m->source_embedding, batch->source, batch->source_starts, 0, (float *)x);
+    for (int64_t i = 0; i < m->encoder_layers; i++) {
+        layer_forward(m, batch, m->encoder + i, packed->encoder + i, ws.encoder + i, &ws, x, i + 1,
+                      0);
+        x = ws.encoder[i].y;
     }
-    k.encoded = x;
-    x = k.written;
-    enter(p, l, &p->writing, l->target_in, l->target_starts, 1, (float *)x);
-    for (int64_t i = 0; i < p->decoder_layers; i++) {
-        layer_forth(p, l, p->decoder + i, m->decoder + i, k.decoder + i, &k, x, i + 1, 1);
-        x = k.decoder[i].y;
+    ws.encoded = x;
+    x = ws.embedded;
+    embed(m, batch, &m->target_embedding, batch->target_in, batch->target_starts, 1, (float *)x);
+    for (int64_t i = 0; i < m->decoder_layers; i++) {
+        layer_forward(m, batch, m->decoder + i, packed->decoder + i, ws.decoder + i, &ws, x, i + 1,
+                      1);
+        x = ws.decoder[i].y;
     }
-    double loss = loss_and_back(&p->scores, &m->scores, m->back, x, targets,
-                                l->target_out + l->target_starts[0], p->smoothing, k.to_x,
-                                k.spare);
-    memset(k.to_encoded, 0, sources * p->model * 4);
-    for (int64_t i = p->decoder_layers; i--;)
-        layer_back(p, l, p->decoder + i, m->decoder + i, k.decoder + i, &k, i + 1, 1);
-    enter_back(p, l, &p->writing, l->target_in, l->target_starts, 1, k.to_x);
-    k.to_x = k.to_encoded;
-    for (int64_t i = p->encoder_layers; i--;)
-        layer_back(p, l, p->encoder + i, m->encoder + i, k.encoder + i, &k, i + 1, 0);
-    enter_back(p, l, &p->reading, l->source, l->source_starts, 0, k.to_x);
+    double loss = loss_and_gradients(&m->output, &packed->output, packed->output_backward, x,
+                                     targets, batch->target_out + batch->target_starts[0],
+                                     m->smoothing, ws.grad_x, ws.scratch);
+    memset(ws.grad_encoded, 0, sources * m->d_model * 4);
+    for (int64_t i = m->decoder_layers; i--;)
+        layer_backward(m, batch, m->decoder + i, packed->decoder + i, ws.decoder + i, &ws, i + 1,
+                       1);
+    embed_backward(m, batch, &m->target_embedding, batch->target_in, batch->target_starts, 1,
+                   ws.grad_x);
+    ws.grad_x = ws.grad_encoded;
+    for (int64_t i = m->encoder_layers; i--;)
+        layer_backward(m, batch, m->encoder + i, packed->encoder + i, ws.encoder + i, &ws, i + 1,
+                       0);
+    embed_backward(m, batch, &m->source_embedding, batch->source, batch->source_starts, 0,
+                   ws.grad_x);
     return loss;
 }
 
-/* The sentences from `first` on that are learned from together: as many as stay near. */
-static lesson group_of(const pupil *p, const lesson *l, int64_t first) {
-    int64_t room = most(GROUP_ROWS, 2 * p->model), last = first + 1;
-    const int64_t *sources = l->source_starts, *targets = l->target_starts;
-    while (last < l->sentences && sources[last + 1] - sources[first] <= room &&
-           targets[last + 1] - targets[first] <= room)
+/* The group of sentences from `first` on: as many as stay in cache. */
+static train_batch group_of(const train_model *m, const train_batch *batch, int64_t first) {
+    int64_t limit = max(GROUP_ROWS, 2 * m->d_model), last = first + 1;
+    const int64_t *sources = batch->source_starts, *targets = batch->target_starts;
+    while (last < batch->sentences && sources[last + 1] - sources[first] <= limit &&
+           targets[last + 1] - targets[first] <= limit)
         last++;
-    lesson group = *l;
+    train_batch group = *batch;
     group.sentences = last - first;
     group.source_starts += first;
     group.target_starts += first;
-    group.seed = mixed(l->seed + first);
+    group.seed = splitmix64(batch->seed + first);
     return group;
 }
 
-/* Bytes that a lesson needs. */
-int64_t lesson_bytes(const pupil *p, const lesson *l) {
+/* Scratch bytes of forward_backward. */
+int64_t train_scratch_bytes(const train_model *m, const train_batch *batch) {
     int64_t largest = 0;
-    arena all = {0};
-    lay_out(p, &all);
-    for (int64_t n = 0; n < l->sentences;) {
-        arena own = {0};
-        lesson group = group_of(p, l, n);
-        keep(p, &group, &own);
-        largest = most(largest, own.used);
+    arena weights = {0};
+    pack_model(m, &weights);
+    for (int64_t n = 0; n < batch->sentences;) {
+        arena a = {0};
+        train_batch group = group_of(m, batch, n);
+        alloc_workspace(m, &group, &a);
+        largest = max(largest, a.used);
         n += group.sentences;
     }
-    return all.used + largest;
+    return weights.used + largest;
 }
 
-/* Return the summed loss, and add its gradients. memory: lesson_bytes, aligned to 64. */
-double learn(const pupil *p, const lesson *l, void *memory) {
+/* Return the summed loss, accumulate its gradients. memory: train_scratch_bytes, aligned to 64. */
+double forward_backward(const train_model *m, const train_batch *batch, void *memory) {
     arena a = {memory, 0};
-    laid_model m = lay_out(p, &a);
+    packed_model packed = pack_model(m, &a);
     double loss = 0;
-    for (int64_t n = 0; n < l->sentences;) {
-        lesson group = group_of(p, l, n);
-        loss += learn_group(p, &group, &m, a);
+    for (int64_t n = 0; n < batch->sentences;) {
+        train_batch group = group_of(m, batch, n);
+        loss += train_group(m, &group, &packed, a);
         n += group.sentences;
     }
     return loss;

@@ -1,178 +1,178 @@
-/* What learning needs beside kernels.h: boxes with gradients, and chance. */
+/* Declarations of the native training step: parameters with gradients, dropout, attention, loss.
+ *
+ * The structs mirror train_ctypes_structs.py. */
 #ifndef HEADWISE_TRAIN_H
 #define HEADWISE_TRAIN_H
 
 #include "kernels.h"
 
-#define PLAIN ((manner){0})
-#define ADDED ((manner){.add = 1})
-#define TURNED_AND_ADDED ((manner){.turned = 1, .add = 1})
+#define OVERWRITE ((matmul_opts){0})
+#define ACCUMULATE ((matmul_opts){.accumulate = 1})
+#define TRANSPOSED_ACCUMULATE ((matmul_opts){.transposed = 1, .accumulate = 1})
 
 typedef struct {
-    const float *weight, *bias; /* [out, in]; [out] or NULL */
-    float *to_weight, *to_bias; /* gradients, which are added to */
+    const float *weight, *bias;     /* [out, in]; [out] or NULL */
+    float *grad_weight, *grad_bias; /* gradients, accumulated */
     int64_t in, out;
 } linear;
 
 typedef struct {
     const float *weight, *bias; /* [D] */
-    float *to_weight, *to_bias;
+    float *grad_weight, *grad_bias;
     float eps;
-} learned_norm;
+} trainable_norm;
 
-typedef uint64_t words __attribute__((vector_size(64)));
-typedef uint32_t uvec __attribute__((vector_size(64)));
+typedef uint64_t u64vec __attribute__((vector_size(64)));
+typedef uint32_t u32vec __attribute__((vector_size(64)));
 
-/* Random words, the same for the same seed and place. */
+/* Dropout state: a random generator seeded by (seed, place), the drop threshold and the scale. */
 typedef struct {
-    words a, b;
-    uint32_t silent;
+    u64vec a, b;
+    uint32_t threshold;
     float scale;
-} chance;
+} dropout_rng;
 
-INLINE uint64_t mixed(uint64_t x) { /* splitmix64 (Steele et al. 2014) */
+INLINE uint64_t splitmix64(uint64_t x) { /* Steele et al. 2014 */
     x += 0x9e3779b97f4a7c15;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
     x = (x ^ x >> 27) * 0x94d049bb133111eb;
     return x ^ x >> 31;
 }
 
-INLINE chance chance_of(uint64_t seed, int64_t place, float share) {
-    chance c;
-    uint64_t start = mixed(seed ^ mixed(place));
+INLINE dropout_rng seed_dropout(uint64_t seed, int64_t place, float rate) {
+    dropout_rng rng;
+    uint64_t start = splitmix64(seed ^ splitmix64(place));
     for (int i = 0; i < 8; i++) {
-        c.a[i] = mixed(start + 2 * i);
-        c.b[i] = mixed(start + 2 * i + 1);
+        rng.a[i] = splitmix64(start + 2 * i);
+        rng.b[i] = splitmix64(start + 2 * i + 1);
     }
-    c.silent = (uint32_t)(share * 4294967296.0);
-    c.scale = 1 / (1 - share);
-    return c;
+    rng.threshold = (uint32_t)(rate * 4294967296.0);
+    rng.scale = 1 / (1 - rate);
+    return rng;
 }
 
-/* Silence a share of 16 numbers and enlarge the others: xorshift128+ (Vigna 2017), eight of
- * them side by side. */
-INLINE vec silenced(chance *c, vec x) {
-    words a = c->a, b = c->b;
-    uvec drawn = (uvec)(a + b);
-    c->a = b;
+/* Dropout of 16 numbers: drop each with the given rate, scale the others. Eight xorshift128+
+ * generators (Vigna 2017) run side by side. */
+INLINE vec dropout_vec(dropout_rng *rng, vec x) {
+    u64vec a = rng->a, b = rng->b;
+    u32vec drawn = (u32vec)(a + b);
+    rng->a = b;
     a ^= a << 23;
-    c->b = a ^ b ^ (a >> 18) ^ (b >> 5);
-    ivec kept = (ivec)(drawn >= (uvec){0} + c->silent);
-    return (vec)((ivec)(x * c->scale) & kept);
+    rng->b = a ^ b ^ (a >> 18) ^ (b >> 5);
+    ivec kept = (ivec)(drawn >= (u32vec){0} + rng->threshold);
+    return (vec)((ivec)(x * rng->scale) & kept);
 }
 
-/* Silence a share of a row in its place. */
-void silence(chance *c, float *x, int64_t size);
+/* Dropout of a row, in place. */
+void dropout(dropout_rng *rng, float *x, int64_t size);
 
-/* y = norm(x + silenced(out)), all [rows, size]; kept for the way back: the sum, and the mean
- * and 1 / deviation of each row. */
-void add_and_norm(const learned_norm *n, const float *x, const float *out, int64_t rows,
-                  int64_t size, chance c, float *total, float *stats, float *y);
+/* y = norm(x + dropout(out)), all [rows, size]; saved for the backward pass: the sum, and the mean
+ * and 1 / standard deviation of each row. */
+void add_and_norm(const trainable_norm *n, const float *x, const float *out, int64_t rows,
+                  int64_t size, dropout_rng rng, float *sum, float *stats, float *y);
 
-/* From the gradient of y to those of x and, where there is chance, of out (else the same). */
-void add_and_norm_back(const learned_norm *n, const float *to_y, int64_t rows, int64_t size,
-                       chance c, const float *total, const float *stats, float *to_x,
-                       float *to_out);
+/* Backward pass: the gradients of x and of out (the same without dropout), given that of y. */
+void add_and_norm_backward(const trainable_norm *n, const float *grad_y, int64_t rows, int64_t size,
+                           dropout_rng rng, const float *sum, const float *stats, float *grad_x,
+                           float *grad_out);
 
-/* One head of one sentence: Q positions ask K. Weights [Q, filled(K)] are kept. */
+/* One head of one sentence: Q queries, K keys. Its weights [Q, pad_to_lanes(K)] are saved. */
 typedef struct {
     const float *queries, *keys, *values;
-    int64_t ldq, ldk, ldv; /* from one position to the next */
-    int64_t asking, asked, key, value, causal;
+    int64_t ldq, ldk, ldv; /* strides from one position to the next */
+    int64_t num_queries, num_keys, d_k, d_v, causal;
 } head;
 
-void attend(const head *h, float *weights, float *out, int64_t ldo, float *spare);
-int64_t attend_spare(int64_t longest, int64_t key, int64_t value);
+void attention_forward(const head *h, float *weights, float *out, int64_t ldo, float *scratch);
+int64_t attention_scratch_floats(int64_t longest, int64_t d_k, int64_t d_v);
 
-/* The gradients have the places and distances of what they are gradients of, and are
- * replaced. */
-void attend_back(const head *h, const float *weights, const float *to_out, int64_t ldo,
-                 float *to_queries, float *to_keys, float *to_values, float *spare);
+/* Backward pass; the gradients have the layout and strides of their tensors and are overwritten. */
+void attention_backward(const head *h, const float *weights, const float *grad_out, int64_t ldo,
+                        float *grad_queries, float *grad_keys, float *grad_values, float *scratch);
 
-/* Cross-entropy with label smoothing of what `hidden` [rows, in] scores, summed, and its
- * gradients: to_hidden is replaced, the weights' are added to. `back` is as laid out by
- * loss_lay_out: loss_back_size bytes, aligned to 64. spare: loss_spare numbers. */
-double loss_and_back(const linear *l, const product *scores, const void *back,
-                     const float *hidden, int64_t rows, const int64_t *targets, float smoothing,
-                     float *to_hidden, float *spare);
-int64_t loss_spare(int64_t in, int64_t out, int64_t rows, int64_t parts);
-int64_t loss_back_size(int64_t in, int64_t out, int64_t parts);
-void loss_lay_out(const float *weight, int64_t in, int64_t out, int64_t parts, void *to);
+/* Label-smoothed cross-entropy of the scores of `hidden` [rows, in], summed, and its gradients:
+ * grad_hidden is overwritten, the weights' are accumulated. packed_backward: the output matrix as
+ * packed by loss_pack_backward (loss_backward_bytes bytes, aligned to 64). scratch:
+ * loss_scratch_floats floats. */
+double loss_and_gradients(const linear *l, const matrix *scores, const void *packed_backward,
+                          const float *hidden, int64_t rows, const int64_t *targets,
+                          float smoothing, float *grad_hidden, float *scratch);
+int64_t loss_scratch_floats(int64_t in, int64_t out, int64_t rows, int64_t terms);
+int64_t loss_backward_bytes(int64_t in, int64_t out, int64_t terms);
+void loss_pack_backward(const float *weight, int64_t in, int64_t out, int64_t terms, void *to);
 
-/* What Python hands over: a model, with its gradients ... */
+/* What Python passes in: a model with its gradients, and a batch of packed sentences. */
 typedef struct {
-    linear queries, keys, values, join;
-    learned_norm around;
+    linear queries, keys, values, output;
+    trainable_norm norm;
 } attention_box;
 
 typedef struct {
-    attention_box own, source;
-    linear widen, narrow;
-    learned_norm around;
+    attention_box self, cross;
+    linear expand, project;
+    trainable_norm norm;
 } block;
 
 typedef struct {
     const float *table; /* [V, D] */
-    float *to_table;
-    const float *places; /* [positions, D] */
+    float *grad_table;
+    const float *positions; /* [positions, D] */
     float scale;
-} foot;
+} embedding;
 
 typedef struct {
-    int64_t encoder_layers, decoder_layers, model, heads, key, value, inner, parts;
+    int64_t encoder_layers, decoder_layers, d_model, heads, d_k, d_v, d_ff, terms;
     float dropout, smoothing;
-    foot reading, writing;
-    linear scores;
+    embedding source_embedding, target_embedding;
+    linear output;
     const block *encoder, *decoder;
-} pupil;
+} train_model;
 
-/* ... and sentences, one behind the other. */
 typedef struct {
     int64_t sentences;
-    const int64_t *source, *source_starts; /* [R of sources], [sentences + 1] */
+    const int64_t *source, *source_starts; /* [positions of all sources], [sentences + 1] */
     const int64_t *target_in, *target_out, *target_starts;
     uint64_t seed;
-} lesson;
+} train_batch;
 
-/* Memory that is handed out piece by piece, each aligned to 64 bytes; without a base, only
- * counted. */
+/* Arena allocator, each piece aligned to 64 bytes; without a base it only counts. */
 typedef struct {
     char *base;
     int64_t used;
 } arena;
 
-INLINE void *take(arena *a, int64_t bytes) {
+INLINE void *alloc(arena *a, int64_t bytes) {
     void *piece = a->base ? a->base + a->used : 0;
     a->used += (bytes + 63) / 64 * 64;
     return piece;
 }
 
-INLINE float *floats(arena *a, int64_t count) { return take(a, count * 4); }
+INLINE float *alloc_floats(arena *a, int64_t count) { return alloc(a, count * 4); }
 
-/* A matrix for both ways. */
+/* A weight matrix packed for the forward and the backward pass. */
 typedef struct {
-    product forth, back;
-} both;
+    matrix forward, backward;
+} packed_linear;
 
-/* The matrices of a box and of a block, laid out once for all groups of a lesson. */
+/* The packed matrices of a model, shared by all groups of a batch. */
 typedef struct {
-    both asked, remember, join;
-} laid_box;
-
-typedef struct {
-    laid_box own, source;
-    both widen, narrow;
-} laid_block;
+    packed_linear qkv, kv, output;
+} packed_attention;
 
 typedef struct {
-    laid_block *encoder, *decoder;
-    product scores;   /* forth: all words */
-    const void *back; /* back: blocks of words, one behind the other */
-} laid_model;
+    packed_attention self, cross;
+    packed_linear expand, project;
+} packed_block;
 
-laid_model lay_out(const pupil *p, arena *a);
+typedef struct {
+    packed_block *encoder, *decoder;
+    matrix output;               /* forward: the whole vocabulary */
+    const void *output_backward; /* backward: vocabulary blocks, contiguous */
+} packed_model;
 
-int64_t lesson_bytes(const pupil *p, const lesson *l);
-double learn(const pupil *p, const lesson *l, void *memory);
+packed_model pack_model(const train_model *m, arena *a);
+
+int64_t train_scratch_bytes(const train_model *m, const train_batch *b);
+double forward_backward(const train_model *m, const train_batch *b, void *memory);
 
 #endif

@@ -1,24 +1,27 @@
-/* Attention of one head in one sentence, forth and back: small products, one after the other. */
+/* Attention of one head in one sentence, forward and backward, as small matmuls.
+ *
+ * Reference: scaled_dot_product_attention in model/attention.py; tests/backends/native/
+ * test_training.py holds gradients equal to autograd's. */
 #include "attention.h"
 #include "train.h"
 
-#define ROWS 4 /* that are computed at a time: one sum would wait for itself */
+#define ROWS 4 /* rows of a register block: a single sum would wait for itself */
 
-int64_t attend_spare(int64_t longest, int64_t key, int64_t value) {
-    return filled(longest) * ((key > value ? key : value) + longest + 2);
+int64_t attention_scratch_floats(int64_t longest, int64_t d_k, int64_t d_v) {
+    return pad_to_lanes(longest) * ((d_k > d_v ? d_k : d_v) + longest + 2);
 }
 
-/* The left side of a product: numbers of a row `step` apart, rows `ld` apart. */
+/* Left operand: numbers of a row are `step` apart, rows `ld` apart. */
 typedef struct {
     const float *x;
     int64_t ld, step;
-} side;
+} left_side;
 
-/* Some rows of out [rows, wide] = scale * left right [from to `to`, wide]. */
-INLINE void few_rows(side left, const float *right, int64_t ld, int64_t from, int64_t to,
-                      int64_t wide, float scale, float *out, int64_t ldo, const int rows) {
+/* A few rows of out [rows, width] = scale * left right [from to `to`, width]. */
+INLINE void matmul_rows(left_side left, const float *right, int64_t ld, int64_t from, int64_t to,
+                        int64_t padded, float scale, float *out, int64_t ldo, const int rows) {
     int64_t n = 0;
-    for (; n + 2 * LANES <= wide; n += 2 * LANES) {
+    for (; n + 2 * LANES <= padded; n += 2 * LANES) {
         vec sums[ROWS][2] = {{{0}}};
         for (int64_t k = from; k < to; k++) {
             vec first = load(right + k * ld + n), second = load(right + k * ld + n + LANES);
@@ -35,7 +38,7 @@ INLINE void few_rows(side left, const float *right, int64_t ld, int64_t from, in
             store(out + r * ldo + n + LANES, sums[r][1] * scale);
         }
     }
-    for (; n + LANES <= wide; n += LANES) {
+    for (; n + LANES <= padded; n += LANES) {
         vec sums[ROWS] = {{0}};
         for (int64_t k = from; k < to; k++) {
             vec first = load(right + k * ld + n);
@@ -45,7 +48,7 @@ INLINE void few_rows(side left, const float *right, int64_t ld, int64_t from, in
 #pragma GCC unroll 4
         for (int r = 0; r < rows; r++) store(out + r * ldo + n, sums[r] * scale);
     }
-    for (; n < wide; n++)
+    for (; n < padded; n++)
         for (int r = 0; r < rows; r++) {
             float sum = 0;
             for (int64_t k = from; k < to; k++)
@@ -54,96 +57,102 @@ INLINE void few_rows(side left, const float *right, int64_t ld, int64_t from, in
         }
 }
 
-/* What of the right side counts for the rows from `row` to `last`: all, or where a triangle
- * of the left side, below or above its diagonal, is all that is not 0. */
-enum { ALL, BELOW, ABOVE };
+/* Which part of the left operand is not zero: all of it, or its lower or upper triangle (causal
+ * attention). */
+enum { ALL, LOWER, UPPER };
 
-/* out [rows, wide] = scale * left [rows, depth] right [depth, wide]. Where the result is only
- * asked for on and below its diagonal (`triangle`), the rest may be anything. */
-INLINE void multiply(side left, int64_t rows, const float *right, int64_t ld, int64_t depth,
-                     int64_t wide, float scale, float *out, int64_t ldo, int part,
-                     int64_t triangle) {
+/* out [rows, width] = scale * left [rows, depth] right [depth, width]. With `lower_only` only the
+ * lower triangle of the result is needed; the rest is undefined. */
+INLINE void small_matmul(left_side left, int64_t rows, const float *right, int64_t ld,
+                         int64_t depth, int64_t padded, float scale, float *out, int64_t ldo,
+                         int triangle_of_left, int64_t lower_only) {
     for (int64_t row = 0, last; row < rows; row = last) {
-        int four = row + ROWS <= rows;
-        last = row + (four ? ROWS : 1);
-        int64_t from = part == ABOVE ? row : 0, to = part == BELOW && last < depth ? last : depth;
-        int64_t asked = triangle && filled(last) < wide ? filled(last) : wide;
-        side at = {left.x + row * left.ld, left.ld, left.step};
+        int full = row + ROWS <= rows;
+        last = row + (full ? ROWS : 1);
+        int64_t from = triangle_of_left == UPPER ? row : 0,
+                to = triangle_of_left == LOWER && last < depth ? last : depth;
+        int64_t columns = lower_only && pad_to_lanes(last) < padded ? pad_to_lanes(last) : padded;
+        left_side at = {left.x + row * left.ld, left.ld, left.step};
         float *y = out + row * ldo;
-        if (four)
-            few_rows(at, right, ld, from, to, asked, scale, y, ldo, ROWS);
+        if (full)
+            matmul_rows(at, right, ld, from, to, columns, scale, y, ldo, ROWS);
         else
-            few_rows(at, right, ld, from, to, asked, scale, y, ldo, 1);
+            matmul_rows(at, right, ld, from, to, columns, scale, y, ldo, 1);
     }
 }
 
-/* Softmax of the first `size` scores of a row; what follows becomes 0. */
-INLINE void softmax(float *row, int64_t size, int64_t wide) {
-    vec share = all(1 / exponents(row, size));
-    for (int64_t s = 0; s < size; s += LANES) store(row + s, load(row + s) * share);
-    for (int64_t s = filled(size); s < wide; s += LANES) store(row + s, (vec){0});
+/* Softmax of the first `size` scores of a row; the rest becomes 0. */
+INLINE void softmax(float *row, int64_t size, int64_t padded) {
+    vec inv_sum = broadcast(1 / exp_and_sum(row, size));
+    for (int64_t s = 0; s < size; s += LANES) store(row + s, load(row + s) * inv_sum);
+    for (int64_t s = pad_to_lanes(size); s < padded; s += LANES) store(row + s, (vec){0});
 }
 
-INLINE void attend_by(const head *h, float *weights, float *out, int64_t ldo, float *spare,
-                      int64_t key, int64_t value) {
-    int64_t wide = filled(h->asked);
-    side queries = {h->queries, h->ldq, 1}, weighed = {weights, wide, 1};
-    turn(h->keys, h->ldk, h->asked, key, spare);
-    multiply(queries, h->asking, spare, wide, key, wide, 1 / sqrtf(key), weights, wide, ALL,
-             h->causal);
-    for (int64_t q = 0; q < h->asking; q++)
-        softmax(weights + q * wide, h->causal ? q + 1 : h->asked, wide);
-    multiply(weighed, h->asking, h->values, h->ldv, h->asked, value, 1, out, ldo,
-             h->causal ? BELOW : ALL, 0);
+INLINE void forward_inline(const head *h, float *weights, float *out, int64_t ldo, float *scratch,
+                           int64_t d_k, int64_t d_v) {
+    int64_t padded = pad_to_lanes(h->num_keys);
+    left_side queries = {h->queries, h->ldq, 1}, weights_left = {weights, padded, 1};
+    transpose_keys(h->keys, h->ldk, h->num_keys, d_k, scratch);
+    small_matmul(queries, h->num_queries, scratch, padded, d_k, padded, 1 / sqrtf(d_k), weights,
+                 padded, ALL, h->causal);
+    for (int64_t q = 0; q < h->num_queries; q++)
+        softmax(weights + q * padded, h->causal ? q + 1 : h->num_keys, padded);
+    small_matmul(weights_left, h->num_queries, h->values, h->ldv, h->num_keys, d_v, 1, out, ldo,
+                 h->causal ? LOWER : ALL, 0);
 }
 
-void attend(const head *h, float *weights, float *out, int64_t ldo, float *spare) {
-    if (h->key == 32 && h->value == 32)
-        attend_by(h, weights, out, ldo, spare, 32, 32);
-    else if (h->key == 64 && h->value == 64)
-        attend_by(h, weights, out, ldo, spare, 64, 64);
+void attention_forward(const head *h, float *weights, float *out, int64_t ldo, float *scratch) {
+    if (h->d_k == 32 && h->d_v == 32)
+        forward_inline(h, weights, out, ldo, scratch, 32, 32);
+    else if (h->d_k == 64 && h->d_v == 64)
+        forward_inline(h, weights, out, ldo, scratch, 64, 64);
     else
-        attend_by(h, weights, out, ldo, spare, h->key, h->value);
+        forward_inline(h, weights, out, ldo, scratch, h->d_k, h->d_v);
 }
 
-/* From the gradients of a row of weights to those of its scores, in their place. */
-INLINE void softmax_back(const float *weights, float *to, int64_t size, int64_t wide,
-                         float scale) {
+/* Backward pass of softmax, in place: from gradients of weights to gradients of scores. */
+INLINE void softmax_backward(const float *weights, float *to, int64_t size, int64_t padded,
+                             float scale) {
     vec total = {0};
     for (int64_t s = 0; s < size; s += LANES) total += load(to + s) * load(weights + s);
-    float mean = sum_of(total);
+    float mean = reduce_sum(total);
     for (int64_t s = 0; s < size; s += LANES)
         store(to + s, load(weights + s) * (load(to + s) - mean) * scale);
-    for (int64_t s = filled(size); s < wide; s++) to[s] = 0;
+    for (int64_t s = pad_to_lanes(size); s < padded; s++) to[s] = 0;
 }
 
-INLINE void attend_back_by(const head *h, const float *weights, const float *to_out, int64_t ldo,
-                           float *to_queries, float *to_keys, float *to_values, float *spare,
-                           int64_t key, int64_t value) {
-    int64_t wide = filled(h->asked);
-    float scale = 1 / sqrtf(key), *to_scores = spare + wide * value;
-    int below = h->causal ? BELOW : ALL, above = h->causal ? ABOVE : ALL;
-    side given = {to_out, ldo, 1}, scored = {to_scores, wide, 1};
-    side scored_turned = {to_scores, 1, wide}, weighed_turned = {weights, 1, wide};
-    turn(h->values, h->ldv, h->asked, value, spare);
-    multiply(given, h->asking, spare, wide, value, wide, 1, to_scores, wide, ALL, h->causal);
-    for (int64_t q = 0; q < h->asking; q++)
-        softmax_back(weights + q * wide, to_scores + q * wide, h->causal ? q + 1 : h->asked, wide,
-                     scale);
-    multiply(scored, h->asking, h->keys, h->ldk, h->asked, key, 1, to_queries, h->ldq, below, 0);
-    multiply(scored_turned, h->asked, h->queries, h->ldq, h->asking, key, 1, to_keys, h->ldk,
-             above, 0);
-    multiply(weighed_turned, h->asked, to_out, ldo, h->asking, value, 1, to_values, h->ldv, above,
-             0);
+INLINE void backward_inline(const head *h, const float *weights, const float *grad_out, int64_t ldo,
+                            float *grad_queries, float *grad_keys, float *grad_values,
+                            float *scratch, int64_t d_k, int64_t d_v) {
+    int64_t padded = pad_to_lanes(h->num_keys);
+    float scale = 1 / sqrtf(d_k), *grad_scores = scratch + padded * d_v;
+    int lower = h->causal ? LOWER : ALL, upper = h->causal ? UPPER : ALL;
+    left_side grad_left = {grad_out, ldo, 1}, scores_left = {grad_scores, padded, 1};
+    left_side scores_transposed = {grad_scores, 1, padded},
+              weights_transposed = {weights, 1, padded};
+    transpose_keys(h->values, h->ldv, h->num_keys, d_v, scratch);
+    small_matmul(grad_left, h->num_queries, scratch, padded, d_v, padded, 1, grad_scores, padded,
+                 ALL, h->causal);
+    for (int64_t q = 0; q < h->num_queries; q++)
+        softmax_backward(weights + q * padded, grad_scores + q * padded,
+                         h->causal ? q + 1 : h->num_keys, padded, scale);
+    small_matmul(scores_left, h->num_queries, h->keys, h->ldk, h->num_keys, d_k, 1, grad_queries,
+                 h->ldq, lower, 0);
+    small_matmul(scores_transposed, h->num_keys, h->queries, h->ldq, h->num_queries, d_k, 1,
+                 grad_keys, h->ldk, upper, 0);
+    small_matmul(weights_transposed, h->num_keys, grad_out, ldo, h->num_queries, d_v, 1,
+                 grad_values, h->ldv, upper, 0);
 }
 
-void attend_back(const head *h, const float *weights, const float *to_out, int64_t ldo,
-                 float *to_queries, float *to_keys, float *to_values, float *spare) {
-    if (h->key == 32 && h->value == 32)
-        attend_back_by(h, weights, to_out, ldo, to_queries, to_keys, to_values, spare, 32, 32);
-    else if (h->key == 64 && h->value == 64)
-        attend_back_by(h, weights, to_out, ldo, to_queries, to_keys, to_values, spare, 64, 64);
+void attention_backward(const head *h, const float *weights, const float *grad_out, int64_t ldo,
+                        float *grad_queries, float *grad_keys, float *grad_values, float *scratch) {
+    if (h->d_k == 32 && h->d_v == 32)
+        backward_inline(h, weights, grad_out, ldo, grad_queries, grad_keys, grad_values, scratch,
+                        32, 32);
+    else if (h->d_k == 64 && h->d_v == 64)
+        backward_inline(h, weights, grad_out, ldo, grad_queries, grad_keys, grad_values, scratch,
+                        64, 64);
     else
-        attend_back_by(h, weights, to_out, ldo, to_queries, to_keys, to_values, spare, h->key,
-                       h->value);
+        backward_inline(h, weights, grad_out, ldo, grad_queries, grad_keys, grad_values, scratch,
+                        h->d_k, h->d_v);
 }

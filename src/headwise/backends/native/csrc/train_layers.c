@@ -1,103 +1,110 @@
-/* "Add & Norm", forth and back. */
+/* Dropout, residual connection and layer normalization ("Add & Norm"), forward and backward.
+ *
+ * Reference: add_and_norm in model/add_and_norm.py; tests/backends/native/test_training.py holds
+ * gradients equal to autograd's, with the same dropout masks. */
 #include "train.h"
 
 #include <math.h>
 
-INLINE vec some(const float *x, int64_t there) { /* 16 numbers, zeros behind the last */
-    if (there >= LANES) return load(x);
-    float few[LANES] = {0};
-    memcpy(few, x, there * 4);
-    return load(few);
+INLINE vec load_partial(const float *x, int64_t count) { /* 16 numbers, zeros behind the last */
+    if (count >= LANES) return load(x);
+    float lanes[LANES] = {0};
+    memcpy(lanes, x, count * 4);
+    return load(lanes);
 }
 
-INLINE void put(float *to, vec x, int64_t there) {
-    if (there >= LANES) {
+INLINE void store_partial(float *to, vec x, int64_t count) {
+    if (count >= LANES) {
         store(to, x);
         return;
     }
-    float few[LANES];
-    store(few, x);
-    memcpy(to, few, there * 4);
+    float lanes[LANES];
+    store(lanes, x);
+    memcpy(to, lanes, count * 4);
 }
 
-void silence(chance *c, float *x, int64_t size) {
-    if (!c->silent) return;
+void dropout(dropout_rng *rng, float *x, int64_t size) {
+    if (!rng->threshold) return;
     for (int64_t i = 0; i < size; i += LANES)
-        put(x + i, silenced(c, some(x + i, size - i)), size - i);
+        store_partial(x + i, dropout_vec(rng, load_partial(x + i, size - i)), size - i);
 }
 
-INLINE vec only(vec x, int64_t there) { /* zeros behind the last */
-    for (int64_t i = there; i < LANES; i++) x[i] = 0;
+INLINE vec zero_tail(vec x, int64_t count) { /* zeros behind the last */
+    for (int64_t i = count; i < LANES; i++) x[i] = 0;
     return x;
 }
 
-INLINE void summed_and_normed(const learned_norm *n, const float *x, const float *out,
-                              int64_t rows, int64_t size, chance c, float *total, float *stats,
-                              float *y) {
-    chance drawn = c;
+INLINE void add_and_norm_inline(const trainable_norm *n, const float *x, const float *out,
+                                int64_t rows, int64_t size, dropout_rng rng_init, float *sum,
+                                float *stats, float *y) {
+    dropout_rng rng = rng_init;
     for (int64_t row = 0; row < rows; row++) {
-        vec sum = {0}, squares = {0};
+        vec row_sum = {0}, squares = {0};
         for (int64_t i = 0; i < size; i += LANES) {
-            vec heard = some(out + i, size - i);
-            if (c.silent) heard = silenced(&drawn, heard);
-            vec each = some(x + i, size - i) + heard;
-            put(total + i, each, size - i);
-            sum += each;
+            vec dropped = load_partial(out + i, size - i);
+            if (rng_init.threshold) dropped = dropout_vec(&rng, dropped);
+            vec each = load_partial(x + i, size - i) + dropped;
+            store_partial(sum + i, each, size - i);
+            row_sum += each;
         }
-        float mean = sum_of(sum) / size;
+        float mean = reduce_sum(row_sum) / size;
         for (int64_t i = 0; i < size; i += LANES) {
-            vec away = some(total + i, size - i) - mean;
-            if (size - i < LANES) away = only(away, size - i);
-            squares += away * away;
+            vec centered = load_partial(sum + i, size - i) - mean;
+            if (size - i < LANES) centered = zero_tail(centered, size - i);
+            squares += centered * centered;
         }
-        float by = 1 / sqrtf(sum_of(squares) / size + n->eps);
+        float inv_std = 1 / sqrtf(reduce_sum(squares) / size + n->eps);
         for (int64_t i = 0; i < size; i += LANES) {
-            vec away = (some(total + i, size - i) - mean) * by;
-            vec each = away * some(n->weight + i, size - i) + some(n->bias + i, size - i);
-            put(y + i, each, size - i);
+            vec centered = (load_partial(sum + i, size - i) - mean) * inv_std;
+            vec each = centered * load_partial(n->weight + i, size - i) +
+                       load_partial(n->bias + i, size - i);
+            store_partial(y + i, each, size - i);
         }
         stats[0] = mean;
-        stats[1] = by;
-        x += size, out += size, total += size, y += size, stats += 2;
+        stats[1] = inv_std;
+        x += size, out += size, sum += size, y += size, stats += 2;
     }
 }
 
-void add_and_norm(const learned_norm *n, const float *x, const float *out, int64_t rows,
-                  int64_t size, chance c, float *total, float *stats, float *y) {
+void add_and_norm(const trainable_norm *n, const float *x, const float *out, int64_t rows,
+                  int64_t size, dropout_rng rng_init, float *sum, float *stats, float *y) {
     if (size == 128)
-        summed_and_normed(n, x, out, rows, 128, c, total, stats, y);
+        add_and_norm_inline(n, x, out, rows, 128, rng_init, sum, stats, y);
     else if (size == 512)
-        summed_and_normed(n, x, out, rows, 512, c, total, stats, y);
+        add_and_norm_inline(n, x, out, rows, 512, rng_init, sum, stats, y);
     else
-        summed_and_normed(n, x, out, rows, size, c, total, stats, y);
+        add_and_norm_inline(n, x, out, rows, size, rng_init, sum, stats, y);
 }
 
-void add_and_norm_back(const learned_norm *n, const float *to_y, int64_t rows, int64_t size,
-                       chance c, const float *total, const float *stats, float *to_x,
-                       float *to_out) {
-    chance drawn = c;
+void add_and_norm_backward(const trainable_norm *n, const float *grad_y, int64_t rows, int64_t size,
+                           dropout_rng rng_init, const float *sum, const float *stats,
+                           float *grad_x, float *grad_out) {
+    dropout_rng rng = rng_init;
     for (int64_t row = 0; row < rows; row++) {
-        float mean = stats[0], by = stats[1];
-        vec plain = {0}, weighed = {0};
+        float mean = stats[0], inv_std = stats[1];
+        vec sum_grad = {0}, sum_grad_normed = {0};
         for (int64_t i = 0; i < size; i += LANES) {
             int64_t left = size - i;
-            vec normed = (some(total + i, left) - mean) * by, given = some(to_y + i, left);
-            vec to_normed = given * some(n->weight + i, left);
-            put(n->to_weight + i, some(n->to_weight + i, left) + given * normed, left);
-            put(n->to_bias + i, some(n->to_bias + i, left) + given, left);
-            plain += to_normed;
-            weighed += to_normed * normed;
+            vec normed = (load_partial(sum + i, left) - mean) * inv_std,
+                grad = load_partial(grad_y + i, left);
+            vec grad_normed = grad * load_partial(n->weight + i, left);
+            store_partial(n->grad_weight + i,
+                          load_partial(n->grad_weight + i, left) + grad * normed, left);
+            store_partial(n->grad_bias + i, load_partial(n->grad_bias + i, left) + grad, left);
+            sum_grad += grad_normed;
+            sum_grad_normed += grad_normed * normed;
         }
-        float first = sum_of(plain) / size, second = sum_of(weighed) / size;
+        float mean_grad = reduce_sum(sum_grad) / size,
+              mean_grad_normed = reduce_sum(sum_grad_normed) / size;
         for (int64_t i = 0; i < size; i += LANES) {
             int64_t left = size - i;
-            vec normed = (some(total + i, left) - mean) * by;
-            vec to_normed = some(to_y + i, left) * some(n->weight + i, left);
-            vec each = by * (to_normed - first - normed * second);
-            put(to_x + i, each, left);
-            if (c.silent) each = silenced(&drawn, each);
-            put(to_out + i, each, left);
+            vec normed = (load_partial(sum + i, left) - mean) * inv_std;
+            vec grad_normed = load_partial(grad_y + i, left) * load_partial(n->weight + i, left);
+            vec each = inv_std * (grad_normed - mean_grad - normed * mean_grad_normed);
+            store_partial(grad_x + i, each, left);
+            if (rng_init.threshold) each = dropout_vec(&rng, each);
+            store_partial(grad_out + i, each, left);
         }
-        to_y += size, total += size, to_x += size, to_out += size, stats += 2;
+        grad_y += size, sum += size, grad_x += size, grad_out += size, stats += 2;
     }
 }

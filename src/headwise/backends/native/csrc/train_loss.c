@@ -1,143 +1,148 @@
-/* The loss and its gradients, without all scores of a batch at once: those of some rows. */
+/* Label-smoothed cross-entropy and its gradients, over blocks of rows and vocabulary, so that the
+ * scores of a batch never stand in memory at once.
+ *
+ * Reference: cross_entropy in losses.py; tests/backends/native/test_training.py. */
 #include "train.h"
 
 #include <math.h>
 
-#define SCORES_AT_A_TIME (1 << 22) /* numbers, which are kept from the loss to its gradients */
-#define WORDS_BACK 256             /* words whose gradients are computed and passed on together */
+#define MAX_SCORES (1 << 22) /* scores kept from the loss to its gradients */
+#define BACKWARD_BLOCK 256   /* tokens whose gradients are computed and propagated together */
 
-INLINE int64_t wide(int64_t out) { return filled(out) + LANES; } /* no power of two */
+INLINE int64_t row_stride(int64_t out) {
+    return pad_to_lanes(out) + LANES;
+} /* avoids power-of-two strides */
 
-INLINE int64_t rows_together(int64_t out, int64_t rows) {
-    int64_t most = SCORES_AT_A_TIME / wide(out);
+INLINE int64_t rows_per_block(int64_t out, int64_t rows) {
+    int64_t most = MAX_SCORES / row_stride(out);
     most = most < 32 ? 32 : most;
     return rows < most ? rows : most;
 }
 
-/* Numbers for the largest score of each row when each block of words was looked at. */
-INLINE int64_t most_size(int64_t out, int64_t rows) {
-    return filled((out + AT_A_TIME - 1) / AT_A_TIME * rows);
+/* Floats for the running maximum of each row after each vocabulary block. */
+INLINE int64_t max_history_size(int64_t out, int64_t rows) {
+    return pad_to_lanes((out + VOCAB_BLOCK - 1) / VOCAB_BLOCK * rows);
 }
 
-int64_t loss_spare(int64_t in, int64_t out, int64_t rows, int64_t parts) {
-    int64_t together = rows_together(out, rows), widest = in > AT_A_TIME ? in : AT_A_TIME;
-    int64_t highest = together > AT_A_TIME ? together : AT_A_TIME;
-    return together * wide(out) + most_size(out, together) + product_spare(widest, highest) / 4 +
-           product_size(together, in, parts) / 4 + 64;
+int64_t loss_scratch_floats(int64_t in, int64_t out, int64_t rows, int64_t terms) {
+    int64_t num_rows = rows_per_block(out, rows), widest = in > VOCAB_BLOCK ? in : VOCAB_BLOCK;
+    int64_t highest = num_rows > VOCAB_BLOCK ? num_rows : VOCAB_BLOCK;
+    return num_rows * row_stride(out) + max_history_size(out, num_rows) +
+           matmul_scratch_bytes(widest, highest) / 4 + packed_bytes(num_rows, in, terms) / 4 + 64;
 }
 
-/* Words are laid out block by block, as they are multiplied with. */
-int64_t loss_back_size(int64_t in, int64_t out, int64_t parts) {
-    return (out + WORDS_BACK - 1) / WORDS_BACK * product_size(WORDS_BACK, in, parts);
+/* The output matrix is packed in blocks of the vocabulary, as the backward pass multiplies it. */
+int64_t loss_backward_bytes(int64_t in, int64_t out, int64_t terms) {
+    return (out + BACKWARD_BLOCK - 1) / BACKWARD_BLOCK * packed_bytes(BACKWARD_BLOCK, in, terms);
 }
 
-void loss_lay_out(const float *weight, int64_t in, int64_t out, int64_t parts, void *to) {
-    for (int64_t word = 0; word < out; word += WORDS_BACK) {
-        int64_t there = out - word < WORDS_BACK ? out - word : WORDS_BACK;
-        product_lay_out(weight + word * in, in, there, in, parts, to);
-        to = (char *)to + product_size(WORDS_BACK, in, parts);
+void loss_pack_backward(const float *weight, int64_t in, int64_t out, int64_t terms, void *to) {
+    for (int64_t token = 0; token < out; token += BACKWARD_BLOCK) {
+        int64_t size = out - token < BACKWARD_BLOCK ? out - token : BACKWARD_BLOCK;
+        pack_matrix(weight + token * in, in, size, in, terms, to);
+        to = (char *)to + packed_bytes(BACKWARD_BLOCK, in, terms);
     }
 }
 
 INLINE float *aligned(float *x) { return (float *)(((uintptr_t)x + 63) / 64 * 64); }
 
-/* What is known of a row so far. */
+/* Running statistics of a row of scores. */
 typedef struct {
-    float most, sum, even, right; /* sum: of e^(score - most) */
-} seen;
+    float max_score, sum_exp, sum_scores, target_score; /* sum_exp: of e^(score - max_score) */
+} row_stats;
 
-/* Look at further scores x of a row, the first of which is word `word`, and leave e^(score -
- * most) in their place. */
-INLINE void look_at(seen *s, float *x, int64_t word, int64_t size, int64_t target) {
-    vec best = all(-INFINITY), total = {0}, plain = {0};
-    float before = s->most, rest = 0, also = 0;
+/* Update a row's statistics with the scores x of the tokens from `token` on, and replace them by
+ * e^(score - max_score). */
+INLINE void softmax_block(row_stats *s, float *x, int64_t token, int64_t size, int64_t target) {
+    vec best = broadcast(-INFINITY), total = {0}, sum = {0};
+    float before = s->max_score, tail_exp = 0, tail_sum = 0;
     int64_t i = 0;
     for (; i + LANES <= size; i += LANES) {
-        best = larger(load(x + i), best);
-        plain += load(x + i);
+        best = vec_max(load(x + i), best);
+        sum += load(x + i);
     }
-    float largest = largest_of(best);
+    float largest = reduce_max(best);
     for (int64_t j = i; j < size; j++) {
         largest = x[j] > largest ? x[j] : largest;
-        also += x[j];
+        tail_sum += x[j];
     }
-    if (largest > before) s->most = largest;
-    if (target >= word && target < word + size) s->right = x[target - word];
+    if (largest > before) s->max_score = largest;
+    if (target >= token && target < token + size) s->target_score = x[target - token];
     for (int64_t j = 0; j < i; j += LANES) {
-        vec each = exp_of(load(x + j) - s->most);
+        vec each = vec_exp(load(x + j) - s->max_score);
         store(x + j, each);
         total += each;
     }
-    for (int64_t j = i; j < size; j++) rest += x[j] = expf(x[j] - s->most);
-    s->sum = s->sum * expf(before - s->most) + sum_of(total) + rest;
-    s->even += sum_of(plain) + also;
+    for (int64_t j = i; j < size; j++) tail_exp += x[j] = expf(x[j] - s->max_score);
+    s->sum_exp = s->sum_exp * expf(before - s->max_score) + reduce_sum(total) + tail_exp;
+    s->sum_scores += reduce_sum(sum) + tail_sum;
 }
 
-/* Make gradients of what look_at left: softmax - what is wanted. */
-INLINE void turn_back(float *x, float share, float even, int64_t size) {
+/* Turn what softmax_block left into gradients of the scores: softmax - smoothed target. */
+INLINE void softmax_gradient(float *x, float scale, float uniform, int64_t size) {
     int64_t i = 0;
-    for (; i + LANES <= size; i += LANES) store(x + i, load(x + i) * share - even);
-    for (; i < size; i++) x[i] = x[i] * share - even;
+    for (; i + LANES <= size; i += LANES) store(x + i, load(x + i) * scale - uniform);
+    for (; i < size; i++) x[i] = x[i] * scale - uniform;
 }
 
-static double some_rows(const linear *l, const product *scores, const char *back,
-                        const float *hidden, int64_t rows, const int64_t *targets,
-                        float smoothing, float *to_hidden, float *block, float *room) {
-    int64_t ld = wide(l->out), in = l->in, parts = scores->parts;
-    seen known[rows];
-    float logs[rows], *most = room;
+static double loss_of_rows(const linear *l, const matrix *scores, const char *packed_backward,
+                           const float *hidden, int64_t rows, const int64_t *targets,
+                           float smoothing, float *grad_hidden, float *block, float *work) {
+    int64_t ld = row_stride(l->out), in = l->in, terms = scores->terms;
+    row_stats stats[rows];
+    float logs[rows], *max_history = work;
     double loss = 0;
-    room += most_size(l->out, rows);
-    for (int64_t row = 0; row < rows; row++) known[row] = (seen){.most = -INFINITY};
-    for (int64_t word = 0; word < l->out; word += AT_A_TIME) {
-        product part = product_part(scores, word, AT_A_TIME);
-        product_apply(&part, hidden, in, rows, block + word, ld, PLAIN, room);
+    work += max_history_size(l->out, rows);
+    for (int64_t row = 0; row < rows; row++) stats[row] = (row_stats){.max_score = -INFINITY};
+    for (int64_t token = 0; token < l->out; token += VOCAB_BLOCK) {
+        matrix part = matrix_columns(scores, token, VOCAB_BLOCK);
+        matmul(&part, hidden, in, rows, block + token, ld, OVERWRITE, work);
         for (int64_t row = 0; row < rows; row++) {
-            look_at(known + row, block + row * ld + word, word, part.out, targets[row]);
-            most[word / AT_A_TIME * rows + row] = known[row].most;
+            softmax_block(stats + row, block + row * ld + token, token, part.out, targets[row]);
+            max_history[token / VOCAB_BLOCK * rows + row] = stats[row].max_score;
         }
     }
     for (int64_t row = 0; row < rows; row++) {
-        const seen *s = known + row;
-        logs[row] = s->most + logf(s->sum);
-        loss += logs[row] - (1 - smoothing) * s->right - smoothing / l->out * s->even;
+        const row_stats *s = stats + row;
+        logs[row] = s->max_score + logf(s->sum_exp);
+        loss += logs[row] - (1 - smoothing) * s->target_score - smoothing / l->out * s->sum_scores;
     }
 
-    product rows_seen = {.in = rows, .out = in, .parts = parts, .weight = room};
-    float *spare = aligned(room + product_size(rows, in, parts) / 4);
-    product_lay_out(hidden, in, rows, in, parts, room);
-    memset(to_hidden, 0, rows * in * 4);
-    for (int64_t word = 0; word < l->out; word += WORDS_BACK) {
-        int64_t size = l->out - word < WORDS_BACK ? l->out - word : WORDS_BACK;
-        float *g = block + word;
-        product words = {.in = size, .out = in, .parts = parts, .weight = back};
-        back += product_size(WORDS_BACK, in, parts);
+    matrix hidden_matrix = {.in = rows, .out = in, .terms = terms, .weight = work};
+    float *scratch = aligned(work + packed_bytes(rows, in, terms) / 4);
+    pack_matrix(hidden, in, rows, in, terms, work);
+    memset(grad_hidden, 0, rows * in * 4);
+    for (int64_t token = 0; token < l->out; token += BACKWARD_BLOCK) {
+        int64_t size = l->out - token < BACKWARD_BLOCK ? l->out - token : BACKWARD_BLOCK;
+        float *g = block + token;
+        matrix weights = {.in = size, .out = in, .terms = terms, .weight = packed_backward};
+        packed_backward += packed_bytes(BACKWARD_BLOCK, in, terms);
         for (int64_t row = 0; row < rows; row++) {
-            float share = expf(most[word / AT_A_TIME * rows + row] - logs[row]);
-            turn_back(g + row * ld, share, smoothing / l->out, size);
-            int64_t target = targets[row] - word;
+            float scale = expf(max_history[token / VOCAB_BLOCK * rows + row] - logs[row]);
+            softmax_gradient(g + row * ld, scale, smoothing / l->out, size);
+            int64_t target = targets[row] - token;
             if (target >= 0 && target < size) g[row * ld + target] -= 1 - smoothing;
         }
-        product_apply(&words, g, ld, rows, to_hidden, in, ADDED, spare);
-        product_apply(&rows_seen, g, ld, size, l->to_weight + word * in, in, TURNED_AND_ADDED,
-                      spare);
-        if (l->to_bias)
+        matmul(&weights, g, ld, rows, grad_hidden, in, ACCUMULATE, scratch);
+        matmul(&hidden_matrix, g, ld, size, l->grad_weight + token * in, in, TRANSPOSED_ACCUMULATE,
+               scratch);
+        if (l->grad_bias)
             for (int64_t row = 0; row < rows; row++)
-                for (int64_t i = 0; i < size; i++) l->to_bias[word + i] += g[row * ld + i];
+                for (int64_t i = 0; i < size; i++) l->grad_bias[token + i] += g[row * ld + i];
     }
     return loss;
 }
 
-double loss_and_back(const linear *l, const product *scores, const void *back,
-                     const float *hidden, int64_t rows, const int64_t *targets, float smoothing,
-                     float *to_hidden, float *spare) {
-    int64_t together = rows_together(l->out, rows);
-    float *room = aligned(spare + together * wide(l->out));
+double loss_and_gradients(const linear *l, const matrix *scores, const void *packed_backward,
+                          const float *hidden, int64_t rows, const int64_t *targets,
+                          float smoothing, float *grad_hidden, float *scratch) {
+    int64_t num_rows = rows_per_block(l->out, rows);
+    float *work = aligned(scratch + num_rows * row_stride(l->out));
     double loss = 0;
-    for (int64_t from = 0; from < rows; from += together) {
-        int64_t count = rows - from < together ? rows - from : together;
-        loss += some_rows(l, scores, back, hidden + from * l->in, count, targets + from,
-                          smoothing, to_hidden + from * l->in, spare, room);
+    for (int64_t from = 0; from < rows; from += num_rows) {
+        int64_t count = rows - from < num_rows ? rows - from : num_rows;
+        loss += loss_of_rows(l, scores, packed_backward, hidden + from * l->in, count,
+                             targets + from, smoothing, grad_hidden + from * l->in, scratch, work);
     }
     return loss;
 }

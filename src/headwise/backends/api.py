@@ -1,0 +1,58 @@
+"""What every decoding backend offers.
+
+There are three: :class:`NativeDecoder` (C kernels, on a CPU), :class:`CudaGraphDecoder`
+and :class:`TorchDecoder`; :mod:`headwise.backends.select` chooses. The reference of all
+is ``Transformer.start`` and ``step``; ``tests/backends`` holds each of them equal.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol
+
+from torch import Tensor
+
+from headwise.model.transformer import Transformer
+
+Precision = Literal["float32", "bf16"]
+"""Format of the copied weights and of the KV cache."""
+
+
+class DecoderBackend(Protocol):
+    """A model for incremental decoding, with copies of its weights and a KV cache.
+
+    A state has ``rows(index)``, which selects and reorders its rows. The native and
+    the CUDA backend also decode several greedy steps in one call (``write_ahead``, see
+    ``decoding.next_token.WritingAhead``), the native one returns the top-k of a step
+    (``step_to_likely``, see ``decoding.next_token.Choosing``).
+    """
+
+    def is_current(self, model: Transformer) -> bool:
+        """Tell whether the copies are of ``model``'s weights as they are now."""
+        ...
+
+    def start(self, source: Tensor, source_is_real: Tensor) -> Any:
+        """Encode sources [N S]; return a state with one row for each."""
+        ...
+
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Append one token to every row [B]; return the scores [B V] of the next."""
+        ...
+
+
+class WeightVersions:
+    """Tells whether a model's weights have changed since copies were made of them."""
+
+    def __init__(self, model: Transformer) -> None:
+        self._parameters = list(model.parameters())
+        self._versions = self._now()
+
+    def are_of(self, model: Transformer) -> bool:
+        """Tell whether these are the weights of ``model``, unchanged."""
+        same = next(model.parameters()) is self._parameters[0]
+        return same and self._versions == self._now()
+
+    def _now(self) -> list[tuple[int, int]]:
+        return [
+            (each.data_ptr(), 0 if each.is_inference() else each._version)
+            for each in self._parameters
+        ]
