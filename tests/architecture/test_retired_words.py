@@ -36,6 +36,30 @@ RETIRED = {
         r"training[./](loop|learner|feed|keeper|watch|twin|underway|partners|ranks|gauge"
         r"|memory|outlook|numerics|gradients|clock)": "the module's new name",
     },
+    "backends": {
+        "laid_out|lay_out": "make_decoder; pack",
+        "SteppingDecoder|SteppingState": "TorchDecoder, TorchState",
+        "CompiledDecoder|CompiledState|CompiledWeights": "NativeDecoder, NativeWeights",
+        "FixedDecoder|FixedState|fixed_room": "CudaGraphDecoder, StaticBuffers",
+        "RefillingDecoder|RefilledRow": "UncachedDecoder, UncachedState",
+        "WritingDecoder": "DecoderBackend",
+        "Rooms?|rooms?|Lent|lent": "static buffers, scratch, capacity, lease",
+        "compiled_loss|learns_compiled|why_not_compiled": "native_loss, why_not_native",
+        "takes_kernels|why_not_taken": "prefers_native, why_not_preferred",
+        "Pupil|pupil|Lesson|lesson|Manner": "TrainModel, TrainBatch, MatmulOptions",
+        "still_of|can_be_compiled|what_is_special|decode_real": "the new name",
+        "stems|records": "ancestors, KV cache",
+        "silenced?|thinned|draw_kept": "dropout mask",
+        "heads_apart|heads_joined|within_sentences": "split_heads, merge_heads",
+        "walks? through memory|way back|forth and back": "memory-bound, backward pass",
+    },
+    "backends/native/csrc": {
+        "pupil|lesson|manner|parts": "train_model, train_batch, matmul_opts, terms",
+        "tally|tallies|choose|chosen|refused": "topk_state, topk_update, forbidden",
+        "turned?|bend|bent|spare": "transposed, activation, scratch",
+        "look|look_back|looking|remember": "attention, KV cache",
+        "silenced?|forth": "dropout, forward",
+    },
     "training": {
         "partners?": "data-parallel worker",
         "twins?": "evaluation model, or reference",
@@ -63,7 +87,7 @@ def retired_words(folder: Path, words: dict[str, str]) -> list[str]:
     patterns = {re.compile(rf"\b(?:{old})\b"): new for old, new in words.items()}
     return [
         f"{file.relative_to(folder)}:{number}: {found[0]!r} was retired; say: {new}"
-        for file in sorted(folder.rglob("*.py"))
+        for file in sorted([*folder.rglob("*.py"), *folder.rglob("*.[ch]")])
         for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), 1)
         for pattern, new in patterns.items()
         if (found := pattern.search(line))

@@ -9,7 +9,7 @@ from tests.training.conftest import QUICK, SMALL
 from tests.training.test_nan_checks import MessageRecorder
 
 from headwise.backends.native.compiler import Build
-from headwise.backends.native.training import why_not_compiled
+from headwise.backends.native.training import why_not_native
 from headwise.data.batches import make_batch
 from headwise.errors import ResourceError, SettingsError
 from headwise.tasks.translation import task
@@ -267,5 +267,5 @@ def test_a_native_backend_trains_where_it_was_not_measured_to_be_faster(
     monkeypatch.setenv("HEADWISE_KERNELS", "auto")
     trainer = make_trainer(replace(QUICK, backend="native", processes=1))
 
-    assert why_not_compiled(trainer.model) is None
+    assert why_not_native(trainer.model) is None
     assert "kernels in C by" in trainer.gradients.trained_on

@@ -5,7 +5,7 @@ Its reference is :class:`TorchDecoder`, whose layers it runs, and in the end
 holds them equal. What is different: the KV cache has static buffers
 (:mod:`headwise.backends.cuda.cuda_graphs`), the position is a number on the device, and
 sources are padded to a power of two; so a step is captured once and then replayed in
-one call. Greedy search decodes several tokens before the host looks at them.
+one call. Greedy search decodes several tokens before the host synchronizes.
 
 Letters used for sizes in this file:
 

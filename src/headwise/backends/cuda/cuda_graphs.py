@@ -11,7 +11,7 @@ Letters used for sizes in this file:
     N  sources, each with W rows       H  heads
     B  rows, N · W                     C  channels of a key and a value together
     L  positions of either KV cache    V  vocabulary
-    T  steps between two looks of the host
+    T  steps between two synchronizations
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 MAX_STEPS_AHEAD = 8
-"""Greedy steps before the host looks whether rows have ended."""
+"""Greedy steps between two synchronizations with the host."""
 
 MAX_FREE, MAX_FREE_BYTES = 24, 1 << 31
 """Unused buffers that are kept at most, and their memory."""

@@ -42,7 +42,7 @@ from headwise.errors import NumericsError, UsageError
 from headwise.model.transformer import Transformer
 
 MAX_STEPS_AHEAD = 16
-"""Greedy steps in one call, after which the search looks at the tokens."""
+"""Greedy steps in one call, after which the search checks the tokens."""
 
 
 class NativeDecoder:

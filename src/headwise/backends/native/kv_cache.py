@@ -77,7 +77,7 @@ class KVCache:
         """Number of rows at each position."""
 
     def branch(self, position: int, more: int) -> KVCache:
-        """Return the cache of the first ``position`` positions, with room for more.
+        """Return the cache of the first ``position`` positions, with space for more.
 
         It is this very object, unless decoding goes on from an older state.
         """
