@@ -25,7 +25,7 @@ from result_file import MODEL, Measurement, add_options, place_of
 from headwise.backends.native.decoder import NativeDecoder
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.backends.pytorch.uncached_decoder import UncachedDecoder
-from headwise.decoding.topk import likely_next
+from headwise.decoding.topk import topk_step_of
 from headwise.model import PRESETS, Transformer
 
 ROOT = Path(__file__).parents[1]
@@ -43,21 +43,22 @@ WAYS: dict[str, Callable[[Transformer, int], Any]] = {
     "compiled, bf16": lambda model, length: NativeDecoder(model, "bf16"),
     "compiled": lambda model, length: NativeDecoder(model),
     "PyTorch": lambda model, length: TorchDecoder(model),
-    WITHOUT: lambda model, length: UncachedDecoder(model, length=length, padding=0),
+    WITHOUT: lambda model, length: UncachedDecoder(model, length=length, empty=0),
 }
 
 
 @torch.inference_mode()
 def rate(model: Transformer, way: str, length: int, batch: int) -> float:
     """Return target tokens a second."""
-    writer = WAYS[way](model, length)
+    decoder = WAYS[way](model, length)
+    step_topk = topk_step_of(decoder)
     source = torch.randint(4, WORDS, (batch, length))
     tokens = torch.ones(batch, dtype=torch.long)
     started = time.perf_counter()
-    state = writer.start(source, source > 0)
+    state = decoder.start(source, source > 0)
     for _ in range(length):
-        likely, state = likely_next(writer, tokens, state, 1)
-        tokens = likely.tokens[:, 0]
+        _, ids, state = step_topk(tokens, state, 1, ())
+        tokens = ids[:, 0]
     return batch * length / (time.perf_counter() - started)
 
 

@@ -21,9 +21,9 @@ from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.backends.pytorch.layers import InferenceLinear
 from headwise.data.prepared import PairStore
 from headwise.decoding.hypothesis import Hypothesis
-from headwise.decoding.search import Asked, search
+from headwise.decoding.search import SearchRequest, search
 from headwise.decoding.settings import DecodingSettings
-from headwise.tasks.translation.text_codec import NEVER_WRITTEN
+from headwise.tasks.translation.text_codec import FORBIDDEN_TOKENS
 from headwise.text.vocabulary import END, PAD, SPECIALS, START, UNKNOWN
 
 Ids = NDArray[np.int64]
@@ -191,12 +191,12 @@ def outputs(
     """Search one batch by a decoder, restricted or not; return the best of each."""
     rows = [torch.tensor([*source, END]) for source in sources]
     padded = torch.nn.utils.rnn.pad_sequence(rows, True, PAD)
-    asked = Asked(
+    asked = SearchRequest(
         source_lengths=[len(source) for source in sources],
         start=START,
         end=END,
         unknown=UNKNOWN,
-        forbidden=NEVER_WRITTEN,
+        forbidden=FORBIDDEN_TOKENS,
     )
     state = decoder.start(padded, padded != PAD)
     return [best for best, *_ in search(decoder, state, settings, asked)]

@@ -23,7 +23,7 @@ from result_file import Measurement, add_options, place_of
 from torch import Tensor
 from transformers import MarianConfig, MarianMTModel
 
-from headwise.decoding.search import Asked, search
+from headwise.decoding.search import SearchRequest, search
 from headwise.decoding.settings import DecodingSettings
 
 RESULTS = Path(__file__).parent / "results" / "search_parity.json"
@@ -167,8 +167,8 @@ class MarianState:
         return MarianState(self.encoded[index], self.is_real[index], self.cache)
 
 
-class MarianNextToken:
-    """A Marian model as our searches see models."""
+class MarianBackend:
+    """A Marian model as a decoder backend of our searches."""
 
     def __init__(self, model: MarianMTModel) -> None:
         self.model = model
@@ -196,14 +196,14 @@ class MarianNextToken:
 def headwise_outputs(
     model: MarianMTModel, sources: list[list[int]], settings: DecodingSettings
 ) -> list[list[Output]]:
-    adapted = MarianNextToken(model)
+    adapted = MarianBackend(model)
     outputs = []
     for ids, is_real in batches(sources):
         outputs += search(
             adapted,
             adapted.start(ids, is_real),
             settings,
-            Asked(
+            SearchRequest(
                 source_lengths=(is_real.sum(dim=1) - 1).tolist(),
                 start=PAD,
                 end=END,

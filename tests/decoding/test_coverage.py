@@ -7,7 +7,7 @@ import torch
 from tests.reference.beam_search import readable_beam_search
 
 from headwise.decoding.beam import beam_search
-from headwise.decoding.coverage import LEAST, Coverage
+from headwise.decoding.coverage import MIN_ATTENTION, Coverage
 from headwise.decoding.stopping import STOPPING
 
 START, A, B, END = range(4)
@@ -27,7 +27,9 @@ def test_padding_and_end_are_not_looked_for():
     coverage.add(torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]]))
 
     assert coverage.penalty(0, 0) == 0.0
-    assert coverage.penalty(1, 1) == pytest.approx(2 * math.log(0.5) + math.log(LEAST))
+    assert coverage.penalty(1, 1) == pytest.approx(
+        2 * math.log(0.5) + math.log(MIN_ATTENTION)
+    )
 
 
 class Looking:
@@ -43,7 +45,7 @@ class Looking:
     def step(self, tokens, state):
         return self.table.step(tokens, state)
 
-    def step_attending(self, tokens, state):
+    def step_with_attention(self, tokens, state):
         logits, state = self.table.step(tokens, state)
         return logits, self.looks[tokens], state
 

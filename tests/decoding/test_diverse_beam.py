@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from headwise.decoding.beam import _of_all, beam_search
+from headwise.decoding.beam import _merge_groups, beam_search
 from headwise.decoding.diversity import HammingDiversity
 from headwise.decoding.hypothesis import Hypothesis
-from headwise.decoding.rule import Written
+from headwise.decoding.rule import RuleContext
 from headwise.decoding.stopping import STOPPING
 from headwise.errors import UsageError
 
@@ -55,13 +55,13 @@ def test_what_it_paid_counts_in_the_score_not_in_the_log_probability(table):
 
 def test_the_count_grows_with_every_group():
     rule = HammingDiversity(0.5, num_sentences=2)
-    rule.note(torch.tensor([1, 1]), torch.tensor([2, 2]), 3)
-    rule.note(torch.tensor([0]), torch.tensor([0]), 3)
+    rule.add_choices(torch.tensor([1, 1]), torch.tensor([2, 2]), 3)
+    rule.add_choices(torch.tensor([0]), torch.tensor([0]), 3)
     rows = torch.zeros(2, 3)
-    written = Written(torch.empty(2, 0), torch.tensor([0, 1]), rows)
+    written = RuleContext(torch.empty(2, 0), torch.tensor([0, 1]), rows)
 
     assert rule(rows, written).tolist() == [[-0.5, 0, 0], [0, 0, -1.0]]
-    rule.new_step()
+    rule.start_step()
     assert rule(rows, written).tolist() == rows.tolist()
 
 
@@ -73,11 +73,11 @@ def test_each_group_gives_its_best_before_any_gives_another():
 
     first, second = [found(1, -1.0), found(2, -2.0)], [found(3, -3.0), found(4, -4.0)]
 
-    assert _of_all([first, second], 2, 2) == [found(1, -1.0), found(3, -3.0)]
+    assert _merge_groups([first, second], 2, 2) == [found(1, -1.0), found(3, -3.0)]
     # A group that ended with nothing leaves its share to the others.
-    assert _of_all([first, []], 2, 2) == first
+    assert _merge_groups([first, []], 2, 2) == first
     # What two groups found counts once.
-    assert _of_all([first, first], 2, 2) == first
+    assert _merge_groups([first, first], 2, 2) == first
 
 
 def test_groups_must_share_the_beam(table):

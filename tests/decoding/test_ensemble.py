@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from headwise.decoding.ensemble import AVERAGES, Ensemble
-from headwise.decoding.search import Asked, search
+from headwise.decoding.search import SearchRequest, search
 from headwise.decoding.settings import DecodingSettings
 
 START, A, B, END = range(4)
@@ -57,7 +57,7 @@ def test_the_mean_of_log_probabilities_lets_each_model_veto(table):
 def test_the_two_means_choose_different_words(table, average, token):
     """A has the larger mean (0.46 to 0.29), B the larger root (0.210 to 0.134)."""
     pair = both(table, average)
-    asked = Asked(source_lengths=[3], start=START, end=END)
+    asked = SearchRequest(source_lengths=[3], start=START, end=END)
 
     (found,) = search(pair, pair.start(), DecodingSettings(beam=1), asked)
 

@@ -17,11 +17,11 @@ from tests.decoding.conftest import START, History
 from tests.reference.beam_search import readable_beam_search
 
 from headwise.decoding.ensemble import AVERAGES, Ensemble
-from headwise.decoding.forced import forced
+from headwise.decoding.forced_decoding import force_decode
 from headwise.decoding.length import LENGTH_PENALTIES
 from headwise.decoding.prefix import Prefix
-from headwise.decoding.rule import Written
-from headwise.decoding.search import SEARCHES, Asked, search
+from headwise.decoding.rule import RuleContext
+from headwise.decoding.search import SEARCHES, SearchRequest, search
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.stopping import STOPPING
 
@@ -74,7 +74,7 @@ def searched(model, sentences, settings, **facts):
         model,
         model.state(sentences),
         replace(settings, max_length_factor=1.0, max_length_offset=4),
-        Asked(
+        SearchRequest(
             source_lengths=lengths,
             sources=[[sentence] for sentence in sentences],
             start=START,
@@ -130,7 +130,7 @@ def test_the_score_of_a_hypothesis_is_its_forced_score(way, seed, penalty):
             assert each.log_probability == pytest.approx(sum(trace), abs=1e-5)
             if each.finished:
                 logits = [log_p(path[:place]) for place in range(len(path))]
-                (given_it,) = forced(
+                (given_it,) = force_decode(
                     torch.tensor([logits]), [each.tokens], end=END, score=way.score
                 )
                 assert given_it.log_probability == pytest.approx(
@@ -216,7 +216,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_of_all(seed, form, alpha, le
         max_length_offset=3,
         min_length_offset=least,
     )
-    asked = Asked(source_lengths=[1], start=START, end=END)
+    asked = SearchRequest(source_lengths=[1], start=START, end=END)
     (found,) = search(model, model.state([0]), way, asked)
 
     outputs = [
@@ -278,14 +278,14 @@ def test_exact_stopping_finds_what_never_stopping_finds(
 def test_the_readable_search_keeps_the_same_rules(way, seed):
     model = History(seed=seed, vocabulary=VOCABULARY)
     way = replace(all_found(way), max_length_factor=1.0, max_length_offset=4)
-    asked = Asked(source_lengths=[2], start=START, end=END, forbidden=(START,))
+    asked = SearchRequest(source_lengths=[2], start=START, end=END, forbidden=(START,))
     (found,) = search(model, model.state([7]), way, asked)
 
     def by_rows(rule):
         def readable(before, scores):
             row = torch.tensor([scores], dtype=torch.double)
             tokens = torch.tensor([before], dtype=torch.long)
-            return rule(row, Written(tokens, torch.tensor([0]), row.clone()))[
+            return rule(row, RuleContext(tokens, torch.tensor([0]), row.clone()))[
                 0
             ].tolist()
 

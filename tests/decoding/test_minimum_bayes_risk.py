@@ -3,7 +3,7 @@ import math
 import pytest
 
 from headwise.decoding.hypothesis import Hypothesis
-from headwise.decoding.minimum_bayes_risk import by_expected_utility, shares
+from headwise.decoding.minimum_bayes_risk import probabilities, rank_by_expected_utility
 
 
 def hypothesis(number, share):
@@ -24,7 +24,7 @@ def test_the_most_probable_is_not_always_the_best():
     u(c) = 0.04 + 0.18 + 0.3. So b (0.8) is before a (0.67) and c (0.52).
     """
     found = [hypothesis(1, 0.4), hypothesis(2, 0.3), hypothesis(3, 0.3)]
-    ranked = by_expected_utility(found, ["a", "b", "c"], utility, sampled=False)
+    ranked = rank_by_expected_utility(found, ["a", "b", "c"], utility, sampled=False)
 
     assert [each.tokens for each in ranked] == [(2,), (1,), (3,)]
     assert [each.score for each in ranked] == pytest.approx([0.8, 0.67, 0.52])
@@ -36,7 +36,7 @@ def test_a_sample_counts_as_often_as_it_was_drawn():
     u(a) = 0.4 + 0.16 + 0.04, u(c) = 0.04 + 0.12 + 0.4; p = 1e-9 says nothing.
     """
     found = [hypothesis(n, 1e-9) for n in (1, 1, 2, 3, 3)]
-    ranked = by_expected_utility(found, list("aabcc"), utility, sampled=True)
+    ranked = rank_by_expected_utility(found, list("aabcc"), utility, sampled=True)
 
     assert [each.tokens for each in ranked] == [(2,), (1,), (3,)]
     assert ranked[0].score == pytest.approx(0.76)
@@ -44,7 +44,7 @@ def test_a_sample_counts_as_often_as_it_was_drawn():
 
 def test_one_text_by_two_paths_comes_once_and_has_both_their_shares():
     found = [hypothesis(1, 0.2), hypothesis(2, 0.3), hypothesis(3, 0.5)]
-    ranked = by_expected_utility(found, ["a", "a", "c"], utility, sampled=False)
+    ranked = rank_by_expected_utility(found, ["a", "a", "c"], utility, sampled=False)
 
     assert len(ranked) == 2
     assert {each.tokens for each in ranked} == {(2,), (3,)}
@@ -56,4 +56,4 @@ def test_shares_of_very_improbable_outputs_are_sound():
         Hypothesis((2,), -2000.0 - math.log(3), 0.0, True),
     ]
 
-    assert shares(found, sampled=False) == pytest.approx([0.75, 0.25])
+    assert probabilities(found, sampled=False) == pytest.approx([0.75, 0.25])

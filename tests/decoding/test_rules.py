@@ -6,16 +6,16 @@ import pytest
 import torch
 
 from headwise.decoding.banned_text import banned_text
-from headwise.decoding.rule import Written
+from headwise.decoding.rule import RuleContext
 from headwise.decoding.rules import (
     RULES,
     RuleFacts,
-    banned_sequences,
+    ban_sequences,
     min_length,
     no_repeat_ngrams,
     repetition_penalty,
     rules_for,
-    suppressed,
+    suppress_tokens,
 )
 from headwise.decoding.settings import DecodingSettings
 
@@ -26,15 +26,15 @@ def after(rule, written, scores=(-1.0, -2.0, -3.0, -4.0)):
     """Return the scores of one row behind what is written."""
     row = torch.tensor([scores])
     tokens = torch.tensor([written], dtype=torch.long)
-    return rule(row.clone(), Written(tokens, torch.tensor([0]), row))[0].tolist()
+    return rule(row.clone(), RuleContext(tokens, torch.tensor([0]), row))[0].tolist()
 
 
 def test_what_is_suppressed_is_never_written():
-    assert after(suppressed([1, 3]), []) == [-1, LOW, -3, LOW]
+    assert after(suppress_tokens([1, 3]), []) == [-1, LOW, -3, LOW]
 
 
 def test_a_sequence_is_banned_at_its_last_token_only():
-    rule = banned_sequences([[1, 2], [3]])
+    rule = ban_sequences([[1, 2], [3]])
 
     assert after(rule, []) == [-1, -2, -3, LOW]
     assert after(rule, [1]) == [-1, -2, LOW, LOW]
@@ -79,7 +79,7 @@ def test_a_token_without_hope_stays_without():
 def test_end_waits_for_the_least_length_of_its_sentence():
     """Token 3 is END; the sentences must have 0, 1 and 2 tokens, and each has 1."""
     rows = torch.zeros(3, 4)
-    written = Written(torch.tensor([[0], [0], [0]]), torch.tensor([2, 0, 1]), rows)
+    written = RuleContext(torch.tensor([[0], [0], [0]]), torch.tensor([2, 0, 1]), rows)
     found = min_length([0, 1, 2], 3)(rows.clone(), written)
 
     assert found[:, 3].tolist() == [LOW, 0, 0]

@@ -6,12 +6,12 @@ import torch
 from headwise.decoding.sampling import (
     NO_TRUNCATION,
     TRUNCATIONS,
-    Drawing,
-    chance,
-    drawn,
+    Sampler,
+    inverse_cdf,
     keep_above_epsilon,
     keep_top_k,
     keep_top_p,
+    sample_rng,
     sampling_search,
 )
 from headwise.decoding.settings import DecodingSettings
@@ -62,14 +62,14 @@ def test_every_truncation_is_a_setting_and_has_a_value_that_means_none():
 
     assert set(TRUNCATIONS) == set(NO_TRUNCATION)
     assert {name: getattr(usual, name) for name in TRUNCATIONS} == NO_TRUNCATION
-    assert Drawing.of(usual) == Drawing()
+    assert Sampler.of(usual) == Sampler()
 
 
 def test_temperature_and_truncation_make_a_distribution():
     """A temperature of 0.5 squares: 0.01, 0.16, 0.09, 0.04; the best two of these."""
-    drawing = Drawing(temperature=0.5, truncations=(("top_k", 2),))
+    sampler = Sampler(temperature=0.5, truncations=(("top_k", 2),))
 
-    found = drawing.distribution(SHARES.log())[0].tolist()
+    found = sampler.probabilities(SHARES.log())[0].tolist()
 
     assert found == pytest.approx([0, 0.16 / 0.25, 0.09 / 0.25, 0])
 
@@ -77,23 +77,27 @@ def test_temperature_and_truncation_make_a_distribution():
 def test_a_point_falls_into_the_part_of_its_token():
     """The parts end at 0.1, 0.5, 0.8 and 1."""
     points = [0.0, 0.0999, 0.1001, 0.4999, 0.5001, 0.7999, 0.8001, 0.99999]
-    found = drawn(SHARES.expand(len(points), -1), points)
+    found = inverse_cdf(SHARES.expand(len(points), -1), points)
 
     assert found.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def test_what_has_no_share_is_never_drawn():
+def test_what_has_no_share_is_never_inverse_cdf():
     shares = torch.tensor([[0.0, 0.5, 0.0, 0.5, 0.0]], dtype=torch.double)
     points = [0.0, 0.49, 0.5, math.nextafter(1, 0)]
 
-    assert drawn(shares.expand(4, -1), points).tolist() == [1, 1, 3, 3]
+    assert inverse_cdf(shares.expand(4, -1), points).tolist() == [1, 1, 3, 3]
 
 
 def test_chance_is_known_by_seed_source_and_sample():
-    first = chance(0, [5, 6], 0).random()
+    first = sample_rng(0, [5, 6], 0).random()
 
-    assert chance(0, [5, 6], 0).random() == first
-    others = [chance(1, [5, 6], 0), chance(0, [56], 0), chance(0, [5, 6], 1)]
+    assert sample_rng(0, [5, 6], 0).random() == first
+    others = [
+        sample_rng(1, [5, 6], 0),
+        sample_rng(0, [56], 0),
+        sample_rng(0, [5, 6], 1),
+    ]
     assert first not in [other.random() for other in others]
 
 
@@ -105,7 +109,7 @@ def sampled(model, *, samples, **changes):
         "max_lengths": [9],
         "samples": samples,
         "seed": 0,
-        "drawing": Drawing(),
+        "sampler": Sampler(),
     }
     return sampling_search(model, model.state(), **(asked | changes))
 
@@ -123,7 +127,7 @@ def test_samples_are_as_frequent_as_they_are_probable(table):
 
 def test_temperature_does_not_touch_the_log_probability(table):
     model = table([[0, 0.6, 0.4, 0], [0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 0, 1]])
-    (found,) = sampled(model, samples=50, drawing=Drawing(temperature=3.0))
+    (found,) = sampled(model, samples=50, sampler=Sampler(temperature=3.0))
 
     shares = {A: math.log(0.6), B: math.log(0.4)}
     for each in found:

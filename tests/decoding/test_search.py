@@ -1,6 +1,6 @@
 import pytest
 
-from headwise.decoding.search import Asked, search
+from headwise.decoding.search import SearchRequest, search
 from headwise.decoding.settings import PRESETS, DecodingSettings
 
 START, A, B, END = range(4)
@@ -16,7 +16,7 @@ def test_every_preset_searches(history, preset):
         model,
         model.state(sentences),
         settings,
-        Asked(source_lengths=[2] * 6, start=START, end=END, forbidden=(START,)),
+        SearchRequest(source_lengths=[2] * 6, start=START, end=END, forbidden=(START,)),
     )
 
     for found in outputs:
@@ -37,6 +37,6 @@ def test_limits_follow_the_source(table):
             model,
             model.state(),
             settings,
-            Asked(source_lengths=[3, 0], start=START, end=END),
+            SearchRequest(source_lengths=[3, 0], start=START, end=END),
         )
         assert (len(long.tokens), len(short.tokens)) == (7, 1)

@@ -122,7 +122,7 @@ def test_a_search_without_an_end_is_refused(name, value):
         (
             {"beam": 500, "max_length_offset": 10_000},
             "beam=500 and outputs of up to 10,200 tokens (for a source of 100) are "
-            "5,100,000 tokens to write for one sentence, and at most 1,000,000 are "
+            "5,100,000 tokens for one sentence, and at most 1,000,000 are "
             "allowed; beam=98 would be",
         ),
         ({"beam": 500, "choose": "bleu"}, "beam must be at most 256 with choose"),

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from headwise.decoding import topk
-from headwise.decoding.topk import best_token, best_tokens
+from headwise.decoding.topk import top1_token, topk_tokens
 from headwise.errors import NumericsError
 
 
@@ -12,12 +12,12 @@ from headwise.errors import NumericsError
 def way(request, monkeypatch):
     """By kernels where there are some, and as it is done elsewhere."""
     if request.param == "PyTorch":
-        monkeypatch.setattr(topk, "can_choose", lambda *_: False)
+        monkeypatch.setattr(topk, "has_native_topk", lambda *_: False)
 
 
 def test_the_best_come_first_with_their_log_probability():
     """Worked by hand: of 0.2, 0.5 and 0.3 the best two are 0.5 and 0.3."""
-    log_p, tokens = best_tokens(torch.tensor([[0.2, 0.5, 0.3]]).log() + 7.0, 2)
+    log_p, tokens = topk_tokens(torch.tensor([[0.2, 0.5, 0.3]]).log() + 7.0, 2)
 
     assert tokens.tolist() == [[1, 2]]
     assert log_p.tolist()[0] == pytest.approx([math.log(0.5), math.log(0.3)])
@@ -31,7 +31,7 @@ def test_equals_come_in_the_order_of_their_ids(num_values, count, forbidden):
     generator = torch.Generator().manual_seed(num_values)
     logits = torch.randint(num_values, (50, 40), generator=generator).float()
 
-    _, tokens = best_tokens(logits, count, forbidden=forbidden)
+    _, tokens = topk_tokens(logits, count, forbidden=forbidden)
 
     for row, found in zip(logits.tolist(), tokens.tolist(), strict=True):
         allowed = [token for token in range(40) if token not in forbidden]
@@ -39,7 +39,7 @@ def test_equals_come_in_the_order_of_their_ids(num_values, count, forbidden):
 
 
 def test_the_probability_of_what_is_forbidden_goes_to_nobody():
-    log_p, tokens = best_tokens(torch.zeros(1, 4), 4, forbidden=(0,))
+    log_p, tokens = topk_tokens(torch.zeros(1, 4), 4, forbidden=(0,))
 
     assert tokens.tolist() == [[1, 2, 3, 0]]
     assert log_p.tolist()[0] == pytest.approx([math.log(0.25)] * 3 + [-math.inf])
@@ -49,7 +49,7 @@ def test_half_precision_is_summed_in_float32():
     logits = torch.randn(3, 50, generator=torch.Generator().manual_seed(0))
     half = logits.bfloat16()
 
-    log_p, tokens = best_tokens(half, 4)
+    log_p, tokens = topk_tokens(half, 4)
 
     expected = half.float().log_softmax(-1).gather(1, tokens)
     torch.testing.assert_close(log_p, expected)
@@ -59,7 +59,7 @@ def test_the_logits_are_left_as_they_were():
     logits = torch.randn(2, 9)
     before = logits.clone()
 
-    best_tokens(logits, 3, forbidden=(1,))
+    topk_tokens(logits, 3, forbidden=(1,))
 
     torch.testing.assert_close(logits, before, rtol=0, atol=0)
 
@@ -70,7 +70,7 @@ def test_one_broken_score_is_an_error(value):
     logits[1, 3] = value
 
     with pytest.raises(NumericsError, match="not numbers"):
-        best_tokens(logits, 2)
+        topk_tokens(logits, 2)
 
 
 @pytest.mark.parametrize("count", [1, 3, 8])
@@ -82,7 +82,7 @@ def test_groups_find_what_a_full_sort_finds(count, size):
     logits[::2] += torch.rand(25, size, generator=chance)
     logits[7, [0, 1]] = 99.0  # beyond what exp may be asked for, and forbidden
 
-    values, tokens = best_tokens(logits, count, forbidden=(0, 1))
+    values, tokens = topk_tokens(logits, count, forbidden=(0, 1))
 
     allowed = logits.log_softmax(-1)
     allowed[:, [0, 1]] = -torch.inf
@@ -90,6 +90,6 @@ def test_groups_find_what_a_full_sort_finds(count, size):
     torch.testing.assert_close(values, expected[:, :count])
     assert torch.equal(tokens, order[:, :count])
     if count == 1:
-        best, ids = best_token(logits, forbidden=(0, 1))
+        best, ids = top1_token(logits, forbidden=(0, 1))
         assert torch.equal(ids, tokens[:, 0])
         assert torch.equal(best, values[:, 0])

@@ -1,4 +1,4 @@
-"""The best tokens of a row by a compiled kernel: those that PyTorch finds."""
+"""Top-k by the C kernel: the tokens that PyTorch finds."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwise.decoding import topk
-from headwise.decoding.topk import best_tokens
-from headwise.decoding.topk_native import MOST, can_choose, chosen
+from headwise.decoding.topk import topk_tokens
+from headwise.decoding.topk_native import MAX_K, has_native_topk, native_topk
 from headwise.errors import NumericsError
 
 pytestmark = pytest.mark.usefixtures("kernels_here")
@@ -19,15 +19,15 @@ pytestmark = pytest.mark.usefixtures("kernels_here")
 
 def by_torch(logits, count, forbidden):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(topk, "can_choose", lambda logits, count: False)
-        return best_tokens(logits, count, forbidden=forbidden)
+        patch.setattr(topk, "has_native_topk", lambda logits, count: False)
+        return topk_tokens(logits, count, forbidden=forbidden)
 
 
 @settings(deadline=None, max_examples=200)
 @given(
     rows=st.integers(1, 20),
     vocabulary=st.sampled_from([1, 2, 17, 63, 64, 65, 900, 1024, 1025, 2500]),
-    count=st.sampled_from([1, 2, 8, MOST]),
+    count=st.sampled_from([1, 2, 8, MAX_K]),
     forbidden=st.sampled_from([(), (0,), (0, 1), (3, 64), (0, 5000)]),
     values=st.sampled_from([1, 3, 50, 10**6]),
     seed=st.integers(0, 10**6),
@@ -39,7 +39,7 @@ def test_the_kernel_finds_what_pytorch_finds(
     logits = torch.randint(values, (rows, vocabulary), generator=generator) / 7
     known = tuple(each for each in forbidden if each < vocabulary)
 
-    log_p, tokens = chosen(logits, count, forbidden)
+    log_p, tokens = native_topk(logits, count, forbidden)
 
     found, ids = by_torch(logits, count, known)
     assert torch.equal(tokens, ids)
@@ -52,7 +52,7 @@ def test_the_kernel_finds_what_pytorch_finds(
 def test_large_and_small_scores_are_summed_up_well(scale):
     logits = scale * torch.randn(9, 3000, generator=torch.Generator().manual_seed(1))
 
-    log_p, tokens = chosen(logits, 5, ())
+    log_p, tokens = native_topk(logits, 5, ())
 
     expected = logits.double().log_softmax(-1).gather(1, tokens)
     torch.testing.assert_close(log_p.double(), expected, rtol=1e-5, atol=2e-6)
@@ -60,10 +60,10 @@ def test_large_and_small_scores_are_summed_up_well(scale):
 
 def test_a_row_does_not_depend_on_its_neighbours():
     logits = torch.randn(40, 1500, generator=torch.Generator().manual_seed(2))
-    whole = chosen(logits, 4, (1,))
+    whole = native_topk(logits, 4, (1,))
 
     for row in range(40):
-        alone = chosen(logits[row : row + 1], 4, (1,))
+        alone = native_topk(logits[row : row + 1], 4, (1,))
         assert all(torch.equal(a[0], b[row]) for a, b in zip(alone, whole, strict=True))
 
 
@@ -74,15 +74,15 @@ def test_one_broken_score_is_an_error(place, value):
     logits[1, place] = value
 
     with pytest.raises(NumericsError, match="not numbers"):
-        chosen(logits, 2, ())
+        native_topk(logits, 2, ())
 
 
 def test_scores_that_it_cannot_look_at_are_left_to_pytorch():
     logits = torch.zeros(4, 70)
 
-    assert can_choose(logits, 3)
-    assert not can_choose(logits.double(), 3)
-    assert not can_choose(logits.t(), 3)
-    assert not can_choose(logits[:0], 3)
-    assert not can_choose(logits, MOST + 1)
-    assert not can_choose(torch.zeros(2, 3, device="meta"), 1)
+    assert has_native_topk(logits, 3)
+    assert not has_native_topk(logits.double(), 3)
+    assert not has_native_topk(logits.t(), 3)
+    assert not has_native_topk(logits[:0], 3)
+    assert not has_native_topk(logits, MAX_K + 1)
+    assert not has_native_topk(torch.zeros(2, 3, device="meta"), 1)

@@ -7,11 +7,11 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.warning_settings import WarningSettings
 from headwise.decoding.warnings import (
     CUT_OFF,
+    find_loop,
     longest_copy,
-    loop_in,
-    once_a_line,
+    merge_warnings,
+    search_loops_again,
     warnings_of,
-    without_loops,
 )
 from headwise.errors import SettingsError
 
@@ -36,7 +36,7 @@ def output(tokens, *, finished=True):
     ],
 )
 def test_a_loop_is_what_comes_too_often_in_a_row(tokens, loop):
-    found = loop_in(tokens, USUAL)
+    found = find_loop(tokens, USUAL)
 
     assert sorted(found) == sorted(loop)
 
@@ -49,7 +49,7 @@ def test_a_loop_is_searched_again_and_said():
         return [[output([1, 2])] for _ in places]
 
     found = [[output([4])], [output([5] * 20)], [], [output([6, 7] * 9)]]
-    outputs, notes = without_loops(search, found, DecodingSettings(), USUAL)
+    outputs, notes = search_loops_again(search, found, DecodingSettings(), USUAL)
 
     assert asked == [([1, 3], 3)]
     assert [each[0].tokens if each else None for each in outputs] == [
@@ -68,7 +68,7 @@ def test_where_it_is_not_searched_again_it_is_still_said():
 
     limits = WarningSettings(loop_no_repeat_ngram=0)
     found = [[output([5] * 20)]]
-    outputs, notes = without_loops(search, found, DecodingSettings(), limits)
+    outputs, notes = search_loops_again(search, found, DecodingSettings(), limits)
 
     assert outputs == found
     assert notes == {0: "the translation repeats itself"}
@@ -105,7 +105,7 @@ def test_each_warning_has_its_reason():
         "the translation is short: 3 tokens for 13 of the source; something may be "
         "missing"
     )
-    assert copied == "4 of 4 words stand in the source as they are"
+    assert copied == "4 of 4 words were copied from the source"
     assert strange.startswith("the source has 1 unknown token:")
     assert unknown.startswith("the output has 2 unknown tokens:")
 
@@ -162,21 +162,22 @@ def test_more_than_all_words_can_never_be_copied():
 def test_of_a_line_in_pieces_each_kind_comes_once():
     """Of one with 9 unknown letters there were 9 warnings, nearly the same."""
     unknown = "the source has {} unknown token{}: letters or words"
-    found = once_a_line(
+    found = merge_warnings(
         [
             [unknown.format(1, ""), CUT_OFF],
             [],
             [unknown.format(12, "s"), unknown.format(3, "s")],
             [CUT_OFF],
-        ]
+        ],
+        "pieces",
     )
 
     assert found == [
         "in 2 of 4 pieces: the source has 1 unknown token: letters or words",
         f"in 2 of 4 pieces: {CUT_OFF}",
     ]
-    assert once_a_line([[CUT_OFF, CUT_OFF]]) == [CUT_OFF]
-    assert once_a_line([]) == []
+    assert merge_warnings([[CUT_OFF, CUT_OFF]], "pieces") == [CUT_OFF]
+    assert merge_warnings([], "pieces") == []
 
 
 def test_loops_are_found_wherever_their_definition_finds_one():
@@ -200,5 +201,5 @@ def test_loops_are_found_wherever_their_definition_finds_one():
         if chance.random() < 0.5:
             tokens = (9, 8, *tokens[:5] * 3, 7)
         found.append(has_loop(tokens))
-        assert bool(loop_in(tokens, limits)) == found[-1], tokens
+        assert bool(find_loop(tokens, limits)) == found[-1], tokens
     assert 200 < sum(found) < 1800

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tests.reference.beam_search import readable_beam_search
 
-from headwise.decoding.search import Asked, search
+from headwise.decoding.search import SearchRequest, search
 from headwise.decoding.settings import PRESETS, DecodingSettings
 from headwise.decoding.stopping import STOPPING
 from headwise.model import Transformer, TransformerConfig
@@ -57,7 +57,9 @@ def test_cached_and_batched_equals_one_by_one_from_the_start(model, settings):
             model,
             model.start(source, is_real),
             settings,
-            Asked(source_lengths=lengths, start=START, end=END, forbidden=(PAD, START)),
+            SearchRequest(
+                source_lengths=lengths, start=START, end=END, forbidden=(PAD, START)
+            ),
         )
 
     assert any(found[0].finished for found in batched)

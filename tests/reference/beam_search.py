@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from headwise.decoding.hypothesis import Hypothesis
-from headwise.decoding.length import LengthPenalty, best_to_come
+from headwise.decoding.length import LengthPenalty, best_possible_score
 from headwise.decoding.stopping import StoppingRule
 
 Tokens = tuple[int, ...]
@@ -81,7 +81,7 @@ def readable_beam_search(
         if not alive:
             break
         best = max(alive.values())
-        hope = best_to_come(best, length, max_length, penalty, reward)
+        hope = best_possible_score(best, length, max_length, penalty, reward)
         scores = [each.score for each in found]
         if stopping(scores, hope, beam=beam, num_best=num_best, patience=patience):
             break

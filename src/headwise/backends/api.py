@@ -21,9 +21,9 @@ class DecoderBackend(Protocol):
     """A model for incremental decoding, with copies of its weights and a KV cache.
 
     A state has ``rows(index)``, which selects and reorders its rows. The native and
-    the CUDA backend also decode several greedy steps in one call (``write_ahead``, see
-    ``decoding.next_token.WritingAhead``), the native one returns the top-k of a step
-    (``step_to_likely``, see ``decoding.next_token.Choosing``).
+    the CUDA backend also decode several greedy steps in one call (``decode_greedily``),
+    the native one returns the top-k of a step (``step_topk``): see the protocols of
+    ``decoding.incremental_decoder``.
     """
 
     def is_current(self, model: Transformer) -> bool:

@@ -1,13 +1,13 @@
-"""Which tokens would complete a banned phrase.
+"""Banned phrases: which tokens would complete one, in any segmentation.
 
-A word can be cut into pieces in many ways (``▁Hund``, ``▁H und``), and a ban on one of
-them is soon walked around. So the text that pieces spell is looked at: no output spells
-a banned phrase with the borders of words at both ends, however it is cut.
+A word has many segmentations into pieces (``▁Hund``, ``▁H und``), and a search soon
+evades a ban on one of them. So the text that the pieces spell is compared: no output
+contains a banned phrase between two word boundaries, however it is segmented.
 
-A token is refused where the phrase would end with it, even if letters could still be
-written behind it that make another word of it; that word remains possible by other
-pieces. Case counts. Letters and digits make words: a script without spaces has few
-borders, and there only what stands between punctuation marks is refused.
+A token that would complete the phrase is forbidden even if letters could follow that
+make it another word; that word stays possible with other pieces. Case counts. Letters
+and digits make words: a script without spaces has few word boundaries, and there a
+phrase is banned only between punctuation marks.
 """
 
 from __future__ import annotations
@@ -20,58 +20,59 @@ SPACE = "\u2581"
 def banned_text(
     phrases: Sequence[str], pieces: Sequence[str]
 ) -> Callable[[Sequence[int]], list[int]]:
-    """Return a function from what is written to the tokens that may not follow.
+    """Return a function from the tokens so far to the tokens that may not follow.
 
-    ``pieces`` are the texts of all tokens, empty where a token is no text.
+    ``pieces`` are the texts of all tokens, "" for tokens without one.
     """
     spelled = [SPACE.join(phrase.split()) for phrase in phrases]
-    tables = [_completing(phrase, pieces) for phrase in spelled]
+    tables = [_completing_tokens(phrase, pieces) for phrase in spelled]
     always = {
         token
         for phrase in spelled
         for token, piece in enumerate(pieces)
-        if _holds_inside(piece, phrase)
+        if _contains_phrase(piece, phrase)
     }
 
-    def forbidden(tokens: Sequence[int]) -> list[int]:
+    def tokens_completing(tokens: Sequence[int]) -> list[int]:
         text = SPACE + "".join(pieces[token] for token in tokens)
-        found = set(always)
+        banned = set(always)
         for phrase, table in zip(spelled, tables, strict=True):
             for done, completing in enumerate(table):
-                if completing and _stands(text, phrase[:done]):
-                    found |= completing
-        return sorted(found)
+                if completing and _ends_with(text, phrase[:done]):
+                    banned |= completing
+        return sorted(banned)
 
-    return forbidden
+    return tokens_completing
 
 
-def _completing(phrase: str, pieces: Sequence[str]) -> list[set[int]]:
-    """Return, for each length of what stands of ``phrase``, the tokens that end it."""
+def _completing_tokens(phrase: str, pieces: Sequence[str]) -> list[set[int]]:
+    """Return the tokens that complete ``phrase``, for each length of it so far."""
     return [
         {
             token
             for token, piece in enumerate(pieces)
-            if piece.startswith(phrase[done:]) and _border(piece, len(phrase) - done)
+            if piece.startswith(phrase[done:])
+            and _is_boundary(piece, len(phrase) - done)
         }
         for done in range(len(phrase))
     ]
 
 
-def _holds_inside(piece: str, phrase: str) -> bool:
-    """Say whether a piece spells the phrase as a whole, behind a border of its own."""
+def _contains_phrase(piece: str, phrase: str) -> bool:
+    """Return whether a piece contains the phrase between word boundaries of its own."""
     place = piece.find(phrase, 1)
     while place > 0:
-        if not piece[place - 1].isalnum() and _border(piece, place + len(phrase)):
+        if not piece[place - 1].isalnum() and _is_boundary(piece, place + len(phrase)):
             return True
         place = piece.find(phrase, place + 1)
     return False
 
 
-def _stands(text: str, beginning: str) -> bool:
-    """Say whether ``text`` ends with ``beginning``, with a border before it."""
-    before = text[: len(text) - len(beginning)]
-    return text.endswith(beginning) and not before[-1:].isalnum()
+def _ends_with(text: str, start: str) -> bool:
+    """Return whether ``text`` ends with ``start``, behind a word boundary."""
+    before = text[: len(text) - len(start)]
+    return text.endswith(start) and not before[-1:].isalnum()
 
 
-def _border(piece: str, place: int) -> bool:
+def _is_boundary(piece: str, place: int) -> bool:
     return not piece[place : place + 1].isalnum()

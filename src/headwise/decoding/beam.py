@@ -1,38 +1,47 @@
-"""Beam search (Section 6.1), batched over sentences; several groups make it diverse.
+"""Beam search (Section 6.1), batched over sentences; with groups, diverse beam search.
 
-The words and scores are those of ``readable_beam``, which says the same thing more
-slowly. Letters used for sizes in this file:
+The outputs are those of ``tests/reference/beam_search.py``, which is written for
+reading. Letters used for sizes in this file:
 
-    S  sentences still searched        C  candidates for each sentence, 2 * beam
-    W  hypotheses alive in each:       L  tokens written so far
+    S  sentences still searched        C  continuations of each sentence, 2 * beam
+    W  hypotheses alive in each:       L  tokens generated so far
        1 in the first step, then beam  V  vocabulary
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import torch
 from torch import Tensor
 
-from headwise.decoding.beam_step import Candidates, alive_of, extended
-from headwise.decoding.checks import check_beam, check_ids, check_lengths, dead_end
+from headwise.decoding.beam_step import Continuations, extend_hypotheses, select_alive
+from headwise.decoding.checks import (
+    check_beam,
+    check_ids,
+    check_lengths,
+    no_token_allowed,
+)
 from headwise.decoding.coverage import Coverage
 from headwise.decoding.diversity import HammingDiversity
 from headwise.decoding.hypothesis import Hypothesis
-from headwise.decoding.length import LengthPenalty, best_to_come
-from headwise.decoding.next_token import Attending, Likely, NextToken, S
+from headwise.decoding.incremental_decoder import (
+    AttentionDecoder,
+    IncrementalDecoder,
+    S,
+    TopK,
+)
+from headwise.decoding.length import LengthPenalty, best_possible_score
 from headwise.decoding.rule import Rule
 from headwise.decoding.stopping import StoppingRule
-from headwise.decoding.topk import likely_next
+from headwise.decoding.topk import topk_step_of
 
 
-@torch.inference_mode()
 def beam_search(
-    model: NextToken[S],
+    decoder: IncrementalDecoder[S],
     state: S,
     *,
     num_sentences: int,
@@ -50,20 +59,22 @@ def beam_search(
     coverage: Coverage | None = None,
     groups: int = 1,
     diversity: float = 0.0,
-    trace: bool = False,
+    token_scores: bool = False,
+    check_stop: Callable[[], None] = lambda: None,
     device: torch.device | str = "cpu",
 ) -> list[list[Hypothesis]]:
-    """Return the ``num_best`` best hypotheses found for each row of ``state``.
+    """Return the ``num_best`` best hypotheses of each row of ``state``, a sentence.
 
-    Fewer come back only where the model allows fewer. ``max_lengths`` counts END. The
-    ``groups`` share the beam. ``trace`` asks for the ln p of each token; ``coverage``
-    needs one group, and a model that is ``Attending``.
+    Fewer are returned only if the model allows fewer. ``max_lengths`` counts END. The
+    ``groups`` share the beam. ``token_scores`` asks for the ln p of each token;
+    ``coverage`` needs one group and an ``AttentionDecoder``. ``check_stop`` is called
+    before each step, and raises to cancel the search.
     """
     check_beam(beam, num_best, groups)
     check_lengths(max_lengths, num_sentences)
     check_ids(end, forbidden)
     hamming = HammingDiversity(diversity, num_sentences) if groups > 1 else None
-    plan = _Plan(
+    options = _BeamOptions(
         end=end,
         beam=beam // groups,
         num_best=min(num_best, beam // groups),
@@ -75,54 +86,60 @@ def beam_search(
         forbidden=forbidden,
         rules=(*rules, *([hamming] if hamming else [])),
         coverage=coverage,
-        trace=trace,
+        token_scores=token_scores,
     )
-    searched = [_Group(plan, num_sentences, device) for _ in range(groups)]
+    beams = [_BeamGroup(options, num_sentences, device) for _ in range(groups)]
     if groups > 1:
         state = state.rows(torch.arange(num_sentences, device=device).repeat(groups))
+    step_topk = topk_step_of(decoder)
     tokens = torch.full((groups * num_sentences,), start, device=device)
 
     while len(tokens):
-        rows: list[Tensor] = []
-        if coverage is None and not plan.rules:  # so there is one group
-            likely, state = likely_next(
-                model, tokens, state, plan.looked_at, forbidden=forbidden
+        check_stop()
+        parents: list[Tensor] = []
+        if coverage is None and not options.rules:  # so there is one group
+            log_p, ids, state = step_topk(
+                tokens, state, options.num_continuations, forbidden
             )
-            rows.append(searched[0].advance(likely))
+            parents.append(beams[0].advance(TopK(log_p, ids)))
         else:
             if coverage is None:
-                logits, state = model.step(tokens, state)
+                logits, state = decoder.step(tokens, state)
             else:
-                logits, looks, state = cast(Attending[S], model).step_attending(
-                    tokens, state
-                )
-                coverage.add(looks)
+                logits, attention, state = cast(
+                    AttentionDecoder[S], decoder
+                ).step_with_attention(tokens, state)
+                coverage.add(attention)
             if hamming:
-                hamming.new_step()
+                hamming.start_step()
             first = 0
-            for group in searched:
+            for group in beams:
                 last = first + group.num_rows
-                rows.append(first + group.advance(logits[first:last]))
-                if hamming and len(rows[-1]):
-                    hamming.note(group.row_sentences, group.tokens, logits.shape[1])
+                parents.append(first + group.advance(logits[first:last]))
+                if hamming and len(parents[-1]):
+                    hamming.add_choices(
+                        group.row_sentences, group.tokens, logits.shape[1]
+                    )
                 first = last
-        kept = rows[0] if groups == 1 else torch.cat(rows)
-        if len(kept) and not _is_identity(kept, len(tokens)):
-            state = state.rows(kept)
+        rows = parents[0] if groups == 1 else torch.cat(parents)
+        if len(rows) and not _is_identity(rows, len(tokens)):
+            state = state.rows(rows)
             if coverage is not None:
-                coverage.rows(kept)
-        tokens = torch.cat([group.tokens for group in searched])
+                coverage.rows(rows)
+        tokens = torch.cat([group.tokens for group in beams])
     if groups == 1:
-        return [_ranked(each)[:num_best] for each in searched[0].found]
+        return [_best_first(each)[:num_best] for each in beams[0].completed]
     return [
-        _of_all([_ranked(group.found[number]) for group in searched], beam, num_best)
-        for number in range(num_sentences)
+        _merge_groups(
+            [_best_first(group.completed[sentence]) for group in beams], beam, num_best
+        )
+        for sentence in range(num_sentences)
     ]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Plan:
-    """What stays the same during a search; ``beam`` is that of one group."""
+class _BeamOptions:
+    """The arguments of a search; ``beam`` and ``num_best`` are those of one group."""
 
     end: int
     beam: int
@@ -135,157 +152,166 @@ class _Plan:
     forbidden: tuple[int, ...]
     rules: tuple[Rule, ...]
     coverage: Coverage | None
-    trace: bool
+    token_scores: bool
 
     @property
-    def looked_at(self) -> int:
-        """Continuations of each sentence: enough, should half of them end."""
+    def num_continuations(self) -> int:
+        """Continuations of each sentence: enough even if half of them end."""
         return 2 * self.beam
 
 
-class _Group:
-    """One group: what it has found, and what is alive, of all sentences."""
+class _BeamGroup:
+    """The hypotheses of one group, alive and completed, of all sentences."""
 
     def __init__(
-        self, plan: _Plan, num_sentences: int, device: torch.device | str
+        self, options: _BeamOptions, num_sentences: int, device: torch.device | str
     ) -> None:
-        self.plan = plan
-        self.found: list[list[Hypothesis]] = [[] for _ in range(num_sentences)]
+        self.options = options
+        self.completed: list[list[Hypothesis]] = [[] for _ in range(num_sentences)]
         self.sentences = list(range(num_sentences))  # those still searched
         self.length = 0
         self.num_rows = num_sentences
         self.tokens = torch.empty(0, dtype=torch.long, device=device)  # S·W
         self.totals = torch.zeros(num_sentences, 1, device=device)  # S W
-        self.written = torch.empty(num_sentences, 1, 0, dtype=torch.long, device=device)
-        self.traced: Tensor | None = None  # S W L, ln p of what is written
-        if plan.trace or plan.rules:
-            self.traced = torch.empty(num_sentences, 1, 0, device=device)
+        self.generated = torch.empty(
+            num_sentences, 1, 0, dtype=torch.long, device=device
+        )  # S W L
+        self.log_p: Tensor | None = None  # S W L, ln p of the generated tokens
+        if options.token_scores or options.rules:
+            self.log_p = torch.empty(num_sentences, 1, 0, device=device)
 
     @property
     def row_sentences(self) -> Tensor:
         """The sentence [S·W] of each row."""
-        numbers = torch.tensor(self.sentences, device=self.totals.device)
-        return numbers.repeat_interleave(self.totals.shape[1])
+        sentences = torch.tensor(self.sentences, device=self.totals.device)
+        return sentences.repeat_interleave(self.totals.shape[1])
 
-    def advance(self, scored: Tensor | Likely) -> Tensor:
-        """Take one step; return the rows that go on, in the order of ``tokens``.
+    def advance(self, next_tokens: Tensor | TopK) -> Tensor:
+        """Take one step; return the parent row of each new row, as in ``tokens``.
 
-        ``scored`` holds all logits of each row, or what is most likely.
+        ``next_tokens`` holds all logits of each row, or their top-k.
         """
         if not self.sentences:
             return torch.empty(0, dtype=torch.long, device=self.totals.device)
-        plan, width = self.plan, self.totals.shape[1]
+        options, width = self.options, self.totals.shape[1]
         self.length += 1
-        candidates = extended(
+        continuations = extend_hypotheses(
             self.totals,
-            scored,
-            plan.looked_at,
-            forbidden=plan.forbidden,
-            rules=plan.rules,
-            written=self.written,
-            sentences=self.row_sentences if plan.rules else None,
-            trace=self.traced is not None,
+            next_tokens,
+            options.num_continuations,
+            forbidden=options.forbidden,
+            rules=options.rules,
+            generated=self.generated,
+            sentences=self.row_sentences if options.rules else None,
+            token_scores=self.log_p is not None,
         )
-        limits = [plan.max_lengths[sentence] for sentence in self.sentences]
+        limits = [options.max_lengths[sentence] for sentence in self.sentences]
         at_limit = [limit == self.length for limit in limits]
-        ends = candidates.tokens == plan.end
-        self._complete(candidates, ends, at_limit)
+        is_end = continuations.tokens == options.end
+        self._complete(continuations, is_end, at_limit)
 
-        alive = alive_of(candidates, ends, plan.beam)
-        going_on = []
-        for place, best_total in enumerate(alive.totals[:, 0].tolist()):
-            if not self._done(place, best_total, limits[place]):
-                going_on.append(place)
+        alive = select_alive(continuations, is_end, options.beam)
+        unfinished = []
+        for index, best_total in enumerate(alive.totals[:, 0].tolist()):
+            if not self._is_done(index, best_total, limits[index]):
+                unfinished.append(index)
 
-        self.sentences = [self.sentences[place] for place in going_on]
-        places = torch.tensor(going_on, dtype=torch.long, device=self.totals.device)
-        alive = alive.sentences(places)
-        rows = (places[:, None] * width + alive.origins).flatten()  # S W -> S·W
-        self.written = alive.appended(self.written[places], alive.tokens)
-        if self.traced is not None and alive.log_p is not None:
-            self.traced = alive.appended(self.traced[places], alive.log_p)
+        self.sentences = [self.sentences[index] for index in unfinished]
+        indices = torch.tensor(unfinished, dtype=torch.long, device=self.totals.device)
+        alive = alive.select_sentences(indices)
+        rows = (indices[:, None] * width + alive.parents).flatten()  # S W -> S·W
+        self.generated = alive.append_to(self.generated[indices], alive.tokens)
+        if self.log_p is not None and alive.log_p is not None:
+            self.log_p = alive.append_to(self.log_p[indices], alive.log_p)
         self.totals = alive.totals
         self.tokens = alive.tokens.flatten()
         self.num_rows = len(self.tokens)
         return rows
 
-    def _done(self, place: int, best_total: float, limit: int) -> bool:
-        plan = self.plan
-        scores = [each.score for each in self.found[self.sentences[place]]]
+    def _is_done(self, index: int, best_total: float, limit: int) -> bool:
+        """Return whether the search of the sentence at ``index`` may end."""
+        options = self.options
+        scores = [each.score for each in self.completed[self.sentences[index]]]
         if best_total == -math.inf:
             if not scores:
-                raise dead_end()
+                raise no_token_allowed()
             return True
-        hope = best_to_come(best_total, self.length, limit, plan.penalty, plan.reward)
-        return self.length == limit or plan.stopping(
+        best_possible = best_possible_score(
+            best_total, self.length, limit, options.penalty, options.reward
+        )
+        return self.length == limit or options.stopping(
             scores,
-            hope,
-            beam=plan.beam,
-            num_best=plan.num_best,
-            patience=plan.patience,
+            best_possible,
+            beam=options.beam,
+            num_best=options.num_best,
+            patience=options.patience,
         )
 
     def _complete(
-        self, candidates: Candidates, ends: Tensor, at_limit: list[bool]
+        self, continuations: Continuations, is_end: Tensor, at_limit: list[bool]
     ) -> None:
-        """Keep what ends here: only the first ``beam`` ranks count."""
-        plan, width = self.plan, self.totals.shape[1]
-        cut_off = torch.tensor(at_limit, device=ends.device)
-        completed = (ends | cut_off[:, None]) & (candidates.totals > -math.inf)
-        places, ranks = completed[:, : plan.beam].nonzero(as_tuple=True)
-        if not len(places):
+        """Complete the hypotheses that end here, among the first ``beam`` ranks."""
+        options, width = self.options, self.totals.shape[1]
+        cut_off = torch.tensor(at_limit, device=is_end.device)
+        completed = (is_end | cut_off[:, None]) & (continuations.totals > -math.inf)
+        indices, ranks = completed[:, : options.beam].nonzero(as_tuple=True)
+        if not len(indices):
             return
-        origins = candidates.origins[places, ranks]
-        traces = None
-        if self.traced is not None and candidates.log_p is not None:
-            last = candidates.log_p[places, ranks][:, None]
-            traces = torch.cat([self.traced[places, origins], last], dim=1).tolist()
-        divisor, bonus = plan.penalty(self.length), plan.reward * self.length
-        for number, (place, origin, before, token, total, finished) in enumerate(
+        parents = continuations.parents[indices, ranks]
+        log_p = None
+        if self.log_p is not None and continuations.log_p is not None:
+            last = continuations.log_p[indices, ranks][:, None]
+            log_p = torch.cat([self.log_p[indices, parents], last], dim=1).tolist()
+        divisor, bonus = options.penalty(self.length), options.reward * self.length
+        for number, (index, parent, before, token, total, finished) in enumerate(
             zip(
-                places.tolist(),
-                origins.tolist(),
-                self.written[places, origins].tolist(),
-                candidates.tokens[places, ranks].tolist(),
-                candidates.totals[places, ranks].tolist(),
-                ends[places, ranks].tolist(),
+                indices.tolist(),
+                parents.tolist(),
+                self.generated[indices, parents].tolist(),
+                continuations.tokens[indices, ranks].tolist(),
+                continuations.totals[indices, ranks].tolist(),
+                is_end[indices, ranks].tolist(),
                 strict=True,
             )
         ):
-            sentence = self.sentences[place]
+            sentence = self.sentences[index]
             score = total / divisor + bonus
-            if plan.coverage is not None:
-                score += plan.coverage.penalty(place * width + origin, sentence)
-            trace = () if traces is None else tuple(traces[number])
-            self.found[sentence].append(
+            if options.coverage is not None:
+                score += options.coverage.penalty(index * width + parent, sentence)
+            token_log_p = () if log_p is None else tuple(log_p[number])
+            self.completed[sentence].append(
                 Hypothesis(
                     tuple(before if finished else [*before, token]),
-                    math.fsum(trace) if trace else total,
+                    math.fsum(token_log_p) if token_log_p else total,
                     score,
                     finished,
-                    trace if plan.trace else (),
+                    token_log_p if options.token_scores else (),
                 )
             )
 
 
-def _ranked(found: Sequence[Hypothesis]) -> list[Hypothesis]:
-    return sorted(found, key=lambda each: each.score, reverse=True)
+def _best_first(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+    return sorted(hypotheses, key=lambda each: each.score, reverse=True)
 
 
-def _of_all(
-    found: Sequence[Sequence[Hypothesis]], beam: int, num_best: int
+def _merge_groups(
+    by_group: Sequence[Sequence[Hypothesis]], beam: int, num_best: int
 ) -> list[Hypothesis]:
-    """Return the best of all groups, none twice.
+    """Return the best hypotheses of all groups, without duplicates.
 
-    Each group gives its best first, and others only where too few are left of these.
+    Each group gives its share of the beam first, and more only where duplicates left
+    too few.
     """
-    share = beam // len(found)
-    chosen: dict[tuple[tuple[int, ...], bool], Hypothesis] = {}
-    for some in ([each[:share] for each in found], [each[share:] for each in found]):
-        for each in _ranked([each for group in some for each in group]):
-            if len(chosen) < beam:
-                chosen.setdefault((each.tokens, each.finished), each)
-    return _ranked(list(chosen.values()))[:num_best]
+    share = beam // len(by_group)
+    merged: dict[tuple[tuple[int, ...], bool], Hypothesis] = {}
+    for some in (
+        [each[:share] for each in by_group],
+        [each[share:] for each in by_group],
+    ):
+        for each in _best_first([each for group in some for each in group]):
+            if len(merged) < beam:
+                merged.setdefault((each.tokens, each.finished), each)
+    return _best_first(list(merged.values()))[:num_best]
 
 
 def _is_identity(rows: Tensor, num_rows: int) -> bool:

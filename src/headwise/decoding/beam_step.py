@@ -1,9 +1,9 @@
-"""Continuations of what a beam holds.
+"""One step of a beam: the best continuations of its hypotheses.
 
 Letters used for sizes in this file:
 
-    S  sentences still searched        C  candidates for each sentence
-    W  hypotheses alive in each        L  tokens written so far
+    S  sentences still searched        C  continuations of each sentence
+    W  hypotheses alive in each        L  tokens generated so far
 """
 
 from __future__ import annotations
@@ -16,115 +16,117 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from headwise.decoding.next_token import Likely
+from headwise.decoding.incremental_decoder import TopK
 from headwise.decoding.rule import Rule
-from headwise.decoding.topk import best_tokens, best_tokens_by_rules
+from headwise.decoding.topk import topk_tokens, topk_tokens_with_rules
 
 
 @dataclass(frozen=True)
-class Candidates:
-    """Continuations of what is alive, best first in each sentence."""
+class Continuations:
+    """Hypotheses with one more token, best first in each sentence."""
 
-    origins: Tensor
-    """[S, C], which of the W hypotheses each continues."""
+    parents: Tensor
+    """[S, C], the index of the hypothesis, of W, that each extends."""
 
     tokens: Tensor
-    """[S, C], with which token."""
+    """[S, C], the token it is extended with."""
 
     totals: Tensor
-    """[S, C], total of all scores; -inf where there is no such candidate."""
+    """[S, C], total of all scores; -inf where there is no such continuation."""
 
     log_p: Tensor | None = None
-    """[S, C], the model's ln p of the token, where it is traced."""
+    """[S, C], the model's ln p of the token, if token scores are recorded."""
 
-    def sentences(self, places: Tensor) -> Candidates:
-        """Keep these sentences."""
-        return Candidates(
-            self.origins[places],
-            self.tokens[places],
-            self.totals[places],
-            None if self.log_p is None else self.log_p[places],
+    def select_sentences(self, indices: Tensor) -> Continuations:
+        """Keep the sentences at these indices."""
+        return Continuations(
+            self.parents[indices],
+            self.tokens[indices],
+            self.totals[indices],
+            None if self.log_p is None else self.log_p[indices],
         )
 
-    def ranked(self, ranks: Tensor) -> Candidates:
+    def select_ranks(self, ranks: Tensor) -> Continuations:
         """Keep these ranks [S C'] of each sentence."""
-        return Candidates(
-            self.origins.gather(1, ranks),
+        return Continuations(
+            self.parents.gather(1, ranks),
             self.tokens.gather(1, ranks),
             self.totals.gather(1, ranks),
             None if self.log_p is None else self.log_p.gather(1, ranks),
         )
 
-    def appended(self, before: Tensor, newer: Tensor) -> Tensor:
-        """Write ``newer`` [S C] behind what it continues: S W L -> S C L+1."""
-        index = self.origins[:, :, None].expand(-1, -1, before.shape[2])
+    def append_to(self, before: Tensor, newer: Tensor) -> Tensor:
+        """Append ``newer`` [S C] to the parents in ``before``: S W L -> S C L+1."""
+        index = self.parents[:, :, None].expand(-1, -1, before.shape[2])
         return torch.cat([before.gather(1, index), newer[:, :, None]], dim=2)
 
 
-def extended(
+def extend_hypotheses(
     totals: Tensor,
-    scored: Tensor | Likely,
+    next_tokens: Tensor | TopK,
     count: int,
     *,
     forbidden: tuple[int, ...],
     rules: Sequence[Rule] = (),
-    written: Tensor,
+    generated: Tensor,
     sentences: Tensor | None = None,
-    trace: bool = False,
-) -> Candidates:
+    token_scores: bool = False,
+) -> Continuations:
     """Return the ``count`` best continuations of each sentence's hypotheses.
 
-    ``scored`` holds all logits [S·W V], or the ``count`` likeliest tokens of each row.
-    Equals stand in the order of what they continue, then of token ids. ``rules`` look
-    at what is ``written`` [S, W, L] and at the numbers of the ``sentences`` [S·W].
+    ``totals`` [S W] are the scores so far; ``next_tokens`` are all logits [S·W V], or
+    the top ``count`` of each row. Ties go to the earlier parent, then to the lower
+    token id. ``rules`` see the ``generated`` tokens [S W L] and ``sentences`` [S·W].
     """
     num_sentences, width = totals.shape
-    own = None
-    if isinstance(scored, Likely):
-        scores, tokens = scored
-        own = scores if trace else None
+    log_p = None
+    if isinstance(next_tokens, TopK):
+        scores, tokens = next_tokens
+        log_p = scores if token_scores else None
     elif rules and sentences is not None:
-        scores, tokens, own = best_tokens_by_rules(
-            scored,
+        scores, tokens, log_p = topk_tokens_with_rules(
+            next_tokens,
             count,
             rules=rules,
-            written=written.flatten(0, 1),
+            generated=generated.flatten(0, 1),
             sentences=sentences,
             forbidden=forbidden,
         )
     else:
-        scores, tokens = best_tokens(scored, count, forbidden=forbidden)
-        own = scores if trace else None
-    kept = tokens.shape[1]
-    sums = totals[:, :, None] + scores.reshape(num_sentences, width, kept)
+        scores, tokens = topk_tokens(next_tokens, count, forbidden=forbidden)
+        log_p = scores if token_scores else None
+    k = tokens.shape[1]
+    sums = totals[:, :, None] + scores.reshape(num_sentences, width, k)
     best, flat = sums.flatten(1).sort(dim=1, descending=True, stable=True)
     best, flat = best[:, :count], flat[:, :count]
     missing = (0, count - best.shape[1])  # a vocabulary smaller than the count
 
-    def of_the_best(each: Tensor) -> Tensor:
-        return pad(each.reshape(num_sentences, width * kept).gather(1, flat), missing)
+    def of_best(each: Tensor) -> Tensor:
+        return pad(each.reshape(num_sentences, width * k).gather(1, flat), missing)
 
-    return Candidates(
-        pad(flat // kept, missing),
-        of_the_best(tokens),
+    return Continuations(
+        pad(flat // k, missing),
+        of_best(tokens),
         pad(best, missing, value=-math.inf),
-        None if own is None else of_the_best(own),
+        None if log_p is None else of_best(log_p),
     )
 
 
-def alive_of(candidates: Candidates, ends: Tensor, beam: int) -> Candidates:
-    """Return the first ``beam`` candidates that do not end.
+def select_alive(
+    continuations: Continuations, is_end: Tensor, beam: int
+) -> Continuations:
+    """Return the first ``beam`` continuations that do not end.
 
-    Where there are fewer, the first stands again with a total of -inf: a row that
-    costs time, but whose scores are as sound as those of the row it repeats.
+    If there are fewer, the first is repeated with a total of -inf: such a row costs
+    time, but its logits are as sound as those of the row it repeats.
     """
-    lost = ends | (candidates.totals == -math.inf)
-    ranks = lost.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam]
-    missing = lost.gather(1, ranks)
-    kept = candidates.ranked(torch.where(missing, ranks[:, :1], ranks))
-    return Candidates(
-        kept.origins,
-        kept.tokens,
-        kept.totals.masked_fill(missing, -math.inf),
-        kept.log_p,
+    dropped = is_end | (continuations.totals == -math.inf)
+    ranks = dropped.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam]
+    missing = dropped.gather(1, ranks)
+    alive = continuations.select_ranks(torch.where(missing, ranks[:, :1], ranks))
+    return Continuations(
+        alive.parents,
+        alive.tokens,
+        alive.totals.masked_fill(missing, -math.inf),
+        alive.log_p,
     )

@@ -1,4 +1,4 @@
-"""What every search asks of its caller, and says of a model it cannot follow."""
+"""Argument checks that all searches share, and their common error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headwise.errors import NumericsError, UsageError
 
 
 def check_lengths(max_lengths: Sequence[int], num_sentences: int) -> None:
-    """Refuse length limits that do not fit the sentences."""
+    """Raise ``UsageError`` unless there is a length limit of 1 or more per sentence."""
     if len(max_lengths) != num_sentences:
         raise UsageError(
             f"max_lengths must hold one limit for each sentence: there are "
@@ -21,7 +21,7 @@ def check_lengths(max_lengths: Sequence[int], num_sentences: int) -> None:
 
 
 def check_ids(end: int, forbidden: tuple[int, ...]) -> None:
-    """Refuse to forbid END, without which no output could be finished."""
+    """Raise ``UsageError`` if END is forbidden: no output could be finished."""
     if end in forbidden:
         raise UsageError(
             f"forbidden must not hold the id of END, {end}; shorten max_lengths to cut "
@@ -30,7 +30,7 @@ def check_ids(end: int, forbidden: tuple[int, ...]) -> None:
 
 
 def check_beam(beam: int, num_best: int, groups: int = 1) -> None:
-    """Refuse a beam that cannot hold what is asked for."""
+    """Raise ``UsageError`` if a beam cannot have these groups or n-best lists."""
     if beam < 1:
         raise UsageError(f"beam must be 1 or more, not {beam}; 1 is greedy search")
     if groups < 1 or beam % groups:
@@ -45,9 +45,9 @@ def check_beam(beam: int, num_best: int, groups: int = 1) -> None:
         )
 
 
-def dead_end() -> NumericsError:
-    """Return the error for a model that lets nothing follow but forbidden tokens."""
+def no_token_allowed() -> NumericsError:
+    """Return the error for a model that gives every allowed token probability 0."""
     return NumericsError(
-        "the model gives every token that may be written a probability of 0, so that "
-        "no output can be found; its weights are broken, or too much is forbidden"
+        "the model gives every allowed token a probability of 0, so that no output "
+        "can be found; its weights are broken, or too much is forbidden"
     )

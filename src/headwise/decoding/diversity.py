@@ -1,8 +1,8 @@
-"""What keeps the groups of a diverse beam apart.
+"""Hamming diversity: the penalty that keeps the groups of a diverse beam apart.
 
-Vijayakumar et al. (2016), Diverse Beam Search, Algorithm 1 with Hamming diversity: the
-groups of a beam take their steps in turn, and a token costs a later group ``strength``
-for each hypothesis of an earlier group that has just been continued with it.
+Vijayakumar et al. (2016), Diverse Beam Search, Algorithm 1: the groups of a beam take
+their steps in turn, and a token costs a later group ``strength`` for each hypothesis of
+an earlier group that has just been extended with it.
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headwise.decoding.rule import Written
+from headwise.decoding.rule import RuleContext
 
 
 class HammingDiversity:
-    """A rule on scores that remembers what earlier groups wrote in this step."""
+    """A rule on scores that counts the tokens earlier groups chose in this step."""
 
     def __init__(self, strength: float, num_sentences: int) -> None:
         self.strength = strength
         self.num_sentences = num_sentences
         self._counts: Tensor | None = None  # [sentences, vocabulary]
 
-    def __call__(self, scores: Tensor, written: Written) -> Tensor:
-        """Let each token pay for the earlier groups that took it."""
+    def __call__(self, scores: Tensor, context: RuleContext) -> Tensor:
+        """Subtract ``strength`` from a token for each earlier choice of it."""
         if self._counts is None:
             return scores
-        return scores - self.strength * self._counts[written.sentences]
+        return scores - self.strength * self._counts[context.sentences]
 
-    def new_step(self) -> None:
-        """Forget the step before."""
+    def start_step(self) -> None:
+        """Reset the counts."""
         self._counts = None
 
-    def note(self, sentences: Tensor, tokens: Tensor, vocabulary: int) -> None:
-        """Remember what a group wrote, a token [R] in each row of a sentence [R]."""
+    def add_choices(self, sentences: Tensor, tokens: Tensor, vocab_size: int) -> None:
+        """Count the tokens [R] that a group chose for the sentences [R]."""
         if self._counts is None:
-            shape = (self.num_sentences, vocabulary)
+            shape = (self.num_sentences, vocab_size)
             self._counts = torch.zeros(shape, device=tokens.device)
         ones = torch.ones(len(tokens), device=tokens.device)
         self._counts.index_put_((sentences, tokens), ones, accumulate=True)

@@ -1,4 +1,4 @@
-"""The rule that an output begins with its prefix."""
+"""The rule that forces an output to start with its prefix."""
 
 from __future__ import annotations
 
@@ -9,54 +9,58 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from headwise.decoding.prefix import Prefix, spells
-from headwise.decoding.rule import Rule, Written
+from headwise.decoding.prefix import Prefix, can_spell
+from headwise.decoding.rule import Rule, RuleContext
 
 
 def forced_prefix(prefixes: Sequence[Prefix], pieces: Sequence[str], end: int) -> Rule:
-    """Begin each sentence's output with its prefix, whatever other rules say.
+    """Force each sentence's prefix, which other rules cannot forbid.
 
-    ``pieces`` are the texts of all tokens, empty where a token is no text.
+    ``pieces`` are the texts of all tokens, "" for tokens without one.
     """
 
     @cache
-    def continuing(text: str, closed: bool) -> list[int]:
+    def tokens_spelling(text: str, closed: bool) -> list[int]:
         return [
-            token for token, piece in enumerate(pieces) if spells(piece, text, closed)
+            token
+            for token, piece in enumerate(pieces)
+            if can_spell(piece, text, closed)
         ]
 
     @cache
-    def borders() -> list[int]:
-        opening = [
+    def tokens_after_word() -> list[int]:
+        non_letters = [
             token
             for token, piece in enumerate(pieces)
             if piece and not piece[0].isalnum()
         ]
-        return [*opening, end]
+        return [*non_letters, end]
 
     def allowed(
-        prefix: Prefix, written: Sequence[int]
+        prefix: Prefix, generated: Sequence[int]
     ) -> tuple[list[int] | None, bool]:
-        """Return the tokens that may follow, and whether the prefix goes on."""
-        place = len(written)
-        if place < len(prefix.tokens):
-            return [prefix.tokens[place]], True
-        spelled = "".join(pieces[token] for token in written[len(prefix.tokens) :])
+        """Return the allowed tokens (None for all), and whether they are forced."""
+        position = len(generated)
+        if position < len(prefix.tokens):
+            return [prefix.tokens[position]], True
+        spelled = "".join(pieces[token] for token in generated[len(prefix.tokens) :])
         if len(spelled) < len(prefix.text):
-            return continuing(prefix.text[len(spelled) :], prefix.closed), True
-        return borders() if prefix.closed and spelled == prefix.text else None, False
+            return tokens_spelling(prefix.text[len(spelled) :], prefix.closed), True
+        ends_word = prefix.closed and spelled == prefix.text
+        return tokens_after_word() if ends_word else None, False
 
-    def rule(scores: Tensor, written: Written) -> Tensor:
-        rows = zip(written.sentences.tolist(), written.tokens.tolist(), strict=True)
+    def rule(scores: Tensor, context: RuleContext) -> Tensor:
+        rows = zip(context.sentences.tolist(), context.tokens.tolist(), strict=True)
         for row, (sentence, tokens) in enumerate(rows):
             if not prefixes[sentence]:
                 continue
-            may_follow, given = allowed(prefixes[sentence], tokens)
-            if may_follow is not None:
-                chosen = torch.tensor(may_follow, device=scores.device)
-                kept = (written.log_p if given else scores)[row, chosen]
+            allowed_tokens, is_forced = allowed(prefixes[sentence], tokens)
+            if allowed_tokens is not None:
+                ids = torch.tensor(allowed_tokens, device=scores.device)
+                # Other rules do not apply to forced tokens: the model's own ln p.
+                kept = (context.log_p if is_forced else scores)[row, ids]
                 scores[row] = -math.inf
-                scores[row, chosen] = kept
+                scores[row, ids] = kept
         return scores
 
     return rule

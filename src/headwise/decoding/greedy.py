@@ -1,29 +1,31 @@
-"""Greedy search: the most probable token each time."""
+"""Greedy search: the most probable token at each step.
+
+Letters used for sizes: B rows still in the batch, T steps of one call, L tokens so far.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from headwise.decoding.checks import check_ids, check_lengths, dead_end
+from headwise.decoding.checks import check_ids, check_lengths, no_token_allowed
 from headwise.decoding.hypothesis import Hypothesis
+from headwise.decoding.incremental_decoder import GreedyDecoder, IncrementalDecoder, S
 from headwise.decoding.length import LengthPenalty
-from headwise.decoding.next_token import NextToken, S
 from headwise.decoding.rule import Rule
-from headwise.decoding.topk import best_tokens_by_rules, most_likely_next
+from headwise.decoding.topk import topk_step_of, topk_tokens_with_rules
 
-LEAVING = 1 / 8
-"""Share of rows that must have ended before they leave: each time, all that the others
-remember is copied."""
+COMPACT_AT = 1 / 8
+"""Fraction of finished rows at which the batch is compacted, which copies the KV cache
+of the others."""
 
 
-@torch.inference_mode()
 def greedy_search(
-    model: NextToken[S],
+    decoder: IncrementalDecoder[S],
     state: S,
     *,
     num_rows: int,
@@ -34,137 +36,152 @@ def greedy_search(
     penalty: LengthPenalty = float,
     reward: float = 0.0,
     rules: Sequence[Rule] = (),
-    trace: bool = False,
+    token_scores: bool = False,
+    check_stop: Callable[[], None] = lambda: None,
     device: torch.device | str = "cpu",
 ) -> list[Hypothesis]:
-    """Write one output for each row of ``state``; rows that ended leave together.
+    """Return one hypothesis for each row of ``state``.
 
-    ``max_lengths`` counts END. ``penalty`` and ``reward`` change no word, only the
-    score; as they stand, that is the mean ln p. ``trace`` asks for the ln p of each
-    token.
+    ``max_lengths`` counts END. ``penalty`` and ``reward`` change the score only; by
+    default that is the mean ln p. ``token_scores`` asks for the ln p of each token.
+    ``check_stop`` is called before each step, and raises to cancel the search.
     """
     check_lengths(max_lengths, num_rows)
     check_ids(end, forbidden)
-    writing = _Writing(num_rows, end, max_lengths, tracing=trace or bool(rules))
+    batch = _GreedyBatch(
+        num_rows, end, max_lengths, records_log_p=token_scores or bool(rules)
+    )
+    greedy_decoder = decoder if isinstance(decoder, GreedyDecoder) else None
+    step_topk = topk_step_of(decoder)
     tokens = torch.full((num_rows,), start, device=device)
 
-    while writing.rows:
-        enough = 1 if rules else math.ceil(len(writing.rows) * LEAVING)
+    while batch.rows:
+        check_stop()
+        compact_at = 1 if rules else math.ceil(len(batch.rows) * COMPACT_AT)
         if rules:
-            logits, state = model.step(tokens, state)
-            found = best_tokens_by_rules(
+            logits, state = decoder.step(tokens, state)
+            best = topk_tokens_with_rules(
                 logits,
                 1,
                 rules=rules,
-                written=torch.tensor(
-                    [writing.written[row] for row in writing.rows],
+                generated=torch.tensor(
+                    [batch.outputs[row] for row in batch.rows],
                     dtype=torch.long,
                     device=device,
                 ),
-                sentences=torch.tensor(writing.rows, device=device),
+                sentences=torch.tensor(batch.rows, device=device),
                 forbidden=forbidden,
             )
-            scores, best, log_p = (each.T for each in found)
-        else:
-            likely, state = most_likely_next(
-                model,
+            scores, ids, log_p = (each.T for each in best)
+        elif greedy_decoder is not None:
+            log_p, ids, state = greedy_decoder.decode_greedily(
                 tokens,
                 state,
-                most=writing.most,
+                max_steps=batch.max_steps,
                 end=end,
-                enough=max(1, enough - writing.num_waiting),
+                stop_at_finished=max(1, compact_at - batch.num_finished),
                 forbidden=forbidden,
             )
-            scores, best = likely.log_p, likely.tokens
-            log_p = scores
-        for each in zip(scores.cpu(), best.tolist(), log_p.tolist(), strict=True):
-            going_on = writing.note(*each)
+            scores = log_p
+        else:
+            log_p, ids, state = step_topk(tokens, state, 1, forbidden)
+            scores, ids, log_p = log_p.T, ids.T, log_p.T
+        for step in zip(scores.cpu(), ids.tolist(), log_p.tolist(), strict=True):
+            unfinished = batch.append(*step)
 
-        tokens, kept = best[-1], torch.tensor(going_on, dtype=torch.long, device=device)
-        num_ended = writing.num_waiting
-        if num_ended and (num_ended >= enough or not going_on):
-            writing.keep(going_on)
-            if going_on:
+        tokens, kept = (
+            ids[-1],
+            torch.tensor(unfinished, dtype=torch.long, device=device),
+        )
+        num_finished = batch.num_finished
+        if num_finished and (num_finished >= compact_at or not unfinished):
+            batch.compact(unfinished)
+            if unfinished:
                 tokens, state = tokens[kept], state.rows(kept)
-        elif num_ended:  # they wait for others to leave with
+        elif num_finished:  # finished rows stay until the batch is compacted
             tokens = torch.full_like(tokens, end).index_copy(0, kept, tokens[kept])
     return [
         Hypothesis(
             tuple(each.tokens),
-            math.fsum(each.trace) if writing.tracing else each.total,
+            math.fsum(each.log_p) if batch.records_log_p else each.total,
             each.total / penalty(each.length) + reward * each.length,
             each.finished,
-            tuple(each.trace) if trace else (),
+            tuple(each.log_p) if token_scores else (),
         )
-        for each in (writing.ended[row] for row in range(num_rows))
+        for each in (batch.finished[row] for row in range(num_rows))
     ]
 
 
 @dataclass(frozen=True)
-class _Ended:
-    """What was written in a row; its length counts END."""
+class _Output:
+    """The output of one row; its length counts END."""
 
     tokens: list[int]
-    trace: list[float]
+    log_p: list[float]
     total: float
     length: int
     finished: bool
 
 
-class _Writing:
-    """What stands in each row so far, and the rows that ended."""
+class _GreedyBatch:
+    """The tokens of each row so far, and the rows that are finished."""
 
     def __init__(
-        self, num_rows: int, end: int, max_lengths: Sequence[int], *, tracing: bool
+        self,
+        num_rows: int,
+        end: int,
+        max_lengths: Sequence[int],
+        *,
+        records_log_p: bool,
     ) -> None:
         self.end = end
         self.max_lengths = max_lengths
-        self.tracing = tracing
+        self.records_log_p = records_log_p
         self.rows = list(range(num_rows))  # those still in the batch
         self.length = 0
         self.totals = torch.zeros(num_rows)
-        self.written: list[list[int]] = [[] for _ in self.rows]
-        self.traces: list[list[float]] = [[] for _ in self.rows]
-        self.ended: dict[int, _Ended] = {}
+        self.outputs: list[list[int]] = [[] for _ in self.rows]
+        self.log_p: list[list[float]] = [[] for _ in self.rows]
+        self.finished: dict[int, _Output] = {}
 
     @property
-    def most(self) -> int:
-        """Return how many more tokens any row may have."""
+    def max_steps(self) -> int:
+        """The largest number of tokens that any row may still get."""
         return max(self.max_lengths[row] for row in self.rows) - self.length
 
     @property
-    def num_waiting(self) -> int:
-        """Return how many rows have ended and wait for others to leave with them."""
-        return sum(row in self.ended for row in self.rows)
+    def num_finished(self) -> int:
+        """The number of finished rows that are still in the batch."""
+        return sum(row in self.finished for row in self.rows)
 
-    def note(
+    def append(
         self, scores: Tensor, tokens: Sequence[int], log_p: Sequence[float]
     ) -> list[int]:
-        """Write one token in every row; return the places of those that go on."""
+        """Append one token [B] to each row; return the indices of unfinished rows."""
         self.length += 1
         self.totals = self.totals + scores
-        going_on = []
-        for place, (row, token, total) in enumerate(
+        unfinished = []
+        for index, (row, token, total) in enumerate(
             zip(self.rows, tokens, self.totals.tolist(), strict=True)
         ):
-            if row in self.ended:
+            if row in self.finished:
                 continue
             if total == -torch.inf:
-                raise dead_end()
-            finished = token == self.end
-            if not finished:
-                self.written[row].append(token)
-            if self.tracing:
-                self.traces[row].append(log_p[place])
-            if finished or self.length == self.max_lengths[row]:
-                self.ended[row] = _Ended(
-                    self.written[row], self.traces[row], total, self.length, finished
+                raise no_token_allowed()
+            is_end = token == self.end
+            if not is_end:
+                self.outputs[row].append(token)
+            if self.records_log_p:
+                self.log_p[row].append(log_p[index])
+            if is_end or self.length == self.max_lengths[row]:
+                self.finished[row] = _Output(
+                    self.outputs[row], self.log_p[row], total, self.length, is_end
                 )
             else:
-                going_on.append(place)
-        return going_on
+                unfinished.append(index)
+        return unfinished
 
-    def keep(self, places: Sequence[int]) -> None:
-        """Let the rows at other places leave."""
-        self.rows = [self.rows[place] for place in places]
-        self.totals = self.totals[list(places)]
+    def compact(self, indices: Sequence[int]) -> None:
+        """Keep only the rows at ``indices``."""
+        self.rows = [self.rows[index] for index in indices]
+        self.totals = self.totals[list(indices)]

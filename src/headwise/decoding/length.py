@@ -1,11 +1,11 @@
-"""How length counts: what a total log probability is divided by, and the limits.
+"""Length penalties and length limits.
 
 Every further token makes an output less probable, so totals favour short outputs. The
-score of an output with the total T and the length n, END counted, is
+score of an output with the total log probability T and the length n, END counted, is
 
     T / penalty(n) + reward * n
 
-where one of the two is usually left alone: the penalty at 1, or the reward at 0.
+where usually one of the two has no effect: the penalty is 1, or the reward is 0.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import math
 from collections.abc import Callable
 
 LengthPenalty = Callable[[int], float]
-"""From a length n, END counted, to the divisor of a total log probability.
+"""Maps a length n, END counted, to the divisor of a total log probability.
 
-It must not fall as n grows: exact stopping relies on it.
+It must not decrease with n: exact stopping relies on it.
 """
 
 
@@ -31,12 +31,12 @@ def gnmt_penalty(length: int, alpha: float) -> float:
 
 
 def no_penalty(length: int, alpha: float) -> float:
-    """Return 1 whatever the length: outputs are ranked by their probability."""
+    """Return 1 for every length: outputs are ranked by their probability."""
     return 1.0
 
 
 def word_reward(length: int, alpha: float) -> float:
-    """Return 1: alpha is added for each token instead, T + alpha * n.
+    """Return 1: alpha is the reward added for each token, T + alpha * n.
 
     He et al. (2016), Improved Neural Machine Translation with SMT Features.
     """
@@ -51,16 +51,17 @@ LENGTH_PENALTIES: dict[str, Callable[[int, float], float]] = {
 }
 
 REWARDS = frozenset({"word-reward"})
-"""Those whose alpha is added for each token."""
+"""The length penalties whose alpha is a reward for each token."""
 
 
-def best_to_come(
+def best_possible_score(
     total: float, length: int, limit: int, penalty: LengthPenalty, reward: float = 0.0
 ) -> float:
-    """Return the best score that an output of ``length`` tokens so far may still get.
+    """Return an upper bound of the score of any output that extends these tokens.
 
-    Its total can only fall. Being below 0, it weighs least under the largest divisor,
-    which is the one of the longest output, as the reward is.
+    ``total`` and ``length`` are those so far. The total can only fall, and as it is
+    negative, the largest divisor is best: that of the longest output, which also has
+    the largest reward.
     """
     longest = max(limit, length + 1)
     divisor = max(penalty(length + 1), penalty(longest))
@@ -68,5 +69,5 @@ def best_to_come(
 
 
 def max_length(source_tokens: int, *, factor: float, offset: int) -> int:
-    """Return floor(factor * source_tokens) + offset: the tokens an output may have."""
+    """Return floor(factor * source_tokens) + offset, the length limit of an output."""
     return math.floor(factor * source_tokens) + offset

@@ -1,9 +1,9 @@
-"""Minimum Bayes risk: the output that is most like what else could be meant.
+"""Minimum-Bayes-risk decoding: rank outputs by their expected utility.
 
-Kumar and Byrne (2004) over n-best lists, Eikema and Aziz (2020) over samples: of the
-candidates the one is taken whose expected utility is highest,
+Kumar and Byrne (2004) over n-best lists, Eikema and Aziz (2020) over samples. The
+expected utility of a hypothesis h is
 
-    sum over all candidates r of p(r) * utility(candidate, r)
+    sum over all hypotheses r of p(r) * utility(h, r)
 
 with p the share of the samples, or the probability within the n-best list.
 """
@@ -17,11 +17,11 @@ from dataclasses import replace
 from headwise.decoding.hypothesis import Hypothesis
 
 Utility = Callable[[str, str], float]
-"""Takes a text and what it is compared with; more is more alike."""
+"""Takes a text and a reference; higher is more similar."""
 
 
-def shares(found: Sequence[Hypothesis], *, sampled: bool) -> list[float]:
-    """Return p(r) of each candidate: each sample counts once."""
+def probabilities(found: Sequence[Hypothesis], *, sampled: bool) -> list[float]:
+    """Return p(r) of each hypothesis; samples are equally probable."""
     if sampled:
         return [1 / len(found)] * len(found)
     most = max(each.log_probability for each in found)
@@ -29,28 +29,27 @@ def shares(found: Sequence[Hypothesis], *, sampled: bool) -> list[float]:
     return [weight / math.fsum(weights) for weight in weights]
 
 
-def by_expected_utility(
+def rank_by_expected_utility(
     found: Sequence[Hypothesis],
     texts: Sequence[str],
     utility: Utility,
     *,
     sampled: bool,
 ) -> list[Hypothesis]:
-    """Return the candidates ranked by expected utility, each text once.
+    """Return the hypotheses ranked by expected utility, each text once.
 
-    ``score`` of what comes back is the expected utility. Of equals the more probable
-    one comes first.
+    Their ``score`` is the expected utility. Ties go to the more probable hypothesis.
     """
     weight: dict[str, float] = {}
     best: dict[str, Hypothesis] = {}
-    for each, text, share in zip(
-        found, texts, shares(found, sampled=sampled), strict=True
+    for each, text, p in zip(
+        found, texts, probabilities(found, sampled=sampled), strict=True
     ):
-        weight[text] = weight.get(text, 0.0) + share
+        weight[text] = weight.get(text, 0.0) + p
         if text not in best or best[text].log_probability < each.log_probability:
             best[text] = each
     expected = {
-        text: math.fsum(share * utility(text, other) for other, share in weight.items())
+        text: math.fsum(p * utility(text, other) for other, p in weight.items())
         for text in best
     }
     ranked = sorted(

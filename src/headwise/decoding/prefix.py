@@ -1,8 +1,11 @@
-"""A beginning that is given: what an output must start with.
+"""A forced prefix, as a value: what an output must start with.
 
-A text that somebody is still typing ends anywhere, often inside a word, and the pieces
-of half a word are seldom those of the whole one. So only the pieces of complete words
-are forced; the last word is a text that pieces must spell in whatever way.
+``forced_prefix`` has the rule that enforces it, and
+``tasks.translation.prefix_encoding`` makes it from text.
+
+A text that is still being typed often ends inside a word, and the pieces of half a word
+are seldom those of the whole word. So only the pieces of complete words are forced; the
+last word is a text that pieces may spell in any way.
 """
 
 from __future__ import annotations
@@ -12,29 +15,29 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """What an output begins with: these tokens, and then a text however it is cut."""
+    """The tokens an output starts with, then a text in any segmentation."""
 
     tokens: tuple[int, ...] = ()
 
     text: str = ""
-    """In the letters of pieces, white space as U+2581."""
+    """As pieces spell it, white space as U+2581."""
 
     closed: bool = False
-    """Whether the last word is complete, so that no letter may follow at once."""
+    """Whether the last word is complete: no letter may follow directly."""
 
     def __bool__(self) -> bool:
         return bool(self.tokens or self.text or self.closed)
 
     def __len__(self) -> int:
-        """Return the tokens it may take, at most."""
+        """Return the largest number of tokens it may take."""
         return len(self.tokens) + len(self.text)
 
 
 NO_PREFIX = Prefix()
 
 
-def spells(piece: str, text: str, closed: bool) -> bool:
-    """Say whether a piece is a part of ``text``, or all of it and more."""
+def can_spell(piece: str, text: str, closed: bool) -> bool:
+    """Return whether a piece is the start of ``text``, or starts with all of it."""
     if not piece or text.startswith(piece):
         return bool(piece)
     return piece.startswith(text) and not (closed and piece[len(text)].isalnum())

@@ -1,6 +1,6 @@
-"""What a rule on scores is, and what it may look at.
+"""The type of a rule on scores, a "logits processor", and the context it is given.
 
-Letters used for sizes: R rows, one a hypothesis, V vocabulary, L tokens written so far.
+Letters used for sizes: R rows, one a hypothesis, V vocabulary, L tokens so far.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Written:
-    """What a rule may look at, besides the scores."""
+class RuleContext:
+    """What a rule may depend on besides the scores."""
 
     tokens: Tensor
-    """[R, L], without START."""
+    """[R, L], the tokens generated so far, without START."""
 
     sentences: Tensor
-    """[R], the number of the sentence that each row belongs to."""
+    """[R], the index of the sentence that each row belongs to."""
 
     log_p: Tensor
-    """[R, V], ln p of each token as the model gives it."""
+    """[R, V], ln p of each token as the model gives it, before any rule."""
 
 
-Rule = Callable[[Tensor, Written], Tensor]
-"""Scores [R, V] to scores [R, V], which may be the same tensor, changed."""
+Rule = Callable[[Tensor, RuleContext], Tensor]
+"""Scores [R, V] to scores [R, V], which may be the same tensor, changed in place."""

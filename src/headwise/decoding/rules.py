@@ -1,11 +1,11 @@
-"""Rules on scores: what may not be written next, or costs more.
+"""Rules on scores: which tokens may not come next, or cost more.
 
 Letters used for sizes in this file:
 
-    R  rows, one a hypothesis        V  vocabulary        L  tokens written so far
+    R  rows, one a hypothesis        V  vocabulary        L  tokens generated so far
 
-A rule looks at one row at a time, so that no output depends on the batch it is in. What
-it takes away goes to nobody: other tokens keep the probability that the model gives.
+A rule treats each row by itself, so that no output depends on its batch. Probabilities
+are not renormalised: other tokens keep the probability that the model gives.
 """
 
 from __future__ import annotations
@@ -20,97 +20,98 @@ from torch import Tensor
 from headwise.decoding.banned_text import banned_text
 from headwise.decoding.forced_prefix import forced_prefix
 from headwise.decoding.prefix import Prefix
-from headwise.decoding.rule import Rule, Written
+from headwise.decoding.rule import Rule, RuleContext
 from headwise.decoding.settings import DecodingSettings
 
 
 @dataclass(frozen=True, kw_only=True)
 class RuleFacts:
-    """What rules must know besides their settings."""
+    """What the rules need besides their settings."""
 
     end: int
 
     unknown: int | None = None
 
     pieces: Sequence[str] = ()
-    """The text of each token, white space before it written as U+2581."""
+    """The text of each token, white space before it spelled as U+2581."""
 
     min_lengths: Sequence[int] = ()
-    """Tokens that each sentence must have, END not counted."""
+    """Least tokens of each sentence's output, END not counted."""
 
     prefixes: Sequence[Prefix] = ()
-    """What each sentence's output begins with."""
+    """The forced prefix of each sentence's output."""
 
 
-def suppressed(tokens: Sequence[int]) -> Rule:
-    """Never write these tokens."""
+def suppress_tokens(tokens: Sequence[int]) -> Rule:
+    """Forbid these tokens."""
 
-    def rule(scores: Tensor, written: Written) -> Tensor:
+    def rule(scores: Tensor, context: RuleContext) -> Tensor:
         scores[:, list(tokens)] = -math.inf
         return scores
 
     return rule
 
 
-def banned_sequences(sequences: Sequence[Sequence[int]]) -> Rule:
-    """Never write any of these sequences of tokens."""
+def ban_sequences(sequences: Sequence[Sequence[int]]) -> Rule:
+    """Forbid these sequences of tokens."""
 
-    def rule(scores: Tensor, written: Written) -> Tensor:
-        length = written.tokens.shape[1]
+    def rule(scores: Tensor, context: RuleContext) -> Tensor:
+        length = context.tokens.shape[1]
         for *before, last in sequences:
             if len(before) > length:
                 continue
-            tail = written.tokens[:, length - len(before) :]
-            wanted = torch.tensor(before, dtype=tail.dtype, device=tail.device)
-            follows = (tail == wanted).all(dim=1)
-            scores[follows, last] = -math.inf
+            tail = context.tokens[:, length - len(before) :]
+            banned = torch.tensor(before, dtype=tail.dtype, device=tail.device)
+            matches = (tail == banned).all(dim=1)
+            scores[matches, last] = -math.inf
         return scores
 
     return rule
 
 
 def no_repeat_ngrams(size: int) -> Rule:
-    """Never write a sequence of ``size`` tokens twice in one output.
+    """Forbid every sequence of ``size`` tokens that the output already contains.
 
     Paulus et al. (2018), A Deep Reinforced Model for Abstractive Summarization, did so
     with 3.
     """
 
-    def rule(scores: Tensor, written: Written) -> Tensor:
-        tokens = written.tokens
+    def rule(scores: Tensor, context: RuleContext) -> Tensor:
+        tokens = context.tokens
         length = tokens.shape[1]
         if length < size:
             return scores
         ngrams = tokens.unfold(1, size, 1)  # R L -> R N size
         tail = tokens[:, None, length - size + 1 :]
-        again = (ngrams[:, :, :-1] == tail).all(dim=2)
-        return scores.masked_fill(_marked(scores, ngrams[:, :, -1], again), -math.inf)
+        repeats = (ngrams[:, :, :-1] == tail).all(dim=2)
+        banned = _token_mask(scores, ngrams[:, :, -1], repeats)
+        return scores.masked_fill(banned, -math.inf)
 
     return rule
 
 
 def repetition_penalty(penalty: float) -> Rule:
-    """Multiply ln p of every token that the output holds already.
+    """Multiply ln p of every token that the output already contains.
 
-    Keskar et al. (2019, CTRL), equation 1, on ln p, which is never above 0, so that
-    the penalty works one way.
+    Keskar et al. (2019, CTRL), equation 1, but on ln p, which is never positive, so
+    that a penalty above 1 always discourages.
     """
 
-    def rule(scores: Tensor, written: Written) -> Tensor:
-        seen = torch.ones_like(written.tokens, dtype=torch.bool)
-        again = _marked(scores, written.tokens, seen)
-        # -inf * penalty is -inf, and 0 * penalty is 0: no case is special.
-        return torch.where(again, scores * penalty, scores)
+    def rule(scores: Tensor, context: RuleContext) -> Tensor:
+        everywhere = torch.ones_like(context.tokens, dtype=torch.bool)
+        repeated = _token_mask(scores, context.tokens, everywhere)
+        # -inf * penalty is -inf and 0 * penalty is 0: there are no special cases.
+        return torch.where(repeated, scores * penalty, scores)
 
     return rule
 
 
 def min_length(lengths: Sequence[int], end: int) -> Rule:
-    """Write END only behind so many tokens, a number for each sentence."""
+    """Forbid END before the least length of each sentence."""
 
-    def rule(scores: Tensor, written: Written) -> Tensor:
-        wanted = torch.tensor(lengths, device=scores.device)[written.sentences]
-        scores[wanted > written.tokens.shape[1], end] = -math.inf
+    def rule(scores: Tensor, context: RuleContext) -> Tensor:
+        least = torch.tensor(lengths, device=scores.device)[context.sentences]
+        scores[least > context.tokens.shape[1], end] = -math.inf
         return scores
 
     return rule
@@ -125,12 +126,12 @@ RULES: dict[str, MakeRule] = {
         else None
     ),
     "suppress_unknown": lambda settings, facts: (
-        suppressed([facts.unknown])
+        suppress_tokens([facts.unknown])
         if settings.suppress_unknown and facts.unknown is not None
         else None
     ),
     "banned": lambda settings, facts: (
-        _banned(settings.banned, facts) if settings.banned else None
+        _ban_phrases(settings.banned, facts) if settings.banned else None
     ),
     "no_repeat_ngram": lambda settings, facts: (
         no_repeat_ngrams(settings.no_repeat_ngram) if settings.no_repeat_ngram else None
@@ -144,37 +145,36 @@ RULES: dict[str, MakeRule] = {
         else None
     ),
 }
-"""Every rule under the setting that asks for it, in the order in which they apply."""
+"""Every rule under the name of its setting, in the order of application."""
 
 
 def rules_for(settings: DecodingSettings, facts: RuleFacts) -> list[Rule]:
-    """Return the rules that are asked for; mostly there are none."""
+    """Return the rules that are switched on; usually there are none."""
     made = (make(settings, facts) for make in RULES.values())
     return [rule for rule in made if rule is not None]
 
 
-def ruled(scores: Tensor, rules: Sequence[Rule], written: Written) -> Tensor:
-    """Apply all rules, one after another, to a copy of ``scores``."""
+def apply_rules(scores: Tensor, rules: Sequence[Rule], context: RuleContext) -> Tensor:
+    """Apply all rules in order to a copy of ``scores`` [R V]."""
     scores = scores.clone()
     for rule in rules:
-        scores = rule(scores, written)
+        scores = rule(scores, context)
     return scores
 
 
-def _banned(phrases: Sequence[str], facts: RuleFacts) -> Rule:
-    forbids = banned_text(phrases, facts.pieces)
+def _ban_phrases(phrases: Sequence[str], facts: RuleFacts) -> Rule:
+    tokens_completing = banned_text(phrases, facts.pieces)
 
-    def rule(scores: Tensor, written: Written) -> Tensor:
-        for row, tokens in enumerate(written.tokens.tolist()):
-            tokens_now = forbids(tokens)
-            if tokens_now:
-                scores[row, tokens_now] = -math.inf
+    def rule(scores: Tensor, context: RuleContext) -> Tensor:
+        for row, tokens in enumerate(context.tokens.tolist()):
+            if banned := tokens_completing(tokens):
+                scores[row, banned] = -math.inf
         return scores
 
     return rule
 
 
-def _marked(scores: Tensor, tokens: Tensor, marks: Tensor) -> Tensor:
-    """Return [R, V], True for each of ``tokens`` [R, N] that has a mark [R, N]."""
+def _token_mask(scores: Tensor, tokens: Tensor, mask: Tensor) -> Tensor:
+    """Return [R, V], True for each of ``tokens`` [R, N] whose ``mask`` [R, N] is."""
     counts = torch.zeros(scores.shape, dtype=torch.int32, device=scores.device)
-    return counts.scatter_add_(1, tokens, marks.int()) > 0
+    return counts.scatter_add_(1, tokens, mask.int()) > 0

@@ -1,11 +1,11 @@
-"""Sampling: outputs drawn by chance, as the model finds them probable.
+"""Sampling: tokens drawn from the model's distribution, which may be truncated.
 
 Letters used for sizes in this file:
 
     R  rows of the batch, one an output        V  vocabulary
 
-The chance of an output comes from the seed, the tokens of its source and the number of
-the sample, and from nothing else: neither its batch nor its place in a file matters.
+The random numbers of an output depend on the seed, the tokens of its source and the
+index of the sample only, not on its batch or its position in a file.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from random import Random
 import torch
 from torch import Tensor
 
-from headwise.decoding.checks import check_ids, check_lengths, dead_end
+from headwise.decoding.checks import check_ids, check_lengths, no_token_allowed
 from headwise.decoding.hypothesis import Hypothesis
+from headwise.decoding.incremental_decoder import IncrementalDecoder, S
 from headwise.decoding.length import LengthPenalty
-from headwise.decoding.next_token import NextToken, S
-from headwise.decoding.rule import Rule, Written
-from headwise.decoding.rules import ruled
+from headwise.decoding.rule import Rule, RuleContext
+from headwise.decoding.rules import apply_rules
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.topk import log_probabilities
 
@@ -32,17 +32,17 @@ from headwise.decoding.topk import log_probabilities
 def keep_top_k(log_p: Tensor, k: int) -> Tensor:
     """Keep the k most probable tokens: Fan et al. (2018).
 
-    Of equals at the edge the lower id is kept.
+    Ties go to the lower id.
     """
     order = log_p.argsort(dim=-1, descending=True, stable=True)
     return log_p.scatter(1, order[:, k:], -math.inf)
 
 
 def keep_top_p(log_p: Tensor, p: float) -> Tensor:
-    """Keep the fewest tokens that together have p or more: Holtzman et al. (2020)."""
+    """Keep the fewest tokens whose probabilities sum to p: Holtzman et al. (2020)."""
     order = log_p.argsort(dim=-1, descending=True, stable=True)
-    shares = log_p.gather(1, order).double().exp()
-    before = shares.cumsum(-1) - shares
+    probabilities = log_p.gather(1, order).double().exp()
+    before = probabilities.cumsum(-1) - probabilities
     dropped = before >= p
     dropped[:, 0] = False
     return log_p.masked_fill(
@@ -51,7 +51,7 @@ def keep_top_p(log_p: Tensor, p: float) -> Tensor:
 
 
 def keep_above_epsilon(log_p: Tensor, epsilon: float) -> Tensor:
-    """Keep tokens of epsilon or more, or the best alone: Hewitt et al. (2022)."""
+    """Keep tokens with p >= epsilon, or the best alone: Hewitt et al. (2022)."""
     kept = (log_p >= math.log(epsilon)) | (log_p == log_p.amax(-1, keepdim=True))
     return log_p.masked_fill(~kept, -math.inf)
 
@@ -61,51 +61,50 @@ TRUNCATIONS: dict[str, Callable[[Tensor, float], Tensor]] = {
     "top_p": keep_top_p,
     "epsilon": keep_above_epsilon,
 }
-"""What may be drawn, under the setting that asks for it, in the order of application.
+"""Every truncation under the name of its setting, in the order of application.
 
-Each takes ln p [R, V] that add up to 1 to ln p with -inf for what may not.
+Each maps normalised ln p [R, V] to ln p with -inf for the tokens it removes.
 """
 
 NO_TRUNCATION = {"top_k": 0, "top_p": 1.0, "epsilon": 0.0}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drawing:
-    """How a token is drawn."""
+class Sampler:
+    """Temperature and truncations: from scores to the distribution that is sampled."""
 
     temperature: float = 1.0
     truncations: tuple[tuple[str, float], ...] = ()
 
     @classmethod
-    def of(cls, settings: DecodingSettings) -> Drawing:
-        """Return what ``settings`` say."""
-        asked = {name: getattr(settings, name) for name in TRUNCATIONS}
+    def of(cls, settings: DecodingSettings) -> Sampler:
+        """Return the sampler that ``settings`` describe."""
+        values = {name: getattr(settings, name) for name in TRUNCATIONS}
         return cls(
             temperature=settings.temperature,
             truncations=tuple(
                 (name, value)
-                for name, value in asked.items()
+                for name, value in values.items()
                 if value != NO_TRUNCATION[name]
             ),
         )
 
-    def distribution(self, scores: Tensor) -> Tensor:
-        """Return the probabilities [R, V] to draw from, in float64."""
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Return the probabilities [R, V] to sample from, in float64."""
         log_p = (scores.double() / self.temperature).log_softmax(-1)
         for name, value in self.truncations:
             log_p = TRUNCATIONS[name](log_p, value).log_softmax(-1)
         return log_p.exp()
 
 
-def chance(seed: int, source: Sequence[int], sample: int) -> Random:
-    """Return the chance of one sample of one sentence."""
-    said = f"{seed} {sample} {' '.join(map(str, source))}"
-    return Random(hashlib.sha256(said.encode()).digest())
+def sample_rng(seed: int, source: Sequence[int], sample: int) -> Random:
+    """Return the random number generator of one sample of one sentence."""
+    key = f"{seed} {sample} {' '.join(map(str, source))}"
+    return Random(hashlib.sha256(key.encode()).digest())
 
 
-@torch.inference_mode()
 def sampling_search(
-    model: NextToken[S],
+    decoder: IncrementalDecoder[S],
     state: S,
     *,
     sources: Sequence[Sequence[int]],
@@ -114,52 +113,61 @@ def sampling_search(
     max_lengths: Sequence[int],
     samples: int,
     seed: int,
-    drawing: Drawing,
+    sampler: Sampler,
     penalty: LengthPenalty = float,
     reward: float = 0.0,
     forbidden: tuple[int, ...] = (),
     rules: Sequence[Rule] = (),
-    trace: bool = False,
+    token_scores: bool = False,
+    check_stop: Callable[[], None] = lambda: None,
     device: torch.device | str = "cpu",
 ) -> list[list[Hypothesis]]:
-    """Draw ``samples`` outputs for each row of ``state``, returned best first.
+    """Draw ``samples`` outputs for each row of ``state``; return them best first.
 
-    The same output may be drawn more than once, and then stands there as often.
+    An output that is drawn more than once is returned as often. ``check_stop`` is
+    called before each step, and raises to cancel the search.
     """
     check_lengths(max_lengths, len(sources))
     check_ids(end, forbidden)
     sentences = [each for each in range(len(sources)) for _ in range(samples)]
-    chances = [
-        chance(seed, source, sample) for source in sources for sample in range(samples)
+    rngs = [
+        sample_rng(seed, source, sample)
+        for source in sources
+        for sample in range(samples)
     ]
-    found: list[list[Hypothesis]] = [[] for _ in sources]
-    rows = list(range(len(sentences)))  # those still being written
-    written: list[list[int]] = [[] for _ in rows]
-    traces: list[list[float]] = [[] for _ in rows]
+    completed: list[list[Hypothesis]] = [[] for _ in sources]
+    rows = list(range(len(sentences)))  # those still in the batch
+    outputs: list[list[int]] = [[] for _ in rows]
+    token_log_p: list[list[float]] = [[] for _ in rows]
     totals = [0.0] * len(rows)  # of the scores, which rules may have changed
     tokens = torch.full((len(rows),), start, device=device)
     if samples > 1 and rows:
         state = state.rows(torch.tensor(sentences, device=device))
 
     while rows:
-        logits, state = model.step(tokens, state)
+        check_stop()
+        logits, state = decoder.step(tokens, state)
         log_p = log_probabilities(logits)
         scores = log_p
         if rules:
-            so_far = torch.tensor([written[row] for row in rows], device=device).long()
-            numbers = torch.tensor([sentences[row] for row in rows], device=device)
-            scores = ruled(log_p, rules, Written(so_far, numbers, log_p))
+            generated = torch.tensor([outputs[row] for row in rows], device=device)
+            context = RuleContext(
+                generated.long(),
+                torch.tensor([sentences[row] for row in rows], device=device),
+                log_p,
+            )
+            scores = apply_rules(log_p, rules, context)
         if forbidden:
             scores = scores.index_fill(
                 1, torch.tensor(forbidden, device=device), -math.inf
             )
         if bool((scores.amax(-1) == -math.inf).any()):
-            raise dead_end()
-        points = [chances[row].random() for row in rows]
-        tokens = drawn(drawing.distribution(scores), points)
+            raise no_token_allowed()
+        uniforms = [rngs[row].random() for row in rows]
+        tokens = inverse_cdf(sampler.probabilities(scores), uniforms)
 
-        going_on = []
-        for place, (row, token, own, score) in enumerate(
+        unfinished = []
+        for index, (row, token, own_log_p, score) in enumerate(
             zip(
                 rows,
                 tokens.tolist(),
@@ -168,39 +176,39 @@ def sampling_search(
                 strict=True,
             )
         ):
-            traces[row].append(own)
+            token_log_p[row].append(own_log_p)
             totals[row] += score
-            length = len(traces[row])
+            length = len(token_log_p[row])
             if token != end:
-                written[row].append(token)
+                outputs[row].append(token)
             if token != end and length < max_lengths[sentences[row]]:
-                going_on.append(place)
+                unfinished.append(index)
                 continue
-            found[sentences[row]].append(
+            completed[sentences[row]].append(
                 Hypothesis(
-                    tuple(written[row]),
-                    math.fsum(traces[row]),
+                    tuple(outputs[row]),
+                    math.fsum(token_log_p[row]),
                     totals[row] / penalty(length) + reward * length,
                     token == end,
-                    tuple(traces[row]) if trace else (),
+                    tuple(token_log_p[row]) if token_scores else (),
                 )
             )
 
-        if len(going_on) < len(rows):
-            rows = [rows[place] for place in going_on]
-            kept = torch.tensor(going_on, dtype=torch.long, device=tokens.device)
+        if len(unfinished) < len(rows):
+            rows = [rows[index] for index in unfinished]
+            kept = torch.tensor(unfinished, dtype=torch.long, device=tokens.device)
             tokens = tokens[kept]
             if rows:
                 state = state.rows(kept)
-    # Equals in an order that does not depend on which of them ended first.
-    return [sorted(each, key=lambda h: (-h.score, h.tokens)) for each in found]
+    # Ties in an order that does not depend on which hypothesis ended first.
+    return [sorted(each, key=lambda h: (-h.score, h.tokens)) for each in completed]
 
 
-def drawn(shares: Tensor, points: Sequence[float]) -> Tensor:
-    """Return the token [R] whose part of the line from 0 to 1 holds each point."""
-    ends = shares.cumsum(-1)
-    places = torch.tensor(points, dtype=ends.dtype, device=ends.device)[:, None]
-    # Rounding may leave the sum a little beside 1, and no token beyond the last share.
-    tokens = torch.searchsorted(ends, places * ends[:, -1:], right=True)[:, 0]
-    last = (shares > 0).to(torch.uint8).flip(-1).argmax(-1)
-    return torch.minimum(tokens, shares.shape[1] - 1 - last)
+def inverse_cdf(probabilities: Tensor, uniforms: Sequence[float]) -> Tensor:
+    """Return the token [R] at which each row's CDF passes its uniform number."""
+    cdf = probabilities.cumsum(-1)
+    u = torch.tensor(uniforms, dtype=cdf.dtype, device=cdf.device)[:, None]
+    # Rounding may leave the sum a little off 1, and u beyond the last possible token.
+    tokens = torch.searchsorted(cdf, u * cdf[:, -1:], right=True)[:, 0]
+    last = (probabilities > 0).to(torch.uint8).flip(-1).argmax(-1)
+    return torch.minimum(tokens, probabilities.shape[1] - 1 - last)

@@ -1,9 +1,9 @@
-"""One door to the searches, for callers that hold settings."""
+"""Dispatch from ``DecodingSettings`` to a search function."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,45 +12,48 @@ from headwise.decoding.beam import beam_search
 from headwise.decoding.coverage import Coverage
 from headwise.decoding.greedy import greedy_search
 from headwise.decoding.hypothesis import Hypothesis
-from headwise.decoding.next_token import NextToken, S
+from headwise.decoding.incremental_decoder import IncrementalDecoder, S
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.rule import Rule
 from headwise.decoding.rules import RuleFacts, rules_for
-from headwise.decoding.sampling import Drawing, sampling_search
+from headwise.decoding.sampling import Sampler, sampling_search
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.stopping import STOPPING
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What is to be searched: one row of the state for each sentence."""
+class SearchRequest:
+    """The sentences of one batch, and the vocabulary facts that a search needs."""
 
     source_lengths: Sequence[int]
-    """Tokens of each source, without END."""
+    """Tokens of each source, without END; the decoder state has a row for each."""
 
     start: int
     end: int
     unknown: int | None = None
 
     forbidden: tuple[int, ...] = ()
-    """Tokens that no output holds."""
+    """Tokens that no output may contain."""
 
     sources: Sequence[Sequence[int]] = ()
-    """The tokens of each source, of which its samples depend; else its number."""
+    """The tokens of each source, which seed its samples; by default its index does."""
 
     prefixes: Sequence[Prefix] = ()
-    """What each output begins with."""
+    """The forced prefix of each output."""
 
     pieces: Sequence[str] = ()
-    """The text of each token, which bans on words need; see ``banned_text``."""
+    """The text of each token, which banned phrases need; see ``banned_text``."""
 
-    rules: Sequence[Rule] = field(default=())
-    """Rules of the caller's own, applied before those of the settings."""
+    rules: Sequence[Rule] = ()
+    """Further rules, applied before those of the settings."""
 
     device: torch.device | str = "cpu"
 
+    check_stop: Callable[[], None] = lambda: None
+    """Called before each step; raises to cancel the search."""
+
     def max_lengths(self, settings: DecodingSettings) -> list[int]:
-        """Return the limit of each sentence; a forced beginning leaves room behind."""
+        """Return the length limit of each sentence; a forced prefix raises it."""
         limits = [settings.max_length(length) for length in self.source_lengths]
         if not self.prefixes:
             return limits
@@ -60,7 +63,7 @@ class Asked:
         ]
 
     def all_rules(self, settings: DecodingSettings) -> list[Rule]:
-        """Return every rule that outputs must keep; mostly there are none."""
+        """Return all rules of the request and the settings; usually there are none."""
         facts = RuleFacts(
             end=self.end,
             unknown=self.unknown,
@@ -72,56 +75,70 @@ class Asked:
 
 
 SearchFunction = Callable[
-    [NextToken[Any], Any, DecodingSettings, Asked], list[list[Hypothesis]]
+    [IncrementalDecoder[Any], Any, DecodingSettings, SearchRequest],
+    list[list[Hypothesis]],
 ]
 
 
 def search_by_beam(
-    model: NextToken[S], state: S, settings: DecodingSettings, asked: Asked
+    decoder: IncrementalDecoder[S],
+    state: S,
+    settings: DecodingSettings,
+    request: SearchRequest,
 ) -> list[list[Hypothesis]]:
-    """Keep the best; a beam of 1 is greedy search."""
-    shared = _shared(settings, asked)
+    """Run beam search, or greedy search for a beam of 1."""
+    shared = _shared_arguments(settings, request)
     if settings.beam == 1 and not settings.coverage:
-        num_rows = len(asked.source_lengths)
-        outputs = greedy_search(model, state, num_rows=num_rows, **shared)
+        num_rows = len(request.source_lengths)
+        outputs = greedy_search(decoder, state, num_rows=num_rows, **shared)
         return [[output] for output in outputs]
     coverage = None
     if settings.coverage:
-        coverage = Coverage(settings.coverage, asked.source_lengths)
+        coverage = Coverage(settings.coverage, request.source_lengths)
     return beam_search(
-        model, state, coverage=coverage, **_of_a_beam(settings, asked), **shared
+        decoder,
+        state,
+        coverage=coverage,
+        **_beam_arguments(settings, request),
+        **shared,
     )
 
 
 def search_by_diverse_beam(
-    model: NextToken[S], state: S, settings: DecodingSettings, asked: Asked
+    decoder: IncrementalDecoder[S],
+    state: S,
+    settings: DecodingSettings,
+    request: SearchRequest,
 ) -> list[list[Hypothesis]]:
-    """Keep the best of several groups that avoid one another's words."""
+    """Run diverse beam search: groups that avoid one another's tokens."""
     return beam_search(
-        model,
+        decoder,
         state,
         groups=settings.groups,
         diversity=settings.diversity,
-        **_of_a_beam(settings, asked),
-        **_shared(settings, asked),
+        **_beam_arguments(settings, request),
+        **_shared_arguments(settings, request),
     )
 
 
 def search_by_sampling(
-    model: NextToken[S], state: S, settings: DecodingSettings, asked: Asked
+    decoder: IncrementalDecoder[S],
+    state: S,
+    settings: DecodingSettings,
+    request: SearchRequest,
 ) -> list[list[Hypothesis]]:
-    """Draw by chance."""
-    numbered = [[number] for number in range(len(asked.source_lengths))]
-    found = sampling_search(
-        model,
+    """Draw samples, and return the best of them."""
+    indices = [[index] for index in range(len(request.source_lengths))]
+    samples = sampling_search(
+        decoder,
         state,
-        sources=asked.sources or numbered,
+        sources=request.sources or indices,
         samples=settings.samples,
         seed=settings.seed,
-        drawing=Drawing.of(settings),
-        **_shared(settings, asked),
+        sampler=Sampler.of(settings),
+        **_shared_arguments(settings, request),
     )
-    return [each[: settings.num_best] for each in found]
+    return [each[: settings.num_best] for each in samples]
 
 
 SEARCHES: dict[str, SearchFunction] = {
@@ -133,32 +150,38 @@ SEARCHES: dict[str, SearchFunction] = {
 
 
 def search(
-    model: NextToken[S],
+    decoder: IncrementalDecoder[S],
     state: S,
     settings: DecodingSettings,
-    asked: Asked,
+    request: SearchRequest,
 ) -> list[list[Hypothesis]]:
-    """Search as ``settings`` say; ``state`` holds one row for each source."""
-    return SEARCHES[settings.search](model, state, settings, asked)
+    """Run the search that ``settings`` name; ``state`` holds a row for each source."""
+    with torch.inference_mode():
+        return SEARCHES[settings.search](decoder, state, settings, request)
 
 
-def _shared(settings: DecodingSettings, asked: Asked) -> dict[str, Any]:
+def _shared_arguments(
+    settings: DecodingSettings, request: SearchRequest
+) -> dict[str, Any]:
     return {
-        "start": asked.start,
-        "end": asked.end,
-        "forbidden": asked.forbidden,
-        "device": asked.device,
-        "max_lengths": asked.max_lengths(settings),
+        "start": request.start,
+        "end": request.end,
+        "forbidden": request.forbidden,
+        "device": request.device,
+        "max_lengths": request.max_lengths(settings),
         "penalty": settings.penalty,
         "reward": settings.reward,
-        "rules": asked.all_rules(settings),
-        "trace": settings.token_scores,
+        "rules": request.all_rules(settings),
+        "token_scores": settings.token_scores,
+        "check_stop": request.check_stop,
     }
 
 
-def _of_a_beam(settings: DecodingSettings, asked: Asked) -> dict[str, Any]:
+def _beam_arguments(
+    settings: DecodingSettings, request: SearchRequest
+) -> dict[str, Any]:
     return {
-        "num_sentences": len(asked.source_lengths),
+        "num_sentences": len(request.source_lengths),
         "beam": settings.beam,
         "num_best": settings.num_best,
         "stopping": STOPPING[settings.stopping],

@@ -1,4 +1,4 @@
-"""The settings of a search. A search is named whole: no rule is left unsaid."""
+"""The settings of a search: every rule that can change its outputs."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ Choice = Literal["score", "chrf", "bleu"]
 Average = Literal["probabilities", "log-probabilities"]
 
 ALIGNMENT_HEAD = re.compile(r"average|(\d{1,3}):(\d{1,3})(\+1)?")
-"""A block, a head, and whether the look of one step later counts."""
+"""A block, a head, and whether the attention of one step later is used."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DecodingSettings:
-    """A beam search; the defaults mean the same in CTranslate2 and Hugging Face.
+    """The settings of a search; by default a beam search as in CTranslate2.
 
-    ``docs/decoding.md`` has the formula and the owner of each setting.
+    ``docs/decoding.md`` has the formula and the reference of each setting.
     """
 
     search: SearchName = "beam"
-    """Keep the best, keep the best of several groups, or draw by chance."""
+    """Beam search, diverse beam search, or sampling."""
 
     beam: int = 4
     """Hypotheses kept alive for each sentence; 1 is greedy search."""
@@ -44,29 +44,29 @@ class DecodingSettings:
     """What a total log probability is divided by; gnmt is the paper's."""
 
     alpha: float = 1.0
-    """Strength of the length penalty: 0 for none, more favours longer outputs."""
+    """Strength of the length penalty: 0 for none, higher favours longer outputs."""
 
     coverage: float = 0.0
-    """Strength (beta) of the coverage penalty on sources not looked at; 0 for none."""
+    """Strength (beta) of the penalty on source tokens not attended to; 0 for none."""
 
     stopping: Literal["first-k", "exact", "never"] = "first-k"
-    """End a sentence at ``beam`` hypotheses, or when none can become better."""
+    """End a sentence at ``beam * patience`` hypotheses, or when none can improve."""
 
     patience: float = 2.0
-    """With first-k: end at ``beam * patience`` hypotheses. With 1 a sure model ends
-    some sentences too early: it fills the count with improbable early ends."""
+    """With first-k: end at ``beam * patience`` completed hypotheses. With 1 a confident
+    model ends some sentences too early: improbable early ends fill the count."""
 
     max_length_factor: float = 2.0
-    """Tokens that an output may have for each source token, both without END."""
+    """Most output tokens per source token, both without END."""
 
     max_length_offset: int = 10
-    """Tokens that an output may have on top of that, END among them."""
+    """Added to that, END counted."""
 
     min_length_factor: float = 0.0
-    """Tokens that an output must have for each source token, both without END."""
+    """Least output tokens per source token, both without END."""
 
     min_length_offset: int = 0
-    """Tokens that an output must have on top of that, END not among them."""
+    """Added to that, END not counted."""
 
     num_best: int = 1
     """Hypotheses returned for each sentence, best first: at most ``beam``."""
@@ -75,80 +75,80 @@ class DecodingSettings:
     """With diverse-beam: groups that share the beam in equal parts."""
 
     diversity: float = 0.5
-    """With diverse-beam: what a token costs for each time that an earlier group has
-    just written it, in nats."""
+    """With diverse-beam: the penalty of a token, in nats, for each hypothesis of an
+    earlier group that chose it in the same step."""
 
     samples: int = 1
-    """With sampling: outputs drawn for each sentence."""
+    """With sampling: samples of each sentence."""
 
     temperature: float = 1.0
-    """With sampling: divides ln p before drawing; less than 1 favours the likely."""
+    """With sampling: divides ln p; less than 1 favours probable tokens."""
 
     top_k: int = 0
-    """With sampling: draw among the k most probable tokens only; 0 for all."""
+    """With sampling: sample among the k most probable tokens only; 0 for all."""
 
     top_p: float = 1.0
-    """With sampling: draw among the most probable that together have this much."""
+    """With sampling: sample among the fewest tokens that sum to this probability."""
 
     epsilon: float = 0.0
-    """With sampling: never draw a token less probable than this."""
+    """With sampling: never sample a token less probable than this."""
 
     seed: int = 0
-    """With sampling: which samples; a sentence's depend on nothing but it and this."""
+    """With sampling: random seed; samples depend on it and their source only."""
 
     choose: Choice = "score"
-    """Rank what was found by its score, or by its expected likeness to the rest."""
+    """Rank by score, or by expected utility (minimum Bayes risk)."""
 
     banned: tuple[str, ...] = ()
-    """Words and sequences of words that no output holds."""
+    """Words and phrases that no output may contain."""
 
     no_repeat_ngram: int = 0
-    """No sequence of so many tokens comes twice in an output; 0 for no such rule."""
+    """Size of the n-grams that an output may not repeat; 0 for no such rule."""
 
     repetition_penalty: float = 1.0
-    """Multiplies ln p of what was written before: more than 1 discourages it."""
+    """Multiplies ln p of tokens that the output has already; above 1 discourages."""
 
     suppress_unknown: bool = False
-    """Never write the token for what the vocabulary lacks."""
+    """Never output the unknown token."""
 
     replace_unknown: bool = False
-    """Put the aligned source word where the token for the unknown is written."""
+    """Replace the unknown token with the source word it is aligned to."""
 
     alignments: bool = False
-    """Return which source word each word of the output comes from."""
+    """Return word alignments between source and output."""
 
     alignment_head: str = "average"
-    """Whose attention is believed: a block and a head of it, such as 3:5, or all."""
+    """The attention that aligns: a block and head, such as 3:5, or the average."""
 
     scores: bool = True
-    """Return how probable each output is; without, a search that can do without saves
-    the softmax over the vocabulary, and what it does not know is NaN."""
+    """Return scores and log probabilities. If off, a search that does not need them
+    saves the softmax over the vocabulary, and they are NaN."""
 
     token_scores: bool = False
     """Return ln p of each token."""
 
     ensemble: Average = "probabilities"
-    """What is averaged where several models search together."""
+    """What an ensemble averages."""
 
     warnings: WarningSettings = field(default_factory=WarningSettings)
-    """When a result comes with a warning."""
+    """The thresholds of the warnings."""
 
     def __post_init__(self) -> None:
         problems = [
-            *self._too_small(),
-            *self._unfit(),
-            *self._not_of_a_list(),
-            *self._too_large(),
-        ] or [*self._too_costly()]
+            *self._below_minimum(),
+            *self._out_of_range(),
+            *self._unknown_choices(),
+            *self._above_maximum(),
+        ] or [*self._too_expensive()]
         if problems:
             raise SettingsError(problems)
 
-    def _too_small(self) -> Iterator[str]:
-        for least, names in _LEAST.items():
+    def _below_minimum(self) -> Iterator[str]:
+        for least, names in _MINIMUM.items():
             for name in names:
                 if getattr(self, name) < least:
                     yield f"{name} must be {least} or more, not {getattr(self, name)}"
-        if max(self.num_candidates, 1) < self.num_best <= MOST_OUTPUTS:
+        if max(self.num_candidates, 1) < self.num_best <= MAX_HYPOTHESES:
             name = "samples" if self.search == "sampling" else "beam"
             yield (
                 f"num_best must be at most {name}={self.num_candidates}, not "
@@ -161,16 +161,16 @@ class DecodingSettings:
                     f"not {getattr(self, name)}"
                 )
 
-    def _unfit(self) -> Iterator[str]:
+    def _out_of_range(self) -> Iterator[str]:
         for name in ("patience", "temperature", "repetition_penalty"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
                 yield f"{name} must be a finite number above 0, not {value}"
-        if 0 < self.temperature < LEAST_TEMPERATURE:
+        if 0 < self.temperature < MIN_TEMPERATURE:
             yield (
-                f"temperature must be {LEAST_TEMPERATURE} or more, not "
-                f"{self.temperature}: only the likeliest token would be drawn, which "
-                "search = 'beam' with beam = 1 takes"
+                f"temperature must be {MIN_TEMPERATURE} or more, not "
+                f"{self.temperature}: that would be greedy search, which is "
+                "search = 'beam' with beam = 1"
             )
         if not 0 < self.top_p <= 1:
             yield f"top_p must be above 0 and at most 1, not {self.top_p}"
@@ -204,33 +204,33 @@ class DecodingSettings:
         if any(not phrase.strip() for phrase in self.banned):
             yield "banned must hold words; one of them is empty"
 
-    def _too_large(self) -> Iterator[str]:
-        for name, (most, why) in _MOST.items():
+    def _above_maximum(self) -> Iterator[str]:
+        for name, (most, why) in _MAXIMUM.items():
             value = getattr(self, name)
             if value > most and value != math.inf:
                 yield f"{name} must be at most {most:,}, not {value:,}: {why}"
 
-    def _too_costly(self) -> Iterator[str]:
-        """Say what would take one sentence beyond any use of its result."""
+    def _too_expensive(self) -> Iterator[str]:
+        """Yield the problems of settings that make one sentence too expensive."""
         name = "samples" if self.search == "sampling" else "beam"
-        if self.choose != "score" and self.num_candidates > MOST_COMPARED:
+        if self.choose != "score" and self.num_candidates > MAX_COMPARED:
             yield (
-                f"{name} must be at most {MOST_COMPARED} with choose = {self.choose!r},"
+                f"{name} must be at most {MAX_COMPARED} with choose = {self.choose!r},"
                 f" not {self.num_candidates:,}: each output is compared with each other"
             )
-        longest = self.max_length(ORDINARY_SOURCE)
-        if self.num_candidates * longest > MOST_TOKENS:
-            room = max(1, MOST_TOKENS // longest)
+        longest = self.max_length(TYPICAL_SOURCE)
+        if self.num_candidates * longest > MAX_TOKENS:
+            room = max(1, MAX_TOKENS // longest)
             yield (
                 f"{name}={self.num_candidates:,} and outputs of up to {longest:,} "
-                f"tokens (for a source of {ORDINARY_SOURCE}) are "
-                f"{self.num_candidates * longest:,} tokens to write for one sentence, "
-                f"and at most {MOST_TOKENS:,} are allowed; {name}={room:,} would be, "
+                f"tokens (for a source of {TYPICAL_SOURCE}) are "
+                f"{self.num_candidates * longest:,} tokens for one sentence, "
+                f"and at most {MAX_TOKENS:,} are allowed; {name}={room:,} would be, "
                 "or less max_length_factor or max_length_offset"
             )
 
-    def _not_of_a_list(self) -> Iterator[str]:
-        for name, known in _KNOWN.items():
+    def _unknown_choices(self) -> Iterator[str]:
+        for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 yield (
                     f"{name} must be one of {', '.join(known)}, "
@@ -238,9 +238,9 @@ class DecodingSettings:
                 )
 
     def head_problems(self, blocks: int, heads: int) -> Iterator[str]:
-        """Say if ``alignment_head`` is none of a decoder of so many blocks and heads.
+        """Yield a problem if ``alignment_head`` is not in a decoder of this size.
 
-        What else is wrong with it was said when the settings were made.
+        Its syntax was checked when the settings were made.
         """
         named = ALIGNMENT_HEAD.fullmatch(self.alignment_head)
         if named is None or named[1] is None:
@@ -254,16 +254,16 @@ class DecodingSettings:
             )
 
     def check_head(self, blocks: int, heads: int) -> None:
-        """Raise a ``SettingsError`` if ``alignment_head`` is none of such a decoder."""
+        """Raise a ``SettingsError`` if ``alignment_head`` is not in such a decoder."""
         if problems := [*self.head_problems(blocks, heads)]:
             raise SettingsError(problems)
 
     def without_effect(self, names: Iterable[str]) -> Iterator[str]:
-        """Say which of the settings called ``names`` change nothing, and why."""
+        """Yield a message for each of the settings ``names`` that has no effect."""
         for name in names:
-            if name not in _ONLY_WITH:
+            if name not in _EFFECTIVE_WITH:
                 continue
-            owner, values = _ONLY_WITH[name]
+            owner, values = _EFFECTIVE_WITH[name]
             if getattr(self, owner) not in values:
                 wanted = " or ".join(f"{owner}={each}" for each in values)
                 yield (
@@ -273,7 +273,7 @@ class DecodingSettings:
 
     @property
     def num_candidates(self) -> int:
-        """The outputs that a search comes to, of which ``num_best`` are returned."""
+        """The hypotheses of a search, of which ``num_best`` are returned."""
         return self.samples if self.search == "sampling" else self.beam
 
     @property
@@ -284,12 +284,12 @@ class DecodingSettings:
 
     @property
     def reward(self) -> float:
-        """What is added to a score for each token."""
+        """The reward added to a score for each token."""
         return self.alpha if self.length_penalty in REWARDS else 0.0
 
     @property
     def outputs_to_finish(self) -> int:
-        """With first-k: the finished hypotheses at which the search of one ends."""
+        """With first-k: the completed hypotheses at which a sentence ends."""
         return outputs_to_finish(self.beam, self.patience, self.num_best)
 
     def score(self, total: float, length: int) -> float:
@@ -298,19 +298,19 @@ class DecodingSettings:
         return total / self.penalty(length) + self.reward * length
 
     def max_length(self, source_tokens: int) -> int:
-        """Return how many tokens, END counted, a source of this length may become."""
+        """Return the most tokens, END counted, of the output for such a source."""
         return max_length(
             source_tokens, factor=self.max_length_factor, offset=self.max_length_offset
         )
 
     def min_length(self, source_tokens: int) -> int:
-        """Return how many tokens, END not counted, it must become."""
+        """Return the least tokens, END not counted, of the output for such a source."""
         return max_length(
             source_tokens, factor=self.min_length_factor, offset=self.min_length_offset
         )
 
 
-_ONLY_WITH: dict[str, tuple[str, tuple[str, ...]]] = {
+_EFFECTIVE_WITH: dict[str, tuple[str, tuple[str, ...]]] = {
     "beam": ("search", ("beam", "diverse-beam")),
     "groups": ("search", ("diverse-beam",)),
     "diversity": ("search", ("diverse-beam",)),
@@ -320,9 +320,9 @@ _ONLY_WITH: dict[str, tuple[str, tuple[str, ...]]] = {
         ("search", ("sampling",)),
     ),
 }
-"""Settings that only some searches read; the others pass them over."""
+"""Settings that only some searches read; the others ignore them."""
 
-_LEAST = {
+_MINIMUM = {
     1: ("beam", "max_length_offset", "num_best", "groups", "samples"),
     0: ("min_length_offset", "top_k", "no_repeat_ngram"),
 }
@@ -330,27 +330,27 @@ _NOT_NEGATIVE = (
     *("alpha", "max_length_factor", "min_length_factor"),
     *("coverage", "diversity", "epsilon"),
 )
-MOST_OUTPUTS = 1000
-"""Hypotheses that a search may keep alive, draw or return for a sentence."""
+MAX_HYPOTHESES = 1000
+"""Most hypotheses that a search may keep alive, sample or return per sentence."""
 
-MOST_TOKENS = 1_000_000
-"""Tokens that all hypotheses of an ordinary sentence may have together."""
+MAX_TOKENS = 1_000_000
+"""Most tokens of all hypotheses of a typical sentence together."""
 
-ORDINARY_SOURCE = 100
-"""Tokens of a source by which that is reckoned: longer ones are rare."""
+TYPICAL_SOURCE = 100
+"""Source tokens of the typical sentence for that; longer ones are rare."""
 
-MOST_COMPARED = 256
-"""Outputs of a sentence that may be ranked by their likeness to one another."""
+MAX_COMPARED = 256
+"""Most hypotheses of a sentence for minimum Bayes risk, which compares all pairs."""
 
-LEAST_TEMPERATURE = 0.001
+MIN_TEMPERATURE = 0.001
 
 _TIME = "the time of a search grows with it, and beyond some tens little else does"
 _NO_END = "a search without an end would not come back"
 _RANKS = "beyond it nothing but this setting would choose the words"
-_MOST = {
-    "beam": (MOST_OUTPUTS, _TIME),
-    "samples": (MOST_OUTPUTS, "each is written in full"),
-    "num_best": (MOST_OUTPUTS, "each comes from a beam or samples as many"),
+_MAXIMUM = {
+    "beam": (MAX_HYPOTHESES, _TIME),
+    "samples": (MAX_HYPOTHESES, "each is decoded in full"),
+    "num_best": (MAX_HYPOTHESES, "each comes from a beam or samples as many"),
     "groups": (100, "each group of a step waits for those before it"),
     "patience": (100, _NO_END),
     "max_length_factor": (100, _NO_END),
@@ -361,9 +361,9 @@ _MOST = {
     "repetition_penalty": (100, _RANKS),
     "temperature": (1000, "all tokens would be equally likely"),
 }
-"""The most that one sentence may cost or be bent by, and why."""
+"""The maximum of each setting, and why."""
 
-_KNOWN: dict[str, Any] = {
+_CHOICES: dict[str, Any] = {
     "search": get_args(SearchName),
     "length_penalty": LENGTH_PENALTIES,
     "stopping": STOPPING,
@@ -373,12 +373,12 @@ _KNOWN: dict[str, Any] = {
 
 
 def greedy() -> DecodingSettings:
-    """Return the search that takes the most probable token each time."""
+    """Return the settings of greedy search."""
     return DecodingSettings(beam=1)
 
 
 def paper() -> DecodingSettings:
-    """Return Section 6.1: beam 4, alpha 0.6, outputs up to the source + 50."""
+    """Return Section 6.1: beam 4, alpha 0.6, output length up to the source + 50."""
     return DecodingSettings(
         beam=4,
         length_penalty="gnmt",

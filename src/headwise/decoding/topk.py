@@ -1,4 +1,4 @@
-"""The tokens worth looking at after one step of the model.
+"""Top-k over the vocabulary: the best next tokens of each row, with their ln p.
 
 Letters used for sizes in this file:
 
@@ -8,99 +8,73 @@ Letters used for sizes in this file:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from headwise.decoding.next_token import (
-    Choosing,
-    Likely,
-    NextToken,
-    S,
-    WritingAhead,
-)
-from headwise.decoding.rule import Rule, Written
-from headwise.decoding.rules import ruled
-from headwise.decoding.topk_native import can_choose, chosen
+from headwise.decoding.incremental_decoder import IncrementalDecoder, TopKDecoder
+from headwise.decoding.rule import Rule, RuleContext
+from headwise.decoding.rules import apply_rules
+from headwise.decoding.topk_native import has_native_topk, native_topk
 from headwise.errors import NumericsError
 
 GROUP = 32
-"""Tokens whose largest score is looked at first."""
+"""Tokens of a group; the maxima of groups are compared first."""
 
-SAFE = 80.0
-"""Scores up to this much above or below 0 can go through exp as they are."""
+EXP_SAFE = 80.0
+"""Logits up to this absolute value go through exp without a shift."""
 
-
-def likely_next(
-    model: NextToken[S],
-    tokens: Tensor,
-    state: S,
-    count: int,
-    *,
-    forbidden: tuple[int, ...] = (),
-) -> tuple[Likely, S]:
-    """Write one token in every row; return the ``count`` best to follow in each."""
-    if hasattr(model, "step_to_likely"):  # isinstance takes as long as a small product
-        choosing = cast(Choosing, model)
-        log_p, ids, state = choosing.step_to_likely(tokens, state, count, forbidden)
-        return Likely(log_p, ids), state
-    logits, state = model.step(tokens, state)
-    if count == 1:
-        best, ids = best_token(logits, forbidden=forbidden)
-        return Likely(best[:, None], ids[:, None]), state
-    return Likely(*best_tokens(logits, count, forbidden=forbidden)), state
+StepTopK = Callable[
+    [Tensor, Any, int, tuple[int, ...]],
+    tuple[Tensor, Tensor, Any],
+]
+"""(tokens [R], state, k, forbidden) to (ln p [R K], ids [R K], next state)."""
 
 
-def most_likely_next(
-    model: NextToken[S],
-    tokens: Tensor,
-    state: S,
-    *,
-    most: int,
-    end: int,
-    enough: int,
-    forbidden: tuple[int, ...] = (),
-) -> tuple[Likely, S]:
-    """Write the most probable token in every row, and again, up to ``most`` times.
+def topk_step_of(decoder: IncrementalDecoder[Any]) -> StepTopK:
+    """Return the decoder's own ``step_topk``, or top-k over the logits of ``step``.
 
-    Returns ln p and the tokens, one behind the other, [steps, rows]: one step, but for
-    a model that can write ahead, until ``enough`` rows have come to their ``end``.
+    A search asks once, before its loop: ``isinstance`` of a protocol takes as long as
+    a small matrix product.
     """
-    if hasattr(model, "write_ahead"):
-        ahead = cast(WritingAhead[S], model)
-        log_p, ids, state = ahead.write_ahead(
-            tokens, state, most=most, end=end, enough=enough, forbidden=forbidden
-        )
-        if log_p.isnan().any():
-            raise NumericsError.of_scores()
-        return Likely(log_p, ids), state
-    likely, state = likely_next(model, tokens, state, 1, forbidden=forbidden)
-    return Likely(likely.log_p.T, likely.tokens.T), state
+    if isinstance(decoder, TopKDecoder):
+        return decoder.step_topk
+
+    def step_topk(
+        tokens: Tensor, state: Any, k: int, forbidden: tuple[int, ...]
+    ) -> tuple[Tensor, Tensor, Any]:
+        logits, state = decoder.step(tokens, state)
+        if k == 1:
+            log_p, ids = top1_token(logits, forbidden=forbidden)
+            return log_p[:, None], ids[:, None], state
+        return *topk_tokens(logits, k, forbidden=forbidden), state
+
+    return step_topk
 
 
-def best_token(
+def top1_token(
     logits: Tensor, *, forbidden: tuple[int, ...] = ()
 ) -> tuple[Tensor, Tensor]:
-    """Return what ``best_tokens`` does for one token [R], in less time."""
+    """Return ln p and id [R] of the best token: ``topk_tokens`` with k = 1, faster."""
     logits = logits.float()
-    if can_choose(logits, 1):
-        found, several = chosen(logits, 1, forbidden)
-        return found[:, 0], several[:, 0]
-    best, tokens = _largest_one(logits)
-    refused = bool(forbidden) and int(tokens.min()) <= max(forbidden)
-    if refused:
-        values, several = best_tokens(logits, 1, forbidden=forbidden)
-        return values[:, 0], several[:, 0]
-    return best - _normalizer(logits, best), tokens
+    if has_native_topk(logits, 1):
+        log_p, ids = native_topk(logits, 1, forbidden)
+        return log_p[:, 0], ids[:, 0]
+    best, tokens = _argmax(logits)
+    may_be_forbidden = bool(forbidden) and int(tokens.min()) <= max(forbidden)
+    if may_be_forbidden:
+        log_p, ids = topk_tokens(logits, 1, forbidden=forbidden)
+        return log_p[:, 0], ids[:, 0]
+    return best - _logsumexp(logits, best), tokens
 
 
-def _largest_one(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the largest of each row and its place, the first of equals.
+def _argmax(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the maximum of each row and its index, the first of equals.
 
-    The first group with the largest maximum holds it; to look for a place among all
-    takes twice as long as to look for maxima alone.
+    It is in the first group with the largest maximum. An index over all of V takes
+    twice as long as maxima alone.
     """
     rows, size = scores.shape
     groups = size // GROUP
@@ -109,76 +83,80 @@ def _largest_one(scores: Tensor) -> tuple[Tensor, Tensor]:
     grouped = scores.view(rows, groups, GROUP)
     first = grouped.amax(2).max(-1).indices
     members = grouped[torch.arange(rows, device=scores.device), first]
-    best, place = members.max(-1)
-    return best, first * GROUP + place
+    best, index = members.max(-1)
+    return best, first * GROUP + index
 
 
-def _normalizer(logits: Tensor, best: Tensor) -> Tensor:
-    """Return the logsumexp of each row, where ``best`` is its largest score."""
-    normalizer = logits.exp().sum(-1).log_()
-    if not float(best.abs().amax()) < SAFE:
-        unsafe = ~(best.abs() < SAFE)  # these rows alone: a batch changes no row
-        normalizer[unsafe] = logits[unsafe].logsumexp(-1)
-    _require_finite(normalizer)
-    return normalizer
+def _logsumexp(logits: Tensor, best: Tensor) -> Tensor:
+    """Return the logsumexp of each row, given its largest logit ``best``."""
+    log_sum = logits.exp().sum(-1).log_()
+    if not float(best.abs().amax()) < EXP_SAFE:
+        unsafe = ~(best.abs() < EXP_SAFE)  # these rows alone: a batch changes no row
+        log_sum[unsafe] = logits[unsafe].logsumexp(-1)
+    _require_finite(log_sum)
+    return log_sum
 
 
-def best_tokens(
-    logits: Tensor, count: int, *, forbidden: tuple[int, ...] = ()
+def topk_tokens(
+    logits: Tensor, k: int, *, forbidden: tuple[int, ...] = ()
 ) -> tuple[Tensor, Tensor]:
-    """Return ln p and ids [R, K] of the ``count`` best tokens of each row, best first.
+    """Return ln p and ids [R, K] of the ``k`` best tokens of each row, best first.
 
-    Among equals the lower id comes first, so that nothing depends on the batch. A
-    forbidden token is never taken (its ln p is -inf, behind all others), but the others
-    keep the probability that the model gives them. K is less where V is.
+    Ties go to the lower id, so that nothing depends on the batch. A forbidden token
+    comes last, with a ln p of -inf; the others keep the model's probability. K is less
+    than ``k`` if V is. Raises ``NumericsError`` if logits are NaN or infinite.
     """
     logits = logits.float()
-    if can_choose(logits, count):
-        return chosen(logits, count, forbidden)
-    largest = _largest(logits, _looked_at(logits, count, forbidden))
-    normalizer = _normalizer(logits, largest[0][:, 0])  # less than a log_softmax
-    values, tokens = _best_of(logits, largest, count, forbidden)
-    return values - normalizer[:, None], tokens
+    if has_native_topk(logits, k):
+        return native_topk(logits, k, forbidden)
+    largest = _topk(logits, _num_fetched(logits, k, forbidden))
+    log_sum = _logsumexp(logits, largest[0][:, 0])  # cheaper than a log_softmax
+    values, tokens = _sorted_allowed(logits, largest, k, forbidden)
+    return values - log_sum[:, None], tokens
 
 
-def best_tokens_by_rules(
+def topk_tokens_with_rules(
     logits: Tensor,
-    count: int,
+    k: int,
     *,
     rules: Sequence[Rule],
-    written: Tensor,
+    generated: Tensor,
     sentences: Tensor,
     forbidden: tuple[int, ...] = (),
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return scores, ids and ln p [R, K] of the tokens that are best by the rules."""
+    """Return scores, ids and ln p [R, K] of the tokens that score best after rules.
+
+    ``generated`` [R L] are the tokens so far, ``sentences`` [R] their sentences.
+    """
     log_p = log_probabilities(logits)
-    scores = ruled(log_p, rules, Written(written, sentences, log_p))
-    largest = _largest(scores, _looked_at(scores, count, forbidden))
-    values, tokens = _best_of(scores, largest, count, forbidden)
+    scores = apply_rules(log_p, rules, RuleContext(generated, sentences, log_p))
+    largest = _topk(scores, _num_fetched(scores, k, forbidden))
+    values, tokens = _sorted_allowed(scores, largest, k, forbidden)
     return values, tokens, log_p.gather(1, tokens)
 
 
 def log_probabilities(logits: Tensor) -> Tensor:
-    """Return ln p [R, V] of every token."""
+    """Return ln p [R, V] of every token; ``NumericsError`` if it is not finite."""
     log_p = logits.float().log_softmax(-1)
     _require_finite(log_p.amax(-1))
     return log_p
 
 
-def _looked_at(scores: Tensor, count: int, forbidden: tuple[int, ...]) -> int:
+def _num_fetched(scores: Tensor, k: int, forbidden: tuple[int, ...]) -> int:
     # One more than needed, to see whether the last one needed has equals outside.
-    return min(count + len(forbidden) + 1, scores.shape[1])
+    return min(k + len(forbidden) + 1, scores.shape[1])
 
 
-def _best_of(
+def _sorted_allowed(
     scores: Tensor,
     largest: tuple[Tensor, Tensor],
-    count: int,
+    k: int,
     forbidden: tuple[int, ...],
 ) -> tuple[Tensor, Tensor]:
+    """Return the ``k`` best of the ``largest``, ties by id, forbidden tokens last."""
     values, tokens = largest
     if tokens.shape[1] < scores.shape[1]:
-        tokens = _lowest_of_equals(scores, values, tokens)
+        tokens = _ties_to_lower_ids(scores, values, tokens)
 
     tokens, by_id = tokens.sort()
     values = values.gather(1, by_id)
@@ -186,31 +164,31 @@ def _best_of(
         values = values.masked_fill(tokens == token, -math.inf)
     values, by_value = values.sort(descending=True, stable=True)
     tokens = tokens.gather(1, by_value)
-    return values[:, :count], tokens[:, :count]
+    return values[:, :k], tokens[:, :k]
 
 
-def _largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the ``count`` largest of each row, as ``topk`` does, in less time.
+def _topk(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return what ``scores.topk(k)`` returns, faster.
 
-    They stand in the ``count`` groups with the largest maxima, and few others do.
+    The ``k`` largest are in the ``k`` groups with the largest maxima.
     """
     rows, size = scores.shape
     groups = size // GROUP
-    if groups < 4 * count or not scores.is_contiguous():
-        return scores.topk(count)
+    if groups < 4 * k or not scores.is_contiguous():
+        return scores.topk(k)
     grouped = scores[:, : groups * GROUP].view(rows, GROUP, groups)
-    chosen = grouped.amax(1).topk(count, sorted=False).indices
+    best_groups = grouped.amax(1).topk(k, sorted=False).indices
     members = torch.arange(0, groups * GROUP, groups, device=scores.device)
-    tokens = (chosen[:, :, None] + members).flatten(1)
-    if size > groups * GROUP:  # what is in no group
+    tokens = (best_groups[:, :, None] + members).flatten(1)
+    if size > groups * GROUP:  # the tokens of no group
         rest = torch.arange(groups * GROUP, size, device=scores.device)
         tokens = torch.cat([tokens, rest.expand(rows, -1)], dim=1)
-    values, places = scores.gather(1, tokens).topk(count)
-    return values, tokens.gather(1, places)
+    values, indices = scores.gather(1, tokens).topk(k)
+    return values, tokens.gather(1, indices)
 
 
-def _lowest_of_equals(scores: Tensor, values: Tensor, tokens: Tensor) -> Tensor:
-    """Where the last value has equals outside, take the lowest ids of them all."""
+def _ties_to_lower_ids(scores: Tensor, values: Tensor, tokens: Tensor) -> Tensor:
+    """Where the last value ties with tokens outside, take the lowest ids of all."""
     last = values[:, -1]
     rows = ((last == values[:, -2]) & last.isfinite()).nonzero()[:, 0]
     if not len(rows):
@@ -220,13 +198,13 @@ def _lowest_of_equals(scores: Tensor, values: Tensor, tokens: Tensor) -> Tensor:
     beyond = scores.shape[1]
     equal = torch.where(scores[rows] == last, ids, beyond)
     lowest = equal.topk(values.shape[1], largest=False).values  # in order of ids
-    place = (values == last).cumsum(1).sub_(1).clamp_(min=0)
-    chosen = torch.where(values == last, lowest.gather(1, place), tokens[rows])
-    return tokens.index_copy(0, rows, chosen)
+    rank = (values == last).cumsum(1).sub_(1).clamp_(min=0)
+    resolved = torch.where(values == last, lowest.gather(1, rank), tokens[rows])
+    return tokens.index_copy(0, rows, resolved)
 
 
-def _require_finite(normalizer: Tensor) -> None:
-    if math.isfinite(float(normalizer.sum())):
+def _require_finite(log_sum: Tensor) -> None:
+    if math.isfinite(float(log_sum.sum())):
         return
-    if not torch.isfinite(normalizer).all():
+    if not torch.isfinite(log_sum).all():
         raise NumericsError.of_scores()

@@ -1,4 +1,4 @@
-"""``best_tokens`` by a compiled kernel, for scores that a CPU holds.
+"""``topk_tokens`` by a C kernel, for logits in CPU memory.
 
 Letters used for sizes: R rows of the batch, V vocabulary, K tokens kept for each row.
 """
@@ -13,46 +13,51 @@ from headwise.backends.native.compiler import why_unavailable
 from headwise.backends.native.ctypes_structs import TOPK_STATE_BYTES, kernels
 from headwise.errors import NumericsError
 
-MOST = 64
-"""Tokens of a row up to which they are kept in order while they are found."""
+MAX_K = 64
+"""Largest k of the kernel, which keeps the best tokens sorted while it scans."""
 
 
-def can_choose(logits: Tensor, count: int) -> bool:
-    """Tell whether the kernel can be asked for ``count`` tokens of these scores [R V].
+def has_native_topk(logits: Tensor, k: int) -> bool:
+    """Return whether the kernel can take the top ``k`` of these logits [R V].
 
-    The first call of all may compile the kernels.
+    The first call in a process may compile the kernels.
     """
     return (
         logits.device.type == "cpu"
         and logits.dtype == torch.float32
         and logits.is_contiguous()
-        and 0 < count <= MOST
+        and 0 < k <= MAX_K
         and len(logits) > 0
         and why_unavailable() is None
     )
 
 
-def chosen(
-    logits: Tensor, count: int, forbidden: tuple[int, ...]
+def native_topk(
+    logits: Tensor, k: int, forbidden: tuple[int, ...]
 ) -> tuple[Tensor, Tensor]:
-    """Return ln p and tokens [R K] as ``best_tokens`` does."""
-    rows, size = logits.shape
-    count = min(count, size)
-    refused = np.array([each for each in forbidden if each < size], dtype=np.int64)
-    values = torch.empty(rows, count)
-    tokens = torch.empty(rows, count, dtype=torch.int64)
-    spare = np.empty(rows * TOPK_STATE_BYTES, dtype=np.uint8)
-    done = kernels().topk(
+    """Return ln p and ids [R K], as ``topk_tokens`` does.
+
+    Raises ``NumericsError`` if logits are NaN or infinite.
+    """
+    rows, vocab_size = logits.shape
+    k = min(k, vocab_size)
+    forbidden_ids = np.array(
+        [each for each in forbidden if each < vocab_size], np.int64
+    )
+    log_p = torch.empty(rows, k)
+    tokens = torch.empty(rows, k, dtype=torch.int64)
+    scratch = np.empty(rows * TOPK_STATE_BYTES, dtype=np.uint8)
+    all_finite = kernels().topk(
         logits.data_ptr(),
         rows,
-        size,
-        count,
-        refused.ctypes.data,
-        len(refused),
-        values.data_ptr(),
+        vocab_size,
+        k,
+        forbidden_ids.ctypes.data,
+        len(forbidden_ids),
+        log_p.data_ptr(),
         tokens.data_ptr(),
-        spare.ctypes.data,
+        scratch.ctypes.data,
     )
-    if not done:
+    if not all_finite:
         raise NumericsError.of_scores()
-    return values, tokens
+    return log_p, tokens

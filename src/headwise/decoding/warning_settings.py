@@ -1,4 +1,4 @@
-"""When a translation comes with a warning."""
+"""The thresholds of the warnings about a translation."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from headwise.errors import SettingsError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WarningSettings:
-    """Thresholds of the warnings; good translations should rarely meet them."""
+    """Thresholds of the warnings; good translations should rarely reach them."""
 
     loop_repeats: int = 4
-    """Times that the same tokens come in a row before it is called a loop; 0 never."""
+    """Repetitions of the same tokens in a row that make a loop; 0 never."""
 
     loop_tokens: int = 12
-    """Tokens that a loop must have in all, so that "no, no, no, no" is none."""
+    """Least tokens of a loop in all, so that "no, no, no, no" is none."""
 
     loop_no_repeat_ngram: int = 3
-    """What a loop is decoded again with (``no_repeat_ngram``); 0 leaves it."""
+    """The ``no_repeat_ngram`` that a loop is decoded again with; 0 leaves it."""
 
     longer_than: float = 3.0
-    """Tokens in the output for each in the source before it is too long; 0 never."""
+    """Output tokens per source token above which it is too long; 0 never."""
 
     shorter_than: float = 0.4
-    """Tokens in the output for each in the source before it is too short; 0 never."""
+    """Output tokens per source token below which it is too short; 0 never."""
 
     length_from: int = 8
-    """Tokens that the longer of both must have before their lengths are compared."""
+    """Least tokens of the longer side for the lengths to be compared."""
 
     copied: float = 0.75
-    """Share of the output's words that stand in the source in one piece before it is
-    called copied; 0 never, nor more than 1, as folders of before say it."""
+    """Share of the output's words in one span of the source above which it is called
+    copied; 0 never. More than 1 is never too, as older model folders have it."""
 
     copied_from: int = 4
-    """Words that such a piece must have."""
+    """Least words of such a span."""
 
     unknown: bool = True
-    """Warn of tokens for what the vocabulary lacks, in source or output."""
+    """Warn of unknown tokens, in source or output."""
 
     def __post_init__(self) -> None:
         problems = []

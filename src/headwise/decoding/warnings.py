@@ -1,4 +1,4 @@
-"""What a reader of an output should know: where it may not be what it should be."""
+"""Warnings about an output: loops, lengths, copied source, unknown tokens."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ CUT_OFF = (
 )
 
 
-def loop_in(tokens: Sequence[int], limits: WarningSettings) -> tuple[int, ...]:
-    """Return the shortest sequence that comes too often in a row, or nothing."""
+def find_loop(tokens: Sequence[int], limits: WarningSettings) -> tuple[int, ...]:
+    """Return the shortest sequence that repeats too often in a row, or ()."""
     if not limits.loop_repeats or len(tokens) < limits.loop_tokens:
         return ()
-    # Of a loop all rounds but the first hold no token that is new: quickly ruled out.
+    # A fast way out: all repetitions but the first contain no new token.
     repeated = len(tokens) - len(set(tokens))
     if repeated * limits.loop_repeats < limits.loop_tokens * (limits.loop_repeats - 1):
         return ()
     for size in range(1, len(tokens) // limits.loop_repeats + 1):
         needed = max(limits.loop_repeats * size, limits.loop_tokens)
-        run = size  # tokens so far that are those ``size`` places before
-        for place in range(size, len(tokens)):
-            run = run + 1 if tokens[place] == tokens[place - size] else size
+        run = size  # tokens so far that equal those ``size`` positions before
+        for position in range(size, len(tokens)):
+            run = run + 1 if tokens[position] == tokens[position - size] else size
             if run >= needed:
-                return tuple(tokens[place - size + 1 : place + 1])
+                return tuple(tokens[position - size + 1 : position + 1])
     return ()
 
 
-def without_loops(
+def search_loops_again(
     search: Callable[[Sequence[int], DecodingSettings], Sequence[Sequence[Hypothesis]]],
     found: Sequence[Sequence[Hypothesis]],
     settings: DecodingSettings,
     limits: WarningSettings,
 ) -> tuple[list[Sequence[Hypothesis]], dict[int, str]]:
-    """Search again, by other rules, where the best output repeats itself.
+    """Search sentences whose best output is a loop again, without repeated n-grams.
 
-    ``search`` takes numbers of sentences. What comes back are all outputs, and for
-    each sentence that was searched again a warning.
+    ``search`` takes the indices of sentences. Returns the outputs of all sentences, and
+    a warning for each index with a loop.
     """
     outputs = list(found)
     looping = [
-        number
-        for number, each in enumerate(found)
-        if each and loop_in(each[0].tokens, limits)
+        index
+        for index, each in enumerate(found)
+        if each and find_loop(each[0].tokens, limits)
     ]
     size = limits.loop_no_repeat_ngram
     if not looping:
@@ -58,13 +58,13 @@ def without_loops(
     if not size or settings.no_repeat_ngram:
         return outputs, dict.fromkeys(looping, "the translation repeats itself")
     again = search(looping, replace(settings, no_repeat_ngram=size))
-    for number, each in zip(looping, again, strict=True):
-        outputs[number] = each
-    note = (
+    for index, each in zip(looping, again, strict=True):
+        outputs[index] = each
+    warning = (
         "the translation repeated itself; it was searched again with "
         f"no_repeat_ngram={size}"
     )
-    return outputs, dict.fromkeys(looping, note)
+    return outputs, dict.fromkeys(looping, warning)
 
 
 def warnings_of(
@@ -76,11 +76,11 @@ def warnings_of(
     unknown: int,
     limits: WarningSettings,
 ) -> Iterator[str]:
-    """Yield what a reader of ``output`` should know."""
+    """Yield the warnings about one output of a source."""
     if not found.finished:
         yield CUT_OFF
-    yield from _length(len(source_tokens), len(found.tokens), limits)
-    yield from _copied(source.split(), output.split(), limits)
+    yield from _length_warnings(len(source_tokens), len(found.tokens), limits)
+    yield from _copy_warnings(source.split(), output.split(), limits)
     if limits.unknown:
         for side, tokens in (("source", source_tokens), ("output", found.tokens)):
             if unknown in tokens:
@@ -91,61 +91,60 @@ def warnings_of(
                 )
 
 
-def once_a_line(of_pieces: Sequence[Sequence[str]]) -> list[str]:
-    """Gather the warnings of a line's pieces: each kind once, and of how many."""
-    return each_kind_once(of_pieces, "pieces")
+def merge_warnings(of_parts: Sequence[Sequence[str]], parts: str) -> list[str]:
+    """Merge the warnings of several ``parts``, such as "lines": each kind once.
 
-
-def each_kind_once(of_pieces: Sequence[Sequence[str]], pieces: str) -> list[str]:
-    """Gather the warnings of what is called ``pieces``: each kind once, of how many.
-
-    Warnings are of one kind if only the numbers in them differ.
+    Each says how many parts have it. Two warnings are of one kind if they differ in
+    numbers only.
     """
-    if len(of_pieces) == 1:
-        return list(dict.fromkeys(of_pieces[0]))
+    if len(of_parts) == 1:
+        return list(dict.fromkeys(of_parts[0]))
     kinds: dict[str, list[str]] = {}
-    for warnings in of_pieces:
-        here = {_NUMBERS.sub("", each): each for each in warnings}
-        for kind, each in here.items():
+    for warnings in of_parts:
+        by_kind = {_NUMBERS.sub("", each): each for each in warnings}
+        for kind, each in by_kind.items():
             kinds.setdefault(kind, []).append(each)
     return [
-        f"in {len(each):,} of {len(of_pieces):,} {pieces}: {each[0]}"
+        f"in {len(each):,} of {len(of_parts):,} {parts}: {each[0]}"
         for each in kinds.values()
     ]
 
 
 _NUMBERS = re.compile(r"\d[\d,.]*|(?<=token)s\b")
-"""Numbers, and the plural of what is counted."""
+"""Numbers, and the plural s of the noun that they count."""
 
 
 def longest_copy(source: Sequence[str], output: Sequence[str]) -> int:
-    """Return the words of the longest piece that both have."""
-    best, before = 0, [0] * (len(source) + 1)
+    """Return the number of words in the longest common span."""
+    # lengths[i] is the longest common span that ends at source word i and this word.
+    best, previous = 0, [0] * (len(source) + 1)
     for word in output:
-        here = [0] * (len(source) + 1)
-        for place, other in enumerate(source, start=1):
+        lengths = [0] * (len(source) + 1)
+        for index, other in enumerate(source, start=1):
             if word == other:
-                here[place] = before[place - 1] + 1
-        best, before = max(best, *here), here
+                lengths[index] = previous[index - 1] + 1
+        best, previous = max(best, *lengths), lengths
     return best
 
 
-def _copied(
+def _copy_warnings(
     source: Sequence[str], output: Sequence[str], limits: WarningSettings
 ) -> Iterator[str]:
-    there = set(source)
-    if not limits.copied or there.isdisjoint(output):  # which is quickly seen
+    words = set(source)
+    if not limits.copied or words.isdisjoint(output):  # the fast way out
         return
-    enough = max(1, limits.copied_from, limits.copied * len(output))
-    if sum(word in there for word in output) < enough:
+    threshold = max(1, limits.copied_from, limits.copied * len(output))
+    if sum(word in words for word in output) < threshold:
         return
-    piece = longest_copy(source, output)
-    if piece >= enough:
-        words = count_of(len(output), "word")
-        yield f"{piece} of {words} stand in the source as they are"
+    span = longest_copy(source, output)
+    if span >= threshold:
+        total = count_of(len(output), "word")
+        yield f"{span} of {total} were copied from the source"
 
 
-def _length(source: int, output: int, limits: WarningSettings) -> Iterator[str]:
+def _length_warnings(
+    source: int, output: int, limits: WarningSettings
+) -> Iterator[str]:
     if max(source, output) < limits.length_from or not source:
         return
     if limits.longer_than and output > limits.longer_than * source:

@@ -15,7 +15,7 @@ from headwise.backends.cuda import cuda_graphs
 from headwise.backends.cuda.cuda_graph_decoder import CudaGraphDecoder
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.decoding.greedy import greedy_search
-from headwise.decoding.topk import best_token
+from headwise.decoding.topk import top1_token
 from headwise.errors import ModelError, NumericsError
 
 DEVICES = [
@@ -68,17 +68,17 @@ def test_steps_ahead_equal_single_greedy_steps(precision, device):
     state, expected, given = steps.start(*source), [], tokens
     for _ in range(45):
         logits, state = steps.step(given, state)
-        log_p, given = best_token(logits, forbidden=forbidden)
+        log_p, given = top1_token(logits, forbidden=forbidden)
         expected.append((log_p, given))
 
     state, found = ahead.start(*source), []
     while len(found) < len(expected):
-        log_p, ids, state = ahead.write_ahead(
+        log_p, ids, state = ahead.decode_greedily(
             tokens,
             state,
-            most=len(expected) - len(found),
+            max_steps=len(expected) - len(found),
             end=5,
-            enough=1,
+            stop_at_finished=1,
             forbidden=forbidden,
         )
         assert 1 <= len(ids) <= cuda_graphs.MAX_STEPS_AHEAD
@@ -101,7 +101,7 @@ def test_a_greedy_search_finds_the_same_as_step_by_step(device):
         "end": 5,
         "max_lengths": [3, 40, 17, 1, 9, 40, 8, 16, 24, 7, 33],
         "forbidden": (0, 1),
-        "trace": True,
+        "token_scores": True,
         "device": device,
     }
     found = [

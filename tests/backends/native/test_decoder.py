@@ -15,7 +15,7 @@ from tests.model.writing import VARIANTS, assert_same_steps, made, sources
 from headwise.backends.native.decoder import MAX_STEPS_AHEAD, NativeDecoder
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.decoding import topk
-from headwise.decoding.topk import best_tokens
+from headwise.decoding.topk import topk_tokens
 from headwise.errors import ModelError, NumericsError, UsageError
 
 pytestmark = pytest.mark.usefixtures("kernels_here")
@@ -90,8 +90,8 @@ def test_kernels_without_extensions_find_the_same(
     near = 1e-5 if precision == "float32" else 2e-2
     assert_same_steps(here, there, source, rtol=near, atol=near)
     tokens = torch.tensor([1, 1, 1])
-    log_p, found, _ = there.step_to_likely(tokens, there.start(*source), 4, (0, 1))
-    expected, tokens, _ = here.step_to_likely(tokens, here.start(*source), 4, (0, 1))
+    log_p, found, _ = there.step_topk(tokens, there.start(*source), 4, (0, 1))
+    expected, tokens, _ = here.step_topk(tokens, here.start(*source), 4, (0, 1))
     torch.testing.assert_close(log_p, expected, rtol=near, atol=near)
     if precision == "float32":
         assert torch.equal(found, tokens)
@@ -160,7 +160,7 @@ def test_a_row_is_the_same_bits_in_any_batch(precision, changed):
         after, found = torch.tensor(rows) + 4, []
         for _ in range(5):
             scores, _ = fast.step(after, state)
-            log_p, ids, state = fast.step_to_likely(after, state, 3, (0,))
+            log_p, ids, state = fast.step_topk(after, state, 3, (0,))
             found += [scores, log_p, ids]
             after = ids[:, 1]
         return found
@@ -205,7 +205,7 @@ def test_threads_do_not_disturb_each_other():
         tokens = torch.arange(seed, seed + 3)
         state, found = fast.start(*sources(seed, 2 * seed, 300)), []
         for _ in range(290):
-            log_p, ids, state = fast.step_to_likely(tokens, state, 2, ())
+            log_p, ids, state = fast.step_topk(tokens, state, 2, ())
             tokens = ids[:, 1]
             found.append(log_p)
         return torch.stack(found)
@@ -271,7 +271,7 @@ def test_a_state_may_have_no_rows():
     tokens = torch.empty(0, dtype=torch.long)
 
     scores, state = fast.step(tokens, state)
-    log_p, found, _ = fast.step_to_likely(tokens, state.rows(tokens), 2, ())
+    log_p, found, _ = fast.step_topk(tokens, state.rows(tokens), 2, ())
 
     assert scores.shape == (0, 50)
     assert log_p.shape == found.shape == (0, 2)
@@ -279,8 +279,8 @@ def test_a_state_may_have_no_rows():
 
 @pytest.fixture
 def topk_by_torch(monkeypatch):
-    """Let ``best_tokens`` do without kernels."""
-    monkeypatch.setattr(topk, "can_choose", lambda logits, count: False)
+    """Let ``topk_tokens`` do without kernels."""
+    monkeypatch.setattr(topk, "has_native_topk", lambda logits, count: False)
 
 
 @pytest.mark.parametrize("vocabulary", [3, 50, 64, 1000, 1024, 1025, 2100])
@@ -293,12 +293,12 @@ def test_top_k_is_that_of_all_scores(vocabulary, forbidden, count, topk_by_torch
     tokens = torch.tensor([1, 2])
 
     scores, _ = fast.step(tokens, fast.start(source, source > 0))
-    log_p, found, _ = fast.step_to_likely(
+    log_p, found, _ = fast.step_topk(
         tokens, fast.start(source, source > 0), count, forbidden
     )
 
     refused = tuple(each for each in forbidden if each < vocabulary)
-    expected, ids = best_tokens(scores, count, forbidden=refused)
+    expected, ids = topk_tokens(scores, count, forbidden=refused)
     torch.testing.assert_close(log_p, expected)
     sound = expected > -math.inf
     assert torch.equal(found[sound], ids[sound])
@@ -319,9 +319,7 @@ def likely(scores: torch.Tensor, count: int, forbidden: tuple[int, ...] = ()):
     source = torch.tensor([[1, 1]])
     with torch.inference_mode():
         state = fast.start(source, source > 0)
-        log_p, found, _ = fast.step_to_likely(
-            torch.tensor([1]), state, count, forbidden
-        )
+        log_p, found, _ = fast.step_topk(torch.tensor([1]), state, count, forbidden)
     return log_p[0], found[0]
 
 
@@ -379,7 +377,7 @@ def test_nan_weights_are_noticed():
     source = torch.tensor([[5, 6]])
 
     with torch.inference_mode(), pytest.raises(NumericsError, match="not numbers"):
-        fast.step_to_likely(torch.tensor([1]), fast.start(source, source > 0), 1, ())
+        fast.step_topk(torch.tensor([1]), fast.start(source, source > 0), 1, ())
 
 
 def test_changed_weights_are_noticed():
@@ -399,9 +397,9 @@ def test_it_and_the_torch_decoder_choose_alike(source, topk_by_torch):
     states = compiled.start(*source), plain.start(*source)
     tokens = torch.tensor([1, 1, 1])
     for _ in range(20):
-        log_p, found, one = compiled.step_to_likely(tokens, states[0], 8, (0, 1))
+        log_p, found, one = compiled.step_topk(tokens, states[0], 8, (0, 1))
         scores, other = plain.step(tokens, states[1])
-        expected, ids = best_tokens(scores, 8, forbidden=(0, 1))
+        expected, ids = topk_tokens(scores, 8, forbidden=(0, 1))
 
         assert torch.equal(found, ids)
         torch.testing.assert_close(log_p, expected, rtol=1e-5, atol=1e-5)
@@ -417,12 +415,17 @@ def test_steps_ahead_equal_single_steps(precision, source):
     states = [fast.start(*source).rows(torch.tensor([2, 0, 1, 1])) for _ in range(2)]
     tokens = torch.tensor([1, 1, 1, 1])
     for most in (1, 5, MAX_STEPS_AHEAD, 99, 2, 30):
-        log_p, ids, states[0] = fast.write_ahead(
-            tokens, states[0], most=most, end=-1, enough=1, forbidden=forbidden
+        log_p, ids, states[0] = fast.decode_greedily(
+            tokens,
+            states[0],
+            max_steps=most,
+            end=-1,
+            stop_at_finished=1,
+            forbidden=forbidden,
         )
         assert len(ids) == min(most, MAX_STEPS_AHEAD)
         for ahead, chosen in zip(log_p, ids, strict=True):
-            one, best, states[1] = fast.step_to_likely(tokens, states[1], 1, forbidden)
+            one, best, states[1] = fast.step_topk(tokens, states[1], 1, forbidden)
             assert torch.equal(ahead, one[:, 0])
             assert torch.equal(chosen, best[:, 0])
             tokens = chosen
@@ -445,15 +448,17 @@ def test_layer_norm_uses_the_epsilon(source):
 def test_steps_ahead_stop_once_enough_rows_have_ended(source):
     fast = NativeDecoder(made())
     tokens = torch.tensor([1, 1, 1])
-    asked = {"most": MAX_STEPS_AHEAD, "forbidden": (0, 1)}
-    _, ids, _ = fast.write_ahead(tokens, fast.start(*source), end=-1, enough=1, **asked)
+    asked = {"max_steps": MAX_STEPS_AHEAD, "forbidden": (0, 1)}
+    _, ids, _ = fast.decode_greedily(
+        tokens, fast.start(*source), end=-1, stop_at_finished=1, **asked
+    )
     end = int(ids[4, 0])
     first = [(row == end).nonzero()[:, 0].tolist() for row in ids.T]
     steps = sorted(each[0] + 1 if each else MAX_STEPS_AHEAD for each in first)
 
     for enough in (1, 2, 3):
-        _, found, state = fast.write_ahead(
-            tokens, fast.start(*source), end=end, enough=enough, **asked
+        _, found, state = fast.decode_greedily(
+            tokens, fast.start(*source), end=end, stop_at_finished=enough, **asked
         )
         assert len(found) == state.position == steps[enough - 1]
         assert torch.equal(found, ids[: len(found)])
@@ -462,14 +467,14 @@ def test_steps_ahead_stop_once_enough_rows_have_ended(source):
 def test_steps_ahead_stay_within_learned_positions():
     model = made(positions="learned", max_positions=10)
     fast = NativeDecoder(model)
-    asked = {"most": 99, "end": -1, "enough": 1, "forbidden": ()}
-    _, ids, state = fast.write_ahead(
+    asked = {"max_steps": 99, "end": -1, "stop_at_finished": 1, "forbidden": ()}
+    _, ids, state = fast.decode_greedily(
         torch.tensor([1]), fast.start(*sources(3)), **asked
     )
 
     assert len(ids) == 10
     with pytest.raises(ModelError, match="position 11 was asked for"):
-        fast.write_ahead(ids[-1], state, **asked)
+        fast.decode_greedily(ids[-1], state, **asked)
 
 
 def test_nan_scores_are_noticed_in_steps_ahead():
@@ -479,11 +484,11 @@ def test_nan_scores_are_noticed_in_steps_ahead():
     fast = NativeDecoder(model)
 
     with pytest.raises(NumericsError, match="not numbers"):
-        fast.write_ahead(
+        fast.decode_greedily(
             torch.tensor([9]),
             fast.start(*sources(3)),
-            most=5,
+            max_steps=5,
             end=2,
-            enough=1,
+            stop_at_finished=1,
             forbidden=(),
         )

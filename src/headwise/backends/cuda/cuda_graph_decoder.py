@@ -34,6 +34,7 @@ from headwise.backends.cuda.cuda_graphs import (
     StaticBuffers,
 )
 from headwise.backends.pytorch.decoder import TorchDecoder
+from headwise.errors import NumericsError
 from headwise.model.embeddings import EnterStack
 from headwise.model.positions import Places, Sinusoids
 from headwise.model.transformer import Transformer
@@ -160,25 +161,26 @@ class CudaGraphDecoder:
         return scores, self._after(state, 1)
 
     @torch.inference_mode()
-    def write_ahead(
+    def decode_greedily(
         self,
         tokens: Int[Tensor, " B"],
         state: CudaGraphState,
         *,
-        most: int,
+        max_steps: int,
         end: int,
-        enough: int,
+        stop_at_finished: int,
         forbidden: tuple[int, ...],
     ) -> tuple[Float[Tensor, "T B"], Int[Tensor, "T B"], CudaGraphState]:
-        """Decode up to ``most`` tokens greedily; return ln p and tokens of each step.
+        """Decode several tokens greedily; return ln p and tokens of each step.
 
-        There are ``MAX_STEPS_AHEAD`` steps at most, fewer if the buffers are full.
-        ``end`` and ``enough`` have no effect here: to ask the device whether rows have
-        ended would take longer than the remaining steps.
+        Takes ``max_steps`` or ``MAX_STEPS_AHEAD`` steps, fewer if the buffers are
+        full. ``end`` and ``stop_at_finished`` have no effect here: to ask the device
+        whether rows have ended would take longer than the remaining steps. Raises
+        ``NumericsError`` if logits are NaN or infinite.
         """
         state = state.with_capacity()
         buffers = state.lease.buffers
-        steps = min(most, MAX_STEPS_AHEAD, buffers.size.length - state.position)
+        steps = min(max_steps, MAX_STEPS_AHEAD, buffers.size.length - state.position)
         buffers.forbid(forbidden)
         buffers.tokens[: len(tokens)] = tokens
         buffers.step_index.zero_()
@@ -188,6 +190,8 @@ class CudaGraphDecoder:
             each[:steps, : len(tokens)].clone()
             for each in (buffers.step_log_p, buffers.step_tokens)
         )
+        if log_p.isnan().any():
+            raise NumericsError.of_scores()
         return log_p, found, self._after(state, steps)
 
     def _after(self, state: CudaGraphState, steps: int) -> CudaGraphState:

@@ -124,20 +124,20 @@ class NativeDecoder:
         newer, _ = self._decode(tokens, state, scores, None)
         return scores, newer
 
-    def step_to_likely(
+    def step_topk(
         self,
         tokens: Int[Tensor, " B"],
         state: NativeState,
-        count: int,
+        k: int,
         forbidden: tuple[int, ...],
     ) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"], NativeState]:
         """Append one token to every row; return the top-k of the next one.
 
-        That is ln p and tokens of the ``count`` most probable, best first; ties go to
+        That is ln p and tokens of the ``k`` most probable, best first; ties go to
         the lower token. Not all scores stand in memory at once: top-k is found while
         they are computed. NaN or infinite scores raise ``NumericsError``.
         """
-        shape = tokens.shape[0], min(count, self.vocab_size)
+        shape = tokens.shape[0], min(k, self.vocab_size)
         banned = self._token_array(forbidden)
         log_p, found = torch.empty(shape), torch.empty(shape, dtype=torch.int64)
         request = TopKRequest(
@@ -152,23 +152,23 @@ class NativeDecoder:
             raise NumericsError.of_scores()
         return log_p, found, newer
 
-    def write_ahead(
+    def decode_greedily(
         self,
         tokens: Int[Tensor, " B"],
         state: NativeState,
         *,
-        most: int,
+        max_steps: int,
         end: int,
-        enough: int,
+        stop_at_finished: int,
         forbidden: tuple[int, ...],
     ) -> tuple[Float[Tensor, "T B"], Int[Tensor, "T B"], NativeState]:
         """Decode greedily for several steps; return ln p and tokens of each.
 
-        It stops when ``enough`` rows that were not given ``end`` have written it, or
-        after ``most`` steps or ``MAX_STEPS_AHEAD``. NaN or infinite scores raise
-        ``NumericsError``.
+        It stops when ``stop_at_finished`` rows that were not given ``end`` have
+        produced it, or after ``max_steps`` or ``MAX_STEPS_AHEAD`` steps. NaN or
+        infinite scores raise ``NumericsError``.
         """
-        max_steps = min(most, MAX_STEPS_AHEAD)
+        max_steps = min(max_steps, MAX_STEPS_AHEAD)
         if self.config.positions == "learned":
             left = self.config.max_positions - state.position
             max_steps = max(1, min(max_steps, left))
@@ -182,7 +182,7 @@ class NativeDecoder:
             tokens=found.data_ptr(),
             max_steps=max_steps,
             end=end,
-            min_ended=enough,
+            min_ended=stop_at_finished,
         )
         newer, steps = self._decode(tokens, state, log_p, request)
         if not steps:
