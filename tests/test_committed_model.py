@@ -65,7 +65,8 @@ def test_the_refilled_row_gives_the_words_of_the_cached_steps(
     some = sources[:8]
 
     fast = opened.task.search(opened.model, some, settings)
-    readable = opened.task.search(opened.model, some, settings, cached=False)
+    uncached = opened.task.generator(opened.model, cached=False)
+    readable = uncached.search(some, settings)
 
     assert [each[0].tokens for each in fast] == [each[0].tokens for each in readable]
     for one, other in zip(fast, readable, strict=True):

@@ -17,7 +17,8 @@ import torch
 import headwise
 from headwise.inference.engines.ctranslate2_engine import CTranslate2Engine
 from headwise.inference.engines.registry import ENGINES
-from headwise.tasks.translation.generator import Searcher
+from headwise.tasks.translation.generator import Generator
+from headwise.tasks.translation.pair_scorer import PairScorer
 
 DEMO = Path(__file__).parent / "models" / "demo"
 
@@ -129,8 +130,8 @@ def test_a_sentence_is_searched_alone_and_on_one_thread(
 ):
     """So nothing can depend on the others, whatever kernel a library chooses."""
     seen = []
-    search = Searcher._search_batch
-    cross_weights = Searcher.cross_weights
+    search = Generator._search_batch
+    cross_attention = PairScorer.cross_attention
 
     def watched(self, sources, *rest):
         seen.append((len(sources), torch.get_num_threads()))
@@ -138,10 +139,10 @@ def test_a_sentence_is_searched_alone_and_on_one_thread(
 
     def also_watched(self, sources, targets):
         seen.append((len(sources), torch.get_num_threads()))
-        return cross_weights(self, sources, targets)
+        return cross_attention(self, sources, targets)
 
-    monkeypatch.setattr(Searcher, "_search_batch", watched)
-    monkeypatch.setattr(Searcher, "cross_weights", also_watched)
+    monkeypatch.setattr(Generator, "_search_batch", watched)
+    monkeypatch.setattr(PairScorer, "cross_attention", also_watched)
     with threads(3):
         for deterministic in (False, True):
             translator = headwise.load(

@@ -23,7 +23,7 @@ from headwise.errors import ModelError, SettingsError
 from headwise.model.config import TransformerConfig
 from headwise.run_folder.paths import CONFIG, GENERATION, MODEL, check_is_model
 from headwise.settings import as_table, read
-from headwise.tasks.translation.text_codec import TextTask
+from headwise.tasks.translation.text_codec import TextCodec
 from headwise.text.tokenizer import DESCRIPTION, TokenizerPair, open_tokenizers
 
 if TYPE_CHECKING:
@@ -109,9 +109,9 @@ class ModelFolder:
         return self.weights.model
 
     @property
-    def texts(self) -> TextTask:
+    def texts(self) -> TextCodec:
         """What turns text into tokens and back, without the model."""
-        return TextTask(self.tokenizers)
+        return TextCodec(self.tokenizers)
 
     @property
     def task(self) -> Translation:

@@ -21,7 +21,7 @@ from headwise.data.prepared import PreparedCorpus
 from headwise.errors import ResourceError, is_out_of_memory
 from headwise.model.transformer import Transformer
 from headwise.tasks.task import Task
-from headwise.tasks.translation.generator import SEARCH_TOKENS
+from headwise.tasks.translation.generator import BATCH_TOKENS
 from headwise.training.gradient_accumulation import GradientAccumulator
 from headwise.training.memory_usage import MemoryUsage, memory_usage_of
 from headwise.training.optimizer import make_optimizer
@@ -196,7 +196,7 @@ def translation_batches(
     every = -(-len(lengths) // settings.validation_pairs)
     chosen = np.arange(0, len(lengths), every)
     rising = chosen[np.argsort(lengths[chosen], kind="stable")]
-    starts = cut_by_tokens(lengths[rising] + 1, SEARCH_TOKENS)
+    starts = cut_by_tokens(lengths[rising] + 1, BATCH_TOKENS)
     texts, _ = corpus.dev_text
     groups = np.split(rising, starts[1:])
     return [[texts[index] for index in group] for group in groups]

@@ -7,14 +7,14 @@ import torch
 
 from headwise.errors import SettingsError
 from headwise.tasks.translation.alignment import (
-    informed,
-    links,
-    pharaoh,
-    surface,
-    weights_of_head,
-    with_unknown_replaced,
+    align_tokens,
+    mutual_information,
+    pharaoh_format,
+    replace_unknown_tokens,
+    select_head,
+    surface_of,
+    word_indices,
     word_links,
-    words_of,
 )
 
 UNKNOWN = 3
@@ -27,21 +27,21 @@ def test_each_token_is_linked_to_what_it_weighs_most():
         [[0.6, 0.3, 0.1], [0.1, 0.2, 0.7], [0.3, 0.4, 0.3], [0.0, 0.0, 1.0]]
     )
 
-    assert links(weights, [5, 6], [7, 8, 9]) == ((0, 0), (1, 1), (1, 2))
-    assert links(weights, [], [7]) == ()
-    assert links(weights, [5], []) == ()
+    assert align_tokens(weights, [5, 6], [7, 8, 9]) == ((0, 0), (1, 1), (1, 2))
+    assert align_tokens(weights, [], [7]) == ()
+    assert align_tokens(weights, [5], []) == ()
 
 
 def test_what_is_unknown_is_linked_to_what_is_unknown():
     weights = torch.tensor([[0.9, 0.05, 0.05], [0.9, 0.05, 0.05]])
 
-    assert links(weights, [5, UNKNOWN], [7, UNKNOWN]) == ((0, 0), (1, 1))
-    assert links(weights, [5, 6], [7, UNKNOWN]) == ((0, 0), (0, 1))
+    assert align_tokens(weights, [5, UNKNOWN], [7, UNKNOWN]) == ((0, 0), (1, 1))
+    assert align_tokens(weights, [5, 6], [7, UNKNOWN]) == ((0, 0), (0, 1))
 
 
 def test_words_begin_where_white_space_was():
-    assert words_of(["▁a", "b", "▁", "c", ".", "▁d"]) == [0, 0, 1, 1, 1, 2]
-    assert words_of(["a", "▁b"]) == [0, 1]
+    assert word_indices(["▁a", "b", "▁", "c", ".", "▁d"]) == [0, 0, 1, 1, 1, 2]
+    assert word_indices(["a", "▁b"]) == [0, 1]
 
 
 def test_links_of_pieces_make_links_of_words_in_pharaohs_form():
@@ -50,38 +50,38 @@ def test_links_of_pieces_make_links_of_words_in_pharaohs_form():
         [(0, 0), (2, 1), (1, 2), (2, 2)], ["▁a", "b", "▁c"], ["▁x", "▁y", "z"]
     )
 
-    assert pharaoh(found) == "0-0 0-1 1-1"
+    assert pharaoh_format(found) == "0-0 0-1 1-1"
 
 
 def test_a_head_is_named_by_block_and_head():
     weights = torch.arange(2 * 3 * 4 * 5).float().reshape(1, 2, 3, 4, 5)
 
-    assert torch.equal(weights_of_head(weights, "1:2"), weights[:, 1, 2])
-    assert torch.equal(weights_of_head(weights, "average"), weights[:, 0].mean(1))
-    later = weights_of_head(weights, "1:2+1")
+    assert torch.equal(select_head(weights, "1:2"), weights[:, 1, 2])
+    assert torch.equal(select_head(weights, "average"), weights[:, 0].mean(1))
+    later = select_head(weights, "1:2+1")
     assert torch.equal(later[:, :3], weights[:, 1, 2, 1:])
 
 
 @pytest.mark.parametrize("head", ["2:0", "0:3", "best", "1:2+2"])
 def test_a_head_that_is_not_there_is_refused(head):
     with pytest.raises(SettingsError, match="below 2:3"):
-        weights_of_head(torch.zeros(1, 2, 3, 4, 5), head)
+        select_head(torch.zeros(1, 2, 3, 4, 5), head)
 
 
 def test_constant_links_inform_and_chance_does_not():
     """Two words, each always with its own: ln 2. All four pairs alike often: 0."""
-    assert informed([(1, 5), (2, 6)] * 10) == pytest.approx(math.log(2))
-    assert informed([(1, 5), (1, 6), (2, 5), (2, 6)]) == pytest.approx(0)
-    assert informed([(1, 5), (1, 6)]) == pytest.approx(0)
-    assert informed([]) == 0
+    assert mutual_information([(1, 5), (2, 6)] * 10) == pytest.approx(math.log(2))
+    assert mutual_information([(1, 5), (1, 6), (2, 5), (2, 6)]) == pytest.approx(0)
+    assert mutual_information([(1, 5), (1, 6)]) == pytest.approx(0)
+    assert mutual_information([]) == 0
 
 
 def test_an_unknown_piece_is_what_the_others_leave_of_its_word():
     ids, pieces = [5, 6, UNKNOWN, 7, 8], ["▁The", "▁", "<unk>", "r", "un."]
 
-    assert surface("The €run.", ids, pieces, 2) == "€"
-    assert surface("The €run.", ids, pieces, 0) == "The"
-    assert surface("too many words here", ids, pieces, 2) == ""
+    assert surface_of("The €run.", ids, pieces, 2) == "€"
+    assert surface_of("The €run.", ids, pieces, 0) == "The"
+    assert surface_of("too many words here", ids, pieces, 2) == ""
 
 
 def test_unknown_tokens_become_what_the_source_says():
@@ -91,7 +91,7 @@ def test_unknown_tokens_become_what_the_source_says():
         "source_pieces": ["▁Ask", "▁", "<unk>", "rs."],
     }
 
-    found = with_unknown_replaced(
+    found = replace_unknown_tokens(
         f"Frag {MARK}rs.", [8, UNKNOWN, 9], [(0, 0), (2, 1), (3, 2)], **said
     )
     assert found == "Frag Őrs."
@@ -100,5 +100,5 @@ def test_unknown_tokens_become_what_the_source_says():
 def test_what_cannot_be_replaced_keeps_its_mark():
     said = {"source": "a", "source_ids": [5], "source_pieces": ["▁a"]}
 
-    assert with_unknown_replaced(f"x {MARK}", [8, UNKNOWN], [], **said) == f"x {MARK}"
-    assert with_unknown_replaced(f"x {MARK}", [8], [(0, 0)], **said) == f"x {MARK}"
+    assert replace_unknown_tokens(f"x {MARK}", [8, UNKNOWN], [], **said) == f"x {MARK}"
+    assert replace_unknown_tokens(f"x {MARK}", [8], [(0, 0)], **said) == f"x {MARK}"

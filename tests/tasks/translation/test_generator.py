@@ -85,7 +85,7 @@ def test_with_memory_and_without_the_scores_are_the_same_to_1e_6(opened, task, w
     model = open_model_folder(DEMO).model.double()
     sources = task.encode(TEXTS[:3])
     cached, again = (
-        task.search(model, sources, WAYS[way], cached=cached)
+        task.generator(model, cached=cached).search(sources, WAYS[way])
         for cached in (True, False)
     )
 
@@ -295,8 +295,7 @@ def test_heads_tell_as_much_as_the_page_says(translator):
     """In nats, on 300 pairs of the demo's corpus: docs/decoding.md, decision 0053."""
     corpus = demo_corpus(num_train=0, num_dev=0, num_held_out=300, seed=7)
     task, pair = translator.opened.task, translator.opened.tokenizers
-    best, told = task.best_head(
-        translator.models,
+    best, told = task.scorer(translator.models).best_head(
         [
             (pair.source.encode(each.english), pair.target.encode(each.french))
             for each in corpus.held_out
@@ -403,7 +402,7 @@ def test_a_blank_line_stays_blank_and_says_so(translator):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_searching_side_by_side_changes_nothing(opened, task, way):
+def test_batches_in_threads_change_nothing(opened, task, way):
     """As many batches as there are threads, in each way to search."""
     sources = task.encode(TEXTS)
     before = torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""Every search by compiled kernels and by PyTorch alone: the same words."""
+"""Every search with the native backend and with PyTorch alone: the same outputs."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ def opened():
 
 @pytest.fixture
 def by_torch(monkeypatch):
-    monkeypatch.setattr(topk, "can_choose", lambda logits, count: False)
+    monkeypatch.setattr(topk, "has_native_topk", lambda logits, count: False)
 
 
 def assert_same_outputs(task, models, settings, prefixes=None):
     sources = task.encode(TEXTS)
 
     found = [
-        task.search(models, sources, settings, prefixes=prefixes, compiled=compiled)
-        for compiled in (True, False)
+        task.generator(models, native=native).search(sources, settings, prefixes)
+        for native in (True, False)
     ]
 
     for by_kernels, plain in zip(*found, strict=True):
@@ -109,7 +109,8 @@ def test_a_sentence_does_not_depend_on_its_batch(opened, precision, settings):
     task, sources = opened.task, opened.task.encode(TEXTS * 3)
 
     def search(chosen):
-        return task.search(opened.model, chosen, settings, precision=precision)
+        generator = task.generator(opened.model, precision=precision)
+        return generator.search(chosen, settings)
 
     together = search(sources)
     backwards = search(sources[::-1])[::-1]
@@ -131,7 +132,7 @@ def test_who_asks_for_kernels_gets_them(opened, monkeypatch):
     task, sources = opened.task, opened.task.encode(TEXTS[:1])
 
     task.search(opened.model, sources, greedy())
-    task.search(opened.model, sources, greedy(), compiled=False)
+    task.generator(opened.model, native=False).search(sources, greedy())
 
     assert used == [NativeDecoder, TorchDecoder]
 
@@ -145,16 +146,16 @@ def test_what_is_no_token_is_refused_in_words(opened):
 
 
 @pytest.mark.usefixtures("kernels_here")
-def test_changed_weights_are_laid_out_anew(opened):
+def test_changed_weights_make_a_new_decoder(opened):
     task, model = opened.task, opened.task.new_model(opened.model.config, seed=5)
     sources = task.encode(TEXTS[:2])
     settings = replace(greedy(), max_length_factor=0.0, max_length_offset=6)
-    kept = {}
-    before = task.search(model, sources, settings, laid_out=kept)
+    generator = task.generator(model)
+    before = generator.search(sources, settings)
 
     model.load_state_dict(opened.model.state_dict())
-    after = task.search(model, sources, settings, laid_out=kept)
+    after = generator.search(sources, settings)
 
     assert after != before
     assert after == task.search(opened.model, sources, settings)
-    assert len(kept) == 1
+    assert len(generator.decoders) == 1

@@ -11,7 +11,7 @@ from headwise.decoding.settings import PRESETS, DecodingSettings, greedy
 from headwise.run_folder.model_folder import open_model_folder
 from headwise.run_folder.paths import BEST
 from headwise.tasks.translation import generator
-from headwise.tasks.translation import task as translation_task
+from headwise.tasks.translation.text_codec import FORBIDDEN_TOKENS
 from headwise.text.vocabulary import PAD
 
 TEXTS = [
@@ -42,8 +42,9 @@ def batch(tiny_run):
     return make_batch(corpus.dev, torch.arange(6).numpy())
 
 
-def found(task, opened, texts, settings, **how):
-    return task.search(opened.model, task.encode(texts), settings, **how)
+def found(task, opened, texts, settings, **options):
+    generator = task.generator(opened.model, **options)
+    return generator.search(task.encode(texts), settings)
 
 
 def words(outputs):
@@ -111,7 +112,7 @@ def test_outputs_come_in_the_order_of_their_sources_however_they_are_cut(
     opened, task, monkeypatch
 ):
     in_one = words(found(task, opened, TEXTS, greedy()))
-    monkeypatch.setattr(generator, "SEARCH_TOKENS", 12)
+    monkeypatch.setattr(generator, "BATCH_TOKENS", 12)
     in_many = words(found(task, opened, TEXTS, greedy()))
     backwards = words(found(task, opened, TEXTS[::-1], greedy()))
 
@@ -162,7 +163,7 @@ def test_no_output_holds_what_is_never_written(opened, task):
     outputs = found(task, opened, TEXTS, DecodingSettings(beam=5, num_best=5))
 
     written = {token for best in outputs for each in best for token in each.tokens}
-    assert not written & set(translation_task.NEVER_WRITTEN)
+    assert not written & set(FORBIDDEN_TOKENS)
 
 
 def test_text_goes_in_and_text_comes_out(opened, task):
@@ -175,7 +176,7 @@ def test_text_goes_in_and_text_comes_out(opened, task):
 
 
 def test_a_search_asks_before_each_batch_whether_to_stop(opened, task, monkeypatch):
-    monkeypatch.setattr(generator, "SEARCH_TOKENS", 12)
+    monkeypatch.setattr(generator, "BATCH_TOKENS", 12)
     asked = []
     asking = replace(task, stop=lambda: asked.append(1))
     asking.search(opened.model, task.encode(TEXTS), greedy())

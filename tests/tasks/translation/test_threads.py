@@ -1,19 +1,16 @@
-"""Batches side by side: the same results, and an end for all when there is one."""
+"""Batches in threads: results in order, and one exception cancels all."""
 
-import threading
 import time
-from functools import partial
 
 import pytest
 import torch
 
+from headwise.decoding.greedy import greedy_search
 from headwise.errors import Stopped
 from headwise.tasks.translation.threads import (
-    Abandonable,
-    Abandoned,
-    all_done,
-    shared_out,
-    side_by_side,
+    Cancelled,
+    run_in_threads,
+    tokens_per_batch,
 )
 
 
@@ -29,85 +26,97 @@ def never():
     """Do not stop."""
 
 
-@pytest.mark.parametrize("workers", [1, 2, 5])
-def test_results_stand_in_the_order_of_the_batches(workers):
-    def work(batch, ended):
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_results_are_in_the_order_of_the_batches(threads):
+    def work(batch, check_stop):
         time.sleep(0.001 * (batch % 3))
         return batch**2
 
-    found = all_done(work, range(20), workers=workers, stop=never)
+    found = run_in_threads(work, range(20), threads=threads, check_stop=never)
 
     assert found == [number**2 for number in range(20)]
 
 
 @pytest.mark.parametrize(
-    ("size", "workers", "expected"),
+    ("total", "threads", "expected"),
     [(100, 1, 40), (100, 2, 25), (30, 2, 15), (80, 2, 40), (81, 2, 21), (0, 2, 0)],
 )
-def test_batches_keep_all_workers_busy(size, workers, expected):
-    """By hand: 100 in batches of 40 at most are two turns of two, so 25 each."""
-    assert shared_out(size, workers, most=40) == expected
+def test_batches_keep_all_threads_busy(total, threads, expected):
+    """By hand: 100 in batches of 40 at most are two rounds of two, so 25 each."""
+    assert tokens_per_batch(total, threads, limit=40) == expected
 
 
-def test_each_worker_has_one_thread_and_all_come_back(two_threads):
-    def threads(ended):
+def test_each_thread_has_one_torch_thread_and_all_come_back(two_threads):
+    def threads(batch, check_stop):
         return torch.get_num_threads()
 
-    assert side_by_side([threads] * 3, workers=2, stop=never) == [1, 1, 1]
+    found = run_in_threads(threads, range(3), threads=2, check_stop=never)
+
+    assert found == [1, 1, 1]
     assert torch.get_num_threads() == 2
 
 
 class Endless:
-    """A decoder whose search never ends by itself."""
+    """A decoder backend that never produces END (token 1)."""
 
-    def start(self, source, source_is_real):
-        return 0
+    def __init__(self):
+        self.steps = 0
 
     def step(self, tokens, state):
         time.sleep(0.001)
-        return tokens, state + 1
+        self.steps += 1
+        return torch.tensor([[1.0, 0.0]]), state
 
 
-def search_forever(steps, ended):
-    decoder = Abandonable(Endless(), ended)
-    state = decoder.start(None, None)
-    while True:
-        _, state = decoder.step(torch.ones(1), state)
-        steps.append(state)
+def search_forever(decoder, check_stop):
+    return greedy_search(
+        decoder,
+        None,
+        num_rows=1,
+        start=0,
+        end=1,
+        max_lengths=[10**6],
+        check_stop=check_stop,
+    )
 
 
-def test_what_one_batch_raises_ends_the_others(two_threads):
-    steps = []
+def test_an_exception_in_one_batch_cancels_the_others(two_threads):
+    decoders = [Endless(), Endless()]
 
-    def fail(ended):
-        while len(steps) < 3:
+    def work(decoder, check_stop):
+        if decoder is not None:
+            return search_forever(decoder, check_stop)
+        while decoders[0].steps < 3:
             time.sleep(0.001)
         raise ValueError("no number")
 
     with pytest.raises(ValueError, match="no number"):
-        side_by_side(
-            [partial(search_forever, steps), fail, partial(search_forever, steps)],
-            workers=2,
-            stop=never,
+        run_in_threads(
+            work, [decoders[0], None, decoders[1]], threads=2, check_stop=never
         )
 
     assert torch.get_num_threads() == 2
 
 
-def test_a_stop_signal_ends_all_of_them():
-    steps = []
+def test_a_stop_signal_cancels_all_of_them():
+    decoders = [Endless(), Endless()]
 
     def stop():
-        if steps:
+        if decoders[0].steps:
             raise Stopped("a signal came")
 
     with pytest.raises(Stopped):
-        side_by_side([partial(search_forever, steps)] * 2, workers=2, stop=stop)
+        run_in_threads(search_forever, decoders, threads=2, check_stop=stop)
 
 
-def test_nothing_is_written_once_a_search_has_ended():
-    ended = threading.Event()
-    ended.set()
+def test_a_cancelled_batch_takes_no_further_step():
+    decoder = Endless()
 
-    with pytest.raises(Abandoned):
-        Abandonable(Endless(), ended).step(torch.ones(1), 0)
+    def stop():
+        if decoder.steps >= 5:
+            raise Cancelled("enough")
+
+    with pytest.raises(Cancelled):
+        search_forever(decoder, stop)
+
+    assert decoder.steps == 5

@@ -1,14 +1,14 @@
-"""Which source word a word of the output comes from, by the attention that crosses.
+"""Word alignment from cross-attention.
 
 Letters used for sizes in this file:
 
     R  rows, one a pair      T  target positions, END's last     N  decoder blocks
     H  heads                 S  source positions, END's last
 
-Of the many heads some look at what they translate, and some elsewhere. The mean over
-all heads of the block before the last is the default, the block that Garg et al. (2019,
-Jointly Learning to Align and Translate) found to align best; ``best_head`` looks for a
-single head that does so on a development set.
+Some heads attend to the source token being translated, and others elsewhere. The
+default is the mean over all heads of the block before the last, which Garg et al.
+(2019, Jointly Learning to Align and Translate) found to align best;
+``PairScorer.best_head`` finds the best single head on a development set.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Links = tuple[tuple[int, int], ...]
-"""Pairs of a place in the source and one in the target, counted from 0."""
+"""Pairs (source position, target position), counted from 0."""
 
 
-def weights_of_head(weights: Tensor, head: str) -> Tensor:
-    """Return [R, T, S] of all ``weights`` [R, N, H, T, S]; see ``alignment_head``.
+def select_head(weights: Tensor, head: str) -> Tensor:
+    """Return the weights [R T S] of one ``alignment_head``, of all [R N H T S].
 
-    A name such as "3:5+1" means the look of one step later: Chen et al. (2020, Accurate
-    Word Alignment Induction) found that a decoder often looks at what it has just
-    written.
+    A name such as "3:5+1" means the attention of one step later: Chen et al. (2020,
+    Accurate Word Alignment Induction) found that a decoder often attends to the source
+    of the token it has just produced. Raises ``SettingsError`` for an unknown head.
     """
     import torch
 
@@ -58,11 +58,13 @@ def weights_of_head(weights: Tensor, head: str) -> Tensor:
     return torch.cat([chosen[:, 1:], chosen[:, -1:]], dim=1)
 
 
-def links(weights: Tensor, source: Sequence[int], target: Sequence[int]) -> Links:
-    """Link each token of ``target`` to the one of ``source`` it weighs most [T, S].
+def align_tokens(
+    weights: Tensor, source: Sequence[int], target: Sequence[int]
+) -> Links:
+    """Link each token of ``target`` to the ``source`` token of highest weight [T S].
 
-    END is left out, on both sides. An unknown token is linked to an unknown one where
-    there is one: it mostly stands for the same.
+    END is left out on both sides. An unknown token is linked to an unknown one if the
+    source has one: it mostly stands for the same.
     """
     import torch
 
@@ -71,21 +73,21 @@ def links(weights: Tensor, source: Sequence[int], target: Sequence[int]) -> Link
     weights = weights[: len(target), : len(source)]
     unknown = torch.tensor([each == UNKNOWN for each in source])
     if unknown.any():
-        rows = torch.tensor([each == UNKNOWN for each in target])
-        outside = (rows[:, None] & ~unknown[None, :]).to(weights.device)
-        weights = weights.masked_fill(outside, -1.0)
+        of_unknown = torch.tensor([each == UNKNOWN for each in target])
+        excluded = (of_unknown[:, None] & ~unknown[None, :]).to(weights.device)
+        weights = weights.masked_fill(excluded, -1.0)
     best = weights.argmax(dim=1).tolist()
-    return tuple((place, number) for number, place in enumerate(best))
+    return tuple((position, index) for index, position in enumerate(best))
 
 
-def words_of(pieces: Sequence[str]) -> list[int]:
-    """Return the number of the word, counted from 0, that each piece belongs to."""
-    numbers, word = [], -1
+def word_indices(pieces: Sequence[str]) -> list[int]:
+    """Return the index of the word that each piece belongs to."""
+    indices, word = [], -1
     for piece in pieces:
         if piece.startswith(WORD_START) or word < 0:
             word += 1
-        numbers.append(word)
-    return numbers
+        indices.append(word)
+    return indices
 
 
 def word_links(
@@ -93,18 +95,18 @@ def word_links(
     source_pieces: Sequence[str],
     target_pieces: Sequence[str],
 ) -> Links:
-    """Return the links between words that links between their pieces make."""
-    sources, targets = words_of(source_pieces), words_of(target_pieces)
+    """Return the links between words that the links between their pieces imply."""
+    sources, targets = word_indices(source_pieces), word_indices(target_pieces)
     found = {(sources[i], targets[j]) for i, j in token_links}
     return tuple(sorted(found, key=lambda link: (link[1], link[0])))
 
 
-def pharaoh(found: Links) -> str:
-    """Write links as Pharaoh and its descendants do: ``0-0 1-2``."""
-    return " ".join(f"{source}-{target}" for source, target in found)
+def pharaoh_format(links: Links) -> str:
+    """Format links as Pharaoh and its successors do: ``0-0 1-2``."""
+    return " ".join(f"{source}-{target}" for source, target in links)
 
 
-def with_unknown_replaced(
+def replace_unknown_tokens(
     text: str,
     target: Sequence[int],
     token_links: Iterable[tuple[int, int]],
@@ -113,51 +115,54 @@ def with_unknown_replaced(
     source_ids: Sequence[int],
     source_pieces: Sequence[str],
 ) -> str:
-    """Put what the source says where ``text`` has the mark for an unknown token.
+    """Replace the mark of each unknown token in ``text`` by its aligned source text.
 
     Luong et al. (2015, Addressing the Rare Word Problem): names and numbers are copied.
-    What has no counterpart keeps its mark.
+    A token without a link keeps its mark.
     """
-    places = [place for place, token in enumerate(target) if token == UNKNOWN]
+    positions = [index for index, token in enumerate(target) if token == UNKNOWN]
     parts = text.split(UNKNOWN_MARK)
-    if len(parts) != len(places) + 1:  # a mark that the model wrote itself
+    if len(parts) != len(positions) + 1:  # the output has the mark as text
         return text
-    linked = {number: place for place, number in token_links}
+    source_of = {index: position for position, index in token_links}
     result = parts[0]
-    for place, after in zip(places, parts[1:], strict=True):
-        said = ""
-        if place in linked:
-            said = surface(source, source_ids, source_pieces, linked[place])
-        result += (said or UNKNOWN_MARK) + after
+    for index, after in zip(positions, parts[1:], strict=True):
+        copied = ""
+        if index in source_of:
+            copied = surface_of(source, source_ids, source_pieces, source_of[index])
+        result += (copied or UNKNOWN_MARK) + after
     return result
 
 
-def surface(text: str, ids: Sequence[int], pieces: Sequence[str], place: int) -> str:
-    """Return what ``text`` has where the token at ``place`` stands.
+def surface_of(
+    text: str, ids: Sequence[int], pieces: Sequence[str], position: int
+) -> str:
+    """Return the text of the token at ``position``: its surface form.
 
-    Of an unknown token, the letters that the pieces beside it leave; else the word.
+    For an unknown token the letters that no other piece of the word covers, else the
+    word.
     """
-    words, numbers = text.split(), words_of(pieces)
-    if numbers[-1] + 1 != len(words):
+    words, indices = text.split(), word_indices(pieces)
+    if indices[-1] + 1 != len(words):
         return ""
-    word = words[numbers[place]]
-    if ids[place] != UNKNOWN:
+    word = words[indices[position]]
+    if ids[position] != UNKNOWN:
         return word
     pattern = ""
-    for other, number in enumerate(numbers):
-        if number == numbers[place]:
+    for other, index in enumerate(indices):
+        if index == indices[position]:
             piece = pieces[other].removeprefix(WORD_START)
             known = re.escape(piece) if ids[other] != UNKNOWN else ".+?"
-            pattern += f"({known})" if other == place else known
+            pattern += f"({known})" if other == position else known
     match = re.fullmatch(pattern, word)
     return match[1] if match else word
 
 
-def informed(pairs: Iterable[tuple[int, int]]) -> float:
-    """Return how much aligned source and target tokens tell of each other, in nats.
+def mutual_information(pairs: Iterable[tuple[int, int]]) -> float:
+    """Return the mutual information of linked source and target tokens, in nats.
 
-    The mutual information of the links: high where a source token is always linked to
-    the same few target tokens, 0 where links fall by chance or all on one place.
+    High if a source token is always linked to the same few target tokens, 0 if links
+    are random or all on one token.
     """
     joint = Counter(pairs)
     total = joint.total()

@@ -1,7 +1,7 @@
-"""Where a model looks, step by step and over whole outputs.
+"""Cross-attention weights: per step for the coverage penalty, or of whole outputs.
 
 Letters used for sizes: R rows, N decoder blocks, H heads, T target and S source
-positions.
+positions, V vocabulary.
 """
 
 from __future__ import annotations
@@ -16,36 +16,39 @@ from headwise.model.attention_hooks import Seen, attention_seen
 from headwise.model.transformer import Transformer
 
 
-class AttendingModel:
-    """A model that notes its cross-attention; slower, so only where it is asked for.
+class CoverageDecoder:
+    """A decoder that records its cross-attention, for the coverage penalty.
 
-    ``decoder`` is ``model`` itself or something that runs it.
+    Slower than others, so only used with that penalty. ``decoder`` is ``model`` itself,
+    or the uncached decoder that runs it.
     """
 
     def __init__(self, model: Transformer, decoder: Any) -> None:
         self.model = model
         self.decoder = decoder
 
-    def start(self, *source: Tensor) -> Any:
-        """Read the source."""
-        return self.decoder.start(*source)
+    def start(self, source: Tensor, source_is_real: Tensor) -> Any:
+        """Encode the sources [R S]."""
+        return self.decoder.start(source, source_is_real)
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Write one more token in every row; score what may follow."""
-        found: tuple[Tensor, Any] = self.decoder.step(tokens, state)
-        return found
+        """Append ``tokens`` [R]; return the logits [R V] of the next token."""
+        logits, newer = self.decoder.step(tokens, state)
+        return logits, newer
 
-    def step_attending(self, tokens: Tensor, state: Any) -> tuple[Tensor, Tensor, Any]:
-        """Do as ``step``, and return the mean [R, S] over all blocks and heads."""
-        place = state.position if isinstance(state, UncachedState) else 0
+    def step_with_attention(
+        self, tokens: Tensor, state: Any
+    ) -> tuple[Tensor, Tensor, Any]:
+        """Run ``step``; return the mean [R S] over all blocks and heads too."""
+        position = state.position if isinstance(state, UncachedState) else 0
         with attention_seen(self.model) as seen:
             logits, newer = self.decoder.step(tokens, state)
-        weights = cross_weights(self.model, seen)  # R N H T S
-        return logits, weights[:, :, :, place].mean((1, 2)), newer
+        weights = stack_cross_attention(self.model, seen)  # R N H T S
+        return logits, weights[:, :, :, position].mean((1, 2)), newer
 
 
-def cross_weights(model: Transformer, seen: Seen) -> Tensor:
-    """Return the weights [R, N, H, T, S] of all boxes between decoder and encoder."""
+def stack_cross_attention(model: Transformer, seen: Seen) -> Tensor:
+    """Return the recorded weights [R, N, H, T, S] of all cross-attention layers."""
     names = [
         f"decoder.blocks.{block}.cross_attention"
         for block in range(model.config.decoder_layers)

@@ -1,82 +1,74 @@
-"""Searches over trained models: batches, and all that the settings ask for around them.
-
-Letters used for sizes: R rows of a batch, S source positions.
-"""
+"""The generator: searches with trained models, in batches and threads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from threading import Event
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from headwise.backends.api import DecoderBackend, Precision
 from headwise.backends.pytorch.uncached_decoder import UncachedDecoder
 from headwise.backends.select import make_decoder
-from headwise.data.batches import cut_by_tokens
-from headwise.decoding.ensemble import AVERAGES, Ensemble
-from headwise.decoding.forced import forced
+from headwise.decoding.ensemble import Ensemble
 from headwise.decoding.hypothesis import Hypothesis
-from headwise.decoding.minimum_bayes_risk import by_expected_utility
+from headwise.decoding.minimum_bayes_risk import rank_by_expected_utility
 from headwise.decoding.prefix import NO_PREFIX, Prefix
-from headwise.decoding.search import Asked, search
+from headwise.decoding.search import SearchRequest, search
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
 from headwise.metrics.utilities import UTILITIES
-from headwise.model.attention_hooks import attention_seen
 from headwise.model.transformer import Transformer
-from headwise.tasks.translation.alignment import informed, links, weights_of_head
-from headwise.tasks.translation.cross_attention import AttendingModel, cross_weights
-from headwise.tasks.translation.prefix import fits, with_token, written_pieces
-from headwise.tasks.translation.text_codec import NEVER_WRITTEN
+from headwise.tasks.translation.cross_attention import CoverageDecoder
+from headwise.tasks.translation.pair_scorer import PairScorer, cut_batches, pad_sources
+from headwise.tasks.translation.prefix_encoding import (
+    can_follow,
+    extend_prefix,
+    piece_texts,
+)
+from headwise.tasks.translation.text_codec import FORBIDDEN_TOKENS
 from headwise.tasks.translation.threads import (
-    abandonable,
-    all_done,
-    one_thread,
-    shared_out,
+    CheckStop,
+    run_in_threads,
+    single_threaded,
+    tokens_per_batch,
 )
 from headwise.text.tokenizer import TokenizerPair
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
-SEARCH_TOKENS = 4096
-"""Source positions of a batch, padding and beams counted; twice as many in bfloat16,
-where each takes half as much memory."""
+BATCH_TOKENS = 4096
+"""Most source positions of a batch, padding included, times the hypotheses of each;
+twice as many in bfloat16, which takes half as much memory."""
 
-ON_A_GPU = 4
-"""Times as many there: a step of few rows takes as long as one of many."""
-
-SCORE_TOKENS = 2048
-"""Positions scored at a time, each of which needs a score for the whole vocabulary."""
-
-Models = Transformer | Sequence[Transformer]
-"""One model, or several that search together."""
-
-
-def models_of(models: Models) -> tuple[Transformer, ...]:
-    """Return one model or several as several."""
-    return (models,) if isinstance(models, Transformer) else tuple(models)
+GPU_BATCH_FACTOR = 4
+"""Factor of that on a GPU, where a step takes as long for few rows as for many."""
 
 
 @dataclass(frozen=True)
-class Searcher:
-    """Tokenizers and models, ready to search; ``stop`` is asked before each batch."""
+class Generator:
+    """Models, several as an ensemble, with their tokenizers, ready to search.
+
+    ``check_stop`` is called before each batch, and may raise to end a search.
+    """
 
     tokenizers: TokenizerPair
     models: tuple[Transformer, ...]
-    cached: bool
-    stop: Callable[[], None]
-    laid_out: dict[Transformer, DecoderBackend] = field(default_factory=dict)
-    """What was laid out for writing before; what is out of date is made anew."""
+    cached: bool = True
+    """Whether decoders keep a KV cache; if not, each step runs the whole model."""
     precision: Precision = "float32"
-    compiled: bool | None = None
-    """Whether to write by kernels in C where they can; see ``model.writing``."""
+    native: bool | None = None
+    """Whether to use the native backend (C kernels); None: if it is the fastest."""
     deterministic: bool = False
-    """Whether each sentence is computed alone, on one thread: the same bits always."""
+    """Whether each sentence is computed alone and on one thread, for equal bits."""
+    check_stop: Callable[[], None] = lambda: None
+    decoders: dict[Transformer, DecoderBackend] = field(default_factory=dict)
+    """The decoder of each model; one with outdated weights is made anew."""
+
+    @property
+    def scorer(self) -> PairScorer:
+        """Forced decoding with the same models."""
+        return PairScorer(self.models, self.check_stop, self.deterministic)
 
     def search(
         self,
@@ -84,7 +76,11 @@ class Searcher:
         settings: DecodingSettings | Sequence[DecodingSettings],
         prefixes: Sequence[Prefix] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Find the outputs of each source, best first."""
+        """Return the hypotheses of each source (tokens without END), best first.
+
+        ``settings`` are for all sources or one for each; ``prefixes`` are forced.
+        Sources with equal settings are batched by length, one batch per thread.
+        """
         prefixes = prefixes or [NO_PREFIX] * len(sources)
         if isinstance(settings, DecodingSettings):
             settings = [settings] * len(sources)
@@ -94,70 +90,35 @@ class Searcher:
                     f"{name} must be one for each source: there are {len(sources)} "
                     f"sources and {len(given)} {name}"
                 )
-        groups: dict[DecodingSettings, list[int]] = {}
-        for number, each in enumerate(settings):
-            groups.setdefault(each, []).append(number)
+        by_settings: dict[DecodingSettings, list[int]] = {}
+        for index, each in enumerate(settings):
+            by_settings.setdefault(each, []).append(index)
         found: list[list[Hypothesis]] = [[] for _ in sources]
-        for each, numbers in groups.items():
-            width = max(each.num_candidates, 1)
-            sizes = [(len(sources[number]) + 1) * width for number in numbers]
-            workers = self._workers(each)
-            most = SEARCH_TOKENS * (2 if self.precision == "bf16" else 1)
-            most *= 1 if self.models[0].device.type == "cpu" else ON_A_GPU
-            cut = self._cut(sizes, shared_out(sum(sizes), workers, most=most))
-
-            def searched(
-                places: Sequence[int],
-                ended: Event | None,
-                settings: DecodingSettings = each,
-                numbers: Sequence[int] = numbers,
-            ) -> list[tuple[int, list[Hypothesis]]]:
-                chosen = [numbers[place] for place in places]
-                outputs = self._search_batch(
-                    [sources[number] for number in chosen],
-                    settings,
-                    [prefixes[number] for number in chosen],
-                    ended,
-                )
-                return list(zip(chosen, outputs, strict=True))
-
-            with one_thread(self.deterministic):
-                done = all_done(searched, cut, workers=workers, stop=self.stop)
-            for number, outputs in (pair for batch in done for pair in batch):
-                found[number] = outputs
+        for each, indices in by_settings.items():
+            threads = self._num_threads(each)
+            batches = self._batches(indices, sources, each, threads)
+            jobs = [
+                ([sources[n] for n in batch], each, [prefixes[n] for n in batch])
+                for batch in batches
+            ]
+            with single_threaded(self.deterministic):
+                if threads > 1 and len(jobs) > 1:
+                    # Largest first, so that all threads end at about the same time.
+                    results = run_in_threads(
+                        lambda job, check_stop: self._search_batch(*job, check_stop),
+                        jobs[::-1],
+                        threads=threads,
+                        check_stop=self.check_stop,
+                    )[::-1]
+                else:
+                    results = []
+                    for job in jobs:
+                        self.check_stop()
+                        results.append(self._search_batch(*job))
+            for batch, outputs in zip(batches, results, strict=True):
+                for index, hypotheses in zip(batch, outputs, strict=True):
+                    found[index] = hypotheses
         return found
-
-    def _workers(self, settings: DecodingSettings) -> int:
-        """Return how many batches may be searched at a time.
-
-        Only what is laid out is: to see what a model looks at changes the model.
-        """
-        looking = settings.coverage or settings.alignments or settings.replace_unknown
-        if looking or not self.cached or self.models[0].device.type != "cpu":
-            return 1
-        for model in self.models:
-            self._laid_out(model)  # before several ask for it at once
-        return torch.get_num_threads()
-
-    def score(
-        self,
-        pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
-        settings: DecodingSettings,
-    ) -> list[Hypothesis]:
-        """Return each target as the hypothesis it would be for its source."""
-        found: dict[int, Hypothesis] = {}
-        sizes = [max(len(source), len(target)) + 1 for source, target in pairs]
-        for places in self._batches(sizes, most=SCORE_TOKENS):
-            targets = [pairs[place][1] for place in places]
-            scored = forced(
-                self._logits([pairs[place][0] for place in places], targets, settings),
-                targets,
-                end=END,
-                score=settings.score,
-            )
-            found |= dict(zip(places, scored, strict=True))
-        outputs = [found[number] for number in range(len(pairs))]
-        return self._aligned([source for source, _ in pairs], outputs, settings)
 
     def alternatives(
         self,
@@ -166,115 +127,131 @@ class Searcher:
         count: int,
         settings: DecodingSettings,
     ) -> list[Hypothesis]:
-        """Return the best output for each of the likely tokens behind a prefix."""
-        pieces = written_pieces(self.tokenizers.target)
-        log_p = self._logits([source], [prefix.tokens], settings)[0, -1].log_softmax(-1)
-        allowed = [
+        """Return the best hypothesis for each of ``count`` tokens after a prefix.
+
+        They are the most probable tokens, best first.
+        """
+        texts = piece_texts(self.tokenizers.target)
+        logits = self.scorer.logits([source], [prefix.tokens], settings)[0, -1]
+        ranked = logits.log_softmax(-1).argsort(descending=True, stable=True).tolist()
+        tokens = [
             token
-            for token in log_p.argsort(descending=True, stable=True).tolist()
-            if token not in NEVER_WRITTEN and fits(token, pieces, prefix)
+            for token in ranked
+            if token not in FORBIDDEN_TOKENS and can_follow(token, texts, prefix)
         ][:count]
-        begun = [with_token(prefix, token, pieces) for token in allowed]
-        going_on = [each for each in begun if each.tokens[-1] != END]
+        extended = [extend_prefix(prefix, token, texts) for token in tokens]
+        unfinished = [each for each in extended if each.tokens[-1] != END]
         best = replace(settings, num_best=1)
-        outputs = iter(self.search([source] * len(going_on), best, going_on))
-        ended = self.score([(source, prefix.tokens)], settings)
+        outputs = iter(self.search([source] * len(unfinished), best, unfinished))
+        (finished,) = self.scorer.score([(source, prefix.tokens)], settings)
         return [
-            ended[0] if each.tokens[-1] == END else next(outputs)[0] for each in begun
+            finished if each.tokens[-1] == END else next(outputs)[0]
+            for each in extended
         ]
 
-    def _batches(self, sizes: Sequence[int], *, most: int) -> Iterator[list[int]]:
-        """Cut numbers of sentences into batches; ask before each whether to stop."""
-        with one_thread(self.deterministic):
-            for batch in self._cut(sizes, most):
-                self.stop()
-                yield batch
+    def _num_threads(self, settings: DecodingSettings) -> int:
+        """Return the number of batches that may be searched in parallel.
 
-    def _cut(self, sizes: Sequence[int], most: int) -> list[list[int]]:
-        """Cut numbers of sentences into batches of similar sizes, in rising order."""
-        order = sorted(range(len(sizes)), key=lambda number: sizes[number])
-        if self.deterministic:
-            return [[number] for number in order]
-        longest: Any = np.array([sizes[number] for number in order], dtype=np.int64)
-        starts = [*cut_by_tokens(longest, most), len(order)]
-        return [order[first:last] for first, last in pairwise(starts)]
+        1 if attention is recorded, which swaps ``attend`` on the shared modules.
+        """
+        records = settings.coverage or settings.alignments or settings.replace_unknown
+        if records or not self.cached or self.models[0].device.type != "cpu":
+            return 1
+        for model in self.models:
+            self._cached_decoder(model)  # before several threads ask for it
+        return torch.get_num_threads()
+
+    def _batches(
+        self,
+        indices: Sequence[int],
+        sources: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+        threads: int,
+    ) -> list[list[int]]:
+        """Cut the sources at ``indices`` into batches of similar lengths."""
+        width = max(settings.num_candidates, 1)
+        sizes = [(len(sources[index]) + 1) * width for index in indices]
+        limit = BATCH_TOKENS * (2 if self.precision == "bf16" else 1)
+        limit *= 1 if self.models[0].device.type == "cpu" else GPU_BATCH_FACTOR
+        limit = tokens_per_batch(sum(sizes), threads, limit=limit)
+        batches = cut_batches(sizes, limit, alone=self.deterministic)
+        return [[indices[place] for place in batch] for batch in batches]
 
     def _search_batch(
         self,
         sources: Sequence[Sequence[int]],
         settings: DecodingSettings,
         prefixes: Sequence[Prefix],
-        ended: Event | None = None,
+        check_stop: CheckStop = lambda: None,
     ) -> list[list[Hypothesis]]:
-        asked = Asked(
+        """Search one batch; ``check_stop`` is called before each step."""
+        needs_pieces = settings.banned or any(prefixes)
+        request = SearchRequest(
             source_lengths=[len(source) for source in sources],
             sources=sources,
             start=START,
             end=END,
             unknown=UNKNOWN,
-            forbidden=NEVER_WRITTEN,
+            forbidden=FORBIDDEN_TOKENS,
             prefixes=prefixes if any(prefixes) else (),
-            pieces=self._pieces_for(settings, prefixes),
+            pieces=piece_texts(self.tokenizers.target) if needs_pieces else (),
             device=self.models[0].device,
+            check_stop=check_stop,
         )
-        chosen = settings
+        of_search = settings
         if settings.banned:
-            chosen = replace(chosen, banned=self._normalized(settings.banned))
+            of_search = replace(of_search, banned=self._normalized(settings.banned))
         if settings.choose != "score":
-            chosen = replace(chosen, num_best=settings.num_candidates)
-        decoder = self._decoder(settings, asked)
-        if ended is not None:
-            decoder = abandonable(decoder, ended)
+            of_search = replace(of_search, num_best=settings.num_candidates)
+        decoder = self._decoder(settings, request)
         with torch.inference_mode():
-            state = decoder.start(*self._padded(sources))
-            found = search(decoder, state, chosen, asked)
+            state = decoder.start(*pad_sources(sources, self.models[0].device))
+            found = search(decoder, state, of_search, request)
         if settings.choose != "score":
-            found = [self._chosen(each, settings) for each in found]
-        flat = [each for outputs in found for each in outputs]
-        repeated = [
-            source
+            found = [self._by_utility(each, settings) for each in found]
+        if not (settings.alignments or settings.replace_unknown):
+            return found
+        pairs = [
+            (source, each)
             for source, outputs in zip(sources, found, strict=True)
-            for _ in outputs
+            for each in outputs
         ]
-        aligned = iter(self._aligned(repeated, flat, settings))
+        aligned = iter(
+            self.scorer.align(
+                [source for source, _ in pairs], [each for _, each in pairs], settings
+            )
+        )
         return [[next(aligned) for _ in outputs] for outputs in found]
 
-    def _decoder(self, settings: DecodingSettings, asked: Asked) -> Any:
-        """Return the models as the one that searches ask for a next token."""
-        longest = max(asked.max_lengths(settings))
+    def _decoder(self, settings: DecodingSettings, request: SearchRequest) -> Any:
+        """Return the decoder of the model, or of all models as an ensemble."""
         decoders: list[Any] = list(self.models)
-        if self.cached and not settings.coverage:
-            decoders = [self._laid_out(model) for model in self.models]
-        elif not self.cached:
+        if not self.cached:
+            length = max(request.max_lengths(settings))
             decoders = [
-                UncachedDecoder(model, length=longest, padding=PAD)
+                UncachedDecoder(model, length=length, padding=PAD)
                 for model in self.models
             ]
+        elif not settings.coverage:
+            decoders = [self._cached_decoder(model) for model in self.models]
         if settings.coverage:
             decoders = [
-                AttendingModel(model, decoder)
+                CoverageDecoder(model, decoder)
                 for model, decoder in zip(self.models, decoders, strict=True)
             ]
-        if len(decoders) == 1:
-            return decoders[0]
-        return Ensemble(decoders, average=settings.ensemble)
+        if len(decoders) > 1:
+            return Ensemble(decoders, average=settings.ensemble)
+        return decoders[0]
 
-    def _laid_out(self, model: Transformer) -> DecoderBackend:
-        kept = self.laid_out.get(model)
-        if kept is None or not kept.is_current(model):
-            kept = make_decoder(model, self.precision, native=self.compiled)
-            self.laid_out[model] = kept
-        return kept
-
-    def _pieces_for(
-        self, settings: DecodingSettings, prefixes: Sequence[Prefix]
-    ) -> Sequence[str]:
-        if settings.banned or any(prefixes):
-            return written_pieces(self.tokenizers.target)
-        return ()
+    def _cached_decoder(self, model: Transformer) -> DecoderBackend:
+        decoder = self.decoders.get(model)
+        if decoder is None or not decoder.is_current(model):
+            decoder = make_decoder(model, self.precision, native=self.native)
+            self.decoders[model] = decoder
+        return decoder
 
     def _normalized(self, phrases: Sequence[str]) -> tuple[str, ...]:
-        """Spell phrases as outputs do; what cannot be written stays as it is."""
+        """Normalise phrases as the tokenizer does; keep what it cannot encode."""
         target = self.tokenizers.target
         encoded = [target.encode(phrase) for phrase in phrases]
         return tuple(
@@ -282,119 +259,12 @@ class Searcher:
             for phrase, ids in zip(phrases, encoded, strict=True)
         )
 
-    def _chosen(
-        self, found: Sequence[Hypothesis], settings: DecodingSettings
+    def _by_utility(
+        self, hypotheses: Sequence[Hypothesis], settings: DecodingSettings
     ) -> list[Hypothesis]:
-        return by_expected_utility(
-            found,
-            [self.tokenizers.target.decode(each.tokens) for each in found],
+        return rank_by_expected_utility(
+            hypotheses,
+            [self.tokenizers.target.decode(each.tokens) for each in hypotheses],
             UTILITIES[settings.choose],
             sampled=settings.search == "sampling",
         )[: settings.num_best]
-
-    def _aligned(
-        self,
-        sources: Sequence[Sequence[int]],
-        outputs: Sequence[Hypothesis],
-        settings: DecodingSettings,
-    ) -> list[Hypothesis]:
-        """Link outputs to their sources, where it is asked for."""
-        if not settings.alignments:
-            if not settings.replace_unknown:
-                return list(outputs)
-            wanted = [n for n, each in enumerate(outputs) if UNKNOWN in each.tokens]
-        else:
-            wanted = list(range(len(outputs)))
-        found = list(outputs)
-        sizes = [
-            max(len(sources[number]), len(outputs[number].tokens)) + 1
-            for number in wanted
-        ]
-        for places in self._batches(sizes, most=SCORE_TOKENS):
-            numbers = [wanted[place] for place in places]
-            targets = [outputs[number].tokens for number in numbers]
-            weights = self.cross_weights(
-                [sources[number] for number in numbers], targets
-            )
-            chosen = weights_of_head(weights, settings.alignment_head)
-            for number, row, target in zip(numbers, chosen, targets, strict=True):
-                linked = links(row, sources[number], target)
-                found[number] = replace(found[number], alignment=linked)
-        return found
-
-    def best_head(
-        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]
-    ) -> tuple[str, dict[str, float]]:
-        """Return the head whose links say most, and what each says in nats.
-
-        See ``informed``: no one must have aligned the pairs by hand.
-        """
-        config = self.models[0].config
-        names = [
-            f"{block}:{head}{later}"
-            for block in range(config.decoder_layers)
-            for head in range(config.num_heads)
-            for later in ("", "+1")
-        ]
-        names.append("average")
-        linked: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
-        sizes = [max(len(source), len(target)) + 1 for source, target in pairs]
-        for places in self._batches(sizes, most=SCORE_TOKENS):
-            sources = [pairs[place][0] for place in places]
-            targets = [pairs[place][1] for place in places]
-            weights = self.cross_weights(sources, targets)
-            for name in names:
-                chosen = weights_of_head(weights, name)
-                for row, source, target in zip(chosen, sources, targets, strict=True):
-                    linked[name] += [
-                        (source[i], target[j]) for i, j in links(row, source, target)
-                    ]
-        said = {name: informed(linked[name]) for name in names}
-        return max(names, key=lambda name: said[name]), said
-
-    @torch.inference_mode()
-    def cross_weights(
-        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
-    ) -> Tensor:
-        """Return what the first model looks at [R, N, H, T, S] as it writes targets."""
-        model = self.models[0]
-        target_in = self._shifted(targets)
-        with attention_seen(model) as seen:
-            model.decode(*_interleaved(self._padded(sources), target_in))
-        return cross_weights(model, seen)
-
-    @torch.inference_mode()
-    def _logits(
-        self,
-        sources: Sequence[Sequence[int]],
-        targets: Sequence[Sequence[int]],
-        settings: DecodingSettings,
-    ) -> Tensor:
-        """Score what follows each token of each target, START first."""
-        inputs = _interleaved(self._padded(sources), self._shifted(targets))
-        if len(self.models) == 1:
-            logits: Tensor = self.models[0](*inputs)
-            return logits
-        each = [model(*inputs).float().log_softmax(-1) for model in self.models]
-        return AVERAGES[settings.ensemble](torch.stack(each))
-
-    def _padded(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """Return sources with END [R, S], and what of them is real."""
-        padded = _filled([[*source, END] for source in sources])
-        padded = padded.to(self.models[0].device)
-        return padded, padded != PAD
-
-    def _shifted(self, targets: Sequence[Sequence[int]]) -> Tensor:
-        shifted = _filled([[START, *target] for target in targets])
-        return shifted.to(self.models[0].device)
-
-
-def _interleaved(source: tuple[Tensor, Tensor], target: Tensor) -> tuple[Tensor, ...]:
-    return source[0], target, source[1]
-
-
-def _filled(rows: Sequence[Sequence[int]]) -> Tensor:
-    padded = torch.full((len(rows), max(map(len, rows), default=0)), PAD)
-    for row, ids in zip(padded, rows, strict=True):
-        row[: len(ids)] = torch.tensor(ids)
-    return padded

@@ -1,4 +1,4 @@
-"""What becomes of a line of text."""
+"""The results of translating a line of text."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One output for a line."""
+    """One translation of a line."""
 
     text: str
 
     score: float
-    """Log probability divided by the length penalty; of a line that was split, the
+    """Log probability divided by the length penalty; for a line that was split, the
     sum over its pieces. Comparable between candidates of one line only."""
 
     log_probability: float
@@ -22,20 +22,19 @@ class Candidate:
     """Each piece of the output with its ln p, END last; with ``token_scores``."""
 
     alignment: str = ""
-    """Word of the source - word of the output, such as ``0-0 2-1``; with
-    ``alignments``. Of a line that was split there is none."""
+    """Source word - output word, such as ``0-0 2-1``; with ``alignments``. Empty for a
+    line that was split."""
 
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """What became of one line."""
+    """A line with its translations."""
 
     source: str
     candidates: tuple[Candidate, ...]
-    """Best first: one, or ``num_best`` where they were asked for."""
+    """Best first: one, or ``num_best`` if more were asked for."""
 
     warnings: tuple[str, ...] = ()
-    """What a reader of the translation should know."""
 
     @property
     def text(self) -> str:

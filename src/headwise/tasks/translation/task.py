@@ -1,14 +1,13 @@
-"""Sequence to sequence: one line of text becomes another."""
+"""The translation task: model, loss, search, scores and metrics, bound together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
-from headwise.backends.api import DecoderBackend, Precision
+from headwise.backends.api import Precision
 from headwise.backends.pytorch.install import use_backend
 from headwise.backends.training_loss import cross_entropy_of
 from headwise.data.batches import Batch
@@ -17,23 +16,23 @@ from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.metrics.registry import measure
 from headwise.metrics.score import Score
-from headwise.model.attention_hooks import attention_seen
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
-from headwise.tasks.translation.cross_attention import cross_weights
-from headwise.tasks.translation.generator import Models, Searcher, models_of
-from headwise.tasks.translation.text_codec import NEVER_WRITTEN, TextTask
-from headwise.text.vocabulary import END, PAD, START
+from headwise.tasks.translation.generator import Generator
+from headwise.tasks.translation.pair_scorer import Pairs, PairScorer
+from headwise.tasks.translation.text_codec import TextCodec
+from headwise.text.vocabulary import END
 
-__all__ = ["NEVER_WRITTEN", "CrossAttention", "Translation"]
+Models = Transformer | Sequence[Transformer]
+"""One model, or several as an ensemble."""
 
 
 @dataclass(frozen=True)
 class CrossAttention:
-    """What each word of a target takes from each word of its source.
+    """The cross-attention of one pair.
 
-    N decoder blocks, H heads, T pieces of the target, S of the source; END is both's
-    last. Row t weighs the source where piece t is to be written.
+    N decoder blocks, H heads, T target pieces, S source pieces; END is both's last.
+    Row t has the weights over the source with which target piece t is predicted.
     """
 
     source: list[str]
@@ -43,10 +42,10 @@ class CrossAttention:
 
 
 @dataclass(frozen=True)
-class Translation(TextTask):
-    """What is needed, besides a model, to learn from pairs and to use what was learned.
+class Translation(TextCodec):
+    """Trains and uses translation models; the models themselves are arguments.
 
-    ``stop`` is asked before each batch of a search, and may raise to end it. With
+    ``stop`` is called before each batch, and may raise to end a search. With
     ``deterministic``, each sentence is searched and scored alone and on one thread.
     """
 
@@ -66,84 +65,52 @@ class Translation(TextTask):
         """Sum the cross-entropy over the real target tokens of ``batch``, in nats."""
         return cross_entropy_of(model, batch, smoothing=smoothing)
 
+    def generator(
+        self,
+        models: Models,
+        *,
+        cached: bool = True,
+        precision: Precision = "float32",
+        native: bool | None = None,
+    ) -> Generator:
+        """Return a generator, which keeps the decoders of ``models`` between searches.
+
+        Without ``cached``, each step runs the whole model (the reference of
+        ``backends.pytorch.uncached_decoder``). ``native`` chooses the C kernels or
+        PyTorch; None: the faster of them (:mod:`headwise.backends.select`).
+        """
+        return Generator(
+            self.tokenizers,
+            _as_tuple(models),
+            cached=cached,
+            precision=precision,
+            native=native,
+            deterministic=self.deterministic,
+            check_stop=self.stop,
+        )
+
     def search(
         self,
-        model: Models,
+        models: Models,
         sources: Sequence[Sequence[int]],
         settings: DecodingSettings | Sequence[DecodingSettings],
-        *,
         prefixes: Sequence[Prefix] | None = None,
-        cached: bool = True,
-        laid_out: dict[Transformer, DecoderBackend] | None = None,
-        precision: Precision = "float32",
-        compiled: bool | None = None,
-        stop: Callable[[], None] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Find the outputs of each source, best first; similar lengths go together.
+        """Search once, with a new generator: see :meth:`Generator.search`."""
+        return self.generator(models).search(sources, settings, prefixes)
 
-        Several models search together. Each source may have settings of its own, and a
-        prefix that its outputs begin with. Without ``cached`` each step runs the whole
-        stack again on a refilled row: the same words by the readable way
-        (``backends.pytorch.uncached_decoder``). ``laid_out`` is kept by who searches
-        often; ``compiled`` says whether the model runs in kernels in C or in PyTorch,
-        None: in the faster of them (:mod:`headwise.backends.select`).
-        """
-        return Searcher(
-            self.tokenizers,
-            models_of(model),
-            cached,
-            stop or self.stop,
-            {} if laid_out is None else laid_out,
-            precision,
-            compiled,
-            self.deterministic,
-        ).search(sources, settings, prefixes)
+    def scorer(self, models: Models) -> PairScorer:
+        """Return what scores and aligns given pairs with these models."""
+        return PairScorer(_as_tuple(models), self.stop, self.deterministic)
 
     def score(
         self,
-        model: Models,
-        pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+        models: Models,
+        pairs: Pairs,
         settings: DecodingSettings | None = None,
     ) -> list[Hypothesis]:
         """Return each target as the hypothesis that it would be for its source."""
-        searcher = self._searcher(model)
-        return searcher.score(pairs, settings or DecodingSettings())
-
-    def _searcher(self, model: Models) -> Searcher:
-        return Searcher(
-            self.tokenizers,
-            models_of(model),
-            True,
-            self.stop,
-            deterministic=self.deterministic,
-        )
-
-    def alternatives(
-        self,
-        model: Models,
-        source: Sequence[int],
-        prefix: Prefix,
-        count: int,
-        settings: DecodingSettings,
-    ) -> list[Hypothesis]:
-        """Return the best output for each of ``count`` likely tokens behind a prefix.
-
-        The most probable token's comes first.
-        """
-        searcher = self._searcher(model)
-        return searcher.alternatives(source, prefix, count, settings)
-
-    def best_head(
-        self,
-        model: Models,
-        pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
-    ) -> tuple[str, dict[str, float]]:
-        """Return the ``alignment_head`` that aligns these pairs best; what each says.
-
-        That is the mutual information of what it links, in nats.
-        """
-        searcher = self._searcher(model)
-        return searcher.best_head(pairs)
+        return self.scorer(models).score(pairs, settings or DecodingSettings())
 
     def predict(
         self,
@@ -151,23 +118,19 @@ class Translation(TextTask):
         texts: Sequence[str],
         settings: DecodingSettings | None = None,
     ) -> list[str]:
-        """Return the best output of each text; a search is greedy unless it is said."""
+        """Return the best output of each text, by default with greedy search."""
         outputs = self.search(model, self.encode(texts), settings or greedy())
         return [self.decode(best[0]) for best in outputs]
 
-    @torch.inference_mode()
     def attention(self, model: Transformer, source: str, target: str) -> CrossAttention:
-        """Let ``model`` write ``target``, word for word, and note what it looks at."""
-        asked = [*self.tokenizers.source.encode(source), END]
-        written = self.tokenizers.target.encode(target)
-        tokens = torch.tensor([asked], device=model.device)
-        target_in = torch.tensor([[START, *written]], device=model.device)
-        with attention_seen(model) as seen:
-            model.decode(tokens, target_in, tokens != PAD)
+        """Return the cross-attention of ``model`` as it predicts ``target``."""
+        source_ids = self.tokenizers.source.encode(source)
+        target_ids = self.tokenizers.target.encode(target)
+        weights = self.scorer(model).cross_attention([source_ids], [target_ids])
         return CrossAttention(
-            source=self.tokenizers.source.pieces(asked),
-            target=self.tokenizers.target.pieces([*written, END]),
-            weights=cross_weights(model, seen)[0],
+            source=self.tokenizers.source.pieces([*source_ids, END]),
+            target=self.tokenizers.target.pieces([*target_ids, END]),
+            weights=weights[0],
         )
 
     def measure(
@@ -178,5 +141,9 @@ class Translation(TextTask):
         *,
         resamples: int | None = None,
     ) -> Score:
-        """Compare outputs with references, which stay as they are."""
+        """Score outputs by their references, which are taken as they are."""
         return measure(metric, outputs, references, resamples=resamples)
+
+
+def _as_tuple(models: Models) -> tuple[Transformer, ...]:
+    return (models,) if isinstance(models, Transformer) else tuple(models)

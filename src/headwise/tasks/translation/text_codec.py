@@ -1,4 +1,4 @@
-"""Text to tokens and back: the part of a task that needs no model, and no torch."""
+"""Text to tokens and back: the part of the task that needs neither model nor torch."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import Prefix
 from headwise.tasks.translation.alignment import (
     Links,
-    with_unknown_replaced,
+    replace_unknown_tokens,
     word_links,
 )
-from headwise.tasks.translation.prefix import prefix_of
+from headwise.tasks.translation.prefix_encoding import encode_prefix
 from headwise.text.tokenizer import TokenizerPair
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
-NEVER_WRITTEN = (PAD, START)
-"""Tokens that a search never chooses."""
+FORBIDDEN_TOKENS = (PAD, START)
+"""Tokens that no output may contain."""
 
 
 @dataclass(frozen=True)
-class TextTask:
-    """Turns lines into tokens, and what was found for them into lines."""
+class TextCodec:
+    """Encodes lines as tokens, and decodes hypotheses to text."""
 
     tokenizers: TokenizerPair
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Turn source texts into tokens, without END."""
+        """Tokenize source texts, without END."""
         return [self.tokenizers.source.encode(text) for text in texts]
 
     def decode(self, hypothesis: Hypothesis) -> str:
-        """Turn an output into text."""
+        """Detokenize an output."""
         return self.tokenizers.target.decode(hypothesis.tokens)
 
     def text(
@@ -42,11 +42,11 @@ class TextTask:
         *,
         replace_unknown: bool = False,
     ) -> str:
-        """Turn an output into text, its unknown tokens into what the source says."""
+        """Detokenize an output; replace its unknown tokens from the source if asked."""
         text = self.decode(hypothesis)
         if not replace_unknown or UNKNOWN not in hypothesis.tokens:
             return text
-        return with_unknown_replaced(
+        return replace_unknown_tokens(
             text,
             hypothesis.tokens,
             hypothesis.alignment,
@@ -63,7 +63,7 @@ class TextTask:
     def word_alignment(
         self, hypothesis: Hypothesis, source_tokens: Sequence[int]
     ) -> Links:
-        """Return which word of the source each word of an output is linked to."""
+        """Return the links between words that the links between tokens imply."""
         return word_links(
             hypothesis.alignment,
             self.tokenizers.source.pieces(source_tokens),
@@ -71,8 +71,8 @@ class TextTask:
         )
 
     def prefix(self, text: str) -> Prefix:
-        """Return what outputs must be to begin with ``text``.
+        """Return the forced prefix of outputs that start with ``text``.
 
-        Its last word may be the beginning of a longer one, unless white space follows.
+        Its last word may be the start of a longer one, unless white space follows it.
         """
-        return prefix_of(self.tokenizers.target, text)
+        return encode_prefix(self.tokenizers.target, text)

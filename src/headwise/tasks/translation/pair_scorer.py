@@ -1,0 +1,188 @@
+"""Forced decoding of given pairs: scores, cross-attention and alignments.
+
+Letters used for sizes in this file:
+
+    R  rows, one a pair      T  target positions, END's last     N  decoder blocks
+    H  heads                 S  source positions, END's last     V  vocabulary
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headwise.data.batches import cut_by_tokens
+from headwise.decoding.ensemble import AVERAGES
+from headwise.decoding.forced_decoding import force_decode
+from headwise.decoding.hypothesis import Hypothesis
+from headwise.decoding.settings import DecodingSettings
+from headwise.model.attention_hooks import attention_seen
+from headwise.model.transformer import Transformer
+from headwise.tasks.translation.alignment import (
+    align_tokens,
+    mutual_information,
+    select_head,
+)
+from headwise.tasks.translation.cross_attention import stack_cross_attention
+from headwise.tasks.translation.threads import single_threaded
+from headwise.text.vocabulary import END, PAD, START, UNKNOWN
+
+BATCH_TOKENS = 2048
+"""Most positions of a batch, each of which has logits for the whole vocabulary."""
+
+Pairs = Sequence[tuple[Sequence[int], Sequence[int]]]
+"""Source and target tokens, both without END."""
+
+
+@dataclass(frozen=True)
+class PairScorer:
+    """Runs models, several as an ensemble, on pairs of source and target tokens.
+
+    ``check_stop`` is called before each batch. With ``deterministic``, each pair is
+    computed alone and on one thread.
+    """
+
+    models: tuple[Transformer, ...]
+    check_stop: Callable[[], None] = lambda: None
+    deterministic: bool = False
+
+    def score(self, pairs: Pairs, settings: DecodingSettings) -> list[Hypothesis]:
+        """Return each target as the hypothesis it would be for its source."""
+        scored: dict[int, Hypothesis] = {}
+        for batch in self._batches([_pair_length(*pair) for pair in pairs]):
+            sources = [pairs[index][0] for index in batch]
+            targets = [pairs[index][1] for index in batch]
+            logits = self.logits(sources, targets, settings)
+            hypotheses = force_decode(logits, targets, end=END, score=settings.score)
+            scored |= dict(zip(batch, hypotheses, strict=True))
+        ordered = [scored[index] for index in range(len(pairs))]
+        return self.align([source for source, _ in pairs], ordered, settings)
+
+    def align(
+        self,
+        sources: Sequence[Sequence[int]],
+        hypotheses: Sequence[Hypothesis],
+        settings: DecodingSettings,
+    ) -> list[Hypothesis]:
+        """Add alignments to the hypotheses of these sources, if they are needed."""
+        aligned = list(hypotheses)
+        needed: Sequence[int] = range(len(hypotheses))
+        if not settings.alignments:
+            if not settings.replace_unknown:
+                return aligned
+            needed = [n for n in needed if UNKNOWN in hypotheses[n].tokens]
+        sizes = [_pair_length(sources[n], hypotheses[n].tokens) for n in needed]
+        for batch in self._batches(sizes):
+            indices = [needed[index] for index in batch]
+            targets = [hypotheses[index].tokens for index in indices]
+            weights = self.cross_attention([sources[n] for n in indices], targets)
+            of_head = select_head(weights, settings.alignment_head)
+            for index, row, target in zip(indices, of_head, targets, strict=True):
+                links = align_tokens(row, sources[index], target)
+                aligned[index] = replace(aligned[index], alignment=links)
+        return aligned
+
+    def best_head(self, pairs: Pairs) -> tuple[str, dict[str, float]]:
+        """Return the ``alignment_head`` with the highest mutual information, and all.
+
+        The mutual information is in nats; no pair must have been aligned by hand.
+        """
+        config = self.models[0].config
+        heads = [
+            f"{block}:{head}{later}"
+            for block in range(config.decoder_layers)
+            for head in range(config.num_heads)
+            for later in ("", "+1")
+        ]
+        heads.append("average")
+        token_pairs: dict[str, list[tuple[int, int]]] = {name: [] for name in heads}
+        for batch in self._batches([_pair_length(*pair) for pair in pairs]):
+            sources = [pairs[index][0] for index in batch]
+            targets = [pairs[index][1] for index in batch]
+            weights = self.cross_attention(sources, targets)
+            for name in heads:
+                of_head = select_head(weights, name)
+                for row, source, target in zip(of_head, sources, targets, strict=True):
+                    token_pairs[name] += [
+                        (source[i], target[j])
+                        for i, j in align_tokens(row, source, target)
+                    ]
+        nats = {name: mutual_information(token_pairs[name]) for name in heads}
+        return max(heads, key=lambda name: nats[name]), nats
+
+    @torch.inference_mode()
+    def cross_attention(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> Tensor:
+        """Return the cross-attention [R, N, H, T, S] of the first model."""
+        model = self.models[0]
+        source, source_is_real = pad_sources(sources, model.device)
+        with attention_seen(model) as seen:
+            model.decode(source, self._target_in(targets), source_is_real)
+        return stack_cross_attention(model, seen)
+
+    @torch.inference_mode()
+    def logits(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+    ) -> Tensor:
+        """Return the logits [R T V] after START and each token of the targets."""
+        source, source_is_real = pad_sources(sources, self.models[0].device)
+        target_in = self._target_in(targets)
+        if len(self.models) == 1:
+            logits: Tensor = self.models[0](source, target_in, source_is_real)
+            return logits
+        each = [
+            model(source, target_in, source_is_real).float().log_softmax(-1)
+            for model in self.models
+        ]
+        return AVERAGES[settings.ensemble](torch.stack(each))
+
+    def _target_in(self, targets: Sequence[Sequence[int]]) -> Tensor:
+        return _pad([[START, *target] for target in targets]).to(self.models[0].device)
+
+    def _batches(self, sizes: Sequence[int]) -> Iterator[list[int]]:
+        with single_threaded(self.deterministic):
+            for batch in cut_batches(sizes, BATCH_TOKENS, alone=self.deterministic):
+                self.check_stop()
+                yield batch
+
+
+def cut_batches(sizes: Sequence[int], limit: int, *, alone: bool) -> list[list[int]]:
+    """Cut indices into batches of similar sizes, smallest first.
+
+    ``limit`` bounds the padded size of a batch; with ``alone``, each index is its own.
+    """
+    order = sorted(range(len(sizes)), key=lambda index: sizes[index])
+    if alone:
+        return [[index] for index in order]
+    in_order: Any = np.array([sizes[index] for index in order], dtype=np.int64)
+    starts = [*cut_by_tokens(in_order, limit), len(order)]
+    return [order[first:last] for first, last in pairwise(starts)]
+
+
+def pad_sources(
+    sources: Sequence[Sequence[int]], device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Return sources with END, padded [R S], and the mask of real tokens."""
+    padded = _pad([[*source, END] for source in sources]).to(device)
+    return padded, padded != PAD
+
+
+def _pair_length(source: Sequence[int], target: Sequence[int]) -> int:
+    return max(len(source), len(target)) + 1
+
+
+def _pad(rows: Sequence[Sequence[int]]) -> Tensor:
+    padded = torch.full((len(rows), max(map(len, rows), default=0)), PAD)
+    for row, ids in zip(padded, rows, strict=True):
+        row[: len(ids)] = torch.tensor(ids)
+    return padded
