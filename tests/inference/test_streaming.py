@@ -1,24 +1,24 @@
-"""Lines as a stream: ahead while others work, in order, bounded, nothing lost."""
+"""Streaming: blocks are prefetched, in order, bounded, and nothing is lost."""
 
 import pytest
 
 from headwise.errors import DataError
-from headwise.inference.streaming import BLOCKS_AHEAD
+from headwise.inference.streaming import PREFETCH_BLOCKS
 from headwise.inference.translator import PAUSE, load
 
 BLOCK = 16
 
 
-class Aside:
-    """An engine that searches aside: it tells when, and is ready when it is told."""
+class FakeAsyncEngine:
+    """An engine with futures: it logs calls, and they are done when ``done`` is set."""
 
-    name = "aside"
+    name = "fake"
 
     def __init__(self, engine):
         self.engine = engine
         self.used = {}
         self.done = False
-        self.told = []
+        self.log = []
 
     def can_search(self, settings):
         return True
@@ -26,24 +26,24 @@ class Aside:
     def search(self, *asked):
         return self.engine.search(*asked)
 
-    def begin(self, *asked):
-        self.told.append("begun")
-        return Begun(self, asked)
+    def submit(self, *request):
+        self.log.append("submitted")
+        return FakeFuture(self, request)
 
 
-class Begun:
-    def __init__(self, engine, asked):
-        self.engine, self.asked = engine, asked
+class FakeFuture:
+    def __init__(self, engine, request):
+        self.engine, self.request = engine, request
 
-    def ready(self):
+    def done(self):
         return self.engine.done
 
-    def outputs(self):
-        self.engine.told.append("ended")
-        return self.engine.search(*self.asked)
+    def result(self):
+        self.engine.log.append("collected")
+        return self.engine.search(*self.request)
 
-    def give_up(self):
-        self.engine.told.append("given up")
+    def cancel(self):
+        self.engine.log.append("cancelled")
 
 
 @pytest.fixture(scope="module")
@@ -52,45 +52,45 @@ def translator(tiny_run):
 
 
 @pytest.fixture
-def aside(translator, monkeypatch):
-    engine = Aside(translator.engine)
+def fake(translator, monkeypatch):
+    engine = FakeAsyncEngine(translator.engine)
     monkeypatch.setattr(translator, "engine", engine)
-    monkeypatch.setattr("headwise.inference.streaming.LINES_AT_ONCE", BLOCK)
+    monkeypatch.setattr("headwise.inference.streaming.BLOCK_LINES", BLOCK)
     return engine
 
 
 TEXTS = [f"{each}." for each in ("one", "two", "", "six five", "four")] * BLOCK
 
 
-def test_what_comes_out_does_not_depend_on_who_works(translator, aside):
+def test_what_comes_out_does_not_depend_on_who_works(translator, fake):
     theirs = [each.text for each in translator.lines(TEXTS, beam=1)]
-    aside.done = True
+    fake.done = True
     ready = [each.text for each in translator.lines(TEXTS, beam=1)]
     alone = [translator.translate(text, beam=1) for text in TEXTS[:5]]
 
     assert theirs == ready == alone * BLOCK
 
 
-def test_blocks_are_begun_while_others_are_searched(translator, aside):
+def test_blocks_are_submitted_while_others_are_searched(translator, fake):
     list(translator.lines(TEXTS, beam=1))
 
-    ahead = BLOCKS_AHEAD + 1
-    assert aside.told[: ahead + 1] == ["begun"] * ahead + ["ended"]
+    ahead = PREFETCH_BLOCKS + 1
+    assert fake.log[: ahead + 1] == ["submitted"] * ahead + ["collected"]
     held = 0
-    for each in aside.told:
-        held += 1 if each == "begun" else -1
+    for each in fake.log:
+        held += 1 if each == "submitted" else -1
         assert 0 <= held <= ahead
-    assert aside.told.count("begun") == len(TEXTS) / BLOCK
+    assert fake.log.count("submitted") == len(TEXTS) / BLOCK
 
 
-def test_what_is_done_does_not_wait_for_a_slow_stream(translator, aside):
+def test_what_is_done_does_not_wait_for_a_slow_stream(translator, fake):
     """Of a stream that has no further block yet, what was asked comes out."""
     read = []
 
     def slow():
         for number in range(10 * BLOCK):
             read.append(number)
-            aside.done = number > BLOCK
+            fake.done = number > BLOCK
             yield "one."
 
     next(translator.lines(slow(), beam=1))
@@ -99,7 +99,7 @@ def test_what_is_done_does_not_wait_for_a_slow_stream(translator, aside):
 
 
 @pytest.mark.parametrize("count", [3, 2 * BLOCK])
-def test_what_was_read_before_an_error_is_not_lost(translator, aside, count):
+def test_what_was_read_before_an_error_is_not_lost(translator, fake, count):
     def broken():
         yield from ["one."] * count
         raise DataError("the rest cannot be read")
@@ -112,15 +112,15 @@ def test_what_was_read_before_an_error_is_not_lost(translator, aside, count):
     assert [each.source for each in found] == ["one."] * count
 
 
-def test_a_block_of_long_lines_has_fewer(translator, aside, monkeypatch):
-    monkeypatch.setattr("headwise.inference.streaming.CHARACTERS_AT_ONCE", 20)
+def test_a_block_of_long_lines_has_fewer(translator, fake, monkeypatch):
+    monkeypatch.setattr("headwise.inference.streaming.BLOCK_CHARACTERS", 20)
 
     list(translator.lines(["one two three four."] * 8, beam=1))
 
-    assert aside.told.count("begun") == 4
+    assert fake.log.count("submitted") == 4
 
 
-def test_before_a_pause_everything_is_translated(translator, aside):
+def test_before_a_pause_everything_is_translated(translator, fake):
     """Else an answer would wait for input that may never come."""
     read = []
 
@@ -148,15 +148,17 @@ def test_pauses_take_neither_prefixes_nor_settings(translator):
     assert last.startswith("drei")
 
 
-def test_a_long_line_is_begun_before_all_of_it_is_cut(translator, aside, monkeypatch):
+def test_a_long_line_is_submitted_before_all_of_it_is_split(
+    translator, fake, monkeypatch
+):
     """A line of megabytes was cut in silence, and then searched at one go."""
-    monkeypatch.setattr("headwise.inference.streaming.PIECES_AT_ONCE", 8)
-    aside.done = True
+    monkeypatch.setattr("headwise.inference.streaming.BLOCK_PIECES", 8)
+    fake.done = True
     line = "one two three. " * 40
     reports = []
     (found,) = translator.lines([line], beam=1, on_progress=reports.append)
 
-    assert aside.told.count("begun") >= 5
+    assert fake.log.count("submitted") >= 5
     done = [each.characters for each in reports if each.of_characters]
     assert done == sorted({*done})
     assert len(done) >= 4
@@ -166,8 +168,8 @@ def test_a_long_line_is_begun_before_all_of_it_is_cut(translator, aside, monkeyp
     assert found.text == " ".join([alone] * 40) + " "
 
 
-def test_lines_around_a_long_one_keep_their_order(translator, aside, monkeypatch):
-    monkeypatch.setattr("headwise.inference.streaming.PIECES_AT_ONCE", 4)
+def test_lines_around_a_long_one_keep_their_order(translator, fake, monkeypatch):
+    monkeypatch.setattr("headwise.inference.streaming.BLOCK_PIECES", 4)
     lines = ["six.", "one two three. " * 30, "four.", "", "five. " * 30, "two."]
     found = list(translator.lines(lines, beam=1))
 
@@ -188,6 +190,6 @@ def test_carriage_returns_set_texts_apart_and_are_said(translator):
     )
 
 
-def test_nothing_is_begun_for_nothing(translator, aside):
+def test_no_lines_submit_no_search(translator, fake):
     assert list(translator.lines([])) == []
-    assert aside.told == []
+    assert fake.log == []

@@ -209,7 +209,7 @@ def test_one_threshold_of_warnings_leaves_the_others_of_the_model(tiny_run, tmp_
 
 def test_lines_are_read_as_they_are_needed(translator, monkeypatch):
     """A stream of any length, in bounded memory, first lines first."""
-    monkeypatch.setattr("headwise.inference.streaming.LINES_AT_ONCE", 2)
+    monkeypatch.setattr("headwise.inference.streaming.BLOCK_LINES", 2)
     taken = []
 
     def stream():
@@ -227,7 +227,7 @@ def test_lines_are_read_as_they_are_needed(translator, monkeypatch):
 def test_the_order_is_kept_over_many_blocks(translator, monkeypatch):
     texts = ["one.", "two two two two.", "", "three.", "six five.", " ", "four."]
     whole = translator.translate(texts, beam=1)
-    monkeypatch.setattr("headwise.inference.streaming.LINES_AT_ONCE", 2)
+    monkeypatch.setattr("headwise.inference.streaming.BLOCK_LINES", 2)
 
     assert translator.translate(texts, beam=1) == whole
 
@@ -288,7 +288,7 @@ def test_the_package_itself_has_the_door(tiny_run):
 def test_a_loop_is_no_error_of_an_engine_that_cannot_search_again(
     tiny_run, tmp_path, monkeypatch, how, said
 ):
-    loops = "headwise.decoding.warnings.loop_in"
+    loops = "headwise.decoding.warnings.find_loop"
     monkeypatch.setattr(loops, lambda tokens, limits: tokens[:1])  # whatever it is
     folder = shutil.copytree(tiny_run / "best", tmp_path / "model")
     (found,) = load(folder, **how).lines(["one two."])
@@ -305,10 +305,8 @@ def test_a_beginning_is_for_engines_that_keep_to_it(tiny_run, tmp_path):
 
     assert found.text == slow.text
     assert found.text.startswith("zwei")
-    assert auto.engine.used == {
-        "torch": "a beginning is not carried over to CTranslate2"
-    }
-    with pytest.raises(SettingsError, match="a beginning is not carried over"):
+    assert auto.engine.used == {"torch": "CTranslate2 supports no forced prefix"}
+    with pytest.raises(SettingsError, match="CTranslate2 supports no forced prefix"):
         list(load(folder, engine="ctranslate2").lines(["one."], prefixes=["zwei"]))
 
 

@@ -197,14 +197,14 @@ def translations(
     translator: Translator, sources: Sequence[str], **search: Any
 ) -> list[str]:
     """Translate lines; say what they came with, each kind of warning once."""
-    from headwise.decoding.warnings import each_kind_once
+    from headwise.decoding.warnings import merge_warnings
 
     outputs: list[str] = []
     warned: list[Sequence[str]] = []
     for each in translator.lines(sources, **{"scores": False, **search}):
         outputs.append(each.text)
         warned.append(each.warnings)
-    for warning in each_kind_once(warned, "lines"):
+    for warning in merge_warnings(warned, "lines"):
         say(warning)
     return outputs
 

@@ -13,7 +13,7 @@ from headwise.cli.checks import check_assignments, check_device
 from headwise.cli.streams import messages
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
-from headwise.inference.engines.settings import MOST_THREADS, PRECISIONS
+from headwise.inference.engines.settings import MAX_THREADS, PRECISIONS
 
 
 def named(text: str) -> Path:
@@ -109,7 +109,7 @@ Threads = Annotated[
     int | None,
     typer.Option(
         min=1,
-        max=MOST_THREADS,
+        max=MAX_THREADS,
         help="Processor threads to use.",
         show_default="all cores",
     ),

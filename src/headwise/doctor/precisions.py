@@ -14,9 +14,9 @@ from headwise.doctor.check import FAILED, OK, SKIPPED, Finding, Status
 from headwise.errors import HeadwiseError
 from headwise.inference.engines.ctranslate2_engine import CTranslate2Engine
 from headwise.inference.engines.ctranslate2_support import (
-    reasons_against_lengths,
-    reasons_against_model,
-    reasons_against_search,
+    unsupported_lengths,
+    unsupported_model,
+    unsupported_search,
 )
 from headwise.interop.exports import export
 from headwise.interop.limits import CTRANSLATE2, QUANTIZATIONS
@@ -95,9 +95,9 @@ def _ctranslate2(opened: ModelFolder, precision: str) -> Finding:
     what = f"golden translations, ctranslate2, {precision}"
     sources = opened.task.encode([each.source for each in opened.golden])
     reasons = [
-        *reasons_against_model(opened),
-        *reasons_against_search(opened.decoding),
-        *reasons_against_lengths(opened, sources, opened.decoding),
+        *unsupported_model(opened),
+        *unsupported_search(opened.decoding),
+        *unsupported_lengths(opened, sources, opened.decoding),
     ]
     if reasons:
         return Finding(what, SKIPPED, "; ".join(map(str, reasons)))

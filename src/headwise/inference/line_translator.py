@@ -1,4 +1,4 @@
-"""One line of text: cut into pieces and tokens, searched for, and made text again."""
+"""Translation of single lines: split, encode, search, decode and rejoin."""
 
 from __future__ import annotations
 
@@ -10,21 +10,25 @@ from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import NO_PREFIX, Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.warning_settings import WarningSettings
-from headwise.decoding.warnings import once_a_line, warnings_of, without_loops
+from headwise.decoding.warnings import (
+    merge_warnings,
+    search_loops_again,
+    warnings_of,
+)
 from headwise.documents.sentences import Piece, rejoin, split_long
-from headwise.inference.engines.engine import Engine, Search, begun
+from headwise.inference.engines.engine import Engine, Outputs, SearchFuture, submit
 from headwise.run_folder.model_folder import ModelFolder
-from headwise.tasks.translation.alignment import pharaoh
+from headwise.tasks.translation.alignment import pharaoh_format
 from headwise.tasks.translation.results import Candidate, Translated
 from headwise.text.vocabulary import UNKNOWN
 from headwise.wording import count_of
 
-Made = tuple[Sequence[Hypothesis], tuple[str, ...]]
-"""What a search found for a piece of text, and what it warned of."""
+PieceResult = tuple[Sequence[Hypothesis], tuple[str, ...]]
+"""The hypotheses of a piece of a line (none if blank), and warnings of its search."""
 
 
-class Part(NamedTuple):
-    """One piece of a line, to be searched."""
+class EncodedPiece(NamedTuple):
+    """One piece of a line, ready to be searched; without tokens if it is blank."""
 
     text: str
     tokens: tuple[int, ...]
@@ -33,123 +37,132 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class BegunSearch:
-    """The search of those parts of a block that have the same settings."""
+class PendingSearch:
+    """The search of those pieces of a block that share their settings."""
 
-    numbers: Sequence[int]
-    parts: Sequence[Part]
+    indices: Sequence[int]
+    """Of the pieces in their block."""
+    pieces: Sequence[EncodedPiece]
     settings: DecodingSettings
-    limits: WarningSettings
-    search: Search
+    thresholds: WarningSettings
+    future: SearchFuture
 
 
 class LineTranslator:
-    """A model and the engine that runs it, for lines of text."""
+    """A model folder's text codec and an engine, for lines of text."""
 
     def __init__(self, opened: ModelFolder, engine: Engine) -> None:
         self.opened = opened
         self.engine = engine
-        self.texts = opened.texts
-        self.longest = opened.facts.longest_source
+        self.codec = opened.texts
+        self.longest_source = opened.facts.longest_source
 
-    def parts_of(
+    def encode(
         self, line: str, settings: DecodingSettings, prefix: str
-    ) -> Iterator[tuple[Piece, Part]]:
-        """Cut a line into pieces that are short enough, and these into tokens."""
-        known: dict[str, list[int]] = {}  # so that nothing is encoded twice
-        begun = self.texts.prefix(prefix) if prefix else NO_PREFIX
+    ) -> Iterator[tuple[Piece, EncodedPiece]]:
+        """Split a line into pieces that are short enough, and encode them."""
+        cache: dict[str, list[int]] = {}  # so that no text is tokenized twice
+        forced = self.codec.prefix(prefix) if prefix else NO_PREFIX
         if "\r" not in line:
-            (known[line],) = self.texts.encode([line])
-            if len(known[line]) <= self.longest:  # as nearly all lines are
-                tokens = known[line] if line.strip() else []
-                yield Piece(line, ""), Part(line, tuple(tokens), settings, begun)
+            (cache[line],) = self.codec.encode([line])
+            if len(cache[line]) <= self.longest_source:  # nearly always
+                tokens = cache[line] if line.strip() else []
+                yield (
+                    Piece(line, ""),
+                    EncodedPiece(line, tuple(tokens), settings, forced),
+                )
                 return
 
         def fits(text: str) -> bool:
-            if text not in known:
-                (known[text],) = self.texts.encode([text])
-            return len(known[text]) <= self.longest
+            if text not in cache:
+                (cache[text],) = self.codec.encode([text])
+            return len(cache[text]) <= self.longest_source
 
         for piece in split_long(line, fits):
             tokens = []
-            if piece.text.strip():  # blank lines ask for nothing
+            if piece.text.strip():  # blank pieces are not searched
                 fits(piece.text)
-                tokens = known[piece.text]
-            yield piece, Part(piece.text, tuple(tokens), settings, begun)
-            known.clear()
-            if tokens:  # only what is said first begins the output
-                begun = NO_PREFIX
+                tokens = cache[piece.text]
+            yield piece, EncodedPiece(piece.text, tuple(tokens), settings, forced)
+            cache.clear()
+            if tokens:  # only the first piece that is not blank has the prefix
+                forced = NO_PREFIX
 
-    def begun(self, parts: Sequence[Part]) -> list[BegunSearch]:
-        """Begin the search for these parts of lines."""
-        objects = {id(each.settings): each.settings for each in parts}
-        if len(objects) == 1:  # as mostly
-            (settings,) = objects.values()
-            return [self._begun_search(range(len(parts)), parts, settings)]
+    def submit(self, pieces: Sequence[EncodedPiece]) -> list[PendingSearch]:
+        """Start the searches of these pieces, one for each different settings."""
+        by_identity = {id(each.settings): each.settings for each in pieces}
+        if len(by_identity) == 1:  # mostly, and faster than comparing settings
+            (settings,) = by_identity.values()
+            return [self._submit_equal(range(len(pieces)), pieces, settings)]
         by_settings: dict[DecodingSettings, list[int]] = {}
-        for number, part in enumerate(parts):
-            by_settings.setdefault(part.settings, []).append(number)
+        for index, piece in enumerate(pieces):
+            by_settings.setdefault(piece.settings, []).append(index)
         return [
-            self._begun_search(numbers, [parts[each] for each in numbers], settings)
-            for settings, numbers in by_settings.items()
+            self._submit_equal(indices, [pieces[each] for each in indices], settings)
+            for settings, indices in by_settings.items()
         ]
 
-    def _begun_search(
-        self, numbers: Sequence[int], parts: Sequence[Part], settings: DecodingSettings
-    ) -> BegunSearch:
-        """Begin the search of parts that all have these settings."""
-        # What a search is does not depend on when it warns.
-        plain = replace(settings, warnings=WarningSettings())
-        search = begun(
+    def _submit_equal(
+        self,
+        indices: Sequence[int],
+        pieces: Sequence[EncodedPiece],
+        settings: DecodingSettings,
+    ) -> PendingSearch:
+        """Start the search of pieces that share their settings."""
+        # Thresholds of warnings do not change a search.
+        of_search = replace(settings, warnings=WarningSettings())
+        future = submit(
             self.engine,
-            [part.tokens for part in parts],
-            plain,
-            [part.prefix for part in parts],
+            [piece.tokens for piece in pieces],
+            of_search,
+            [piece.prefix for piece in pieces],
         )
-        return BegunSearch(numbers, parts, plain, settings.warnings, search)
+        return PendingSearch(indices, pieces, of_search, settings.warnings, future)
 
-    def ended(self, begun: BegunSearch) -> dict[int, Made]:
-        """Wait for a search: outputs and warnings by number."""
+    def collect(self, search: PendingSearch) -> dict[int, PieceResult]:
+        """Wait for a search; return the results by the index of their piece."""
 
-        def search(
-            places: Sequence[int], settings: DecodingSettings
-        ) -> list[list[Hypothesis]]:
-            chosen = [begun.parts[place] for place in places]
-            sources = [part.tokens for part in chosen]
-            prefixes = [part.prefix for part in chosen]
+        def search_again(indices: Sequence[int], settings: DecodingSettings) -> Outputs:
+            chosen = [search.pieces[index] for index in indices]
+            sources = [piece.tokens for piece in chosen]
+            prefixes = [piece.prefix for piece in chosen]
             return self.engine.search(sources, settings, prefixes)
 
-        limits = begun.limits
-        if not self.engine.can_search(replace(begun.settings, no_repeat_ngram=1)):
-            limits = replace(limits, loop_no_repeat_ngram=0)  # warn of loops only
-        found = begun.search.outputs()
-        outputs, loops = without_loops(search, found, begun.settings, limits)
+        thresholds = search.thresholds
+        if not self.engine.can_search(replace(search.settings, no_repeat_ngram=1)):
+            thresholds = replace(thresholds, loop_no_repeat_ngram=0)  # warn only
+        found = search.future.result()
+        outputs, loops = search_loops_again(
+            search_again, found, search.settings, thresholds
+        )
         return {
-            number: (outputs[place], (loops[place],) if place in loops else ())
-            for place, number in enumerate(begun.numbers)
+            index: (outputs[n], (loops[n],) if n in loops else ())
+            for n, index in enumerate(search.indices)
         }
 
-    def joined(
+    def assemble(
         self,
         line: str,
         pieces: Sequence[Piece],
-        parts: Sequence[Part],
-        made: Sequence[Made],
+        encoded: Sequence[EncodedPiece],
+        results: Sequence[PieceResult],
     ) -> Translated:
-        """Make one line of the outputs of its pieces; blank pieces have none."""
-        spoken = [place for place, (outputs, _) in enumerate(made) if outputs]
-        if len(spoken) == 1:
-            return self._joined_around(spoken[0], line, pieces, parts, made)
-        texts = [""] * len(parts)
+        """Decode and rejoin the pieces of a line; blank pieces have no hypotheses."""
+        translated = [n for n, (hypotheses, _) in enumerate(results) if hypotheses]
+        if len(translated) == 1:
+            return self._assemble_one(translated[0], line, pieces, encoded, results)
+        texts = [""] * len(encoded)
         of_pieces = []
-        for place in spoken:
-            (best, *_), notes = made[place]
-            texts[place] = self.text(best, parts[place])
-            of_pieces.append(self._warnings(parts[place], best, texts[place], notes))
-        warnings = [*self._why_in_pieces(line, len(spoken)), *once_a_line(of_pieces)]
-        # Of a line in several pieces only the best is given: their n-best lists could
-        # be combined in very many ways.
-        bests = [made[place][0][0] for place in spoken]
+        for n in translated:
+            (best, *_), notes = results[n]
+            texts[n] = self.decode(best, encoded[n])
+            of_pieces.append(self._warnings(encoded[n], best, texts[n], notes))
+        warnings = [
+            *self._split_warning(line, len(translated)),
+            *merge_warnings(of_pieces, "pieces"),
+        ]
+        # Only the best: n-best lists of pieces could be combined in too many ways.
+        bests = [results[n][0][0] for n in translated]
         candidate = Candidate(
             text=rejoin(pieces, texts),
             score=sum(each.score for each in bests),
@@ -157,43 +170,44 @@ class LineTranslator:
         )
         return Translated(line, (candidate,), tuple(warnings))
 
-    def _joined_around(
+    def _assemble_one(
         self,
-        place: int,
+        n: int,
         line: str,
         pieces: Sequence[Piece],
-        parts: Sequence[Part],
-        made: Sequence[Made],
+        encoded: Sequence[EncodedPiece],
+        results: Sequence[PieceResult],
     ) -> Translated:
-        """Make one line of the outputs of the only piece that is not blank."""
-        part, (outputs, notes) = parts[place], made[place]
-        texts = [self.text(each, part) for each in outputs]
-        warnings = self._warnings(part, outputs[0], texts[0], notes)
-        if len(parts) > 1 or pieces[0].separator:
-            before, behind = [""] * place, [""] * (len(parts) - place - 1)
+        """Do the same for a line whose only piece with text is the ``n``-th."""
+        piece, (hypotheses, notes) = encoded[n], results[n]
+        texts = [self.decode(each, piece) for each in hypotheses]
+        warnings = self._warnings(piece, hypotheses[0], texts[0], notes)
+        if len(encoded) > 1 or pieces[0].separator:
+            before, behind = [""] * n, [""] * (len(encoded) - n - 1)
             texts = [rejoin(pieces, [*before, each, *behind]) for each in texts]
         candidates = [
-            self.candidate_of(text, each, part)
-            for text, each in zip(texts, outputs, strict=True)
+            self.candidate_of(text, each, piece)
+            for text, each in zip(texts, hypotheses, strict=True)
         ]
-        return Translated(line, tuple(candidates), tuple(once_a_line([warnings])))
+        merged = merge_warnings([warnings], "pieces")
+        return Translated(line, tuple(candidates), tuple(merged))
 
     def _warnings(
-        self, part: Part, best: Hypothesis, text: str, notes: Sequence[str]
+        self, piece: EncodedPiece, best: Hypothesis, text: str, notes: Sequence[str]
     ) -> list[str]:
-        """Return what the search warned of, and what is to be said of its output."""
+        """Return the warnings of the search, and those about its best output."""
         found = warnings_of(
-            *(part.text, part.tokens, text, best),
+            *(piece.text, piece.tokens, text, best),
             unknown=UNKNOWN,
-            limits=part.settings.warnings,
+            limits=piece.settings.warnings,
         )
         return [*notes, *found]
 
-    def _why_in_pieces(self, line: str, num_pieces: int) -> Iterator[str]:
-        """Say why a line was not translated as a whole, if it was not."""
+    def _split_warning(self, line: str, num_pieces: int) -> Iterator[str]:
+        """Yield a warning that says why a line was split, if it was."""
         if num_pieces < 2:
             return
-        longest = count_of(self.longest, "token")
+        longest = count_of(self.longest_source, "token")
         why = f"is longer than the {longest} the model was trained for"
         if num_returns := line.count("\r"):
             why = (
@@ -202,23 +216,28 @@ class LineTranslator:
             )
         yield f"the line {why}; it was translated in {num_pieces:,} pieces"
 
-    def text(self, found: Hypothesis, part: Part) -> str:
-        """Turn an output of this piece into text."""
-        return self.texts.text(
-            found, part.text, part.tokens, replace_unknown=part.settings.replace_unknown
+    def decode(self, hypothesis: Hypothesis, piece: EncodedPiece) -> str:
+        """Detokenize an output of this piece."""
+        return self.codec.text(
+            hypothesis,
+            piece.text,
+            piece.tokens,
+            replace_unknown=piece.settings.replace_unknown,
         )
 
-    def candidate_of(self, text: str, found: Hypothesis, part: Part) -> Candidate:
-        """Return an output with what was asked for besides its text."""
-        asked = part.settings.token_scores
+    def candidate_of(
+        self, text: str, hypothesis: Hypothesis, piece: EncodedPiece
+    ) -> Candidate:
+        """Return a candidate with the token scores and alignments asked for."""
+        token_scores = piece.settings.token_scores
         return Candidate(
             text=text,
-            score=found.score,
-            log_probability=found.log_probability,
-            tokens=tuple(self.texts.scored_pieces(found)) if asked else (),
+            score=hypothesis.score,
+            log_probability=hypothesis.log_probability,
+            tokens=tuple(self.codec.scored_pieces(hypothesis)) if token_scores else (),
             alignment=(
-                pharaoh(self.texts.word_alignment(found, part.tokens))
-                if part.settings.alignments
+                pharaoh_format(self.codec.word_alignment(hypothesis, piece.tokens))
+                if piece.settings.alignments
                 else ""
             ),
         )

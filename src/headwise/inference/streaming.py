@@ -1,8 +1,8 @@
-"""Lines as a stream: blocks are cut and begun while others are being translated.
+"""Streaming translation: lines are read and submitted ahead, in blocks.
 
-A block is read, cut into tokens and handed to the engine; where the engine has threads
-of its own, the next ones are read meanwhile, and texts are made of what is done. What
-is held in memory is a few blocks, however long the stream is.
+A block of lines is tokenized and submitted to the engine. If the engine has threads of
+its own, the next blocks are read meanwhile, and finished ones detokenized. Memory holds
+a few blocks, however long the stream is.
 """
 
 from __future__ import annotations
@@ -13,98 +13,100 @@ from dataclasses import dataclass, field, replace
 
 from headwise.decoding.settings import DecodingSettings
 from headwise.documents.sentences import Piece
-from headwise.inference.line_translator import BegunSearch, LineTranslator, Made, Part
+from headwise.inference.line_translator import (
+    EncodedPiece,
+    LineTranslator,
+    PendingSearch,
+    PieceResult,
+)
 from headwise.tasks.translation.results import Translated
 from headwise.text.arriving import Pause
 
-LINES_AT_ONCE = 4000
-"""Lines that are read before any is translated, so that similar lengths meet."""
+BLOCK_LINES = 4000
+"""Lines of a block: many, so that lines of similar length can be batched."""
 
-CHARACTERS_AT_ONCE = 1_000_000
-"""Characters of such lines; one line may have more."""
+BLOCK_CHARACTERS = 1_000_000
+"""Characters at which a block is submitted earlier; one line may have more."""
 
-PIECES_AT_ONCE = 512
-"""Pieces of such a line: of a very long one some are done while others are cut."""
+BLOCK_PIECES = 512
+"""Pieces of one line at which a block is submitted, before the whole line is split."""
 
-BLOCKS_AHEAD = 2
-"""Blocks of lines that are read while others are being translated."""
+PREFETCH_BLOCKS = 2
+"""Blocks that are submitted while an earlier one is still being translated."""
 
-LOOK_EVERY = 16
-"""Lines that are read before somebody looks whether a translation has ended."""
+POLL_EVERY = 16
+"""Lines after which finished searches are looked for."""
 
 
-Asked = tuple[str, DecodingSettings, str]
-"""A line, how to search for its translation, and what that begins with."""
+LineRequest = tuple[str, DecodingSettings, str]
+"""A line, the settings of its search, and the text its translation starts with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the translation of a stream is."""
+    """The progress of a stream."""
 
     lines: int
-    """Lines that are done."""
+    """Translated lines."""
 
     characters: int = 0
-    """Characters of the line after those whose pieces are done."""
+    """Translated characters of the next line, if it is translated in parts."""
 
     of_characters: int = 0
-    """Characters of that line, or 0 where none of it is done."""
+    """All characters of that line, or 0 if none of it is translated yet."""
 
 
-def translated(
+def translate_stream(
     translator: LineTranslator,
-    asked: Iterator[Asked | Pause],
+    requests: Iterator[LineRequest | Pause],
     on_progress: Callable[[Progress], object] = lambda _: None,
 ) -> Iterator[Translated]:
-    """Read and cut line after line while others are being translated.
+    """Translate lines in order, reading ahead while others are being translated.
 
-    Before a pause, all that was read is translated. ``on_progress`` is called whenever
-    a block of lines or of pieces is done.
+    Before a pause is passed, everything read so far is translated. ``on_progress`` is
+    called after each block.
     """
-    stream = _Stream(translator, on_progress)
-    try:
-        yield from stream.translated(asked)
-    finally:  # cancel outstanding searches on any exit
-        stream.give_up()
+    return _Stream(translator, on_progress).run(requests)
 
 
 @dataclass(slots=True)
 class _Line:
-    """A line with what became of its pieces so far."""
+    """A line, its pieces, and the results of those that are translated."""
 
     text: str
     pieces: list[Piece] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
-    made: list[Made] = field(default_factory=list)
+    encoded: list[EncodedPiece] = field(default_factory=list)
+    results: list[PieceResult] = field(default_factory=list)
     characters_done: int = 0
-    is_cut: bool = False
+    is_split: bool = False
+    """Whether all of its pieces are known."""
 
-    def add(self, made: Made) -> None:
-        """Take in what was made of the next piece."""
-        piece = self.pieces[len(self.made)]
+    def add_result(self, result: PieceResult) -> None:
+        """Add the result of the next piece."""
+        piece = self.pieces[len(self.results)]
         self.characters_done += len(piece.text) + len(piece.separator)
-        self.made.append(made)
+        self.results.append(result)
 
     @property
     def is_done(self) -> bool:
-        """All of its pieces are known, and translated."""
-        return self.is_cut and len(self.made) == len(self.parts)
+        """Whether all of its pieces are known and translated."""
+        return self.is_split and len(self.results) == len(self.encoded)
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Pieces of lines whose translation was begun."""
+    """Pieces of lines that were submitted together."""
 
-    parts: Sequence[tuple[_Line, Part]]
-    searches: Sequence[BegunSearch]
+    pieces: Sequence[tuple[_Line, EncodedPiece]]
+    searches: Sequence[PendingSearch]
 
-    def ready(self) -> bool:
-        """Tell whether nothing is left to wait for."""
-        return all(each.search.ready() for each in self.searches)
+    def done(self) -> bool:
+        """Return whether all of its searches are done."""
+        return all(each.future.done() for each in self.searches)
 
 
 class _Stream:
-    """Lines on their way: read and cut, begun in blocks, done."""
+    """The queue of lines: the block being filled, and the blocks that are submitted."""
 
     def __init__(
         self, translator: LineTranslator, on_progress: Callable[[Progress], object]
@@ -112,98 +114,96 @@ class _Stream:
         self.translator = translator
         self.on_progress = on_progress
         self.lines: deque[_Line] = deque()
-        self.block: list[tuple[_Line, Part]] = []
-        self.size = 0
-        self.ahead: deque[_Block] = deque()
+        self.block: list[tuple[_Line, EncodedPiece]] = []
+        self.block_characters = 0
+        self.submitted: deque[_Block] = deque()
         self.num_done = 0
 
-    def translated(self, asked: Iterator[Asked | Pause]) -> Iterator[Translated]:
-        while True:
-            try:
-                one = next(asked, None)
-            except Exception:  # what was read before it shall not be lost
-                yield from self._finished()
-                raise
-            if one is None or isinstance(one, Pause):
-                yield from self._finished()
-            else:
-                yield from self._taken(*one)
-            if one is None:
-                return
+    def run(self, requests: Iterator[LineRequest | Pause]) -> Iterator[Translated]:
+        """Yield the translations of all requests, in order."""
+        try:
+            while True:
+                try:
+                    request = next(requests, None)
+                except Exception:  # lines that were read before it are not lost
+                    self._submit_block()
+                    yield from self._drain(0)
+                    raise
+                if request is None or isinstance(request, Pause):
+                    self._submit_block()
+                    yield from self._drain(0)
+                else:
+                    yield from self._add_line(*request)
+                if request is None:
+                    return
+        finally:  # cancel outstanding searches on any exit
+            for block in self.submitted:
+                for search in block.searches:
+                    search.future.cancel()
 
-    def give_up(self) -> None:
-        """Tell the searches that were begun that nobody will wait."""
-        for block in self.ahead:
-            for each in block.searches:
-                each.search.give_up()
-
-    def _taken(
+    def _add_line(
         self, text: str, settings: DecodingSettings, prefix: str
     ) -> Iterator[Translated]:
-        """Add a line, and yield those that are done meanwhile."""
+        """Split and encode a line, and yield lines that are done meanwhile."""
         line = _Line(text)
         self.lines.append(line)
-        for piece, part in self.translator.parts_of(text, settings, prefix):
-            count = len(line.parts) + 1
-            if count % PIECES_AT_ONCE == 0:
-                yield from self._begun()
-            elif count % LOOK_EVERY == 0:
-                yield from self._ready()
+        for piece, encoded in self.translator.encode(text, settings, prefix):
+            count = len(line.pieces) + 1
+            if count % BLOCK_PIECES == 0:
+                self._submit_block()
+                yield from self._drain(PREFETCH_BLOCKS)
+            elif count % POLL_EVERY == 0:
+                yield from self._drain(PREFETCH_BLOCKS)
             line.pieces.append(piece)
-            line.parts.append(part)
-            self.block.append((line, part))
-            self.size += len(part.text)
-        line.is_cut = True
-        if len(self.block) >= LINES_AT_ONCE or self.size >= CHARACTERS_AT_ONCE:
-            yield from self._begun()
-        elif len(self.block) % LOOK_EVERY == 0:
-            yield from self._ready()
+            line.encoded.append(encoded)
+            self.block.append((line, encoded))
+            self.block_characters += len(encoded.text)
+        line.is_split = True
+        if len(self.block) >= BLOCK_LINES or self.block_characters >= BLOCK_CHARACTERS:
+            self._submit_block()
+            yield from self._drain(PREFETCH_BLOCKS)
+        elif len(self.block) % POLL_EVERY == 0:
+            yield from self._drain(PREFETCH_BLOCKS)
 
-    def _begun(self) -> Iterator[Translated]:
-        """Begin a block with what was cut, and yield what is done meanwhile."""
+    def _submit_block(self) -> None:
+        """Submit the block that was being filled."""
         if self.block:
-            spoken = [part for _, part in self.block if part.tokens]
-            self.ahead.append(_Block(self.block, self.translator.begun(spoken)))
-            self.block, self.size = [], 0
-        yield from self._ready()
+            pieces = [encoded for _, encoded in self.block if encoded.tokens]
+            searches = self.translator.submit(pieces)
+            self.submitted.append(_Block(self.block, searches))
+            self.block, self.block_characters = [], 0
 
-    def _ready(self) -> Iterator[Translated]:
-        while len(self.ahead) > BLOCKS_AHEAD or (self.ahead and self.ahead[0].ready()):
-            yield from self._first_of_ahead()
+    def _drain(self, max_submitted: int) -> Iterator[Translated]:
+        """Yield lines of blocks that are done; wait while too many are submitted."""
+        while self.submitted and (
+            len(self.submitted) > max_submitted or self.submitted[0].done()
+        ):
+            block = self.submitted[0]
+            by_index: dict[int, PieceResult] = {}
+            for search in block.searches:
+                by_index.update(self.translator.collect(search))
+            self.submitted.popleft()
+            results = iter([by_index[index] for index in range(len(by_index))])
+            for line, encoded in block.pieces:
+                line.add_result(next(results) if encoded.tokens else ([], ()))
+            while self.lines and self.lines[0].is_done:
+                if self.submitted and self.num_done % POLL_EVERY == 0:
+                    self.submitted[0].done()  # which keeps CTranslate2's queues filled
+                self.num_done += 1
+                yield self._assemble(self.lines.popleft())
+            self._report_progress()
 
-    def _finished(self) -> Iterator[Translated]:
-        """Yield all that was read."""
-        yield from self._begun()
-        while self.ahead:
-            yield from self._first_of_ahead()
+    def _assemble(self, line: _Line) -> Translated:
+        """Join the results of a line's pieces."""
+        found = self.translator.assemble(
+            line.text, line.pieces, line.encoded, line.results
+        )
+        if line.encoded[-1].prefix and not any(each.tokens for each in line.encoded):
+            warning = "a blank line stays blank; its prefix was ignored"
+            found = replace(found, warnings=(*found.warnings, warning))
+        return found
 
-    def _first_of_ahead(self) -> Iterator[Translated]:
-        """Wait for the first block and yield its lines; the others go on meanwhile."""
-        block = self.ahead[0]
-        found = {
-            number: each
-            for search in block.searches
-            for number, each in self.translator.ended(search).items()
-        }
-        self.ahead.popleft()
-        results = iter([found[number] for number in range(len(found))])
-        for line, part in block.parts:
-            line.add(next(results) if part.tokens else ([], ()))
-        while self.lines and self.lines[0].is_done:
-            if self.ahead and self.num_done % LOOK_EVERY == 0:
-                self.ahead[0].ready()
-            self.num_done += 1
-            yield self._joined(self.lines.popleft())
-        self._say_progress()
-
-    def _joined(self, line: _Line) -> Translated:
-        joined = self.translator.joined(line.text, line.pieces, line.parts, line.made)
-        if line.parts[-1].prefix and not any(part.tokens for part in line.parts):
-            note = "a blank line stays blank, whatever it was to begin with"
-            joined = replace(joined, warnings=(*joined.warnings, note))
-        return joined
-
-    def _say_progress(self) -> None:
+    def _report_progress(self) -> None:
         line = self.lines[0] if self.lines else _Line("")
-        of = len(line.text) if line.made else 0
-        self.on_progress(Progress(self.num_done, line.characters_done, of))
+        of_characters = len(line.text) if line.results else 0
+        self.on_progress(Progress(self.num_done, line.characters_done, of_characters))

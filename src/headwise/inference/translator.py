@@ -1,4 +1,4 @@
-"""A trained model, ready to use from Python: ``headwise.load(folder)``."""
+"""The Python interface to a trained model: ``headwise.load(folder)``."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from headwise.decoding.settings import DecodingSettings
-from headwise.decoding.warnings import each_kind_once
+from headwise.decoding.warnings import merge_warnings
 from headwise.errors import TranslationWarning, UsageError
 from headwise.inference.engines.engine import Engine
 from headwise.inference.engines.registry import ENGINES
 from headwise.inference.engines.settings import (
-    MOST_THREADS,
+    MAX_THREADS,
     WITHOUT_TORCH,
     check_engine,
 )
-from headwise.inference.line_translator import LineTranslator, Part
-from headwise.inference.streaming import Asked, Progress, translated
+from headwise.inference.line_translator import EncodedPiece, LineTranslator
+from headwise.inference.streaming import LineRequest, Progress, translate_stream
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.paths import model_path
 from headwise.settings import as_table, merged, read
@@ -48,7 +48,7 @@ __all__ = [
 
 
 class Translator:
-    """A model folder, opened: raw text in, raw text out."""
+    """An opened model folder, or an ensemble of several: raw text in, raw text out."""
 
     def __init__(
         self,
@@ -63,24 +63,26 @@ class Translator:
         self._folders = [opened, *others]
         self.engine: Engine
         if others:
-            from headwise.inference.engines.ensemble_engine import ensemble
+            from headwise.inference.engines.ensemble_engine import EnsembleEngine
 
-            self.engine = ensemble([opened, *others], engine)
+            self.engine = EnsembleEngine(
+                self._folders, cached=engine != "torch-readable"
+            )
         else:
             self.engine = ENGINES[engine](opened, precision=precision)
 
     @property
     def models(self) -> list[Transformer]:
-        """The models; their weights are read now if the engine did without."""
+        """The models; their weights are read now if the engine has not needed them."""
         return [each.model for each in self._folders]
 
     @property
-    def _by_line(self) -> LineTranslator:
+    def _line_translator(self) -> LineTranslator:
         return LineTranslator(self.opened, self.engine)
 
     @property
     def decoding(self) -> DecodingSettings:
-        """The search that is used unless another is asked for."""
+        """The default settings of a search."""
         return self.opened.decoding
 
     @overload
@@ -92,28 +94,32 @@ class Translator:
     def translate(self, text: str | Iterable[str], **search: Any) -> str | list[str]:
         """Translate a text, or each text of a list.
 
-        ``search`` changes decoding settings for this call, such as ``beam=5``. Line
-        breaks inside a text stay where they are; a blank line stays blank; a line that
-        is longer than the model was trained for is split, translated and rejoined.
+        ``search`` overrides decoding settings for this call, such as ``beam=5``. Line
+        breaks inside a text are kept; a blank line stays blank; a line longer than the
+        model was trained for is split, translated and rejoined.
 
-        What looks wrong in a translation is a ``TranslationWarning``, each kind once a
-        call; :meth:`lines` returns warnings with the line that they belong to.
+        A suspicious translation gives a ``TranslationWarning``, each kind once a call;
+        :meth:`lines` returns the warnings of each line.
         """
         if isinstance(text, bytes) or not isinstance(text, Iterable):
-            raise _no_text(text)
+            raise _not_text(text)
         texts = [text] if isinstance(text, str) else text
-        parts = [checked_text(each).split("\n") for each in texts]
+        texts_lines = [checked_text(each).split("\n") for each in texts]
         unscored = {"scores": False, **search}
-        found = self.lines((line for lines in parts for line in lines), **unscored)
-        warned: list[Sequence[str]] = []
+        found = self.lines(
+            (line for lines in texts_lines for line in lines), **unscored
+        )
+        warnings_of_lines: list[Sequence[str]] = []
 
         def output(each: Translated) -> str:
-            warned.append(each.warnings)
+            warnings_of_lines.append(each.warnings)
             return each.text
 
-        made = ["\n".join(output(next(found)) for _ in lines) for lines in parts]
-        warn_of(warned, stacklevel=2)
-        return made[0] if isinstance(text, str) else made
+        outputs = [
+            "\n".join(output(next(found)) for _ in lines) for lines in texts_lines
+        ]
+        warn_of(warnings_of_lines, stacklevel=2)
+        return outputs[0] if isinstance(text, str) else outputs
 
     def lines(
         self,
@@ -124,27 +130,57 @@ class Translator:
         on_progress: Callable[[Progress], object] = lambda _: None,
         **search: Any,
     ) -> Iterator[Translated]:
-        """Yield what becomes of each line, in order; N lines in, N lines out.
+        """Yield the translation of each line, in order; N lines in, N lines out.
 
         Lines are read ahead, so that many are translated together. ``PAUSE`` among
-        them asks for all that was read before it, and is no line.
-        ``prefixes`` has for each line the text that its translation begins with, and
-        ``each`` has decoding settings for each line, on top of ``search``.
+        them, which is no line, makes all lines before it be translated first.
+        ``prefixes`` has for each line the text that its translation starts with, and
+        ``each`` has decoding settings for each line, which override ``search``.
         """
-        chosen: Iterable[DecodingSettings] = repeat(self._searching(search))
+        requests = self._requests(lines, prefixes, each, search)
+        return translate_stream(self._line_translator, requests, on_progress)
+
+    def _requests(
+        self,
+        lines: Iterable[str | Pause],
+        prefixes: Iterable[str] | None,
+        each: Iterable[Mapping[str, Any]] | None,
+        search: Mapping[str, Any],
+    ) -> Iterator[LineRequest | Pause]:
+        """Yield each line with its settings and prefix."""
+        shared = self._settings(search)
+        settings: Iterator[DecodingSettings] = repeat(shared)
         if each is not None:
-            chosen = (self._searching(merged(search, one)) for one in each)
-        begun = repeat("") if prefixes is None else map(checked_text, prefixes)
-        waiting = _together(lines, chosen, begun)
-        yield from translated(self._by_line, waiting, on_progress)
+            settings = (self._settings(merged(search, one)) for one in each)
+        texts = repeat("") if prefixes is None else map(checked_text, prefixes)
+        number = 0
+        for line in lines:
+            if isinstance(line, Pause):
+                yield line
+                continue
+            number += 1
+            of_line, prefix = next(settings, None), next(texts, None)
+            if of_line is None or prefix is None:
+                what = "settings" if of_line is None else "prefixes"
+                raise UsageError(
+                    f"each line needs its own: line {number:,} has none, {what} are "
+                    f"for {count_of(number - 1, 'line')} only; an empty one asks for "
+                    "nothing"
+                )
+            yield checked_text(line), of_line, prefix
+        for name, rest in (("settings", settings), ("prefixes", texts)):
+            if not isinstance(rest, repeat) and next(rest, None) is not None:
+                raise UsageError(
+                    f"there are more {name} than lines; each is for one line"
+                )
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], **search: Any
     ) -> list[Candidate]:
         """Return each target as the candidate that it would be for its source.
 
-        ``log_probability`` is what the model gives it as the tokenizer cuts it, END
-        counted; ``score`` follows the length penalty.
+        ``log_probability`` is the model's, for the tokenizer's segmentation and END;
+        ``score`` has the length penalty.
         """
         if len(sources) != len(targets):
             raise UsageError(
@@ -152,7 +188,7 @@ class Translator:
                 f"{count_of(len(sources), 'source')} and "
                 f"{count_of(len(targets), 'target')}"
             )
-        settings = self._searching(search)
+        settings = self._settings(search)
         pair = self.opened.tokenizers
         encoded = [
             (pair.source.encode(checked_text(source)), pair.target.encode(target))
@@ -160,8 +196,8 @@ class Translator:
         ]
         scored = self.opened.task.score(self.models, encoded, settings)
         return [
-            self._by_line.candidate_of(
-                target, found, Part(source, tuple(tokens), settings)
+            self._line_translator.candidate_of(
+                target, found, EncodedPiece(source, tuple(tokens), settings)
             )
             for source, target, (tokens, _), found in zip(
                 sources, targets, encoded, scored, strict=True
@@ -173,22 +209,24 @@ class Translator:
     ) -> list[Candidate]:
         """Return a translation for each of the ``count`` best tokens after a prefix.
 
-        For typing ahead: they all begin with ``prefix``, go on in different ways, and
-        stand in the order of how probable their next token is.
+        For interactive typing: all start with ``prefix``, differ in the next token, and
+        are sorted by its probability.
         """
-        settings = self._searching(search)
+        settings = self._settings(search)
         task = self.opened.task
         (tokens,) = task.encode([checked_text(text)])
-        begun = task.prefix(checked_text(prefix))
-        found = task.alternatives(self.models, tokens, begun, count, settings)
-        part = Part(text, tuple(tokens), settings)
+        found = task.generator(self.models).alternatives(
+            tokens, task.prefix(checked_text(prefix)), count, settings
+        )
+        piece = EncodedPiece(text, tuple(tokens), settings)
+        translator = self._line_translator
         return [
-            self._by_line.candidate_of(self._by_line.text(each, part), each, part)
+            translator.candidate_of(translator.decode(each, piece), each, piece)
             for each in found
         ]
 
-    def _searching(self, search: Mapping[str, Any]) -> DecodingSettings:
-        """Return the model's settings with others on top, which must fit the model."""
+    def _settings(self, search: Mapping[str, Any]) -> DecodingSettings:
+        """Return the model's settings with overrides, checked against the model."""
         settings = read(DecodingSettings, merged(as_table(self.decoding), search))
         for each in self._folders:
             settings.check_head(each.config.decoder_layers, each.config.num_heads)
@@ -197,41 +235,17 @@ class Translator:
     def best_alignment_head(
         self, sources: Sequence[str], targets: Sequence[str]
     ) -> str:
-        """Return the ``alignment_head`` that links the words of these pairs best.
+        """Return the ``alignment_head`` that aligns these pairs best.
 
-        A few hundred pairs of a development set do; nobody must have aligned them.
+        A few hundred pairs of a development set suffice, without manual alignments.
         """
         pair = self.opened.tokenizers
         encoded = [
             (pair.source.encode(source), pair.target.encode(target))
             for source, target in zip(sources, targets, strict=True)
         ]
-        return self.opened.task.best_head(self.models, encoded)[0]
-
-
-def _together(
-    lines: Iterable[str | Pause],
-    settings: Iterable[DecodingSettings],
-    prefixes: Iterable[str],
-) -> Iterator[Asked | Pause]:
-    chosen, begun = iter(settings), iter(prefixes)
-    number = 0
-    for line in lines:
-        if isinstance(line, Pause):
-            yield line
-            continue
-        number += 1
-        mine, prefix = next(chosen, None), next(begun, None)
-        if mine is None or prefix is None:
-            what = "settings" if mine is None else "prefixes"
-            raise UsageError(
-                f"each line needs its own: line {number:,} has none, {what} are for "
-                f"{count_of(number - 1, 'line')} only; an empty one asks for nothing"
-            )
-        yield checked_text(line), mine, prefix
-    for name, rest in (("settings", chosen), ("prefixes", begun)):
-        if not isinstance(rest, repeat) and next(rest, None) is not None:
-            raise UsageError(f"there are more {name} than lines; each is for one line")
+        best, _ = self.opened.task.scorer(self.models).best_head(encoded)
+        return best
 
 
 def load(
@@ -243,25 +257,24 @@ def load(
     deterministic: bool = False,
     threads: int | None = None,
 ) -> Translator:
-    """Open a run folder or a model folder; anything amiss is a ``ModelError``.
+    """Open a run folder or a model folder; raise ``ModelError`` if it is damaged.
 
     Several folders make an ensemble. ``engine`` is a key of ``ENGINES``;
     ``translator.engine.used`` says which ones ran. ``precision`` other than float32
     may change words: bf16 is torch's, float16 and int8 are CTranslate2's.
-    ``deterministic``: words and scores are the same bits whatever else is translated,
-    in whatever order and on however many threads; each sentence is computed alone.
-    ``threads`` are CTranslate2's, as many as torch has unless told; torch's own are set
-    by ``torch.set_num_threads``.
+    ``deterministic``: words and scores are the same bits for any batch, order and
+    number of threads; each sentence is computed alone. ``threads`` are CTranslate2's,
+    by default as many as torch's, which ``torch.set_num_threads`` sets.
     """
     folders = [folder] if isinstance(folder, str | Path) else list(folder)
     if not folders:
         raise UsageError("no folder was named; name one, or several for an ensemble")
     _check_device(device)
     if threads is not None and not (
-        isinstance(threads, int) and 1 <= threads <= MOST_THREADS
+        isinstance(threads, int) and 1 <= threads <= MAX_THREADS
     ):
         raise UsageError(
-            f"threads must be an integer from 1 to {MOST_THREADS:,}, not {threads!r}"
+            f"threads must be an integer from 1 to {MAX_THREADS:,}, not {threads!r}"
         )
     without_weights = engine in WITHOUT_TORCH and len(folders) == 1
     opened, *others = (
@@ -292,22 +305,22 @@ def _check_device(device: torch.device | str) -> None:
 
 
 def warn_of(of_lines: Sequence[Sequence[str]], *, stacklevel: int) -> None:
-    """Warn of what the lines of one call came with, each kind once.
+    """Emit the warnings of the lines of one call, each kind once.
 
     ``stacklevel`` is counted from the caller, as in ``warnings.warn``.
     """
-    for each in each_kind_once(of_lines, "lines"):
+    for each in merge_warnings(of_lines, "lines"):
         warnings.warn(each, TranslationWarning, stacklevel=stacklevel + 1)
 
 
 def checked_text(text: object) -> str:
-    """Return ``text``, if it is one."""
+    """Return ``text``; raise ``UsageError`` if it is not a str."""
     if not isinstance(text, str):
-        raise _no_text(text)
+        raise _not_text(text)
     return text
 
 
-def _no_text(given: object) -> UsageError:
+def _not_text(given: object) -> UsageError:
     return UsageError(
         f"a text (str) or texts are translated, not {type(given).__name__}; bytes "
         "must be decoded first"

@@ -17,11 +17,12 @@ from headwise.demo_corpus import demo_corpus
 from headwise.errors import ResourceError, SettingsError, UsageError
 from headwise.inference.engines import auto_engine, torch_engine
 from headwise.inference.engines.auto_engine import AutoEngine
-from headwise.inference.engines.ctranslate2_support import reasons_against_search
+from headwise.inference.engines.ctranslate2_support import unsupported_search
 from headwise.inference.engines.torch_engine import TorchEngine
 from headwise.interop import export_cache
 from headwise.interop.unsupported_decoding import CARRIED
 from headwise.run_folder.model_folder import open_model_folder
+from headwise.tasks.translation.generator import Generator
 
 DEMO = Path(__file__).parents[2] / "models" / "demo"
 
@@ -107,7 +108,7 @@ def test_where_kernels_are_slower_it_takes_ctranslate2_and_says_why(
     auto.search(sources[:2], paper())
 
     assert auto.used["ctranslate2"].endswith(f"; {SLOWER}")
-    assert auto.used["torch"].startswith("length_penalty = 'gnmt' is none of ")
+    assert auto.used["torch"].startswith("CTranslate2 does not support length_")
     assert auto.used["torch"].endswith(f"; {SLOWER}")
 
 
@@ -119,7 +120,7 @@ def test_where_torch_must_do_it_the_faster_way_of_both_does(opened, monkeypatch,
     auto = AutoEngine(opened)
     auto.search([[5, 6]], paper())
 
-    (decoder,) = auto._torch.laid_out.values()
+    (decoder,) = auto._torch.generator.decoders.values()
     assert isinstance(decoder, NativeDecoder) is taken
 
 
@@ -132,10 +133,10 @@ def test_who_asks_for_torch_gets_kernels_and_hears_that_they_are_slower(
     engine = TorchEngine(opened)
     engine.search([[5, 6]], greedy())
 
-    (decoder,) = engine.laid_out.values()
+    (decoder,) = engine.generator.decoders.values()
     assert isinstance(decoder, NativeDecoder)
     assert engine.used == {"torch": f"{SLOWER}; --engine auto takes what is faster"}
-    assert TorchEngine(opened, compiled=False).used == {"torch": ""}
+    assert TorchEngine(opened, native=False).used == {"torch": ""}
 
     monkeypatch.setenv(SWITCH, "on")
     assert TorchEngine(opened).used == {"torch": ""}
@@ -152,8 +153,8 @@ def test_it_takes_ctranslate2_where_the_search_can_be_expressed(
     assert auto.name == "torch"
     assert list(auto.used) == ["ctranslate2", "torch"]
     assert auto.used["torch"] == (
-        "length_penalty = 'gnmt' is none of CTranslate2's; stopping = 'exact' is none "
-        "of CTranslate2's"
+        "CTranslate2 does not support length_penalty = 'gnmt'; CTranslate2 does not "
+        "support stopping = 'exact'"
     )
 
 
@@ -181,7 +182,7 @@ def test_without_the_package_torch_does_it(opened, sources, wanted, monkeypatch)
 def test_on_another_device_torch_does_it(opened, sources, monkeypatch):
     """As on a GPU; meta, which computes nothing, is the other that is everywhere."""
     asked = []
-    monkeypatch.setattr(TorchEngine, "search", lambda _, *given: asked.append(given))
+    monkeypatch.setattr(Generator, "search", lambda _, *given: asked.append(given))
     auto = AutoEngine(opened)
     opened.model.to("meta")
 
@@ -279,11 +280,11 @@ class Newer(DecodingSettings):
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_a_setting_that_is_not_known_is_a_reason_against_ctranslate2(beam):
-    assert reasons_against_search(Newer(beam=beam)) == []
-    (reason,) = reasons_against_search(Newer(beam=beam, temperament=0.5))
+    assert unsupported_search(Newer(beam=beam)) == []
+    (reason,) = unsupported_search(Newer(beam=beam, temperament=0.5))
 
     assert str(reason) == (
-        "temperament = 0.5 is not carried over to CTranslate2; temperament = 1.0 or "
+        "CTranslate2 does not support temperament = 0.5; temperament = 1.0 or "
         "--engine torch would do"
     )
 

@@ -1,4 +1,4 @@
-"""Searches aside: the same outputs, errors where they are asked for, an early end."""
+"""Background searches: the same outputs, errors raised by ``result``, cancellation."""
 
 import threading
 import time
@@ -6,10 +6,10 @@ import time
 import pytest
 
 from headwise.decoding.settings import DecodingSettings
-from headwise.inference.engines.background import GivenUp, SearchAside
-from headwise.inference.engines.engine import SearchWhenAsked
-from headwise.inference.engines.torch_engine import WORTH_A_THREAD, TorchEngine
-from headwise.inference.streaming import BLOCKS_AHEAD
+from headwise.inference.engines.background import BackgroundSearch, Cancelled
+from headwise.inference.engines.engine import DeferredSearch
+from headwise.inference.engines.torch_engine import MIN_BACKGROUND_SOURCES, TorchEngine
+from headwise.inference.streaming import PREFETCH_BLOCKS
 from headwise.inference.translator import load
 
 
@@ -20,90 +20,94 @@ def translator(tiny_run):
 
 def ended(search):
     for _ in range(1000):
-        if search.ready():
+        if search.done():
             return True
         time.sleep(0.01)
     return False
 
 
 @pytest.mark.usefixtures("kernels_here")
-def test_many_sources_are_searched_aside_for_the_same_outputs(translator):
+def test_many_sources_are_searched_in_the_background_for_the_same_outputs(translator):
     engine = translator.engine
-    lines = [f"{each}." for each in ("one", "two", "six five", "four")] * WORTH_A_THREAD
-    sources = engine.task.encode(lines)
+    lines = [
+        f"{each}." for each in ("one", "two", "six five", "four")
+    ] * MIN_BACKGROUND_SOURCES
+    sources = translator.opened.task.encode(lines)
     settings = DecodingSettings(beam=2)
 
-    begun = [engine.begin(sources[:count], settings) for count in (64, 128, 250)]
+    submitted = [engine.submit(sources[:count], settings) for count in (64, 128, 250)]
 
-    assert all(isinstance(each, SearchAside) for each in begun)
-    for count, search in zip((64, 128, 250), begun, strict=True):
-        assert search.outputs() == engine.search(sources[:count], settings)
-        assert search.ready()
+    assert all(isinstance(each, BackgroundSearch) for each in submitted)
+    for count, search in zip((64, 128, 250), submitted, strict=True):
+        assert search.result() == engine.search(sources[:count], settings)
+        assert search.done()
 
 
-def test_few_sources_or_pytorch_wait_until_they_are_asked_for(translator, tiny_run):
+def test_few_sources_or_pytorch_are_deferred_until_result(translator, tiny_run):
     engine = translator.engine
-    sources = engine.task.encode(["one."] * WORTH_A_THREAD)
+    sources = translator.opened.task.encode(["one."] * MIN_BACKGROUND_SOURCES)
     eager = load(tiny_run, engine="torch-eager").engine
 
     for each, few in ((engine, sources[1:]), (eager, sources)):
         assert isinstance(each, TorchEngine)
-        search = each.begin(few, DecodingSettings(beam=1))
-        assert isinstance(search, SearchWhenAsked)
-        assert search.outputs() == each.search(few, DecodingSettings(beam=1))
+        search = each.submit(few, DecodingSettings(beam=1))
+        assert isinstance(search, DeferredSearch)
+        assert search.result() == each.search(few, DecodingSettings(beam=1))
 
 
-def test_errors_come_where_outputs_are_asked_for():
-    def fails(stop):
+def test_errors_are_raised_by_result():
+    def fails(check_stop):
         raise ValueError("no")
 
-    search = SearchAside(fails, threading.Lock())
+    search = BackgroundSearch(fails, threading.Lock())
 
     assert ended(search)
     with pytest.raises(ValueError, match="no"):
-        search.outputs()
+        search.result()
 
 
-def test_a_search_that_was_given_up_ends_soon():
-    def endless(stop):
+def test_a_cancelled_search_ends_soon():
+    def endless(check_stop):
         while True:
-            stop()
+            check_stop()
             time.sleep(0.001)
 
-    turn = threading.Lock()
-    first, second = SearchAside(endless, turn), SearchAside(endless, turn)
-    first.give_up()
-    second.give_up()
+    lock = threading.Lock()
+    first, second = BackgroundSearch(endless, lock), BackgroundSearch(endless, lock)
+    first.cancel()
+    second.cancel()
 
     for each in (first, second):
         assert ended(each)
-        with pytest.raises(GivenUp):
-            each.outputs()
+        with pytest.raises(Cancelled):
+            each.result()
 
 
 @pytest.mark.usefixtures("kernels_here")
-def test_who_stops_reading_gives_up_what_was_begun(translator, monkeypatch):
-    begun = []
-    begin = translator.engine.begin
+def test_a_closed_stream_cancels_the_searches_it_submitted(translator, monkeypatch):
+    submitted = []
+    submit = translator.engine.submit
 
-    def noted(*asked):
-        begun.append(begin(*asked))
-        return begun[-1]
+    def noted(*request):
+        submitted.append(submit(*request))
+        return submitted[-1]
 
-    monkeypatch.setattr(translator.engine, "begin", noted)
-    monkeypatch.setattr("headwise.inference.streaming.LINES_AT_ONCE", WORTH_A_THREAD)
+    monkeypatch.setattr(translator.engine, "submit", noted)
+    monkeypatch.setattr(
+        "headwise.inference.streaming.BLOCK_LINES", MIN_BACKGROUND_SOURCES
+    )
     held = threading.Lock()
-    monkeypatch.setattr(translator.engine, "turn", held)
-    with held:  # so that none has ended before others were begun
-        lines = translator.lines(["one."] * (5 * WORTH_A_THREAD), beam=1)
+    monkeypatch.setattr(translator.engine, "background_lock", held)
+    with held:  # so that none has ended before others were submitted
+        lines = translator.lines(["one."] * (5 * MIN_BACKGROUND_SOURCES), beam=1)
         reader = threading.Thread(target=next, args=(lines,), daemon=True)
         reader.start()
         for _ in range(1000):
-            if len(begun) > BLOCKS_AHEAD:
+            if len(submitted) > PREFETCH_BLOCKS:
                 break
             time.sleep(0.01)
     reader.join()
     lines.close()
 
-    assert len(begun) > BLOCKS_AHEAD
-    assert all(ended(each) for each in begun)
+    assert len(submitted) > PREFETCH_BLOCKS
+    assert all(ended(each) for each in submitted)

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from headwise.inference.engines.ctranslate2_processor import (
-    NEEDED,
+    REQUIRED_FLAGS,
     VARIABLE,
-    wide_instructions,
+    avx512_enabled,
 )
 
 
@@ -21,40 +21,42 @@ def nobody_brought_it_in(monkeypatch):
 @pytest.fixture
 def newer(tmp_path):
     file = tmp_path / "cpuinfo"
-    file.write_text(f"processor\t: 0\nflags\t\t: fpu {' '.join(NEEDED)} amx_tile\n")
+    file.write_text(
+        f"processor\t: 0\nflags\t\t: fpu {' '.join(REQUIRED_FLAGS)} amx_tile\n"
+    )
     return file
 
 
 def test_a_newer_processor_is_used_in_full(newer):
-    with wide_instructions(newer):
+    with avx512_enabled(newer):
         assert os.environ[VARIABLE] == "AVX512"
     assert VARIABLE not in os.environ
 
 
 def test_it_is_taken_back_also_when_opening_fails(newer):
-    with pytest.raises(ValueError, match="no model"), wide_instructions(newer):
+    with pytest.raises(ValueError, match="no model"), avx512_enabled(newer):
         raise ValueError("no model")
     assert VARIABLE not in os.environ
 
 
-@pytest.mark.parametrize("lacking", sorted(NEEDED))
+@pytest.mark.parametrize("lacking", sorted(REQUIRED_FLAGS))
 def test_any_other_processor_is_left_to_ctranslate2(tmp_path, lacking):
     file = tmp_path / "cpuinfo"
-    file.write_text(f"flags\t\t: {' '.join(NEEDED - {lacking})}\n")
+    file.write_text(f"flags\t\t: {' '.join(REQUIRED_FLAGS - {lacking})}\n")
 
-    with wide_instructions(file):
+    with avx512_enabled(file):
         assert VARIABLE not in os.environ
 
 
 def test_so_is_a_system_that_does_not_tell(tmp_path):
-    with wide_instructions(tmp_path / "nothing"):
+    with avx512_enabled(tmp_path / "nothing"):
         assert VARIABLE not in os.environ
 
 
 def test_what_the_user_chose_stands(newer, monkeypatch):
     monkeypatch.setenv(VARIABLE, "GENERIC")
 
-    with wide_instructions(newer):
+    with avx512_enabled(newer):
         assert os.environ[VARIABLE] == "GENERIC"
     assert os.environ[VARIABLE] == "GENERIC"
 
@@ -62,5 +64,5 @@ def test_what_the_user_chose_stands(newer, monkeypatch):
 def test_a_package_that_somebody_else_brought_in_stays_as_it_is(newer, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", object())
 
-    with wide_instructions(newer):
+    with avx512_enabled(newer):
         assert VARIABLE not in os.environ

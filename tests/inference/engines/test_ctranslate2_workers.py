@@ -15,7 +15,7 @@ from headwise.inference.engines.ctranslate2_workers import (
     BATCH_TOKENS,
     BEAM_ROWS,
     GREEDY_ROWS,
-    QUEUED,
+    QUEUE_DEPTH,
     Workers,
 )
 from headwise.inference.engines.torch_engine import TorchEngine
@@ -111,14 +111,14 @@ def test_a_sentence_does_not_depend_on_what_it_is_searched_with(opened, beam):
 def test_a_search_that_was_begun_gives_what_a_search_gives(opened):
     engine = CTranslate2Engine(opened)
     sources = opened.task.encode(LINES * 50)
-    one = engine.begin(sources, DecodingSettings())
-    other = engine.begin(sources[:2], DecodingSettings(beam=1))
+    one = engine.submit(sources, DecodingSettings())
+    other = engine.submit(sources[:2], DecodingSettings(beam=1))
 
     slow = TorchEngine(opened)
     words = [each[0].tokens for each in slow.search(sources, DecodingSettings())]
-    assert [each[0].tokens for each in one.outputs()] == words
-    assert one.ready()
-    assert [each[0].tokens for each in other.outputs()] == [
+    assert [each[0].tokens for each in one.result()] == words
+    assert one.done()
+    assert [each[0].tokens for each in other.result()] == [
         each[0].tokens for each in slow.search(sources[:2], DecodingSettings(beam=1))
     ]
 
@@ -128,11 +128,11 @@ def test_what_nobody_wants_any_more_is_not_searched(opened):
     engine = CTranslate2Engine(opened)
     workers = engine.workers
     sources = opened.task.encode(LINES * 2000)
-    search = engine.begin(sources, DecodingSettings())
+    search = engine.submit(sources, DecodingSettings())
 
     given = sum(batch.results is not None for batch in search.batches)
     # Some may be done already, and others given for them.
-    assert QUEUED * workers.threads < len(search.batches)
+    assert QUEUE_DEPTH * workers.threads < len(search.batches)
     assert given < len(search.batches) / 2
 
     gone = [ref(batch) for batch in search.batches]

@@ -1,8 +1,8 @@
-"""The engine that chooses the fastest of those that give the same words.
+"""The engine that chooses the fastest of those with the same outputs, per search.
 
-That is torch where kernels in C write and were measured to be faster than CTranslate2
+That is torch if its C kernels were measured to be faster than CTranslate2
 (:mod:`headwise.backends.native.selection`); else CTranslate2, for the searches that it
-has; else torch, by those kernels or by PyTorch.
+supports; else torch, with C kernels or PyTorch.
 """
 
 from __future__ import annotations
@@ -13,28 +13,27 @@ from threading import Lock
 from headwise.backends.native.compiler import build
 from headwise.backends.native.selection import why_not_preferred
 from headwise.backends.select import runs_natively
-from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import HeadwiseError
 from headwise.inference.engines.ctranslate2_engine import CTranslate2Engine
 from headwise.inference.engines.ctranslate2_support import (
-    reasons_against_lengths,
-    reasons_against_model,
-    reasons_against_prefixes,
-    reasons_against_search,
+    unsupported_lengths,
+    unsupported_model,
+    unsupported_prefixes,
+    unsupported_search,
 )
-from headwise.inference.engines.engine import Engine, Search, begun
+from headwise.inference.engines.engine import Engine, Outputs, SearchFuture, submit
 from headwise.inference.engines.torch_engine import TorchEngine
 from headwise.run_folder.model_folder import ModelFolder
 
 
 class AutoEngine:
-    """Asks for each search anew; ``name`` is the engine that ran last.
+    """Chooses an engine for each search; ``name`` is the one that ran last.
 
-    Of smaller numbers than float32 each engine has its own, so there is no choice then;
-    nor where results shall be deterministic: what is chosen for a search depends on all
-    that is searched with it, and engines differ in the last bits of a score.
+    There is no choice for other precisions than float32, which one engine has each, nor
+    for deterministic results: the choice depends on all sources of a search, and
+    engines differ in the last bits of a score.
     """
 
     def __init__(self, opened: ModelFolder, *, precision: str = "float32") -> None:
@@ -42,14 +41,14 @@ class AutoEngine:
         self.precision = precision
         self.name = "auto"
         self.used: dict[str, str] = {}
-        self._torch = TorchEngine(opened, compiled=None)
-        self._weights = _stamp(opened)
-        self._one_at_a_time = Lock()
-        self._refusal = ""
-        self._fast: CTranslate2Engine | None = None
+        self._torch = TorchEngine(opened, native=None)
+        self._weight_versions = _weight_versions(opened)
+        self._ctranslate2_lock = Lock()
+        self._ctranslate2_error = ""
+        self._ctranslate2: CTranslate2Engine | None = None
         self._only: Engine | None = None
         if precision == "bf16":
-            self._only = TorchEngine(opened, precision=precision, compiled=None)
+            self._only = TorchEngine(opened, precision=precision, native=None)
         elif precision != "float32":
             self._only = CTranslate2Engine(opened, precision=precision)
         elif opened.deterministic:
@@ -60,33 +59,33 @@ class AutoEngine:
         sources: Sequence[Sequence[int]],
         settings: DecodingSettings,
         prefixes: Sequence[Prefix] | None = None,
-    ) -> list[list[Hypothesis]]:
-        """Return the outputs of each source, best first."""
-        return self.begin(sources, settings, prefixes).outputs() if sources else []
+    ) -> Outputs:
+        """Return the hypotheses of each source, best first."""
+        return self.submit(sources, settings, prefixes).result() if sources else []
 
-    def begin(
+    def submit(
         self,
         sources: Sequence[Sequence[int]],
         settings: DecodingSettings,
         prefixes: Sequence[Prefix] | None = None,
-    ) -> Search:
-        """Choose, and begin what ``search`` does."""
-        engine, note = self._chosen(sources, settings, prefixes)
+    ) -> SearchFuture:
+        """Choose an engine, and start what ``search`` does."""
+        engine, note = self._choose(sources, settings, prefixes)
         self.name = engine.name
         self.used.setdefault(engine.name, note)
-        return begun(engine, sources, settings, prefixes)
+        return submit(engine, sources, settings, prefixes)
 
     def can_search(self, settings: DecodingSettings) -> bool:
-        """Tell whether ``search`` would not refuse these settings."""
+        """Return whether ``search`` supports these settings."""
         return self._only is None or self._only.can_search(settings)
 
-    def _chosen(
+    def _choose(
         self,
         sources: Sequence[Sequence[int]],
         settings: DecodingSettings,
         prefixes: Sequence[Prefix] | None,
     ) -> tuple[Engine, str]:
-        """Return the engine for this search, and why it is that one."""
+        """Return the engine for this search, and a note that says why."""
         if self._only is not None:
             return self._only, self._only.used.get(self._only.name, "")
         slower: str | None = ""
@@ -94,44 +93,46 @@ class AutoEngine:
             slower = why_not_preferred("decoding", "ctranslate2")
         if slower is None:
             found = build()
-            made = f"by kernels in C, {found.compiler} for {found.vectors}"
-            return self._torch, made
-        engine, note = self._chosen_of_others(sources, settings, prefixes)
+            return (
+                self._torch,
+                f"by kernels in C, {found.compiler} for {found.vectors}",
+            )
+        engine, note = self._choose_without_kernels(sources, settings, prefixes)
         return engine, "; ".join(each for each in (note, slower) if each)
 
-    def _chosen_of_others(
+    def _choose_without_kernels(
         self,
         sources: Sequence[Sequence[int]],
         settings: DecodingSettings,
         prefixes: Sequence[Prefix] | None,
     ) -> tuple[Engine, str]:
-        """Return the engine for this search where kernels in C are not the fastest."""
-        against = [
-            *reasons_against_model(self.opened),
-            *reasons_against_search(settings),
-            *reasons_against_prefixes(prefixes),
-            *reasons_against_lengths(self.opened, sources, settings),
+        """Return the engine for this search if the C kernels are not the fastest."""
+        unsupported = [
+            *unsupported_model(self.opened),
+            *unsupported_search(settings),
+            *unsupported_prefixes(prefixes),
+            *unsupported_lengths(self.opened, sources, settings),
         ]
-        if against:
-            return self._torch, "; ".join(each.fact for each in against)
-        if _stamp(self.opened) != self._weights:
+        if unsupported:
+            return self._torch, "; ".join(each.reason for each in unsupported)
+        if _weight_versions(self.opened) != self._weight_versions:
             return self._torch, "the weights were changed after they were loaded"
-        with self._one_at_a_time:
-            if self._fast is None and not self._refusal:
-                self._try_the_fast_one()
-        if self._fast is None:
-            return self._torch, self._refusal
-        return self._fast, self._fast.note
+        with self._ctranslate2_lock:
+            if self._ctranslate2 is None and not self._ctranslate2_error:
+                self._open_ctranslate2()
+        if self._ctranslate2 is None:
+            return self._torch, self._ctranslate2_error
+        return self._ctranslate2, self._ctranslate2.note
 
-    def _try_the_fast_one(self) -> None:
-        """Make the engine, once; whatever the reason, the words can be had without."""
+    def _open_ctranslate2(self) -> None:
+        """Try to make the engine, once; if it fails, torch has the same outputs."""
         try:
-            self._fast = CTranslate2Engine(self.opened)
+            self._ctranslate2 = CTranslate2Engine(self.opened)
         except HeadwiseError as error:
-            self._refusal = str(error)
+            self._ctranslate2_error = str(error)
 
 
-def _stamp(opened: ModelFolder) -> list[tuple[int, int]]:
-    """Return what changes when weights are moved, replaced or written over."""
+def _weight_versions(opened: ModelFolder) -> list[tuple[int, int]]:
+    """Return a value that changes if weights are moved, replaced or overwritten."""
     tensors = [*opened.model.parameters(), *opened.model.buffers()]
     return [(each.data_ptr(), each._version) for each in tensors]

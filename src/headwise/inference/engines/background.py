@@ -1,62 +1,51 @@
-"""A search in a thread of its own, for engines that let Python go on meanwhile."""
+"""A search in a background thread, for engines that release the GIL."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 
-from headwise.decoding.hypothesis import Hypothesis
 from headwise.errors import HeadwiseError
-
-Outputs = list[list[Hypothesis]]
-
-
-class GivenUp(HeadwiseError):  # noqa: N818 - a state, not a fault
-    """Nobody waits for this search any more."""
+from headwise.inference.engines.engine import Outputs
 
 
-class SearchAside:
-    """A search that goes on while its caller does other things.
+class Cancelled(HeadwiseError):  # noqa: N818 - a state, not an error
+    """The search was cancelled."""
 
-    ``search`` is handed a function to call now and then, which raises when the search
-    was given up. Of searches with the same ``turn`` one runs at a time.
+
+class BackgroundSearch(Future[Outputs]):
+    """The future of a search that runs in a daemon thread.
+
+    An executor's threads would be waited for when the process ends; this one is not.
+    ``search`` is given a ``check_stop`` to call now and then, which raises
+    ``Cancelled`` after ``cancel``. Searches that share a ``lock`` run one at a time.
     """
 
     def __init__(
-        self, search: Callable[[Callable[[], None]], Outputs], turn: threading.Lock
+        self, search: Callable[[Callable[[], None]], Outputs], lock: threading.Lock
     ) -> None:
-        self._search = search
-        self._turn = turn
-        self._given_up = threading.Event()
-        self._found: Outputs = []
-        self._error: BaseException | None = None
-        # Should the process end, it waits for nobody.
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        super().__init__()
+        self._cancel_requested = threading.Event()
+        threading.Thread(target=self._run, args=(search, lock), daemon=True).start()
 
-    def ready(self) -> bool:
-        """Tell whether the search has ended."""
-        return not self._thread.is_alive()
+    def cancel(self) -> bool:
+        """End the search soon, even if it is running; ``result`` raises then."""
+        self._cancel_requested.set()
+        return not self.done()
 
-    def outputs(self) -> Outputs:
-        """Wait, and return what was found or raise what was raised."""
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-        return self._found
+    def _check_stop(self) -> None:
+        if self._cancel_requested.is_set():
+            raise Cancelled("this search was cancelled")
 
-    def give_up(self) -> None:
-        """Let the search end soon."""
-        self._given_up.set()
-
-    def _go_on(self) -> None:
-        if self._given_up.is_set():
-            raise GivenUp("this search was given up")
-
-    def _run(self) -> None:
+    def _run(
+        self, search: Callable[[Callable[[], None]], Outputs], lock: threading.Lock
+    ) -> None:
         try:
-            with self._turn:
-                self._go_on()
-                self._found = self._search(self._go_on)
+            with lock:
+                self._check_stop()
+                outputs = search(self._check_stop)
         except BaseException as error:
-            self._error = error
+            self.set_exception(error)
+        else:
+            self.set_result(outputs)

@@ -1,9 +1,9 @@
-"""The engine for throughput on a CPU: CTranslate2, on an export of the model.
+"""The CTranslate2 engine: high throughput on a CPU, with an export of the model.
 
-It finds the words that the torch engine finds, where it can search in that way at all.
-Two of its habits are answered by a second search for the few sentences they touch: one
-limit of the length holds for a batch, and what may not be written (pad, START) is taken
-out of all probabilities, where ours leave the others as the model gives them.
+Its outputs are those of the torch engine, for the searches that it supports. Two
+differences are mended by a second search of the few sentences concerned: a batch has
+one length limit, and suppressing tokens (pad, START) renormalises the probabilities of
+all others, which ours leave as the model gives them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import SettingsError, UsageError
 from headwise.inference.engines.ctranslate2_support import (
-    reasons_against_lengths,
-    reasons_against_model,
-    reasons_against_prefixes,
-    reasons_against_search,
+    unsupported_lengths,
+    unsupported_model,
+    unsupported_prefixes,
+    unsupported_search,
 )
 from headwise.inference.engines.ctranslate2_workers import Batch, Workers
+from headwise.inference.engines.engine import Outputs
 from headwise.inference.engines.threads import num_threads
 from headwise.interop.ctranslate2 import (
     ALMOST_NO_PENALTY,
@@ -36,20 +37,20 @@ from headwise.interop.ctranslate2 import (
 from headwise.interop.export_cache import kept_export
 from headwise.interop.limits import CTRANSLATE2, QUANTIZATIONS
 from headwise.run_folder.model_folder import ModelFolder
-from headwise.tasks.translation.text_codec import NEVER_WRITTEN
+from headwise.tasks.translation.text_codec import FORBIDDEN_TOKENS
 from headwise.text.vocabulary import END, SPECIALS
 
 _END = SPECIALS[END]
 
-NEVER = frozenset(SPECIALS[each] for each in NEVER_WRITTEN)
-"""The pieces of what a search never chooses."""
+FORBIDDEN_PIECES = frozenset(SPECIALS[each] for each in FORBIDDEN_TOKENS)
+"""The pieces that no output may contain."""
 
 
 class CTranslate2Engine:
-    """Searches in CTranslate2, with an export that is kept beside the model.
+    """Searches in CTranslate2, with an export that is cached beside the model.
 
-    ``folder`` names an export of ``opened`` that is there already. ``note`` is what a
-    user should know of the export; empty where there is nothing new.
+    ``folder`` is an existing export of ``opened``, to use instead. ``note`` says where
+    a new export is, or is empty.
     """
 
     name = CTRANSLATE2
@@ -61,7 +62,7 @@ class CTranslate2Engine:
         precision: str = "float32",
         folder: Path | None = None,
     ) -> None:
-        reasons = [str(each) for each in reasons_against_model(opened)]
+        reasons = [str(each) for each in unsupported_model(opened)]
         if precision not in QUANTIZATIONS:
             reasons.append(
                 f"precision must be one of {', '.join(QUANTIZATIONS)}, "
@@ -89,7 +90,7 @@ class CTranslate2Engine:
 
     @property
     def used(self) -> dict[str, str]:
-        """This engine, with what should be known of its export."""
+        """This engine, with a note about its export."""
         return {self.name: self.note}
 
     def search(
@@ -97,73 +98,75 @@ class CTranslate2Engine:
         sources: Sequence[Sequence[int]],
         settings: DecodingSettings,
         prefixes: Sequence[Prefix] | None = None,
-    ) -> list[list[Hypothesis]]:
-        """Return the outputs of each source, best first."""
-        return self.begin(sources, settings, prefixes).outputs()
+    ) -> Outputs:
+        """Return the hypotheses of each source, best first."""
+        return self.submit(sources, settings, prefixes).result()
 
-    def begin(
+    def submit(
         self,
         sources: Sequence[Sequence[int]],
         settings: DecodingSettings,
         prefixes: Sequence[Prefix] | None = None,
     ) -> CTranslate2Search:
-        """Begin what ``search`` does; threads of CTranslate2's own work at it."""
+        """Queue what ``search`` does for CTranslate2's own threads."""
         reasons = [
-            *reasons_against_search(settings),
-            *reasons_against_prefixes(prefixes),
-            *reasons_against_lengths(self.opened, sources, settings),
+            *unsupported_search(settings),
+            *unsupported_prefixes(prefixes),
+            *unsupported_lengths(self.opened, sources, settings),
         ]
         if reasons:
             raise SettingsError([str(each) for each in reasons])
         lengths = [len(source) for source in sources]
         batches = [
             self.batch(
-                numbers, sources, settings, settings.max_length(lengths[numbers[0]])
+                indices, sources, settings, settings.max_length(lengths[indices[0]])
             )
-            for numbers in self.workers.batches(lengths, settings.beam)
+            for indices in self.workers.batches(lengths, settings.beam)
         ]
         for batch in batches:
-            self.workers.add(batch)
+            self.workers.enqueue(batch)
         return CTranslate2Search(self, sources, settings, batches)
 
     def batch(
         self,
-        numbers: Sequence[int],
+        indices: Sequence[int],
         sources: Sequence[Sequence[int]],
         settings: DecodingSettings,
         limit: int,
         *,
         suppress: bool = False,
     ) -> Batch:
-        """Return the search for the sources of these numbers, the longest first."""
-        enough = settings.outputs_to_finish
+        """Return the batch of the sources at these indices, the longest first."""
+        num_hypotheses = settings.outputs_to_finish
         arguments = {
             **self.fixed,
             "beam_size": settings.beam,
-            # All that it finds: the lengths tell whether a limit was passed.
-            "num_hypotheses": enough,
-            "patience": enough / settings.beam,
+            # All of them: their lengths tell whether a limit was exceeded.
+            "num_hypotheses": num_hypotheses,
+            "patience": num_hypotheses / settings.beam,
             "length_penalty": length_penalty(settings),
             "max_decoding_length": limit,
         }
         if suppress:
-            arguments["suppress_sequences"] = [[piece] for piece in sorted(NEVER)]
-        # A beam compares them anyway; greedily they cost a softmax for each token.
+            arguments["suppress_sequences"] = [
+                [piece] for piece in sorted(FORBIDDEN_PIECES)
+            ]
+        # Beam search computes them anyway; greedy search saves a softmax per token.
         arguments["return_scores"] = settings.scores or settings.beam > 1
         pieces = self.source_pieces
 
-        def give() -> Sequence[Any]:
+        def submit() -> Sequence[Any]:
             results: Sequence[Any] = self.workers.translator(
                 len(sources)
             ).translate_batch(
-                [[pieces[token] for token in sources[number]] for number in numbers],
+                [[pieces[token] for token in sources[index]] for index in indices],
                 asynchronous=True,
                 return_end_token=True,
                 **arguments,
             )
             return results
 
-        return Batch(numbers, limit, give)
+        return Batch(indices, limit, submit)
 
     @contextmanager
     def _export(self) -> Iterator[Path]:
@@ -177,8 +180,8 @@ class CTranslate2Engine:
             yield kept.folder
 
     def can_search(self, settings: DecodingSettings) -> bool:
-        """Tell whether ``search`` would not refuse these settings."""
-        return not reasons_against_search(settings)
+        """Return whether ``search`` supports these settings."""
+        return not unsupported_search(settings)
 
     def hypotheses(
         self,
@@ -186,18 +189,18 @@ class CTranslate2Engine:
         scores: Sequence[float],
         settings: DecodingSettings,
     ) -> list[Hypothesis]:
-        """Return what was found for a source, given as pieces, with END.
+        """Convert the outputs of a source, pieces with END, to hypotheses.
 
         Without ``scores``, those of the hypotheses are NaN.
         """
         hypotheses = []
-        for place, pieces in enumerate(found):
+        for rank, pieces in enumerate(found):
             finished = bool(pieces) and pieces[-1] == _END
-            written = pieces[:-1] if finished else pieces
-            tokens = tuple(map(self.target_ids.__getitem__, written))
+            without_end = pieces[:-1] if finished else pieces
+            tokens = tuple(map(self.target_ids.__getitem__, without_end))
             total = score = math.nan
             if scores:
-                total = scores[place] * len(pieces) ** length_penalty(settings)
+                total = scores[rank] * len(pieces) ** length_penalty(settings)
                 score = total / settings.penalty(max(len(pieces), 1))
             hypotheses.append(Hypothesis(tokens, total, score, finished))
         return hypotheses
@@ -205,59 +208,59 @@ class CTranslate2Engine:
 
 @dataclass(frozen=True, slots=True)
 class CTranslate2Search:
-    """A search that was begun: batches that CTranslate2's threads work at."""
+    """The future of a search: batches that CTranslate2's threads work on."""
 
     engine: CTranslate2Engine
     sources: Sequence[Sequence[int]]
     settings: DecodingSettings
     batches: Sequence[Batch]
 
-    def ready(self) -> bool:
-        """Tell whether every batch has ended; see that nobody is idle."""
-        self.engine.workers.go_on()
-        # What was given last ends last: a search that goes on is quickly seen.
-        return all(each.ready() for each in reversed(self.batches))
+    def done(self) -> bool:
+        """Return whether every batch is done; keep the workers' queues filled."""
+        self.engine.workers.fill_queues()
+        # The last batch mostly ends last, so False is found at once.
+        return all(each.done() for each in reversed(self.batches))
 
-    def outputs(self) -> list[list[Hypothesis]]:
-        """Wait for the batches; search again where a habit made a difference."""
-        found: list[list[Hypothesis]] = [[] for _ in self.sources]
+    def result(self) -> Outputs:
+        """Wait for the batches; search those sentences again that need it."""
+        found: Outputs = [[] for _ in self.sources]
         again = defaultdict(list)
         max_length = cache(self.settings.max_length)
         for batch in self.batches:
-            for number, result in self.engine.workers.results(batch):
+            for index, result in self.engine.workers.results(batch):
                 outputs = result.hypotheses
-                limit = max_length(len(self.sources[number]))
-                # At its limit ours also takes what has not ended: so not only beyond.
-                late = limit < batch.limit and max(map(len, outputs)) >= limit
-                wrong = not all(map(NEVER.isdisjoint, outputs))
-                if late or wrong:
-                    again[limit, wrong].append(number)
+                limit = max_length(len(self.sources[index]))
+                # At its limit ours completes unfinished outputs too: so >=, not >.
+                too_long = limit < batch.limit and max(map(len, outputs)) >= limit
+                forbidden = not all(map(FORBIDDEN_PIECES.isdisjoint, outputs))
+                if too_long or forbidden:
+                    again[limit, forbidden].append(index)
                 else:
-                    found[number] = self._best(outputs, result.scores)
-        once_more = [
+                    found[index] = self._best(outputs, result.scores)
+        second_batches = [
             self.engine.batch(
-                numbers, self.sources, self.settings, limit, suppress=wrong
+                indices, self.sources, self.settings, limit, suppress=forbidden
             )
-            for (limit, wrong), numbers in again.items()
+            for (limit, forbidden), indices in again.items()
         ]
-        for batch in once_more:
-            self.engine.workers.give(batch)
-        for batch in once_more:
-            for number, result in self.engine.workers.results(batch):
-                found[number] = self._best(result.hypotheses, result.scores)
+        for batch in second_batches:
+            self.engine.workers.submit(batch)
+        for batch in second_batches:
+            for index, result in self.engine.workers.results(batch):
+                found[index] = self._best(result.hypotheses, result.scores)
         return found
 
-    def give_up(self) -> None:
-        """Let the few batches that were handed out end by themselves."""
+    def cancel(self) -> None:
+        """Do nothing: batches still queued are dropped with this object."""
 
     def _best(
         self, found: Sequence[Sequence[str]], scores: Sequence[float]
     ) -> list[Hypothesis]:
-        most = self.settings.num_best
-        return self.engine.hypotheses(found[:most], scores[:most], self.settings)
+        count = self.settings.num_best
+        return self.engine.hypotheses(found[:count], scores[:count], self.settings)
 
 
 def length_penalty(settings: DecodingSettings) -> float:
-    """Return CTranslate2's exponent; for one hypothesis it changes no word."""
-    chosen = settings.alpha if settings.length_penalty == "n^alpha" else 0.0
-    return chosen or ALMOST_NO_PENALTY
+    """Return CTranslate2's exponent, which has no effect in greedy search."""
+    exponent = settings.alpha if settings.length_penalty == "n^alpha" else 0.0
+    return exponent or ALMOST_NO_PENALTY

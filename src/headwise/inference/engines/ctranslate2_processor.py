@@ -1,8 +1,8 @@
-"""Let CTranslate2 use the widest instructions of newer processors.
+"""Let CTranslate2 use AVX-512 on processors where that is faster.
 
-It does so only when a variable of the environment tells it to, which it reads once, as
-it opens its first model; without, it stays with AVX2, since older processors lower
-their clock for AVX-512. Those that multiply bfloat16 do not.
+It does so only if an environment variable says so, which it reads once, when it opens
+its first model. By default it uses AVX2, since older processors lower their clock for
+AVX-512; those with AVX512_BF16 do not.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 VARIABLE = "CT2_FORCE_CPU_ISA"
-NEEDED = {f"avx512{each}" for each in ("f", "cd", "bw", "dq", "vl", "_bf16")}
+REQUIRED_FLAGS = {f"avx512{each}" for each in ("f", "cd", "bw", "dq", "vl", "_bf16")}
 
 
 @contextmanager
-def wide_instructions(cpuinfo: Path = Path("/proc/cpuinfo")) -> Iterator[None]:
-    """Open CTranslate2's first model in this block.
+def avx512_enabled(cpuinfo: Path = Path("/proc/cpuinfo")) -> Iterator[None]:
+    """Set the variable inside the block, which opens CTranslate2's first model.
 
-    Where somebody brought the package into this process before, or set the variable,
-    their choice stands.
+    Does nothing if the package was imported before or the variable is set already.
     """
-    theirs = "ctranslate2" in sys.modules or VARIABLE in os.environ
-    if theirs or not flags(cpuinfo) >= NEEDED:
+    already_chosen = "ctranslate2" in sys.modules or VARIABLE in os.environ
+    if already_chosen or not flags(cpuinfo) >= REQUIRED_FLAGS:
         yield
         return
     os.environ[VARIABLE] = "AVX512"
@@ -36,7 +35,7 @@ def wide_instructions(cpuinfo: Path = Path("/proc/cpuinfo")) -> Iterator[None]:
 
 
 def flags(cpuinfo: Path) -> set[str]:
-    """Return what the processor can do, where the system tells."""
+    """Return the CPU flags that Linux lists; empty on other systems."""
     try:
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -1,6 +1,6 @@
-"""Why CTranslate2 cannot do what is asked, if it cannot: for refusals and for auto.
+"""What CTranslate2 does not support of a model or search, for errors and for auto.
 
-What is not known here is a reason: a setting that is new may mean other words.
+An unknown setting counts as unsupported, as it may change outputs.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from headwise.run_folder.model_folder import ModelFolder
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
-    """A fact that stands in the way, and what would work besides torch."""
+class Unsupported:
+    """Why CTranslate2 cannot do it, and what would work besides torch."""
 
-    fact: str
+    reason: str
     instead: str = ""
 
     def __str__(self) -> str:
         either = f"{self.instead} or " if self.instead else ""
-        return f"{self.fact}; {either}--engine torch would do"
+        return f"{self.reason}; {either}--engine torch would do"
 
 
 PENALTIES = ("n^alpha", "none")
-NO_MATTER_IF_GREEDY = {
+NO_EFFECT_IF_GREEDY = {
     "length_penalty": ("n^alpha", "gnmt", "none"),
     "stopping": ("first-k", "exact"),
 }
-"""Values that choose no word where only one hypothesis is kept."""
+"""Values that have no effect in greedy search."""
 
 
-def reasons_against_model(opened: ModelFolder) -> list[Reason]:
-    """Say why CTranslate2 cannot run this model here."""
+def unsupported_model(opened: ModelFolder) -> list[Unsupported]:
+    """Return why CTranslate2 cannot run this model on this machine."""
     config, text = opened.config, opened.tokenizers.settings
-    found = [Reason(each) for each in reasons_against([CTRANSLATE2], config, text)]
-    found += _reasons_against_weights(opened)
+    found = [Unsupported(each) for each in reasons_against([CTRANSLATE2], config, text)]
+    found += _unsupported_weights(opened)
     if find_spec(CTRANSLATE2) is None:
         found.append(
-            Reason(
+            Unsupported(
                 "the package ctranslate2 is not installed, which is faster: pip "
                 "install 'headwise[fast]'"
             )
@@ -52,32 +52,32 @@ def reasons_against_model(opened: ModelFolder) -> list[Reason]:
     return found
 
 
-def _reasons_against_weights(opened: ModelFolder) -> Iterator[Reason]:
-    """Say where the model is not as its file has it; one that was not read yet is."""
+def _unsupported_weights(opened: ModelFolder) -> Iterator[Unsupported]:
+    """Yield a reason if the loaded model differs from its file in device or dtype."""
     model = opened.weights.model
     device = opened.device if model is None else str(model.device)
     if device.partition(":")[0] != "cpu":
-        yield Reason(f"the model is on {device}", "--device cpu")
+        yield Unsupported(f"the model is on {device}", "--device cpu")
     if model is None:
         return
     dtypes = sorted({str(each.dtype) for each in model.parameters()})
     if others := [each for each in dtypes if each != "torch.float32"]:
-        yield Reason(f"the model was changed to {others[0]}", "model.float()")
+        yield Unsupported(f"the model was changed to {others[0]}", "model.float()")
 
 
-def reasons_against_search(settings: DecodingSettings) -> list[Reason]:
-    """Say why CTranslate2 cannot search in this way."""
-    return [*_unknown(settings), *_other_rules(settings)]
+def unsupported_search(settings: DecodingSettings) -> list[Unsupported]:
+    """Return the settings that CTranslate2 does not support."""
+    return [*_unsupported_settings(settings), *_unsupported_values(settings)]
 
 
-def reasons_against_lengths(
+def unsupported_lengths(
     opened: ModelFolder, sources: Sequence[Sequence[int]], settings: DecodingSettings
-) -> list[Reason]:
-    """Say which texts go beyond the positions that an export has written out."""
+) -> list[Unsupported]:
+    """Return which texts may exceed the positional encodings of an export."""
     longest = max(map(len, sources), default=0)
     positions, limit = num_positions(opened), settings.max_length(longest)
     return [
-        Reason(
+        Unsupported(
             f"{what} may have {count:,} tokens, and an export has {positions:,} "
             "positions",
             "a shorter one",
@@ -87,28 +87,28 @@ def reasons_against_lengths(
     ]
 
 
-def reasons_against_prefixes(prefixes: Sequence[Prefix] | None) -> list[Reason]:
-    """Say so where outputs are to begin with a text, however it is cut."""
+def unsupported_prefixes(prefixes: Sequence[Prefix] | None) -> list[Unsupported]:
+    """Return a reason if outputs have a forced prefix."""
     if not any(prefixes or ()):
         return []
-    return [Reason("a beginning is not carried over to CTranslate2", "none")]
+    return [Unsupported("CTranslate2 supports no forced prefix", "none")]
 
 
-def _unknown(settings: DecodingSettings) -> Iterator[Reason]:
+def _unsupported_settings(settings: DecodingSettings) -> Iterator[Unsupported]:
     for name, value, usual in left_behind(settings):
-        yield Reason(
-            f"{name} = {value!r} is not carried over to CTranslate2",
+        yield Unsupported(
+            f"CTranslate2 does not support {name} = {value!r}",
             f"{name} = {usual!r}",
         )
 
 
-def _other_rules(settings: DecodingSettings) -> Iterator[Reason]:
+def _unsupported_values(settings: DecodingSettings) -> Iterator[Unsupported]:
     for name, own in (("length_penalty", PENALTIES), ("stopping", ("first-k",))):
         value = getattr(settings, name)
-        if settings.beam == 1 and value in NO_MATTER_IF_GREEDY[name]:
+        if settings.beam == 1 and value in NO_EFFECT_IF_GREEDY[name]:
             continue
         if value not in own:
-            yield Reason(
-                f"{name} = {value!r} is none of CTranslate2's",
+            yield Unsupported(
+                f"CTranslate2 does not support {name} = {value!r}",
                 " or ".join(map(repr, own)),
             )

@@ -1,9 +1,8 @@
-"""CTranslate2's own threads: one for each batch, or all of them for a few sentences.
+"""CTranslate2's threads: one for each batch, or all of them for a few sentences.
 
-Several threads at one batch wait for one another at every product, which for small
-models takes longer than the products. So many sentences are cut into batches, and each
-thread works at one; only where there are fewer sentences than threads do all of them
-work at the same.
+Several threads that share a batch wait for one another at every matrix product, which
+for small models takes longer than the products. So many sentences are cut into batches,
+one per thread; only fewer sentences than threads are searched by all threads together.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ from typing import Any
 from weakref import ref
 
 from headwise.errors import ResourceError, UsageError
-from headwise.inference.engines.ctranslate2_processor import wide_instructions
+from headwise.inference.engines.ctranslate2_processor import avx512_enabled
 
 GREEDY_ROWS = 128
 BEAM_ROWS = 96
-"""Hypotheses that a batch holds: fewer cost time, more bring none."""
+"""Hypotheses of a batch: fewer are slower, more are no faster."""
 
 BATCH_TOKENS = 4096
-"""Source positions of a batch at most, padding counted, for each of its hypotheses."""
+"""Most source positions of a batch, padding included, times its hypotheses each."""
 
-QUEUED = 3
-"""Batches that each worker has been given: one to work at and the next ones.
+QUEUE_DEPTH = 3
+"""Batches submitted per worker: the current one and the next ones.
 
-CTranslate2 ends only when all of them are done, also where nobody wants them any more.
+CTranslate2 cannot cancel them: a process that ends waits for all of them.
 """
 
 OpenedFolder = Callable[[], AbstractContextManager[Path]]
@@ -40,25 +39,25 @@ OpenedFolder = Callable[[], AbstractContextManager[Path]]
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Batch:
-    """Sources that are searched together, by number, with the limit for all of them."""
+    """Sources that are searched together, by index, with a common length limit."""
 
-    numbers: Sequence[int]
+    indices: Sequence[int]
     limit: int
-    give: Callable[[], Sequence[Any]]
-    """Hands it to CTranslate2, which returns at once with results to wait for."""
+    submit: Callable[[], Sequence[Any]]
+    """Submits it to CTranslate2, which returns a future per source at once."""
 
     results: Sequence[Any] | None = None
     process: int = 0
 
-    def ready(self) -> bool:
-        """Tell whether the search has ended, which it does for all sources at once."""
+    def done(self) -> bool:
+        """Return whether the search has ended: all sources of a batch end together."""
         return self.results is not None and bool(self.results[-1].done())
 
 
 class Workers:
-    """The translators of an export, opened when they are needed.
+    """CTranslate2 translators of an export, opened on demand, and a queue of batches.
 
-    With ``alone``, each sentence is a batch of its own, and has one thread.
+    With ``alone``, each sentence is a batch of its own, searched by one thread.
     """
 
     def __init__(
@@ -69,92 +68,93 @@ class Workers:
         self.threads = threads
         self.alone = alone
         self._process = os.getpid()
-        self._asked = False
-        self._waiting: deque[ref[Batch]] = deque()
-        self._one_at_a_time = Lock()
+        self._in_use = False
+        self._queue: deque[ref[Batch]] = deque()
+        self._submit_lock = Lock()
         self._opened = {self.threads: self._open(self.threads, 1)}
 
     def translator(self, num_sentences: int) -> Any:
-        """Return the translator for so many sentences at a time.
+        """Return the translator for a search of so many sentences.
 
-        A process that was forked has none yet: the copy of its parent's would wait for
-        threads that were not copied. A second thread of OpenMP would wait for those of
-        its parent, so there is one.
+        A forked process opens its own: the copy of its parent's would wait for threads
+        that were not copied. As OpenMP would too, it has a single thread.
         """
         self._after_fork()
         many = self.alone or num_sentences >= self.threads
         workers = self.threads if many else 1
         if workers not in self._opened:
-            if not self._asked:
-                self._opened.clear()  # nobody had a use for that one
+            if not self._in_use:
+                self._opened.clear()  # the first one was never used
             self._opened[workers] = self._open(workers, self.threads // workers)
-        self._asked = True
+        self._in_use = True
         return self._opened[workers]
 
     def batches(self, lengths: Sequence[int], beam: int) -> Iterator[list[int]]:
-        """Cut sentences of these lengths, by number, into batches of similar ones.
+        """Cut the indices of sentences into batches of similar lengths.
 
-        The longest come first, so that the threads end at about the same time.
+        The longest come first, so that all threads end at about the same time.
         """
         rows = GREEDY_ROWS if beam == 1 else BEAM_ROWS
         share = -(-len(lengths) // self.threads)
-        most = 1 if self.alone else max(1, min(rows // beam, share))
-        order = sorted(range(len(lengths)), key=lambda number: -lengths[number])
+        limit = 1 if self.alone else max(1, min(rows // beam, share))
+        order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
         first = 0
         while first < len(order):
             longest = (lengths[order[first]] + 1) * beam
-            size = max(1, min(most, BATCH_TOKENS // longest))
+            size = max(1, min(limit, BATCH_TOKENS // longest))
             yield order[first : first + size]
             first += size
 
-    def add(self, batch: Batch) -> None:
-        """Let a batch be searched when its turn comes; who lets it go wants it not."""
+    def enqueue(self, batch: Batch) -> None:
+        """Queue a batch; dropping the last reference to it cancels it."""
         self._after_fork()
-        self._waiting.append(ref(batch))
-        self.go_on()
+        self._queue.append(ref(batch))
+        self.fill_queues()
 
-    def go_on(self) -> None:
-        """Give the workers what they can soon begin; to be called now and then."""
-        while self._waiting and self._num_given() < QUEUED * self.threads:
+    def fill_queues(self) -> None:
+        """Submit as many queued batches as workers soon need; call it now and then."""
+        while self._queue and self._num_active() < QUEUE_DEPTH * self.threads:
             try:
-                batch = self._waiting.popleft()()
+                batch = self._queue.popleft()()
             except IndexError:  # another thread was quicker
                 return
             if batch is not None:
-                self.give(batch)
+                self.submit(batch)
 
     def results(self, batch: Batch) -> Iterator[tuple[int, Any]]:
-        """Wait for a batch, whether or not its turn came; yield result by number."""
+        """Wait for a batch, queued or not; yield (index, result) for each source."""
         self._after_fork()
-        self.give(batch)
-        self.go_on()
+        self.submit(batch)
+        self.fill_queues()
         assert batch.results is not None
-        for number, each in zip(batch.numbers, batch.results, strict=True):
-            yield number, each.result()
+        for index, each in zip(batch.indices, batch.results, strict=True):
+            yield index, each.result()
 
-    def give(self, batch: Batch) -> None:
-        """Hand it to the workers now, whether or not its turn came."""
-        with self._one_at_a_time:
+    def submit(self, batch: Batch) -> None:
+        """Submit a batch to the workers now, unless that was done."""
+        with self._submit_lock:
             if batch.results is None or batch.process != os.getpid():
-                batch.results, batch.process = batch.give(), os.getpid()
+                batch.results, batch.process = batch.submit(), os.getpid()
 
-    def _num_given(self) -> int:
+    def _num_active(self) -> int:
         return sum(each.num_active_batches for each in [*self._opened.values()])
 
     def _after_fork(self) -> None:
-        """Forget what is the parent's, whose threads were not copied."""
+        """Drop the parent's translators in a forked process, which has no threads."""
         if self._process != os.getpid():
             self._process, self._opened, self.threads = os.getpid(), {}, 1
-            self._waiting, self._one_at_a_time = deque(), Lock()
+            self._queue, self._submit_lock = deque(), Lock()
 
     def _open(self, workers: int, threads_each: int) -> Any:
-        with wide_instructions(), self.folder() as folder:
-            opened = _opened(folder, self.precision, workers, threads_each)
-        os.register_at_fork(after_in_child=_never_deleted(opened))
-        return opened
+        with avx512_enabled(), self.folder() as folder:
+            translator = _open_translator(folder, self.precision, workers, threads_each)
+        os.register_at_fork(after_in_child=_leak(translator))
+        return translator
 
 
-def _opened(folder: Path, precision: str, workers: int, threads_each: int) -> Any:
+def _open_translator(
+    folder: Path, precision: str, workers: int, threads_each: int
+) -> Any:
     try:
         import ctranslate2
     except (ImportError, OSError) as error:
@@ -168,7 +168,7 @@ def _opened(folder: Path, precision: str, workers: int, threads_each: int) -> An
             compute_type="int8" if precision == "int8" else "float32",
             inter_threads=workers,
             intra_threads=threads_each,
-            max_queued_batches=-1,  # how many there are is our own affair
+            max_queued_batches=-1,  # unlimited: ``fill_queues`` limits them
         )
     except (RuntimeError, ValueError) as error:
         raise ResourceError(
@@ -177,15 +177,15 @@ def _opened(folder: Path, precision: str, workers: int, threads_each: int) -> An
         ) from None
 
 
-def _never_deleted(translator: Any) -> Callable[[], None]:
-    """Return what keeps it in a forked process, where its deletion would not end.
+def _leak(translator: Any) -> Callable[[], None]:
+    """Return a function that keeps a translator from being deleted in a forked process.
 
-    It waits for its threads, and these were not copied.
+    Its destructor would wait forever for threads that were not copied.
     """
-    there = ref(translator)
+    reference = ref(translator)
 
-    def keep() -> None:
-        if (kept := there()) is not None:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+    def add_reference() -> None:
+        if (alive := reference()) is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(alive))
 
-    return keep
+    return add_reference

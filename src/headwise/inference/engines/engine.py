@@ -1,9 +1,10 @@
-"""What every engine does: batches of source tokens in, hypotheses out."""
+"""Protocols of engines: source tokens in, hypotheses out, directly or as a future."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 from headwise.decoding.hypothesis import Hypothesis
@@ -11,15 +12,18 @@ from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.run_folder.model_folder import ModelFolder
 
+Outputs = list[list[Hypothesis]]
+"""The hypotheses of each source, best first."""
+
 
 class Engine(Protocol):
-    """Runs one trained model."""
+    """Runs one trained model, or an ensemble."""
 
     name: str
 
     @property
     def used(self) -> Mapping[str, str]:
-        """The engines that ran or will, each with what should be known of that."""
+        """The engines that ran or will, each with a note for the user, or ""."""
         ...
 
     def search(
@@ -27,81 +31,78 @@ class Engine(Protocol):
         sources: Sequence[Sequence[int]],
         settings: DecodingSettings,
         prefixes: Sequence[Prefix] | None = None,
-    ) -> list[list[Hypothesis]]:
-        """Return the outputs of each source, best first, each with its beginning."""
+    ) -> Outputs:
+        """Return the hypotheses of each source (tokens without END), best first."""
         ...
 
     def can_search(self, settings: DecodingSettings) -> bool:
-        """Tell whether ``search`` would not refuse these settings."""
+        """Return whether ``search`` supports these settings."""
         ...
 
 
-class Search(Protocol):
-    """A search that was begun."""
+class SearchFuture(Protocol):
+    """A submitted search: the part of ``concurrent.futures.Future`` that is used."""
 
-    def ready(self) -> bool:
-        """Tell whether what remains to be done will not wait for other threads."""
+    def done(self) -> bool:
+        """Return whether ``result`` would not wait for other threads."""
         ...
 
-    def outputs(self) -> list[list[Hypothesis]]:
-        """Return what ``Engine.search`` returns; to be asked once."""
+    def result(self) -> Outputs:
+        """Return what ``Engine.search`` returns, or raise what it raises; call once."""
         ...
 
-    def give_up(self) -> None:
-        """Tell that nobody will ask for outputs."""
+    def cancel(self) -> object:
+        """End the search soon; its result is no longer wanted."""
         ...
 
 
 @runtime_checkable
-class WorksAside(Protocol):
-    """An engine with threads of its own: it searches while its caller goes on."""
+class AsyncEngine(Protocol):
+    """An engine with threads of its own, which search while the caller goes on."""
 
-    def begin(
+    def submit(
         self,
         sources: Sequence[Sequence[int]],
         settings: DecodingSettings,
         prefixes: Sequence[Prefix] | None = None,
-    ) -> Search:
-        """Begin what ``Engine.search`` does."""
+    ) -> SearchFuture:
+        """Start what ``Engine.search`` does."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class SearchWhenAsked:
-    """The search of an engine that works in the thread of its caller."""
+class DeferredSearch:
+    """A search that runs in the caller's thread when its result is asked for."""
 
-    engine: Engine
-    sources: Sequence[Sequence[int]]
-    settings: DecodingSettings
-    prefixes: Sequence[Prefix] | None = None
+    run: Callable[[], Outputs]
 
-    def ready(self) -> bool:
-        """Tell that nobody else is at work."""
+    def done(self) -> bool:
+        """Return True: ``result`` waits for no other thread."""
         return True
 
-    def outputs(self) -> list[list[Hypothesis]]:
-        """Search."""
-        return self.engine.search(self.sources, self.settings, self.prefixes)
+    def result(self) -> Outputs:
+        """Run the search."""
+        return self.run()
 
-    def give_up(self) -> None:
-        """Do nothing, as nothing was begun."""
+    def cancel(self) -> None:
+        """Do nothing: the search has not been started."""
 
 
-def begun(
+def submit(
     engine: Engine,
     sources: Sequence[Sequence[int]],
     settings: DecodingSettings,
     prefixes: Sequence[Prefix] | None = None,
-) -> Search:
-    """Begin a search, as far as this engine can without its caller."""
-    if isinstance(engine, WorksAside):
-        return engine.begin(sources, settings, prefixes)
-    return SearchWhenAsked(engine, sources, settings, prefixes)
+) -> SearchFuture:
+    """Start a search in the engine's threads; if it has none, defer it."""
+    if isinstance(engine, AsyncEngine):
+        return engine.submit(sources, settings, prefixes)
+    return DeferredSearch(partial(engine.search, sources, settings, prefixes))
 
 
 class MakeEngine(Protocol):
     """Makes an engine for an opened model folder."""
 
     def __call__(self, opened: ModelFolder, *, precision: str = "float32") -> Engine:
-        """Return it; ``precision`` names the numbers that weights are held in."""
+        """Return the engine; ``precision`` is that of its weights."""
         ...

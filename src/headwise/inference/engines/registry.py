@@ -1,6 +1,6 @@
 """Every engine under the name that users choose it by.
 
-An engine is imported when it is chosen: CTranslate2's needs no torch.
+An engine is imported when it is chosen: CTranslate2's does without torch.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from headwise.inference.engines.engine import Engine, MakeEngine
 from headwise.run_folder.model_folder import ModelFolder
 
 
-def _torch(opened: ModelFolder, **chosen: Any) -> Engine:
+def _torch(opened: ModelFolder, **options: Any) -> Engine:
     from headwise.inference.engines.torch_engine import TorchEngine
 
-    return TorchEngine(opened, **chosen)
+    return TorchEngine(opened, **options)
 
 
-def _torch_eager(opened: ModelFolder, **chosen: Any) -> Engine:
-    return _torch(opened, compiled=False, **chosen)
+def _torch_eager(opened: ModelFolder, **options: Any) -> Engine:
+    return _torch(opened, native=False, **options)
 
 
-def _torch_readable(opened: ModelFolder, **chosen: Any) -> Engine:
-    return _torch(opened, cached=False, **chosen)
+def _torch_readable(opened: ModelFolder, **options: Any) -> Engine:
+    return _torch(opened, cached=False, **options)
 
 
-def _ctranslate2(opened: ModelFolder, **chosen: Any) -> Engine:
+def _ctranslate2(opened: ModelFolder, **options: Any) -> Engine:
     from headwise.inference.engines.ctranslate2_engine import CTranslate2Engine
 
-    return CTranslate2Engine(opened, **chosen)
+    return CTranslate2Engine(opened, **options)
 
 
-def _auto(opened: ModelFolder, **chosen: Any) -> Engine:
+def _auto(opened: ModelFolder, **options: Any) -> Engine:
     from headwise.inference.engines.auto_engine import AutoEngine
 
-    return AutoEngine(opened, **chosen)
+    return AutoEngine(opened, **options)
 
 
 ENGINES: dict[str, MakeEngine] = {

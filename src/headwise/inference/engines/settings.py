@@ -1,4 +1,4 @@
-"""The engines and precisions that users choose from, by name: nothing needs torch."""
+"""The names of engines and precisions; importing them needs no torch."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ PRECISIONS_OF: dict[str, tuple[str, ...]] = {
     "torch-eager": ("float32", "bf16"),
     "torch-readable": ("float32",),
 }
-"""Every engine, and the numbers that it can hold weights in."""
+"""Every engine, and the precisions of its weights."""
 
 WITHOUT_TORCH = frozenset({"ctranslate2"})
-"""Engines that leave the weights of a model folder to an export of it."""
+"""Engines that run an export of a model folder, and do not read its weights."""
 
 PRECISIONS = PRECISIONS_OF["auto"]
 
-MOST_THREADS = 1024
-"""Processor threads that may be asked for: more is a slip of the finger."""
+MAX_THREADS = 1024
+"""Upper bound of ``threads``: more must be a typing error."""
 
 
 def check_engine(engine: str, precision: str, *, models: int = 1) -> None:
     """Raise a ``UsageError`` unless there is such an engine, with this precision.
 
-    Several ``models`` write together in torch alone.
+    Only torch runs several ``models`` as an ensemble.
     """
     if engine not in PRECISIONS_OF:
         known = ", ".join(PRECISIONS_OF)
@@ -34,7 +34,7 @@ def check_engine(engine: str, precision: str, *, models: int = 1) -> None:
         known = ", ".join(PRECISIONS)
         raise UsageError(f"{precision!r} is not a precision; known: {known}")
     if precision not in PRECISIONS_OF[engine]:
-        others = [name for name, has in PRECISIONS_OF.items() if precision in has]
+        others = [name for name, its in PRECISIONS_OF.items() if precision in its]
         raise UsageError(
             f"the engine {engine} computes in {' or '.join(PRECISIONS_OF[engine])}, "
             f"not {precision!r}; --engine {' or '.join(others)} has it"

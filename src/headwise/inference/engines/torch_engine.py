@@ -1,34 +1,34 @@
-"""The engine that can do everything: the model itself, in PyTorch."""
+"""The torch engine: the model itself, by C kernels or PyTorch; supports any search."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import cast, get_args
 
-from headwise.backends.api import DecoderBackend, Precision
+from headwise.backends.api import Precision
 from headwise.backends.native.compiler import requested, why_unavailable
 from headwise.backends.native.selection import prefers_native, why_not_preferred
-from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
-from headwise.inference.engines.background import SearchAside
-from headwise.inference.engines.engine import Search, SearchWhenAsked
-from headwise.model.transformer import Transformer
+from headwise.inference.engines.background import BackgroundSearch
+from headwise.inference.engines.engine import DeferredSearch, Outputs, SearchFuture
 from headwise.run_folder.model_folder import ModelFolder
 
-WORTH_A_THREAD = 64
-"""Sources of a search from which it is done aside."""
+MIN_BACKGROUND_SOURCES = 64
+"""Least sources of a search for which a background thread pays."""
 
 
 class TorchEngine:
-    """Searches with the model of an opened folder, on the device it is on.
+    """Searches with the model of an opened folder, on its device.
 
-    On a CPU it writes by kernels in C, where they can be had; without ``compiled`` by
-    PyTorch, and where that is None by the faster of them
-    (:mod:`headwise.backends.select`). Without ``cached`` every step runs the whole
-    stack again: the same words, slowly (``backends.pytorch.uncached_decoder``).
+    On a CPU it uses the native backend (C kernels) if that is available; without
+    ``native`` PyTorch, and if that is None the faster of them
+    (:mod:`headwise.backends.select`). Without ``cached`` each step runs the whole
+    model: the same outputs, slowly (``backends.pytorch.uncached_decoder``).
     """
 
     name = "torch"
@@ -39,7 +39,7 @@ class TorchEngine:
         *,
         precision: str = "float32",
         cached: bool = True,
-        compiled: bool | None = True,
+        native: bool | None = True,
     ) -> None:
         if precision not in get_args(Precision):
             raise UsageError(
@@ -51,67 +51,59 @@ class TorchEngine:
                 f"the engine torch-readable computes in float32, not {precision!r}; "
                 "--engine torch has bf16"
             )
-        self.precision = cast(Precision, precision)
-        self.laid_out: dict[Transformer, DecoderBackend] = {}
         self.model = opened.model
-        self.task = opened.task
-        self.cached = cached
-        self.compiled = compiled
-        self.turn = Lock()
-        self.used = {self.name: self._slower_because()}
+        self.generator = opened.task.generator(
+            opened.model,
+            cached=cached,
+            precision=cast(Precision, precision),
+            native=native,
+        )
+        self.background_lock = Lock()
+        self.used = {self.name: self._note()}
 
     def search(
         self,
         sources: Sequence[Sequence[int]],
         settings: DecodingSettings,
         prefixes: Sequence[Prefix] | None = None,
-        *,
-        stop: Callable[[], None] | None = None,
-    ) -> list[list[Hypothesis]]:
-        """Return the outputs of each source, best first; ``stop`` may end it."""
-        return self.task.search(
-            self.model,
-            sources,
-            settings,
-            prefixes=prefixes,
-            cached=self.cached,
-            laid_out=self.laid_out,
-            precision=self.precision,
-            compiled=self.compiled,
-            stop=stop,
-        )
+    ) -> Outputs:
+        """Return the hypotheses of each source, best first."""
+        return self.generator.search(sources, settings, prefixes)
 
-    def begin(
+    def submit(
         self,
         sources: Sequence[Sequence[int]],
         settings: DecodingSettings,
         prefixes: Sequence[Prefix] | None = None,
-    ) -> Search:
-        """Begin what ``search`` does: aside, where compiled kernels do the work.
+    ) -> SearchFuture:
+        """Search in a background thread if the C kernels run, which release the GIL."""
+        if len(sources) < MIN_BACKGROUND_SOURCES or not self._is_native():
+            return DeferredSearch(
+                partial(self.generator.search, sources, settings, prefixes)
+            )
 
-        PyTorch would hold the interpreter most of the time.
-        """
-        if len(sources) < WORTH_A_THREAD or not self._is_compiled():
-            return SearchWhenAsked(self, sources, settings, prefixes)
+        def search(check_stop: Callable[[], None]) -> Outputs:
+            generator = replace(self.generator, check_stop=check_stop)
+            return generator.search(sources, settings, prefixes)
 
-        def search(stop: Callable[[], None]) -> list[list[Hypothesis]]:
-            return self.search(sources, settings, prefixes, stop=stop)
-
-        return SearchAside(search, self.turn)
+        return BackgroundSearch(search, self.background_lock)
 
     def can_search(self, settings: DecodingSettings) -> bool:
-        """Tell whether ``search`` would not refuse these settings."""
+        """Return True: every search is supported."""
         return True
 
-    def _is_compiled(self) -> bool:
-        """Tell whether kernels in C do the work."""
-        if not self.cached or self.model.device.type != "cpu" or why_unavailable():
+    def _is_native(self) -> bool:
+        """Return whether the C kernels are used."""
+        generator = self.generator
+        if not generator.cached or self.model.device.type != "cpu" or why_unavailable():
             return False
-        return prefers_native("decoding") if self.compiled is None else self.compiled
+        if generator.native is None:
+            return prefers_native("decoding")
+        return generator.native
 
-    def _slower_because(self) -> str:
-        """Say so where kernels were asked for that others are faster than."""
-        if not self.compiled or not self._is_compiled() or requested():
+    def _note(self) -> str:
+        """Return a note if C kernels were asked for and another engine is faster."""
+        if not self.generator.native or not self._is_native() or requested():
             return ""
         reason = why_not_preferred("decoding", "ctranslate2")
         return f"{reason}; --engine auto takes what is faster" if reason else ""
