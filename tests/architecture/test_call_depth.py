@@ -1,17 +1,24 @@
 """Few Python frames lie between a command and the backend that does the work."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.training.conftest import QUICK
 
+from headwise.backends.native import training as native_training
 from headwise.backends.native.decoder import NativeDecoder
 from headwise.cli.translate import translate
+from headwise.training.trainer import Trainer
 
 DEMO = Path(__file__).parents[1] / "models" / "demo"
 
 MOST_FRAMES = 13
-"""From the command's function to the backend's method, both counted."""
+"""From the command's function to the decoder's method, both counted."""
+
+MOST_TRAINING_FRAMES = 10
+"""From ``Trainer.run`` to the forward pass of the native backend, both counted."""
 
 
 def frames_since(function) -> list[str]:
@@ -47,3 +54,21 @@ def test_translate_reaches_the_decoder_in_few_frames(
 
     assert seen
     assert len(seen[0]) <= MOST_FRAMES, " > ".join(seen[0])
+
+
+@pytest.mark.usefixtures("kernels_here")
+def test_training_reaches_the_native_kernels_in_few_frames(make_trainer, monkeypatch):
+    """There were 21, three of them of modules and three for a lack of memory."""
+    seen = []
+
+    def noted():
+        seen.append(frames_since(Trainer.run))
+        return original()
+
+    trainer = make_trainer(replace(QUICK, backend="native", processes=1, steps=1))
+    original = native_training.training_kernels
+    monkeypatch.setattr(native_training, "training_kernels", noted)
+    trainer.run()
+
+    assert seen
+    assert len(seen[-1]) <= MOST_TRAINING_FRAMES, " > ".join(seen[-1])

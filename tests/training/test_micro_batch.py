@@ -1,5 +1,7 @@
 """Forward and backward of micro-batches: how they are split, seeded and given up."""
 
+from unittest.mock import Mock
+
 import pytest
 import torch
 
@@ -35,16 +37,23 @@ def test_a_split_batch_has_every_pair_once_and_parts_within_a_row_of_the_limit(t
     assert [len(part) for part in split_batch(batch, 1)] == [1] * len(batch)
 
 
-def test_running_out_of_memory_gives_none_and_another_error_is_raised(trainer):
+@pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory")])
+def test_running_out_of_memory_gives_none(trainer, monkeypatch, error):
     runner = trainer.gradients._runner
+    batch = make_batch(trainer.corpus.train, [0, 1])
+    monkeypatch.setattr(runner, "_loss", Mock(side_effect=error))
 
-    def fail(error):
-        raise error
+    assert runner.run([batch], 1.0, 1, 0) is None
 
-    assert runner.none_if_out_of_memory(lambda: 2.5) == 2.5
-    assert runner.none_if_out_of_memory(lambda: fail(MemoryError())) is None
+
+def test_another_error_than_want_of_memory_is_raised(trainer, monkeypatch):
+    runner = trainer.gradients._runner
+    batch = make_batch(trainer.corpus.train, [0, 1])
+    error = RuntimeError("shapes do not match")
+    monkeypatch.setattr(runner, "_loss", Mock(side_effect=error))
+
     with pytest.raises(RuntimeError, match="shapes do not match"):
-        runner.none_if_out_of_memory(lambda: fail(RuntimeError("shapes do not match")))
+        runner.run([batch], 1.0, 1, 0)
 
 
 def test_gradients_are_scaled_and_the_loss_is_not(trainer):
@@ -54,7 +63,7 @@ def test_gradients_are_scaled_and_the_loss_is_not(trainer):
     found = []
     for scale in (1.0, 0.5):
         runner.model.zero_grad()
-        loss = runner.run_micro_batch(batch, scale, 1, 0, 0)
+        loss = runner.run([batch], scale, 1, 0)
         found.append((loss, [p.grad.clone() for p in runner.model.parameters()]))
     (loss, whole), (same, half) = found
 

@@ -21,6 +21,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import IO, Any, NoReturn, cast
@@ -39,7 +40,7 @@ from headwise.subprocesses import be_child, start_child
 from headwise.training.allocator import keep_freed_memory
 from headwise.training.distributed import LostRankError, Ranks
 from headwise.training.memory_usage import ProcessMemory
-from headwise.training.micro_batch import BackwardOptions, MicroBatchRunner
+from headwise.training.micro_batch import MicroBatchRunner
 from headwise.training.settings import TrainingSettings
 
 MIN_TOKENS_PER_WORKER = 1024
@@ -53,6 +54,17 @@ COPY_GRADIENTS = b"g"
 
 ALIGNMENT = 64
 """Each tensor in shared memory starts at a multiple of so many float32 numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """Loss scale and micro-batch limit for a worker's part of a batch."""
+
+    loss_scale: float
+    """Factor of the loss before the backward pass."""
+
+    max_padded_tokens: int | None = None
+    """Maximum padded tokens per micro-batch, up to one row more; None: do not split."""
 
 
 def choose_num_workers(
@@ -96,7 +108,7 @@ class WorkerPool:
 
     @contextmanager
     def running(
-        self, parts: Sequence[Batch], step: int, number: int, options: BackwardOptions
+        self, parts: Sequence[Batch], step: int, number: int, options: WorkerOptions
     ) -> Iterator[list[float | None]]:
         """Run forward and backward over ``parts``, one per worker, during the block.
 
@@ -274,7 +286,7 @@ def _shared_file(num_bytes: int) -> IO[bytes]:
     return file
 
 
-def _serialize(batch: Batch, step: int, number: int, options: BackwardOptions) -> bytes:
+def _serialize(batch: Batch, step: int, number: int, options: WorkerOptions) -> bytes:
     limit = options.max_padded_tokens
     return save(
         {
@@ -293,10 +305,10 @@ def _serialize(batch: Batch, step: int, number: int, options: BackwardOptions) -
     )
 
 
-def _deserialize(message: bytes) -> tuple[Batch, int, int, BackwardOptions]:
+def _deserialize(message: bytes) -> tuple[Batch, int, int, WorkerOptions]:
     found = load(message)
     sources, targets, step, number, limit = found.pop("integers").tolist()
-    options = BackwardOptions(
+    options = WorkerOptions(
         found.pop("loss_scale").item(), None if limit < 0 else limit
     )
     batch = Batch(num_source_tokens=sources, num_target_tokens=targets, **found)
@@ -353,7 +365,9 @@ def _handle_message(
         )
         answer = ProcessMemory().private()
     else:
-        loss = runner.run_if_memory_suffices(*_deserialize(message))
+        batch, step, number, options = _deserialize(message)
+        micro_batches = runner.micro_batches(batch, options.max_padded_tokens)
+        loss = runner.run(micro_batches, options.loss_scale, step, number)
         answer = None if loss is None else float(loss)
     connection.send_bytes(json.dumps(answer).encode())
 

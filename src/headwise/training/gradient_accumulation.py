@@ -16,9 +16,13 @@ from headwise.data.batches import Batch
 from headwise.errors import ResourceError, SettingsError
 from headwise.model.transformer import Transformer
 from headwise.tasks.task import Task
-from headwise.training.cpu_data_parallel import WorkerPool, choose_num_workers
+from headwise.training.cpu_data_parallel import (
+    WorkerOptions,
+    WorkerPool,
+    choose_num_workers,
+)
 from headwise.training.distributed import Ranks
-from headwise.training.micro_batch import BackwardOptions, MicroBatch, MicroBatchRunner
+from headwise.training.micro_batch import MicroBatch, MicroBatchRunner
 from headwise.training.nan_checks import first_non_finite
 from headwise.training.settings import TrainingSettings
 from headwise.training.sharding import ShardedPasses, gather_full
@@ -87,7 +91,7 @@ class GradientAccumulator:
                     model.get_submodule(f"decoder.blocks.{number}.feed_forward")
                 )
             self._sharded = ShardedPasses(
-                self._runner.loss_module, modules, model.device.type
+                self._runner.make_loss_module(), modules, model.device.type
             )
         self._weights = list(model.parameters())  # walking the modules is slow
         self._max_padded_tokens: int | None = None
@@ -222,14 +226,15 @@ class GradientAccumulator:
                 self._sharded, batch, number, step, divisor
             )
         parts = batch.dealt(self._runner.num_workers)
-        options = BackwardOptions(1 / divisor, self._max_padded_tokens)
+        options = WorkerOptions(1 / divisor, self._max_padded_tokens)
+        micro_batches = self._runner.micro_batches(parts[0], self._max_padded_tokens)
         with self.workers.running(parts[1:], step, number, options) as others:
-            own = self._runner.run_if_memory_suffices(parts[0], step, number, options)
+            own = self._runner.run(micro_batches, 1 / divisor, step, number)
         losses = [own, *others]
         found = [each for each in losses if each is not None]
         if len(found) == len(losses):
             return sum(found)
-        failed = self._runner.micro_batches(parts[0], self._max_padded_tokens)[0]
+        failed = micro_batches[0]
         self._halve_micro_batches(len(failed), failed.num_places)
         return None
 
@@ -276,18 +281,10 @@ class GradientAccumulator:
 
         def catch_up() -> None:
             pair = part.parts(len(part))[-1]
-            loss = runner.none_if_out_of_memory(
-                lambda: runner.run_micro_batch(pair, 0.0, *place)
-            )
-            if loss is None:
+            if runner.run([pair], 0.0, *place) is None:
                 raise _no_memory_for_a_pair(pair.num_places)
 
-        return sharded.attempt(
-            lambda: runner.none_if_out_of_memory(
-                lambda: runner.run_micro_batch(part, scale, *place)
-            ),
-            catch_up,
-        )
+        return sharded.attempt(lambda: runner.run([part], scale, *place), catch_up)
 
     def _halve_micro_batches(self, rows: int, padded_tokens: int) -> None:
         """Limit micro-batches to half of one of this size, and say so."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -30,17 +29,6 @@ MicroBatch = Batch | RowBatch
 
 LossFunction = Callable[..., Tensor]
 """(model, batch, smoothing=...) -> the loss, summed over target tokens, in nats."""
-
-
-@dataclass(frozen=True, slots=True)
-class BackwardOptions:
-    """Loss scale and micro-batch limit for one backward pass."""
-
-    loss_scale: float
-    """Factor of the loss before the backward pass."""
-
-    max_padded_tokens: int | None = None
-    """Maximum padded tokens per micro-batch, up to one row more; None: do not split."""
 
 
 class MicroBatchRunner:
@@ -68,15 +56,16 @@ class MicroBatchRunner:
         use_backend(model, settings.backend)
         if settings.activation_checkpointing:
             checkpoint_activations(model)
-        self.loss_module: _LossModule | TorchCompileLoss
+        self.loss_module: _LossModule | TorchCompileLoss | None = None
+        """The loss as a module: by torch.compile, or for FSDP2 to shard."""
+
+        self._loss = loss
         if settings.backend == "torch_compile":
             self.loss_module = TorchCompileLoss(
                 model,
                 smoothing=settings.label_smoothing,
                 batch_tokens=settings.batch_tokens,
             )
-        else:
-            self.loss_module = _LossModule(loss, model, settings)
         self.async_metrics = (
             settings.backend == "torch_compile"
             and self.device.type == "cuda"
@@ -92,7 +81,16 @@ class MicroBatchRunner:
         seed_rng(self.seed, *rng_key)
         enabled = self.precision == "bf16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=enabled):
-            return cast(Tensor, self.loss_module(micro_batch.to(self.device)))
+            micro_batch = micro_batch.to(self.device)
+            if self.loss_module is not None:
+                return cast(Tensor, self.loss_module(micro_batch))
+            smoothing = self.settings.label_smoothing
+            return self._loss(self.model, micro_batch, smoothing=smoothing)
+
+    def make_loss_module(self) -> nn.Module:
+        """Compute the loss by a module from now on; return it."""
+        self.loss_module = _LossModule(self._loss, self.model, self.settings)
+        return self.loss_module
 
     def micro_batches(
         self, batch: Batch, max_padded_tokens: int | None
@@ -114,47 +112,26 @@ class MicroBatchRunner:
                 self.loss_module.is_compiled = True
 
     def run(
-        self, batch: Batch, step: int, number: int, options: BackwardOptions
-    ) -> Scalar:
-        """Run forward and backward over this worker's part of a batch.
-
-        It belongs to batch ``number`` of ``step``. Returns the summed loss, unscaled.
-        """
-        total: Scalar = 0.0
-        parts = self.micro_batches(batch, options.max_padded_tokens)
-        for index, micro_batch in enumerate(parts):
-            total += self.run_micro_batch(
-                micro_batch, options.loss_scale, step, number, index
-            )
-        return total
-
-    def run_micro_batch(
         self,
-        micro_batch: MicroBatch,
+        micro_batches: Sequence[MicroBatch],
         loss_scale: float,
         step: int,
         number: int,
-        index: int,
-    ) -> Scalar:
-        """Run forward and backward; return the summed loss, unscaled."""
-        with explain_compile_errors():
-            rng_index = self.worker + self.num_workers * index
-            loss = self.loss(micro_batch, step, number, rng_index)
-            (loss * loss_scale).backward()  # type: ignore[no-untyped-call]
-        return loss.detach() if self.async_metrics else loss.item()
-
-    def run_if_memory_suffices(
-        self, batch: Batch, step: int, number: int, options: BackwardOptions
+        first_index: int = 0,
     ) -> Scalar | None:
-        """Do what :meth:`run` does, or return None if it runs out of memory."""
-        return self.none_if_out_of_memory(
-            lambda: self.run(batch, step, number, options)
-        )
+        """Run forward and backward over the micro-batches of batch ``number``.
 
-    def none_if_out_of_memory(self, run: Callable[[], Scalar]) -> Scalar | None:
-        """Return what ``run`` returns, or None if it runs out of memory."""
+        Returns the summed loss, unscaled, or None if this worker ran out of memory.
+        """
+        total: Scalar = 0.0
         try:
-            return run()
+            for index, micro_batch in enumerate(micro_batches, first_index):
+                with explain_compile_errors():
+                    rng_index = self.worker + self.num_workers * index
+                    loss = self.loss(micro_batch, step, number, rng_index)
+                    (loss * loss_scale).backward()  # type: ignore[no-untyped-call]
+                total += loss.detach() if self.async_metrics else loss.item()
+            return total
         except Exception as error:
             if not is_out_of_memory(error):
                 raise

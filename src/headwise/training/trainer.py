@@ -133,7 +133,9 @@ class Trainer:
         batches = load_batches(self.order, self.state, self.settings, self.ranks)
         try:
             self.try_largest_batch()
-            reason = self._train(batches)
+            self._check_time_limit()
+            while not (reason := self._validate_or_stop()):
+                self._step(batches)
             self._validate_average()
         except (Stopped, Interrupted):
             reason = "stopped"
@@ -172,14 +174,11 @@ class Trainer:
         self.gradients.accumulate([(0, batch)], step=0, divisor=batch.num_target_tokens)
         self.model.zero_grad()
 
-    def _train(self, batches: BatchStream) -> str:
-        self._check_time_limit()
-        while True:
-            if self._should_validate():
-                self._validate_and_save()
-            if reason := self._stop_reason():
-                return reason
-            self._step(batches)
+    def _validate_or_stop(self) -> str | None:
+        """Validate if it is time to; return why training ends, or None."""
+        if self._should_validate():
+            self._validate_and_save()
+        return self._stop_reason()
 
     def _step(self, batches: BatchStream) -> None:
         """Make one optimizer step: load, forward, backward, clip, update."""

@@ -10,7 +10,6 @@ from torch import Tensor
 from headwise.backends.api import Precision
 from headwise.backends.pytorch.install import use_backend
 from headwise.backends.training_loss import cross_entropy_of
-from headwise.data.batches import Batch
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings, greedy
@@ -61,9 +60,7 @@ class Translation(TextCodec):
         sizes = self.tokenizers.source.size, self.tokenizers.target.size
         return use_backend(Transformer(config, *sizes, seed=seed), "auto")
 
-    def loss(self, model: Transformer, batch: Batch, *, smoothing: float) -> Tensor:
-        """Sum the cross-entropy over the real target tokens of ``batch``, in nats."""
-        return cross_entropy_of(model, batch, smoothing=smoothing)
+    loss = staticmethod(cross_entropy_of)
 
     def generator(
         self,
