@@ -116,8 +116,8 @@ int64_t step_scratch_floats(const transformer *m, int64_t rows, int64_t longest)
 }
 
 typedef struct {
-    float *x, *input, *qkv, *heads, *inner, *weights, *keys, *scores;
-    const void **kv_blocks;
+    float *x, *input, *qkv, *heads, *hidden, *weights, *keys, *scores;
+    const void **kv_rows;
     void *matmul_scratch, *states;
 } buffers;
 
@@ -127,13 +127,13 @@ static buffers split_buffers(const transformer *m, int64_t rows, int64_t longest
     b.input = b.x + rows * m->d_model;
     b.qkv = b.input + 2 * rows * m->d_model;
     b.heads = b.qkv + rows * (kv_width(m) + m->heads * m->d_k);
-    b.inner = b.heads + rows * m->heads * m->d_v;
-    b.weights = b.inner + rows * m->d_ff;
+    b.hidden = b.heads + rows * m->heads * m->d_v;
+    b.weights = b.hidden + rows * m->d_ff;
     b.keys = b.weights + pad_to_lanes(longest) + LANES;
     b.scores = b.keys + pad_to_lanes(longest) * m->d_k;
     uintptr_t end = (uintptr_t)(b.scores + rows * VOCAB_BLOCK);
-    b.kv_blocks = (const void **)((end + 63) / 64 * 64);
-    end = (uintptr_t)(b.kv_blocks + longest);
+    b.kv_rows = (const void **)((end + 63) / 64 * 64);
+    end = (uintptr_t)(b.kv_rows + longest);
     b.states = (void *)((end + 63) / 64 * 64);
     end = (uintptr_t)b.states + rows * sizeof(topk_state);
     b.matmul_scratch = (void *)((end + 63) / 64 * 64);
@@ -158,9 +158,9 @@ static void add_residual(const transformer *m, const layer_norm *n, const matrix
 
 static void feed_forward(const transformer *m, const layer *l, int64_t rows, buffers *b) {
     const float *input = block_input(m, &l->norm, rows, b);
-    matmul(&l->expand, input, m->d_model, rows, b->inner, m->d_ff,
+    matmul(&l->expand, input, m->d_model, rows, b->hidden, m->d_ff,
            (matmul_opts){.activation = m->activation}, b->matmul_scratch);
-    add_residual(m, &l->norm, &l->project, b->inner, rows, b);
+    add_residual(m, &l->norm, &l->project, b->hidden, rows, b);
 }
 
 /* Run sentences `from` to `to` through the encoder's layers; fill their cross-attention cache. */
@@ -269,11 +269,10 @@ static int64_t decode_step(const transformer *m, const int64_t *tokens, int64_t 
             char *entry = kv_blocks[position] + (i * rows + row) * kv_row * bytes;
             store_kv(&cache, qkv + width, kv_row, entry);
             for (int64_t p = 0; p < position; p++)
-                b.kv_blocks[p] =
+                b.kv_rows[p] =
                     kv_blocks[p] + (i * rows_at[p] + ancestors[row * ld + p]) * kv_row * bytes;
-            b.kv_blocks[position] = entry;
-            self_attention(&cache, qkv, b.kv_blocks, position + 1, b.weights,
-                           b.heads + row * heads);
+            b.kv_rows[position] = entry;
+            self_attention(&cache, qkv, b.kv_rows, position + 1, b.weights, b.heads + row * heads);
         }
         add_residual(m, &l->self.norm, &l->self.output, b.heads, rows, &b);
 
