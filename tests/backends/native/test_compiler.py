@@ -9,16 +9,10 @@ import textwrap
 from pathlib import Path
 
 import pytest
-import torch
 
 from headwise.backends.native import compiler
 from headwise.backends.native.compiler import NoKernelsError
-from headwise.backends.native.decoder import NativeDecoder
-from headwise.backends.pytorch.decoder import TorchDecoder
-from headwise.backends.select import make_decoder
 from headwise.errors import UsageError
-from headwise.model.config import TransformerConfig
-from headwise.model.transformer import Transformer
 
 
 class Fake:
@@ -230,37 +224,6 @@ def test_a_switch_that_means_nothing_is_refused(fake, monkeypatch):
     with pytest.raises(UsageError, match=r"must be off .* or auto, not 'offf'"):
         compiler._loaded()
     assert fake.count == 0
-
-
-def test_without_kernels_pytorch_decodes(monkeypatch, tmp_path):
-    """A model gets the PyTorch decoder, and whoever asks is told why."""
-    config = TransformerConfig(
-        encoder_layers=1, decoder_layers=1, d_model=16, d_ff=32, num_heads=2
-    )
-    model = Transformer(config, 50).eval()
-    refused = NoKernelsError("there is no compiler")
-
-    def none():
-        raise refused
-
-    monkeypatch.setattr("headwise.backends.native.weights.kernels", none)
-    monkeypatch.setattr(compiler, "_outcome", lambda: refused)
-
-    assert isinstance(make_decoder(model), TorchDecoder)
-    assert isinstance(make_decoder(model, native=True), TorchDecoder)
-    assert compiler.why_unavailable() == "there is no compiler"
-
-
-@pytest.mark.usefixtures("kernels_here")
-def test_a_model_that_the_kernels_cannot_run_gets_pytorch():
-    config = TransformerConfig(
-        encoder_layers=1, decoder_layers=1, d_model=16, d_ff=32, num_heads=2
-    )
-    model = Transformer(config, 50).eval()
-
-    assert isinstance(make_decoder(model), NativeDecoder)
-    assert isinstance(make_decoder(model, native=False), TorchDecoder)
-    assert isinstance(make_decoder(model.to(torch.float64)), TorchDecoder)
 
 
 def test_imports_compile_nothing(fake):

@@ -1,0 +1,50 @@
+"""Which decoder a model gets: by its device, its weights, and what is asked for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from headwise.backends.native import compiler
+from headwise.backends.native.compiler import NoKernelsError
+from headwise.backends.native.decoder import NativeDecoder
+from headwise.backends.pytorch.decoder import TorchDecoder
+from headwise.backends.select import make_decoder, runs_natively
+from headwise.model.config import TransformerConfig
+from headwise.model.transformer import Transformer
+
+CONFIG = TransformerConfig(
+    encoder_layers=1, decoder_layers=1, d_model=16, d_ff=32, num_heads=2
+)
+
+
+def test_without_kernels_pytorch_decodes(monkeypatch, tmp_path):
+    """A model gets the PyTorch decoder, and whoever asks is told why."""
+    model = Transformer(CONFIG, 50).eval()
+    refused = NoKernelsError("there is no compiler")
+
+    def none():
+        raise refused
+
+    monkeypatch.setattr("headwise.backends.native.weights.kernels", none)
+    monkeypatch.setattr(compiler, "_outcome", lambda: refused)
+
+    assert isinstance(make_decoder(model), TorchDecoder)
+    assert isinstance(make_decoder(model, native=True), TorchDecoder)
+    assert compiler.why_unavailable() == "there is no compiler"
+
+
+@pytest.mark.usefixtures("kernels_here")
+def test_a_model_that_the_kernels_cannot_run_gets_pytorch():
+    model = Transformer(CONFIG, 50).eval()
+
+    assert isinstance(make_decoder(model), NativeDecoder)
+    assert isinstance(make_decoder(model, native=False), TorchDecoder)
+    assert isinstance(make_decoder(model.to(torch.float64)), TorchDecoder)
+
+
+def test_only_float32_models_run_natively():
+    model = Transformer(CONFIG, 50)
+
+    assert runs_natively(model)
+    assert not runs_natively(model.to(torch.float64))
