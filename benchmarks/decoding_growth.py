@@ -43,7 +43,7 @@ WAYS: dict[str, Callable[[Transformer, int], Any]] = {
     "compiled, bf16": lambda model, length: NativeDecoder(model, "bf16"),
     "compiled": lambda model, length: NativeDecoder(model),
     "PyTorch": lambda model, length: TorchDecoder(model),
-    WITHOUT: lambda model, length: UncachedDecoder(model, length=length, empty=0),
+    WITHOUT: lambda model, length: UncachedDecoder(model, length=length, padding=0),
 }
 
 
