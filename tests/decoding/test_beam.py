@@ -45,7 +45,7 @@ def test_the_first_step_can_be_a_trap(table):
     assert best.score == pytest.approx(math.log(0.4))
 
 
-def test_the_penalty_can_turn_the_ranking_round(table):
+def test_the_length_penalty_can_change_the_ranking(table):
     """END at once has 0.4; A B END has 0.6 * 1 * 0.6 = 0.36, but is three tokens long.
 
     By total, ln 0.4 = -0.92 beats ln 0.36 = -1.02. By mean it is -0.92 / 1 against
@@ -81,7 +81,7 @@ def test_first_k_stops_where_exact_goes_on(table):
     )
 
 
-def test_a_sure_model_is_cut_short_by_the_first_two_and_not_by_the_first_four(table):
+def test_a_confident_model_needs_patience_2(table):
     """A, B, C and END are each 0.98 sure; else the sentence ends at once.
 
     While the one good output is written, a beam of 2 has nothing else to hold than
@@ -126,7 +126,7 @@ def test_exact_stopping_waits_for_what_may_still_win(table):
     assert best.score == pytest.approx(math.log(0.4) / 2)
 
 
-def test_exact_stopping_hopes_for_the_longest_output(table):
+def test_exact_stopping_bounds_the_score_by_the_longest_output(table):
     """END has 0.8, mean -0.22; A has 0.2, and behind it A is sure for ever.
 
     A A cut off has a mean of -1.61 / 2 = -0.80, but at a limit of 10 it is -0.16.
@@ -141,7 +141,7 @@ def test_exact_stopping_hopes_for_the_longest_output(table):
     assert not best.finished
 
 
-def test_exact_stopping_hopes_for_the_reward_of_the_longest_output(table):
+def test_exact_stopping_counts_the_reward_of_the_longest_output(table):
     """As above, with 0.5 for each token: END has -0.22 + 0.5, ten A -1.61 + 5."""
     model = table([[0, 0.2, 0, 0.8], [0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 1]])
 
@@ -153,7 +153,7 @@ def test_exact_stopping_hopes_for_the_reward_of_the_longest_output(table):
     assert best.score == pytest.approx(math.log(0.2) + 5)
 
 
-def test_exact_stopping_ends_when_hope_ends(table):
+def test_exact_stopping_stops_when_nothing_can_improve(table):
     """END has 0.9. Without a penalty nothing after the first step can beat it."""
     model = table([[0, 0.1, 0, 0.9], [0, 0.5, 0, 0.5], [0, 0, 0, 1], [0, 0, 0, 1]])
 
@@ -205,7 +205,7 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive(history, seed, form, alpha):
 @pytest.mark.parametrize("stopping", STOPPING)
 @pytest.mark.parametrize("form", LENGTH_PENALTIES)
 @pytest.mark.parametrize("beam", [1, 2, 4, 7])
-def test_the_batched_search_agrees_with_the_readable_one(history, beam, form, stopping):
+def test_batched_beam_search_agrees_with_the_reference(history, beam, form, stopping):
     model = history(seed=beam, vocabulary=9)
     asked = {
         "end": END,
@@ -239,7 +239,7 @@ def test_the_batched_search_agrees_with_the_readable_one(history, beam, form, st
         )
 
 
-def test_equals_are_taken_in_the_order_of_their_ids(table):
+def test_ties_go_to_the_lower_id(table):
     """All tokens are equally likely always, so only the rule for ties decides."""
     model = table([[0.125] * 8] * 8)
     asked = {"end": 3, "beam": 3, "penalty": float, "stopping": STOPPING["first-k"]}
@@ -255,7 +255,7 @@ def test_equals_are_taken_in_the_order_of_their_ids(table):
 
 @pytest.mark.parametrize("values", [None, 2])
 @pytest.mark.parametrize("stopping", STOPPING)
-def test_a_sentence_does_not_notice_its_companions(history, stopping, values):
+def test_beam_search_does_not_depend_on_the_batch(history, stopping, values):
     """Alone, in a batch, and in the batch turned round: the very same hypotheses."""
     model = history(seed=1, vocabulary=12, values=values)
     sentences = list(range(30))
@@ -341,7 +341,7 @@ def test_an_output_can_be_empty(table):
     assert found[0].log_probability == 0.0
 
 
-def test_one_sure_path_fills_only_one_place_of_the_beam(table):
+def test_one_certain_path_fills_one_slot_of_the_beam(table):
     """Everything but one token has probability 0; the other places stay empty."""
     model = table([[0, 1.0, 0, 0], [0, 0, 1.0, 0], [0, 0, 0, 1.0], [0, 0, 0, 1.0]])
 
@@ -367,7 +367,7 @@ def test_a_beam_may_be_wider_than_the_vocabulary(table):
     assert [each.tokens for each in found] == [(B,), (A,), (A, A, A), (A, A)]
 
 
-def test_what_is_forbidden_is_not_written_but_keeps_its_probability(table):
+def test_forbidden_tokens_are_not_generated_and_keep_their_probability(table):
     """A has 0.7 and is forbidden; B keeps its 0.3 and does not become sure."""
     model = table([[0, 0.7, 0.3, 0], [0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 0, 1]])
 
@@ -377,7 +377,7 @@ def test_what_is_forbidden_is_not_written_but_keeps_its_probability(table):
     assert best.log_probability == pytest.approx(math.log(0.3))
 
 
-def test_sentences_that_are_done_leave_the_batch(history, table):
+def test_finished_sentences_leave_the_batch(history, table):
     """Limits of 1, 2 and 3 and a beam of 2: 3 rows, then 2 * 2, then 1 * 2."""
     model = table([[0, 0.5, 0.5, 0]] * 3 + [[0, 0, 0, 1.0]])
 
@@ -386,7 +386,7 @@ def test_sentences_that_are_done_leave_the_batch(history, table):
     assert model.num_rows == [3, 4, 2]
 
 
-def test_rows_that_stay_in_place_are_not_moved(table):
+def test_an_unchanged_beam_does_not_reorder_the_cache(table):
     """Both hypotheses go on in place, so the state is expanded once and left alone."""
     stay = [[0, 0.6, 0.4, 0], [0, 1.0, 0, 0], [0, 0, 1.0, 0], [0, 0, 0, 1.0]]
     model = table(stay)

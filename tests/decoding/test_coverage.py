@@ -13,7 +13,7 @@ from headwise.decoding.stopping import STOPPING
 START, A, B, END = range(4)
 
 
-def test_it_is_the_formula():
+def test_the_coverage_penalty_is_the_formula():
     """Looks of 0.5 + 0.25 and 0.5 + 0.75 at two tokens: ln 0.75 + ln 1 (not 1.25)."""
     coverage = Coverage(0.2, [2])
     coverage.add(torch.tensor([[0.5, 0.5]]))
@@ -22,7 +22,7 @@ def test_it_is_the_formula():
     assert coverage.penalty(0, 0) == pytest.approx(0.2 * math.log(0.75))
 
 
-def test_padding_and_end_are_not_looked_for():
+def test_coverage_ignores_padding_and_end():
     coverage = Coverage(1.0, [1, 3])
     coverage.add(torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]]))
 
@@ -64,7 +64,7 @@ def looked(before, beta):
 
 @pytest.mark.parametrize("stopping", STOPPING)
 @pytest.mark.parametrize("beta", [0.1, 1.0, 5.0])
-def test_the_batched_search_agrees_with_the_readable_one(table, stopping, beta):
+def test_batched_beam_search_agrees_with_the_reference(table, stopping, beta):
     model = Looking(table(TABLE), LOOKS)
     asked = {"end": END, "beam": 3, "penalty": float, "stopping": STOPPING[stopping]}
     (found,) = beam_search(
@@ -93,7 +93,7 @@ def test_the_batched_search_agrees_with_the_readable_one(table, stopping, beta):
     )
 
 
-def test_it_can_turn_the_ranking_round(table):
+def test_the_coverage_penalty_can_change_the_ranking(table):
     """A END has 0.385, but has hardly looked at the second source token.
 
     B A END (0.45 * 0.3 * 0.7) and A B END (0.55 * 0.2 * 0.6) have looked at both.

@@ -36,7 +36,7 @@ def searched(model, *, beam, groups, diversity, num_best):
 SPLIT = [[0, 0.7, 0.3, 0], [0, 0, 0, 1.0], [0, 0, 0, 1.0], [0, 0, 0, 1.0]]
 
 
-def test_the_second_group_takes_what_the_first_left(table):
+def test_the_second_group_avoids_the_tokens_of_the_first(table):
     """ln 0.7 - ln 0.3 = 0.85: a strength of 1 turns the second group to B, 0.5 not."""
     strong = searched(table(SPLIT), beam=2, groups=2, diversity=1.0, num_best=2)
     weak = searched(table(SPLIT), beam=2, groups=2, diversity=0.5, num_best=2)
@@ -45,7 +45,7 @@ def test_the_second_group_takes_what_the_first_left(table):
     assert [each.tokens for each in weak] == [(A,)]
 
 
-def test_what_it_paid_counts_in_the_score_not_in_the_log_probability(table):
+def test_the_diversity_penalty_counts_in_the_score_only(table):
     """The third group writes A again, for which it pays 1: two groups have A and B."""
     first, second = searched(table(SPLIT), beam=2, groups=2, diversity=1.0, num_best=2)
 

@@ -67,7 +67,7 @@ def test_it_is_beam_search_with_a_beam_of_one(history, form):
     assert [[each] for each in greedy] == narrow
 
 
-def test_a_row_does_not_notice_its_companions(history):
+def test_greedy_search_does_not_depend_on_the_batch(history):
     model = history(seed=4, vocabulary=8, values=2)
     sentences = list(range(40))
 
@@ -78,7 +78,7 @@ def test_a_row_does_not_notice_its_companions(history):
         assert alone == [together[sentence]]
 
 
-def test_rows_that_ended_leave_the_batch(table):
+def test_finished_rows_are_compacted_away(table):
     """No END is ever written, so each row leaves at its own limit."""
     model = table([[0, 1.0, 0, 0]] * 4)
 
@@ -89,7 +89,7 @@ def test_rows_that_ended_leave_the_batch(table):
     assert model.num_rows == [3, 2, 1, 1]
 
 
-def test_rows_are_moved_only_when_some_have_left(table):
+def test_the_cache_is_reordered_only_when_the_batch_is_compacted(table):
     model = table([[0, 1.0, 0, 0]] * 4)
     state = model.state()
 

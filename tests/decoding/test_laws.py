@@ -275,7 +275,7 @@ def test_exact_stopping_finds_what_never_stopping_finds(
     ),
     seeds,
 )
-def test_the_readable_search_keeps_the_same_rules(way, seed):
+def test_the_reference_search_applies_the_same_rules(way, seed):
     model = History(seed=seed, vocabulary=VOCABULARY)
     way = replace(all_found(way), max_length_factor=1.0, max_length_offset=4)
     asked = SearchRequest(source_lengths=[2], start=START, end=END, forbidden=(START,))
@@ -366,7 +366,7 @@ BROKEN = {
 @pytest.mark.parametrize("rule", BROKEN)
 @few
 @given(ways, seeds)
-def test_no_search_ever_breaks_a_rule(rule, way, seed):
+def test_no_search_breaks_a_rule_on_scores(rule, way, seed):
     changes, broken = BROKEN[rule]
     model = History(seed=seed, vocabulary=VOCABULARY)
     ruled = replace(all_found(way), **changes)
@@ -393,7 +393,7 @@ def test_without_the_rule_it_would_be_broken(rule):
 
 @few
 @given(ways, seeds, st.lists(st.sampled_from([A, B, 4, 5, 6]), max_size=4))
-def test_every_output_begins_with_its_prefix(way, seed, tokens):
+def test_every_output_starts_with_its_forced_prefix(way, seed, tokens):
     """Whatever other rules say: the beginning is the user's own."""
     model = History(seed=seed, vocabulary=VOCABULARY)
     way = replace(all_found(way), no_repeat_ngram=1, suppress_unknown=True)
@@ -407,7 +407,9 @@ def test_every_output_begins_with_its_prefix(way, seed, tokens):
 
 @few
 @given(ways, seeds, st.sampled_from(["▁a", "▁ab", "▁ab▁c", "▁abc"]), st.booleans())
-def test_every_output_spells_its_prefix_however_it_is_cut(way, seed, text, closed):
+def test_every_output_spells_its_forced_prefix_in_some_segmentation(
+    way, seed, text, closed
+):
     model = History(seed=seed, vocabulary=VOCABULARY)
     found, _ = searched(
         model, [1, 2], all_found(way), prefixes=[Prefix((), text, closed), Prefix()]

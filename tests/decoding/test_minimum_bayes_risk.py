@@ -42,7 +42,7 @@ def test_a_sample_counts_as_often_as_it_was_drawn():
     assert ranked[0].score == pytest.approx(0.76)
 
 
-def test_one_text_by_two_paths_comes_once_and_has_both_their_shares():
+def test_one_text_with_two_segmentations_has_the_sum_of_their_probabilities():
     found = [hypothesis(1, 0.2), hypothesis(2, 0.3), hypothesis(3, 0.5)]
     ranked = rank_by_expected_utility(found, ["a", "a", "c"], utility, sampled=False)
 
@@ -50,7 +50,7 @@ def test_one_text_by_two_paths_comes_once_and_has_both_their_shares():
     assert {each.tokens for each in ranked} == {(2,), (3,)}
 
 
-def test_shares_of_very_improbable_outputs_are_sound():
+def test_probabilities_of_very_improbable_outputs_do_not_underflow():
     found = [
         Hypothesis((1,), -2000.0, 0.0, True),
         Hypothesis((2,), -2000.0 - math.log(3), 0.0, True),

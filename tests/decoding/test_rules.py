@@ -29,7 +29,7 @@ def after(rule, written, scores=(-1.0, -2.0, -3.0, -4.0)):
     return rule(row.clone(), RuleContext(tokens, torch.tensor([0]), row))[0].tolist()
 
 
-def test_what_is_suppressed_is_never_written():
+def test_suppressed_tokens_are_forbidden():
     assert after(suppress_tokens([1, 3]), []) == [-1, LOW, -3, LOW]
 
 
@@ -41,7 +41,7 @@ def test_a_sequence_is_banned_at_its_last_token_only():
     assert after(rule, [1, 0]) == [-1, -2, -3, LOW]
 
 
-def test_no_pair_comes_twice():
+def test_no_bigram_is_repeated():
     """Behind 0 1 0 the pair 0 1 has been; behind 0 1 1 the pair 1 1 has."""
     rule = no_repeat_ngrams(2)
 
@@ -51,11 +51,11 @@ def test_no_pair_comes_twice():
     assert after(rule, [0, 1, 0, 2, 0]) == [-1, LOW, LOW, -4]
 
 
-def test_no_token_comes_twice():
+def test_no_unigram_is_repeated():
     assert after(no_repeat_ngrams(1), [2, 2, 0]) == [LOW, -2, LOW, -4]
 
 
-def test_an_output_as_long_as_an_ngram_is_looked_at_already():
+def test_the_ngram_rule_applies_from_the_first_complete_ngram():
     """Behind 2 the 2 has been; behind 1 1 the pair 1 1 has, and behind 1 2 nothing.
 
     Once it was not noticed when the rule began one token later.
@@ -66,17 +66,17 @@ def test_an_output_as_long_as_an_ngram_is_looked_at_already():
     assert after(no_repeat_ngrams(3), [3, 3, 3]) == [-1, -2, -3, LOW]
 
 
-def test_what_was_written_costs_twice_as_much():
+def test_the_repetition_penalty_multiplies_the_log_probability():
     assert after(repetition_penalty(2.0), [1, 1, 3]) == [-1, -4, -3, -8]
 
 
-def test_a_token_without_hope_stays_without():
+def test_the_repetition_penalty_keeps_minus_infinity():
     scores = (LOW, 0.0, -1.0, -2.0)
 
     assert after(repetition_penalty(2.0), [0, 1], scores) == [LOW, 0, -1, -2]
 
 
-def test_end_waits_for_the_least_length_of_its_sentence():
+def test_end_is_forbidden_before_the_minimum_length():
     """Token 3 is END; the sentences must have 0, 1 and 2 tokens, and each has 1."""
     rows = torch.zeros(3, 4)
     written = RuleContext(torch.tensor([[0], [0], [0]]), torch.tensor([2, 0, 1]), rows)
@@ -113,7 +113,7 @@ TEXTS = ["", *PIECES[1:]]
         ([9], {3, 7, 8}),
     ],
 )
-def test_a_banned_word_is_refused_however_it_is_cut(written, refused):
+def test_a_banned_word_is_forbidden_in_every_segmentation(written, refused):
     assert set(banned_text(["Hund"], TEXTS)(written)) == refused
 
 
@@ -123,7 +123,7 @@ def test_a_longer_word_is_another_word():
     assert PIECES.index("▁Hunde") not in forbidden([])
 
 
-def test_a_phrase_is_refused_at_its_last_word_only():
+def test_a_phrase_is_forbidden_at_its_last_word_only():
     forbidden = banned_text(["ein  Hund"], TEXTS)
 
     assert forbidden([]) == []
@@ -132,7 +132,7 @@ def test_a_phrase_is_refused_at_its_last_word_only():
     assert forbidden([3]) == []
 
 
-def test_the_inside_of_a_word_is_no_word():
+def test_a_banned_word_is_allowed_inside_another_word():
     """und is a word of its own, and not one where H stands before it."""
     forbidden = banned_text(["und"], TEXTS)
 

@@ -31,7 +31,7 @@ def test_top_k_keeps_the_k_best():
     assert kept(keep_top_k(SHARES.log(), 9)) == [True] * 4
 
 
-def test_of_equals_top_k_keeps_the_lower_ids():
+def test_top_k_breaks_ties_by_the_lower_id():
     assert kept(keep_top_k(torch.zeros(1, 4), 2)) == [True, True, False, False]
 
 
@@ -44,16 +44,16 @@ def test_of_equals_top_k_keeps_the_lower_ids():
         (1.0, [True] * 4),
     ],
 )
-def test_top_p_keeps_the_fewest_that_have_so_much(p, expected):
+def test_top_p_keeps_the_fewest_tokens_that_sum_to_p(p, expected):
     """0.4 alone has 0.4, 0.4 + 0.3 has 0.7, and so on."""
     assert kept(keep_top_p(SHARES.log(), p)) == expected
 
 
-def test_epsilon_keeps_what_is_as_probable():
+def test_epsilon_keeps_tokens_of_that_probability():
     assert kept(keep_above_epsilon(SHARES.log(), 0.15)) == [False, True, True, True]
 
 
-def test_the_best_stays_below_every_epsilon():
+def test_epsilon_always_keeps_the_best_token():
     assert kept(keep_above_epsilon(SHARES.log(), 0.9)) == [False, True, False, False]
 
 
@@ -74,7 +74,7 @@ def test_temperature_and_truncation_make_a_distribution():
     assert found == pytest.approx([0, 0.16 / 0.25, 0.09 / 0.25, 0])
 
 
-def test_a_point_falls_into_the_part_of_its_token():
+def test_inverse_cdf_returns_the_token_whose_interval_holds_the_number():
     """The parts end at 0.1, 0.5, 0.8 and 1."""
     points = [0.0, 0.0999, 0.1001, 0.4999, 0.5001, 0.7999, 0.8001, 0.99999]
     found = inverse_cdf(SHARES.expand(len(points), -1), points)
@@ -82,14 +82,14 @@ def test_a_point_falls_into_the_part_of_its_token():
     assert found.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def test_what_has_no_share_is_never_inverse_cdf():
+def test_inverse_cdf_never_returns_a_token_of_probability_0():
     shares = torch.tensor([[0.0, 0.5, 0.0, 0.5, 0.0]], dtype=torch.double)
     points = [0.0, 0.49, 0.5, math.nextafter(1, 0)]
 
     assert inverse_cdf(shares.expand(4, -1), points).tolist() == [1, 1, 3, 3]
 
 
-def test_chance_is_known_by_seed_source_and_sample():
+def test_random_numbers_depend_on_seed_source_and_sample():
     first = sample_rng(0, [5, 6], 0).random()
 
     assert sample_rng(0, [5, 6], 0).random() == first

@@ -8,7 +8,7 @@ def test_no_rule_stops_with_nothing_found(rule):
     assert not STOPPING[rule]([], -1.0, beam=1, num_best=1)
 
 
-def test_first_k_counts_and_does_not_look():
+def test_first_k_counts_and_ignores_scores():
     stop = STOPPING["first-k"]
 
     assert not stop([-9.0], -1.0, beam=2, num_best=1)
@@ -50,7 +50,7 @@ def test_never_is_never():
     assert not STOPPING["never"]([-1.0] * 99, -9.0, beam=1, num_best=1)
 
 
-def test_exact_compares_hope_with_the_worst_of_the_best():
+def test_exact_compares_the_best_possible_score_with_the_worst_of_the_best():
     """Of -3, -1 and -2 the two best end with -2: a hope of -2.5 is in vain."""
     stop = STOPPING["exact"]
     found = [-3.0, -1.0, -2.0]

@@ -15,7 +15,7 @@ def way(request, monkeypatch):
         monkeypatch.setattr(topk, "has_native_topk", lambda *_: False)
 
 
-def test_the_best_come_first_with_their_log_probability():
+def test_topk_is_sorted_and_has_log_probabilities():
     """Worked by hand: of 0.2, 0.5 and 0.3 the best two are 0.5 and 0.3."""
     log_p, tokens = topk_tokens(torch.tensor([[0.2, 0.5, 0.3]]).log() + 7.0, 2)
 
@@ -26,7 +26,7 @@ def test_the_best_come_first_with_their_log_probability():
 @pytest.mark.parametrize("forbidden", [(), (0, 2), (1, 5, 6)])
 @pytest.mark.parametrize("count", [1, 3, 8])
 @pytest.mark.parametrize("num_values", [1, 2, 5, 1000])
-def test_equals_come_in_the_order_of_their_ids(num_values, count, forbidden):
+def test_topk_breaks_ties_by_the_lower_id(num_values, count, forbidden):
     """Few different values give many ties, also between what is taken and left."""
     generator = torch.Generator().manual_seed(num_values)
     logits = torch.randint(num_values, (50, 40), generator=generator).float()
@@ -38,7 +38,7 @@ def test_equals_come_in_the_order_of_their_ids(num_values, count, forbidden):
         assert found == sorted(allowed, key=lambda token: -row[token])[:count]
 
 
-def test_the_probability_of_what_is_forbidden_goes_to_nobody():
+def test_forbidden_tokens_do_not_renormalise_the_others():
     log_p, tokens = topk_tokens(torch.zeros(1, 4), 4, forbidden=(0,))
 
     assert tokens.tolist() == [[1, 2, 3, 0]]
@@ -65,7 +65,7 @@ def test_the_logits_are_left_as_they_were():
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_one_broken_score_is_an_error(value):
+def test_one_nan_or_infinite_logit_is_an_error(value):
     logits = torch.zeros(2, 5)
     logits[1, 3] = value
 
@@ -75,7 +75,7 @@ def test_one_broken_score_is_an_error(value):
 
 @pytest.mark.parametrize("count", [1, 3, 8])
 @pytest.mark.parametrize("size", [2048, 2071])
-def test_groups_find_what_a_full_sort_finds(count, size):
+def test_grouped_topk_agrees_with_a_full_sort(count, size):
     """Few different scores, so that most rows have equals outside what is kept."""
     chance = torch.Generator().manual_seed(count)
     logits = torch.randint(0, 40, (50, size), generator=chance).float()

@@ -32,7 +32,7 @@ def by_torch(logits, count, forbidden):
     values=st.sampled_from([1, 3, 50, 10**6]),
     seed=st.integers(0, 10**6),
 )
-def test_the_kernel_finds_what_pytorch_finds(
+def test_native_topk_agrees_with_pytorch(
     rows, vocabulary, count, forbidden, values, seed
 ):
     generator = torch.Generator().manual_seed(seed)
@@ -49,7 +49,7 @@ def test_the_kernel_finds_what_pytorch_finds(
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0, 1e4, 1e30])
-def test_large_and_small_scores_are_summed_up_well(scale):
+def test_the_logsumexp_of_large_and_small_logits_is_exact(scale):
     logits = scale * torch.randn(9, 3000, generator=torch.Generator().manual_seed(1))
 
     log_p, tokens = native_topk(logits, 5, ())
@@ -69,7 +69,7 @@ def test_a_row_does_not_depend_on_its_neighbours():
 
 @pytest.mark.parametrize("place", [0, 1023, 1024, 1499])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_one_broken_score_is_an_error(place, value):
+def test_one_nan_or_infinite_logit_is_an_error(place, value):
     logits = torch.zeros(3, 1500)
     logits[1, place] = value
 
@@ -77,7 +77,7 @@ def test_one_broken_score_is_an_error(place, value):
         native_topk(logits, 2, ())
 
 
-def test_scores_that_it_cannot_look_at_are_left_to_pytorch():
+def test_native_topk_leaves_other_layouts_and_dtypes_to_pytorch():
     logits = torch.zeros(4, 70)
 
     assert has_native_topk(logits, 3)

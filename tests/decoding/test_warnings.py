@@ -35,13 +35,13 @@ def output(tokens, *, finished=True):
         (list(range(100)), ()),
     ],
 )
-def test_a_loop_is_what_comes_too_often_in_a_row(tokens, loop):
+def test_a_loop_is_a_sequence_repeated_too_often(tokens, loop):
     found = find_loop(tokens, USUAL)
 
     assert sorted(found) == sorted(loop)
 
 
-def test_a_loop_is_searched_again_and_said():
+def test_a_loop_is_searched_again_with_a_warning():
     asked = []
 
     def search(places, settings):
@@ -62,7 +62,7 @@ def test_a_loop_is_searched_again_and_said():
     assert "searched again with no_repeat_ngram=3" in notes[1]
 
 
-def test_where_it_is_not_searched_again_it_is_still_said():
+def test_a_loop_that_is_not_searched_again_still_gives_a_warning():
     def search(places, settings):
         raise AssertionError
 
@@ -87,7 +87,7 @@ def said(source, source_tokens, text, tokens, *, finished=True, limits=USUAL):
     )
 
 
-def test_what_is_in_order_is_not_warned_of():
+def test_a_good_output_gives_no_warning():
     assert said("a dog runs", [5, 6, 7], "ein Hund rennt", [8, 9, 10]) == []
 
 
@@ -110,7 +110,7 @@ def test_each_warning_has_its_reason():
     assert unknown.startswith("the output has 2 unknown tokens:")
 
 
-def test_a_sentence_that_ends_too_early_is_warned_of():
+def test_an_output_that_is_too_short_gives_a_warning():
     """What once came of "The wolf didn't cross the road because it was too sick."
 
     14 pieces became 5, "Le loup n'a", without a word: 0.36 of them, where 0.25 was
@@ -144,7 +144,7 @@ def test_the_longest_copy_is_in_one_piece():
     assert longest_copy([], ["a"]) == 0
 
 
-def test_impossible_thresholds_are_refused():
+def test_invalid_thresholds_are_an_error():
     with pytest.raises(SettingsError) as caught:
         WarningSettings(loop_repeats=1, copied=-1.0, longer_than=float("nan"))
 
@@ -159,7 +159,7 @@ def test_more_than_all_words_can_never_be_copied():
     assert not said(*whole, limits=WarningSettings(copied=5.0))
 
 
-def test_of_a_line_in_pieces_each_kind_comes_once():
+def test_warnings_of_pieces_are_merged_by_kind():
     """Of one with 9 unknown letters there were 9 warnings, nearly the same."""
     unknown = "the source has {} unknown token{}: letters or words"
     found = merge_warnings(
@@ -180,7 +180,7 @@ def test_of_a_line_in_pieces_each_kind_comes_once():
     assert merge_warnings([], "pieces") == []
 
 
-def test_loops_are_found_wherever_their_definition_finds_one():
+def test_find_loop_agrees_with_its_definition():
     """Many outputs are ruled out by how few tokens repeat; none of these has a loop."""
     limits = WarningSettings(loop_repeats=3, loop_tokens=7)
     chance = random.Random(1)

@@ -62,7 +62,7 @@ def fake(translator, monkeypatch):
 TEXTS = [f"{each}." for each in ("one", "two", "", "six five", "four")] * BLOCK
 
 
-def test_what_comes_out_does_not_depend_on_who_works(translator, fake):
+def test_outputs_do_not_depend_on_when_futures_are_done(translator, fake):
     theirs = [each.text for each in translator.lines(TEXTS, beam=1)]
     fake.done = True
     ready = [each.text for each in translator.lines(TEXTS, beam=1)]
@@ -83,7 +83,7 @@ def test_blocks_are_submitted_while_others_are_searched(translator, fake):
     assert fake.log.count("submitted") == len(TEXTS) / BLOCK
 
 
-def test_what_is_done_does_not_wait_for_a_slow_stream(translator, fake):
+def test_finished_lines_do_not_wait_for_a_slow_stream(translator, fake):
     """Of a stream that has no further block yet, what was asked comes out."""
     read = []
 
@@ -99,7 +99,7 @@ def test_what_is_done_does_not_wait_for_a_slow_stream(translator, fake):
 
 
 @pytest.mark.parametrize("count", [3, 2 * BLOCK])
-def test_what_was_read_before_an_error_is_not_lost(translator, fake, count):
+def test_lines_read_before_an_error_are_translated(translator, fake, count):
     def broken():
         yield from ["one."] * count
         raise DataError("the rest cannot be read")

@@ -90,7 +90,7 @@ def test_line_breaks_inside_a_text_stay_where_they_are(translate):
 
 
 @pytest.mark.parametrize("text", [b"one.", 3, None, [b"one."], ["one.", 3]])
-def test_what_is_no_text_is_refused_by_its_kind(translate, text):
+def test_anything_but_text_is_an_error_that_names_its_type(translate, text):
     with pytest.raises(UsageError, match=r"text.*not (bytes|int|NoneType)"):
         translate(text)
 
@@ -156,7 +156,7 @@ def test_of_a_line_in_pieces_there_is_one_candidate_with_the_sum_of_scores(trans
     assert total == pytest.approx(9 * part.candidates[0].log_probability, rel=1e-3)
 
 
-def test_a_cut_off_output_is_warned_of(translator):
+def test_a_cut_off_output_gives_a_warning(translator):
     (result,) = translator.lines(
         ["one two three."], beam=1, max_length_factor=0.0, max_length_offset=1
     )
@@ -179,7 +179,7 @@ def test_translate_warns_of_each_kind_once_and_names_the_line_of_the_caller(
     assert {each.filename for each in (*one, *several)} == {__file__}
 
 
-def test_what_is_in_order_is_not_warned_of(translator):
+def test_a_good_output_gives_no_warning(translator):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert translator.translate(["", "one."])[0] == ""
@@ -224,7 +224,7 @@ def test_lines_are_read_as_they_are_needed(translator, monkeypatch):
     assert len(taken) <= 3
 
 
-def test_the_order_is_kept_over_many_blocks(translator, monkeypatch):
+def test_lines_keep_their_order_over_many_blocks(translator, monkeypatch):
     texts = ["one.", "two two two two.", "", "three.", "six five.", " ", "four."]
     whole = translator.translate(texts, beam=1)
     monkeypatch.setattr("headwise.inference.streaming.BLOCK_LINES", 2)
@@ -233,7 +233,7 @@ def test_the_order_is_kept_over_many_blocks(translator, monkeypatch):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_every_engine_gives_the_same_words(translator, tiny_run, tmp_path, engine):
+def test_every_engine_gives_the_same_outputs(translator, tiny_run, tmp_path, engine):
     texts = ["one two.", "", "five six four."]
     folder = shutil.copytree(tiny_run / "best", tmp_path / "model")
     other = load(folder, engine=engine)  # which may keep an export in it
@@ -285,7 +285,7 @@ def test_the_package_itself_has_the_door(tiny_run):
     ],
     ids=str,
 )
-def test_a_loop_is_no_error_of_an_engine_that_cannot_search_again(
+def test_a_loop_gives_a_warning_in_an_engine_that_cannot_search_again(
     tiny_run, tmp_path, monkeypatch, how, said
 ):
     loops = "headwise.decoding.warnings.find_loop"
@@ -297,7 +297,7 @@ def test_a_loop_is_no_error_of_an_engine_that_cannot_search_again(
 
 
 @pytest.mark.usefixtures("no_kernels_to_choose")
-def test_a_beginning_is_for_engines_that_keep_to_it(tiny_run, tmp_path):
+def test_a_forced_prefix_is_for_engines_that_support_it(tiny_run, tmp_path):
     folder = shutil.copytree(tiny_run / "best", tmp_path / "model")
     auto = load(folder)
     (slow,) = load(folder, engine="torch").lines(["one two."], prefixes=["zwei"])

@@ -70,7 +70,7 @@ def test_it_is_what_a_model_is_opened_with(folder):
 
 
 @pytest.mark.usefixtures("kernels_here")
-def test_it_takes_torch_where_compiled_kernels_write(tmp_path, sources, wanted):
+def test_auto_takes_torch_with_the_native_backend(tmp_path, sources, wanted):
     """Nothing is exported for it, and what int8 needs is left to CTranslate2."""
     made = build()
     folder = shutil.copytree(DEMO, tmp_path / "model")
@@ -238,7 +238,7 @@ def test_weights_that_were_changed_since_are_those_that_translate(
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_other_numbers_than_those_of_the_file_are_for_torch(opened, sources, wanted):
+def test_a_model_of_another_dtype_is_for_torch(opened, sources, wanted):
     auto = AutoEngine(opened)
     opened.model.double()
 
@@ -246,7 +246,7 @@ def test_other_numbers_than_those_of_the_file_are_for_torch(opened, sources, wan
     assert auto.used == {"torch": "the model was changed to torch.float64"}
 
 
-def test_a_text_beyond_the_positions_of_an_export_is_for_torch(opened, sources):
+def test_a_text_longer_than_the_positions_of_an_export_is_for_torch(opened, sources):
     auto = AutoEngine(opened)
     short = DecodingSettings(beam=1, max_length_factor=0.0, max_length_offset=3)
     (found,) = auto.search([sources[0] * 200], short)
@@ -255,7 +255,7 @@ def test_a_text_beyond_the_positions_of_an_export_is_for_torch(opened, sources):
     assert len(found[0].tokens) == 3
 
 
-def test_a_precision_that_was_asked_for_is_not_passed_over(opened, sources):
+def test_a_requested_precision_is_kept(opened, sources):
     auto = AutoEngine(opened, precision="int8")
     auto.search(sources[:1], greedy())
 
@@ -279,7 +279,7 @@ class Newer(DecodingSettings):
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_a_setting_that_is_not_known_is_a_reason_against_ctranslate2(beam):
+def test_an_unknown_setting_is_unsupported_by_ctranslate2(beam):
     assert unsupported_search(Newer(beam=beam)) == []
     (reason,) = unsupported_search(Newer(beam=beam, temperament=0.5))
 

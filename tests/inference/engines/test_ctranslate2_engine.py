@@ -94,7 +94,7 @@ def test_without_scores_the_words_are_the_same(engine, sources, name):
             assert all(math.isnan(each.log_probability) for each in mine)
 
 
-def test_what_may_not_be_written_is_not(opened, sources, tmp_path):
+def test_forbidden_tokens_are_not_generated(opened, sources, tmp_path):
     """A model that would like to write pad everywhere, and START now and then."""
     config = replace(opened.model.config, output_bias=True)
     model = Transformer(config, opened.model.source_vocab_size)
@@ -130,7 +130,7 @@ def test_a_search_it_does_not_have_is_refused_with_every_reason(engine, sources)
     assert len(refusal.value.problems) == 2
 
 
-def test_the_export_is_kept_and_made_once(opened):
+def test_the_export_is_cached_and_made_once(opened):
     CTranslate2Engine(opened)
     kept = opened.path / "exports" / "ctranslate2-float32" / "model.bin"
     made = kept.stat().st_mtime_ns

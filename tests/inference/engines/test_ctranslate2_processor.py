@@ -27,13 +27,13 @@ def newer(tmp_path):
     return file
 
 
-def test_a_newer_processor_is_used_in_full(newer):
+def test_avx512_is_enabled_on_a_newer_processor(newer):
     with avx512_enabled(newer):
         assert os.environ[VARIABLE] == "AVX512"
     assert VARIABLE not in os.environ
 
 
-def test_it_is_taken_back_also_when_opening_fails(newer):
+def test_the_variable_is_removed_also_when_opening_fails(newer):
     with pytest.raises(ValueError, match="no model"), avx512_enabled(newer):
         raise ValueError("no model")
     assert VARIABLE not in os.environ

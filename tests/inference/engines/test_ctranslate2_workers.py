@@ -108,7 +108,7 @@ def test_a_sentence_does_not_depend_on_what_it_is_searched_with(opened, beam):
     assert words[:3] == words[3:6]  # scores may differ in the seventh digit
 
 
-def test_a_search_that_was_begun_gives_what_a_search_gives(opened):
+def test_submit_and_search_give_the_same_outputs(opened):
     engine = CTranslate2Engine(opened)
     sources = opened.task.encode(LINES * 50)
     one = engine.submit(sources, DecodingSettings())
@@ -123,7 +123,7 @@ def test_a_search_that_was_begun_gives_what_a_search_gives(opened):
     ]
 
 
-def test_what_nobody_wants_any_more_is_not_searched(opened):
+def test_batches_of_a_dropped_future_are_not_searched(opened):
     """Ctrl-C once came through when all that was read had been translated."""
     engine = CTranslate2Engine(opened)
     workers = engine.workers

@@ -21,7 +21,7 @@ UNKNOWN = 3
 MARK = "\u2047"
 
 
-def test_each_token_is_linked_to_what_it_weighs_most():
+def test_each_token_is_aligned_to_its_highest_weight():
     """Three target tokens and END, two source tokens and END, which does not count."""
     weights = torch.tensor(
         [[0.6, 0.3, 0.1], [0.1, 0.2, 0.7], [0.3, 0.4, 0.3], [0.0, 0.0, 1.0]]
@@ -32,7 +32,7 @@ def test_each_token_is_linked_to_what_it_weighs_most():
     assert align_tokens(weights, [5], []) == ()
 
 
-def test_what_is_unknown_is_linked_to_what_is_unknown():
+def test_unknown_tokens_are_aligned_to_unknown_tokens():
     weights = torch.tensor([[0.9, 0.05, 0.05], [0.9, 0.05, 0.05]])
 
     assert align_tokens(weights, [5, UNKNOWN], [7, UNKNOWN]) == ((0, 0), (1, 1))
@@ -68,7 +68,7 @@ def test_a_head_that_is_not_there_is_refused(head):
         select_head(torch.zeros(1, 2, 3, 4, 5), head)
 
 
-def test_constant_links_inform_and_chance_does_not():
+def test_mutual_information_of_constant_and_random_links():
     """Two words, each always with its own: ln 2. All four pairs alike often: 0."""
     assert mutual_information([(1, 5), (2, 6)] * 10) == pytest.approx(math.log(2))
     assert mutual_information([(1, 5), (1, 6), (2, 5), (2, 6)]) == pytest.approx(0)
@@ -76,7 +76,7 @@ def test_constant_links_inform_and_chance_does_not():
     assert mutual_information([]) == 0
 
 
-def test_an_unknown_piece_is_what_the_others_leave_of_its_word():
+def test_the_surface_of_an_unknown_piece_is_the_rest_of_its_word():
     ids, pieces = [5, 6, UNKNOWN, 7, 8], ["▁The", "▁", "<unk>", "r", "un."]
 
     assert surface_of("The €run.", ids, pieces, 2) == "€"
@@ -84,7 +84,7 @@ def test_an_unknown_piece_is_what_the_others_leave_of_its_word():
     assert surface_of("too many words here", ids, pieces, 2) == ""
 
 
-def test_unknown_tokens_become_what_the_source_says():
+def test_unknown_tokens_are_replaced_from_the_source():
     said = {
         "source": "Ask Őrs.",
         "source_ids": [5, 6, UNKNOWN, 7],
@@ -97,7 +97,7 @@ def test_unknown_tokens_become_what_the_source_says():
     assert found == "Frag Őrs."
 
 
-def test_what_cannot_be_replaced_keeps_its_mark():
+def test_an_unknown_token_without_a_link_keeps_its_mark():
     said = {"source": "a", "source_ids": [5], "source_pieces": ["▁a"]}
 
     assert replace_unknown_tokens(f"x {MARK}", [8, UNKNOWN], [], **said) == f"x {MARK}"

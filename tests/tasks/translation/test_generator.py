@@ -14,7 +14,6 @@ from headwise.decoding.ensemble import AVERAGES
 from headwise.decoding.prefix import NO_PREFIX
 from headwise.decoding.settings import DecodingSettings, greedy, paper
 from headwise.decoding.warnings import CUT_OFF
-from headwise.demo_corpus import demo_corpus
 from headwise.errors import SettingsError, UsageError
 from headwise.metrics.utilities import UTILITIES
 from headwise.run_folder.model_folder import open_model_folder
@@ -69,7 +68,7 @@ def outputs_of(found):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_a_sentence_becomes_depends_on_nothing_around_it(opened, task, way):
+def test_an_output_does_not_depend_on_its_batch(opened, task, way):
     sources = task.encode(TEXTS)
     together = task.search(opened.model, sources, WAYS[way])
     backwards = task.search(opened.model, sources[::-1], WAYS[way])
@@ -80,7 +79,7 @@ def test_what_a_sentence_becomes_depends_on_nothing_around_it(opened, task, way)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_with_memory_and_without_the_scores_are_the_same_to_1e_6(opened, task, way):
+def test_scores_with_and_without_a_kv_cache_agree_to_1e_6(opened, task, way):
     """Per token, in float64, where rounding does not hide a difference."""
     model = open_model_folder(DEMO).model.double()
     sources = task.encode(TEXTS[:3])
@@ -242,7 +241,7 @@ def test_no_banned_phrase_is_ever_written(translator):
 
 
 @pytest.mark.parametrize("prefix", ["Les ch", "Les chats ", "La petite", "Le ", ""])
-def test_a_translation_begins_as_it_is_told(translator, prefix):
+def test_a_translation_starts_with_its_forced_prefix(translator, prefix):
     for each in translator.lines(TEXTS, prefixes=[prefix] * len(TEXTS)):
         assert each.text.startswith(prefix.strip())
         if prefix.endswith(" "):
@@ -271,14 +270,14 @@ def test_alternatives_go_on_in_different_ways(translator):
     assert texts[0] == "Le chien dort dans le jardin."
 
 
-def test_the_end_is_an_alternative_too(translator):
+def test_end_is_an_alternative_too(translator):
     found = translator.alternatives(TEXTS[4], "Un chien court.", count=3)
 
     assert "court." in found[0].text
     assert len({each.text for each in found}) == 3
 
 
-def test_words_are_linked_to_where_they_come_from(translator):
+def test_words_are_aligned_to_their_source(translator):
     """The head was chosen on translations by the model itself."""
     sources = [*TEXTS, "The red car is big.", "Our teacher reads a book."]
     head = translator.best_alignment_head(sources, translator.translate(sources))
@@ -291,42 +290,18 @@ def test_words_are_linked_to_where_they_come_from(translator):
     assert {"0-0", "1-1", "2-2"} <= set(links)
 
 
-def test_heads_tell_as_much_as_the_page_says(translator):
-    """In nats, on 300 pairs of the demo's corpus: docs/decoding.md, decision 0053."""
-    corpus = demo_corpus(num_train=0, num_dev=0, num_held_out=300, seed=7)
-    task, pair = translator.opened.task, translator.opened.tokenizers
-    best, told = task.scorer(translator.models).best_head(
-        [
-            (pair.source.encode(each.english), pair.target.encode(each.french))
-            for each in corpus.held_out
-        ],
-    )
-
-    def least_and_most(names):
-        values = [told[name] for name in names]
-        return round(min(values), 1), round(max(values), 1)
-
-    now = [name for name in told if name[1:2] == ":" and "+" not in name]
-    assert best == "1:3"
-    assert least_and_most(now) == (3.3, 4.1)
-    assert least_and_most(name for name in now if name[0] == "1") == (3.8, 4.1)
-    assert least_and_most(name for name in now if name[0] == "0") == (3.3, 3.5)
-    assert least_and_most(name for name in told if "+" in name) == (3.0, 3.2)
-    assert round(told["average"], 1) == 3.8
-
-
 def test_a_head_that_is_not_there_is_refused(translator):
     with pytest.raises(SettingsError, match="has 2 decoder blocks of 4 heads"):
         translator.translate(TEXTS[0], alignments=True, alignment_head="7:0")
 
 
-def test_the_search_that_hit_its_limit_says_so(translator):
+def test_an_output_at_the_length_limit_gives_a_warning(translator):
     (found,) = translator.lines([TEXTS[0]], max_length_factor=0.0, max_length_offset=3)
 
     assert CUT_OFF in found.warnings
 
 
-def test_unknown_letters_are_said(translator):
+def test_unknown_letters_give_a_warning(translator):
     (found,) = translator.lines(["The €€ dog."])
 
     assert any("unknown" in each for each in found.warnings)
@@ -342,7 +317,7 @@ def test_pieces_come_with_their_log_probability(translator):
     assert text == best.text
 
 
-def test_given_translations_are_scored_as_if_they_were_found(translator):
+def test_forced_scores_equal_search_scores(translator):
     (found,) = translator.lines([TEXTS[1]])
     good, bad = translator.score([TEXTS[1]] * 2, [found.text, "La maison est blanche."])
 
@@ -350,7 +325,7 @@ def test_given_translations_are_scored_as_if_they_were_found(translator):
     assert bad.score < good.score
 
 
-def test_a_prefix_of_nothing_is_none(task):
+def test_an_empty_prefix_is_no_prefix(task):
     assert task.prefix("") == NO_PREFIX
     assert not task.prefix("  ")
 
@@ -382,7 +357,7 @@ def _shared():
     return _LOADED[0]
 
 
-def test_a_beginning_is_never_searched_for_in_another_engine_in_secret(tmp_path):
+def test_a_forced_prefix_is_an_error_for_ctranslate2_and_auto_takes_torch(tmp_path):
     shutil.copytree(DEMO, tmp_path / "demo")
     fast = headwise.load(tmp_path / "demo", engine="ctranslate2")
     with pytest.raises(SettingsError, match="--engine torch would do"):
@@ -394,7 +369,7 @@ def test_a_beginning_is_never_searched_for_in_another_engine_in_secret(tmp_path)
     assert [*auto.engine.used] == ["torch"]
 
 
-def test_a_blank_line_stays_blank_and_says_so(translator):
+def test_a_blank_line_with_a_prefix_stays_blank_with_a_warning(translator):
     (found,) = translator.lines([" "], prefixes=["Le"])
 
     assert found.text.strip() == ""

@@ -79,7 +79,7 @@ def test_every_search_finds_the_same_words(opened, settings):
 
 @pytest.mark.usefixtures("kernels_here", "by_torch")
 @pytest.mark.parametrize("beam", [1, 4])
-def test_beginnings_are_gone_on_with_alike(opened, beam):
+def test_forced_prefixes_are_continued_alike(opened, beam):
     begun = [opened.task.prefix(each) for each in ("Le ch", "Ma mère ", "", "", "Zz")]
     prefixes = [each or NO_PREFIX for each in begun]
 
@@ -120,7 +120,7 @@ def test_a_sentence_does_not_depend_on_its_batch(opened, precision, settings):
 
 
 @pytest.mark.usefixtures("kernels_here")
-def test_who_asks_for_kernels_gets_them(opened, monkeypatch):
+def test_the_native_backend_is_used_if_asked_for(opened, monkeypatch):
     used = []
     for kind in (NativeDecoder, TorchDecoder):
 
@@ -138,7 +138,7 @@ def test_who_asks_for_kernels_gets_them(opened, monkeypatch):
 
 
 @pytest.mark.usefixtures("kernels_here")
-def test_what_is_no_token_is_refused_in_words(opened):
+def test_an_invalid_token_id_is_an_error(opened):
     size = opened.model.source_vocab_size
 
     with pytest.raises(UsageError, match=f"tokens must be 0 to {size - 1}"):

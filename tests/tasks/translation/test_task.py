@@ -122,7 +122,7 @@ def test_outputs_come_in_the_order_of_their_sources_however_they_are_cut(
 
 
 @pytest.mark.parametrize("settings", [greedy(), DecodingSettings(beam=3, num_best=2)])
-def test_the_whole_stack_again_each_step_writes_the_same_words(opened, task, settings):
+def test_decoding_without_a_kv_cache_gives_the_same_outputs(opened, task, settings):
     """The procedure of the background notes: a refilled row of full length."""
     cached = found(task, opened, TEXTS[:4], settings)
     again = found(task, opened, TEXTS[:4], settings, cached=False)
@@ -158,7 +158,7 @@ def test_a_source_without_tokens_is_no_error(opened, task):
     assert outputs[0] == outputs[2]
 
 
-def test_no_output_holds_what_is_never_written(opened, task):
+def test_no_output_contains_forbidden_tokens(opened, task):
     """Padding and START would be dropped in the text and still cost a score."""
     outputs = found(task, opened, TEXTS, DecodingSettings(beam=5, num_best=5))
 
@@ -175,7 +175,7 @@ def test_text_goes_in_and_text_comes_out(opened, task):
     assert any("." in output for output in outputs)
 
 
-def test_a_search_asks_before_each_batch_whether_to_stop(opened, task, monkeypatch):
+def test_stop_is_called_before_each_batch(opened, task, monkeypatch):
     monkeypatch.setattr(generator, "BATCH_TOKENS", 12)
     asked = []
     asking = replace(task, stop=lambda: asked.append(1))
@@ -188,7 +188,7 @@ def test_references_are_compared_as_they_are(task):
     assert task.measure("exact-match", ["a", "b"], ["a", "c"]).value == 50.0
 
 
-def test_crossing_attention_has_a_row_for_each_piece_that_is_written(opened, task):
+def test_cross_attention_has_a_row_for_each_target_piece(opened, task):
     source, target = "one two.", "eins zwei."
     found = task.attention(opened.model, source, target)
     config = opened.model.config
@@ -201,7 +201,7 @@ def test_crossing_attention_has_a_row_for_each_piece_that_is_written(opened, tas
     torch.testing.assert_close(found.weights.sum(-1), torch.ones(shape[:-1]))
 
 
-def test_what_is_written_later_changes_no_earlier_row(opened, task):
+def test_later_target_pieces_change_no_earlier_row_of_attention(opened, task):
     short = task.attention(opened.model, "one two.", "eins")
     long = task.attention(opened.model, "one two.", "eins zwei drei.")
     same = len(short.target) - 1  # up to END
