@@ -159,15 +159,15 @@ def opened(folder: Path, recipe: dict):
 
 
 def predict(folder: Path, recipe: dict) -> None:
-    from headwise.cli.batch_size import rehearsal_of
+    from headwise.cli.batch_size import new_memory_estimator
 
-    print(rehearsal_of(*opened(folder, recipe), "cpu").estimate().peak)
+    print(new_memory_estimator(*opened(folder, recipe), "cpu").estimate().peak)
 
 
 def train(folder: Path, recipe: dict) -> None:
     from headwise.cli.common import trained
 
-    trained(folder / recipe["run"], *opened(folder, recipe), "cpu")
+    train_model(folder / recipe["run"], *opened(folder, recipe), "cpu")
     status = Path("/proc/self/status").read_text()
     (peak,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
     print(1024 * int(peak.split()[1]))

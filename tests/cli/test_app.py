@@ -8,7 +8,7 @@ import typer
 
 from headwise import __version__
 from headwise.cli.app import app
-from headwise.cli.errors import reported
+from headwise.cli.errors import exit_on_errors
 from headwise.errors import (
     DataError,
     HeadwiseError,
@@ -20,7 +20,7 @@ from headwise.errors import (
     UsageError,
 )
 
-VERBS = [
+COMMANDS = [
     *(command.callback.__name__ for command in app.registered_commands),
     *(group.name for group in app.registered_groups),
 ]
@@ -43,11 +43,11 @@ def test_all_verbs_are_there():
         *("run", "prepare", "train", "translate"),
         *("evaluate", "score", "export", "edit"),
         *("recipe", "doctor", "demo", "runs"),
-    ] == VERBS
+    ] == COMMANDS
 
 
 def test_no_help_imports_anything_heavy():
-    calls = [["--help"], ["--version"], *([verb, "--help"] for verb in VERBS)]
+    calls = [["--help"], ["--version"], *([verb, "--help"] for verb in COMMANDS)]
     calls += [["recipe", "--preset", "tiny"], ["recipe", "--list"]]
     calls += [["runs", "diff", "--help"], ["runs", "list", "--help"]]
     done = subprocess.run(
@@ -60,7 +60,7 @@ def test_no_help_imports_anything_heavy():
     assert done.stdout.splitlines()[-1] == ""
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", COMMANDS)
 def test_every_verb_has_help_with_an_example(headwise, verb):
     found = headwise(verb, "--help")
 
@@ -72,7 +72,7 @@ def test_every_verb_has_help_with_an_example(headwise, verb):
 def test_help_lists_the_verbs_and_the_exit_codes(headwise):
     found = headwise("--help")
 
-    assert all(f"  {verb}" in found.out for verb in VERBS)
+    assert all(f"  {verb}" in found.out for verb in COMMANDS)
     assert "75 saved after a stop" in " ".join(found.out.split())
     assert headwise("-h").out == found.out
 
@@ -192,7 +192,7 @@ class TestReported:
         def verb():
             raise error
 
-        reported(verb, resumable=True)()
+        exit_on_errors(verb, resumable=True)()
 
 
 @pytest.mark.parametrize(
@@ -213,6 +213,6 @@ def test_debug_stands_before_the_verb_or_behind(headwise, monkeypatch, arguments
         headwise(*arguments)
 
 
-@pytest.mark.parametrize("verb", [*VERBS, "runs list", "runs diff"])
+@pytest.mark.parametrize("verb", [*COMMANDS, "runs list", "runs diff"])
 def test_every_verb_takes_debug(headwise, verb):
     assert "--debug" in headwise(*verb.split(), "--help").out

@@ -2,25 +2,25 @@
 
 import pytest
 
-from headwise.cli.recipe_args import resolved
+from headwise.cli.recipe_args import resolve_checked
 from headwise.errors import SettingsError
 from headwise.interop.limits import LIMITS
 from headwise.recipe import resolve
 
 
 def test_without_a_target_everything_can_be_trained():
-    assert resolved(preset="tiny", assignments=["model.norm=pre"]).model.norm == "pre"
+    assert resolve_checked(preset="tiny", assignments=["model.norm=pre"]).model.norm == "pre"
 
 
 def test_what_every_target_can_express_passes_as_it_is():
     extra = {"must_export_to": list(LIMITS)}
 
-    assert resolved(preset="base", extra=extra) == resolve(preset="base", extra=extra)
+    assert resolve_checked(preset="base", extra=extra) == resolve(preset="base", extra=extra)
 
 
 def test_every_reason_of_every_target_is_said():
     with pytest.raises(SettingsError) as refusal:
-        resolved(
+        resolve_checked(
             extra={
                 "must_export_to": ["ctranslate2", "huggingface", "onyx"],
                 "model": {"norm": "pre", "d_v": 16},

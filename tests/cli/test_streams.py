@@ -9,7 +9,7 @@ import sys
 import pytest
 from tests.processes import environment
 
-from headwise.cli.streams import Messages
+from headwise.cli.streams import MessageStream
 
 HEADWISE = f"{shlex.quote(sys.executable)} -m headwise"
 LIGHT = [
@@ -156,9 +156,9 @@ def test_a_stream_of_messages_hides_only_that_it_failed():
             raise OSError(28, "No space left on device")
 
     working = io.StringIO()
-    assert Messages(working).write("hello") == 5
+    assert MessageStream(working).write("hello") == 5
     assert working.getvalue() == "hello"
-    assert Messages(Full()).write("hello") == 5
+    assert MessageStream(Full()).write("hello") == 5
 
 
 @pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-"])

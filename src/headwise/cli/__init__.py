@@ -1,1 +1,1 @@
-"""The command line: one verb a file, thin: parse, call, print."""
+"""The command line, one file per command: parse options, call the library, print."""

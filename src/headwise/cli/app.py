@@ -1,4 +1,4 @@
-"""The command line as a whole."""
+"""The command line: all commands, exit codes, and the entry point."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from headwise import __version__
+from headwise.cli.commands import Command, CommandGroup
 from headwise.cli.demo import demo
 from headwise.cli.doctor import doctor
 from headwise.cli.edit import edit
-from headwise.cli.errors import reported
+from headwise.cli.errors import exit_on_errors
 from headwise.cli.evaluate import evaluate
 from headwise.cli.export import export
 from headwise.cli.prepare import prepare
@@ -19,21 +20,20 @@ from headwise.cli.recipe import recipe
 from headwise.cli.run import run
 from headwise.cli.runs import runs
 from headwise.cli.score import score
-from headwise.cli.streams import messages, open_closed_streams
+from headwise.cli.streams import message_stream, open_closed_streams
 from headwise.cli.train import train
 from headwise.cli.translate import translate
-from headwise.cli.verbs import Group, Verb
 
 EPILOG = (
-    "Exit codes: 0 ok, 1 bug, 2 usage (the command line is wrong, or names what is not "
-    "there), 3 settings (a name or value is refused), 4 data, 5 model, 6 resources, 7 "
-    "numerics, 75 saved after a stop signal, 130 interrupted."
+    "Exit codes: 0 ok, 1 bug, 2 usage (wrong arguments, or a path that does not "
+    "exist), 3 settings (unknown name or invalid value), 4 data, 5 model, 6 resources, "
+    "7 numerics (NaN), 75 saved after a stop signal, 130 interrupted."
 )
 
 app = typer.Typer(
-    cls=Group,
-    help="From two text files to a translator: the Transformer of "
-    '"Attention Is All You Need", trained, measured and used.',
+    cls=CommandGroup,
+    help="Train, evaluate and run the Transformer of "
+    '"Attention Is All You Need": from two text files to a translator.',
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -41,9 +41,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 RESUMABLE = (run, prepare, train, demo)
-"""Verbs that a stop signal ends in good order, to be typed again."""
+"""Commands that save on a stop signal; the same command resumes."""
 
-VERBS = (
+COMMANDS = (
     run,
     prepare,
     train,
@@ -57,8 +57,8 @@ VERBS = (
     demo,
 )
 
-for verb in VERBS:
-    app.command(cls=Verb)(reported(verb, resumable=verb in RESUMABLE))
+for command in COMMANDS:
+    app.command(cls=Command)(exit_on_errors(command, resumable=command in RESUMABLE))
 app.add_typer(runs, name="runs")
 
 
@@ -80,11 +80,11 @@ def headwise(
         ),
     ] = False,
 ) -> None:
-    """Read the options that stand before the verb."""
+    """Parse the options before the command."""
 
 
 def main() -> None:
-    """Run the command line; every error becomes a message and an exit code."""
+    """Run the command line; errors become messages and exit codes."""
     open_closed_streams()
-    with redirect_stderr(messages()):  # the parser writes its errors there itself
+    with redirect_stderr(message_stream()):  # the parser writes its errors there itself
         app(prog_name="headwise")

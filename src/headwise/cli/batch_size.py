@@ -1,4 +1,4 @@
-"""``--batch-tokens``: a number, or what fits into the memory there is."""
+"""``--batch-tokens``: a number, or ``auto`` for what fits into memory."""
 
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ AUTO = "auto"
 SETTING = "training.batch_tokens"
 
 FEW_UPDATES = 100
-"""An epoch with fewer is said to have few."""
+"""A warning is printed for an epoch with fewer updates."""
 
 
-def batch_tokens_of(
+def batch_tokens_setting(
     text: str | None, assignments: Sequence[str], out: Path
 ) -> dict[str, Any]:
-    """Return the table of settings that ``--batch-tokens`` stands for.
+    """Return ``--batch-tokens`` as a table of settings.
 
-    A run that has begun keeps its number. Where that is still to be fitted, the table
-    is empty; see :func:`fitted`.
+    A resumed run keeps its batch size. The table is empty without the option, and for
+    ``auto`` in a new run, for which :func:`fit_batch_size` finds the number later.
+    Raises ``UsageError`` for another text, or a second batch size in ``assignments``.
     """
     if text is None:
         return {}
     if any(each.split("=")[0].strip() == SETTING for each in assignments):
         raise UsageError(
-            f"--batch-tokens {text} and --set {SETTING} both name the size of a "
-            "batch; give one of them"
+            f"--batch-tokens {text} and --set {SETTING} both set the batch size; "
+            "give one of them"
         )
     if text == AUTO:
-        tokens = _of_run(out)
+        tokens = _batch_tokens_of_run(out)
         if tokens is not None:
-            say(f"--batch-tokens auto: {tokens:,}, as the run in {out} began")
+            say(f"--batch-tokens auto: {tokens:,}, as in the run to be resumed, {out}")
     elif text.isascii() and text.isdigit() and int(text):
         tokens = int(text)
     else:
@@ -55,19 +56,23 @@ def batch_tokens_of(
     return {} if tokens is None else {"training": {"batch_tokens": tokens}}
 
 
-def is_to_be_fitted(text: str | None, out: Path) -> bool:
-    """Tell whether ``--batch-tokens`` leaves the number to the memory there is."""
-    return text == AUTO and _of_run(out) is None
+def must_fit_batch_size(text: str | None, out: Path) -> bool:
+    """Return whether the batch size is still to be found, by :func:`fit_batch_size`."""
+    return text == AUTO and _batch_tokens_of_run(out) is None
 
 
-def fitted(recipe: Recipe, corpus: PreparedCorpus, device: str) -> Recipe:
-    """Return ``recipe`` with the largest batch that fits into memory."""
+def fit_batch_size(recipe: Recipe, corpus: PreparedCorpus, device: str) -> Recipe:
+    """Return ``recipe`` with the largest batch size that fits into memory.
+
+    Raises where that cannot be measured: batches by pairs, torch.compile, or several
+    processes.
+    """
     from headwise.training.memory_estimate import fit_batch_tokens
 
     if recipe.training.batch_pairs is not None:
         raise SettingsError(
             [
-                "--batch-tokens has no meaning with training.batch_pairs = "
+                "--batch-tokens has no effect with training.batch_pairs = "
                 f"{recipe.training.batch_pairs}; leave one of them out"
             ]
         )
@@ -79,29 +84,29 @@ def fitted(recipe: Recipe, corpus: PreparedCorpus, device: str) -> Recipe:
         )
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UsageError(
-            "--batch-tokens auto tries out one process, and torchrun started several; "
-            "find the number with one (headwise train ... --dry-run --batch-tokens "
-            "auto), and give it to all"
+            "--batch-tokens auto measures a single process, and torchrun started "
+            "several; find the number with one process (headwise train ... --dry-run "
+            "--batch-tokens auto), and give it to all"
         )
-    say("--batch-tokens auto: trying out what fits into memory")
-    tokens, forecast = fit_batch_tokens(rehearsal_of(recipe, corpus, device))
-    say(f"--batch-tokens auto: {tokens:,}, which takes {forecast}")
+    say("--batch-tokens auto: measuring what fits into memory")
+    tokens, estimate = fit_batch_tokens(new_memory_estimator(recipe, corpus, device))
+    say(f"--batch-tokens auto: {tokens:,}, which takes {estimate}")
     facts = corpus.facts.train
-    places = max(facts.source_tokens, facts.target_tokens) + facts.pairs
-    updates = max(1, places // (tokens * recipe.training.accumulate))
+    epoch_tokens = max(facts.source_tokens, facts.target_tokens) + facts.pairs
+    updates = max(1, epoch_tokens // (tokens * recipe.training.accumulate))
     if updates < FEW_UPDATES:
         say(
-            f"an epoch has only about {count_of(updates, 'update')} of that size; so "
-            f"little text is learned from better in smaller batches, such as "
+            f"an epoch has only about {count_of(updates, 'update')} of that size; with "
+            "so little text smaller batches learn better, such as the "
             f"{recipe.training.batch_tokens:,} of this recipe"
         )
     return replace(recipe, training=replace(recipe.training, batch_tokens=tokens))
 
 
-def rehearsal_of(
+def new_memory_estimator(
     recipe: Recipe, corpus: PreparedCorpus, device: str
 ) -> MemoryEstimator:
-    """Return a rehearsal with a model of its own, as training would begin."""
+    """Return a memory estimator for a new model, set up as training would be."""
     from headwise.tasks import TASKS
     from headwise.training.allocator import keep_freed_memory
     from headwise.training.distributed import Ranks
@@ -117,28 +122,28 @@ def rehearsal_of(
         recipe.training,
         seed=recipe.seed,
         ranks=Ranks(),
-        on_message=_refuse,
+        on_message=_raise_out_of_memory,
         check_stop=lambda: None,
     )
-    has_mean = recipe.training.ema_decay is not None
+    has_ema = recipe.training.ema_decay is not None
     return MemoryEstimator(
-        *(task, model, corpus, recipe.training, gradients), future_copies=2 + has_mean
+        *(task, model, corpus, recipe.training, gradients), future_copies=2 + has_ema
     )
 
 
-def _refuse(text: str) -> None:
-    """Take a batch that is to be split as one that does not fit."""
+def _raise_out_of_memory(text: str) -> None:
+    """Treat a batch that would be split into micro-batches as one that does not fit."""
     raise MemoryError(text)
 
 
-def _of_run(out: Path) -> int | None:
-    """Return the batch size of a run that has a checkpoint to go on from."""
+def _batch_tokens_of_run(out: Path) -> int | None:
+    """Return the batch size of a run that has checkpoints; None without them."""
     if not has_checkpoints(out):
         return None
     try:
         return read(Recipe, read_toml(out / RECIPE)).training.batch_tokens
     except SettingsError as error:
         raise ModelError(
-            f"{out / RECIPE} is not the recipe that this run was made with; put it "
-            f"back, or choose another folder:\n{error}"
+            f"{out / RECIPE} is not the recipe of this run; restore it, or "
+            f"choose another folder:\n{error}"
         ) from None

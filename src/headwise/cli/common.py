@@ -1,4 +1,4 @@
-"""What several verbs do in the same way."""
+"""Steps that several commands share: recipe, corpus, training, translation, scores."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from headwise.cli.checks import check_files, check_set
 from headwise.cli.options import say
-from headwise.cli.recipe_args import resolved
-from headwise.cli.streams import messages
+from headwise.cli.recipe_args import resolve_checked
+from headwise.cli.streams import message_stream
 from headwise.data.settings import DataSettings
 from headwise.errors import DataError, UsageError
 from headwise.recipe import Recipe, preset_for
@@ -35,9 +35,10 @@ def recipe_for(
     max_minutes: float | None = None,
     also: Mapping[str, Any] | None = None,
 ) -> Recipe:
-    """Put the recipe of a command line together; the data choose what is not said.
+    """Build the recipe of a command line; the data decide what it leaves open.
 
-    ``also`` is a table of settings that other options stand for.
+    ``also`` is a table of settings that come from other options. Raises ``UsageError``
+    if no text is named, ``SettingsError`` for a setting that is refused.
     """
     check_files(source, target, *(dev or ()), recipe_file)
     check_set(assignments)
@@ -53,36 +54,36 @@ def recipe_for(
         extra = merged(extra, {"data": {"dev": held_out}})
     if languages is not None:
         file = {} if recipe_file is None else read_toml(recipe_file)
-        extra = merged(extra, _in_languages(merged(file, extra), languages))
+        extra = merged(extra, _language_settings(merged(file, extra), languages))
     if max_minutes is not None:
         extra = merged(extra, {"training": {"max_minutes": max_minutes}})
-    if preset is None and (recipe_file is None or not _names_preset(recipe_file)):
-        preset = _chosen_preset(recipe_file, assignments, extra)
-    recipe = resolved(
+    if preset is None and (recipe_file is None or not _has_preset(recipe_file)):
+        preset = _preset_for_data(recipe_file, assignments, extra)
+    recipe = resolve_checked(
         preset=preset, file=recipe_file, assignments=assignments, extra=extra
     )
     if not recipe.data.corpora:
         raise UsageError(
-            "no text is named: give SOURCE and TARGET, or a --recipe with "
+            "no training text: give SOURCE and TARGET, or a --recipe with "
             "[[data.corpora]]"
         )
     return recipe
 
 
 def _check_languages(languages: tuple[str, str] | None) -> None:
-    """Refuse a file where a language is wanted: the second one was forgotten."""
+    """Refuse a file in place of a language code: the second code was forgotten."""
     for each in languages or ():
         if Path(each).is_file():
             raise UsageError(
-                "--languages wants two codes, SOURCE TARGET, such as --languages en "
-                f"de, and {each} is a file; name the other language before it"
+                "--languages takes two codes, SOURCE TARGET, such as --languages en "
+                f"de, but {each} is a file; give both codes before it"
             )
 
 
-def _in_languages(
+def _language_settings(
     table: Mapping[str, Any], languages: tuple[str, str]
 ) -> dict[str, Any]:
-    """Return settings for texts that stand under the names of their languages.
+    """Return settings that read each text from the JSON field of its language.
 
     A corpus that names its fields keeps them.
     """
@@ -102,11 +103,11 @@ def _in_languages(
     return {"languages": list(languages), "data": found}
 
 
-def _names_preset(recipe_file: Path) -> bool:
+def _has_preset(recipe_file: Path) -> bool:
     return "preset" in read_toml(recipe_file)
 
 
-def _chosen_preset(
+def _preset_for_data(
     recipe_file: Path | None, assignments: Sequence[str], extra: dict[str, Any]
 ) -> str | None:
     from headwise.data.reading import count_pairs
@@ -125,8 +126,11 @@ def _chosen_preset(
     return preset
 
 
-def prepared(folder: Path, recipe: Recipe) -> PreparedCorpus:
-    """Prepare the text of a run in its folder, if that fits what is there."""
+def prepare_corpus(folder: Path, recipe: Recipe) -> PreparedCorpus:
+    """Prepare the text of a run in its folder.
+
+    Raises if the folder holds a run of another recipe or another text.
+    """
     from headwise.data.prepare import fingerprint, prepare
     from headwise.run_folder.claim import check_claimable, claimed
     from headwise.run_folder.paths import PREPARED, has_checkpoints
@@ -143,7 +147,7 @@ def prepared(folder: Path, recipe: Recipe) -> PreparedCorpus:
         )
 
 
-def trained(
+def train_model(
     folder: Path,
     recipe: Recipe,
     corpus: PreparedCorpus,
@@ -151,7 +155,7 @@ def trained(
     *,
     until: int | None = None,
 ) -> TrainingState:
-    """Train with all that shows it, and the memory allocator set for it."""
+    """Train with progress bar, TensorBoard events and report; return the last state."""
     from rich.console import Console
 
     from headwise.reports.run_page import RunPage
@@ -163,7 +167,7 @@ def trained(
     from headwise.training.time_left import TimeLeft
 
     keep_freed_memory()
-    console = Console(file=messages(), highlight=False)
+    console = Console(file=message_stream(), highlight=False)
     progress = TrainingProgress(console, facts=corpus.facts)
     events = TensorBoardEvents(folder / "tensorboard", say=progress.on_message)
     left = TimeLeft(corpus.facts)
@@ -179,8 +183,8 @@ def trained(
     )
 
 
-def say_unknown(folder: Path) -> None:
-    """Say what the card of a trained model leaves open, and how to fill it in."""
+def say_missing_card_fields(folder: Path) -> None:
+    """Name the fields that the model card lacks, and the command that fills them."""
     from headwise.run_folder.card_edit import edit_command, unknown_in
     from headwise.run_folder.model_folder import CARD
     from headwise.run_folder.paths import model_path
@@ -188,15 +192,15 @@ def say_unknown(folder: Path) -> None:
     card = model_path(folder) / CARD
     if unknown := unknown_in(card.read_text(encoding="utf-8")):
         say(
-            f"its card names no {' and no '.join(unknown)}; to say so: "
+            f"the model card names no {' and no '.join(unknown)}; to add: "
             f"{edit_command(folder, unknown)}"
         )
 
 
-def translations(
+def translate_lines(
     translator: Translator, sources: Sequence[str], **search: Any
 ) -> list[str]:
-    """Translate lines; say what they came with, each kind of warning once."""
+    """Translate lines; print each kind of warning once."""
     from headwise.decoding.warnings import merge_warnings
 
     outputs: list[str] = []
@@ -209,7 +213,7 @@ def translations(
     return outputs
 
 
-def measured(
+def translate_and_score(
     translator: Translator,
     sources: Sequence[str],
     references: Sequence[str],
@@ -218,16 +222,19 @@ def measured(
     language: str | None = None,
     **search: Any,
 ) -> tuple[list[Score], list[str]]:
-    """Translate ``sources`` and compute each metric; also return the translations."""
+    """Translate ``sources``; return the score of each metric, and the translations."""
     from headwise.metrics.registry import measure
 
-    outputs = translations(translator, sources, **search)
+    outputs = translate_lines(translator, sources, **search)
     scores = [measure(name, outputs, references, language=language) for name in metrics]
     return scores, outputs
 
 
-def read_aligned(source: Path, reference: Path) -> tuple[list[str], list[str]]:
-    """Read two text files, plain or .gz, strictly; they must have as many lines."""
+def read_parallel(source: Path, reference: Path) -> tuple[list[str], list[str]]:
+    """Read two line-aligned text files, plain or .gz.
+
+    Raises ``DataError`` for bytes that are not UTF-8, or different numbers of lines.
+    """
     from headwise.data.reading import read_lines
     from headwise.data.sameness import SameTexts
 

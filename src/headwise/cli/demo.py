@@ -1,17 +1,17 @@
-"""``headwise demo``: a corpus of our own, a model of it, and what it learned."""
+"""``headwise demo``: generate a corpus, train a model on it, and show its scores."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from headwise.cli.checks import check_kernels
+from headwise.cli.checks import check_environment
 from headwise.cli.options import (
     MaxTime,
     Threads,
-    minutes,
+    output_folder,
+    parse_minutes,
     say,
-    to_folder,
     use_threads,
 )
 from headwise.cli.streams import output
@@ -34,32 +34,32 @@ SETTINGS: dict[str, Any] = {
         "average_last": 1,
     },
 }
-"""On top of the preset tiny: a language of a few hundred words is soon learned."""
+"""On top of the preset tiny, for a language of a few hundred words."""
 
 
 def demo(
-    out: Annotated[Path, to_folder("Folder for all that is made.")] = Path("demo"),
+    out: Annotated[Path, output_folder("Output folder.")] = Path("demo"),
     max_time: MaxTime = None,
     threads: Threads = None,
 ) -> None:
-    """Show everything in a few minutes: make a corpus, train, measure, translate.
+    """Try everything in a few minutes: generate a corpus, train, evaluate, translate.
 
-    The corpus is English and French, made by a grammar: agreement, elision, negation,
-    questions, tenses, and an "it" that is il or elle by what it stands for. It is
-    measured on combinations of words that training never showed.
+    The corpus is English and French from a grammar with agreement, elision, negation,
+    questions, tenses, and an "it" that becomes il or elle by the noun it refers to. The
+    test set has combinations of words that are not in the training set.
 
     \b
     headwise demo
     headwise demo --out somewhere --threads 4
     """
-    from headwise.cli.common import prepared, trained, translations
+    from headwise.cli.common import prepare_corpus, train_model, translate_lines
     from headwise.demo_corpus import EXAMPLES, write
     from headwise.recipe import resolve
     from headwise.run_folder.claim import claimed
 
-    limit = None if max_time is None else minutes(max_time)
-    check_kernels()
-    say("making an English-French corpus")
+    limit = None if max_time is None else parse_minutes(max_time)
+    check_environment()
+    say("generating an English-French corpus")
     text = out / "corpus"
     with claimed(out):
         corpus = write(text)
@@ -74,16 +74,16 @@ def demo(
         extra["training"] = {**extra["training"], "max_minutes": limit}
     recipe = resolve(preset="tiny", extra=extra)
     use_threads(threads)
-    trained(out, recipe, prepared(out, recipe), "cpu")
+    train_model(out, recipe, prepare_corpus(out, recipe), "cpu")
     from headwise.inference.translator import load
 
     translator = load(out)
     _show_scores(translator, corpus)
     output(
-        "\nSome translations of sentences that stand in no part of the corpus (the "
-        "first two differ in one word), beside what the grammar gives:\n"
+        "\nTranslations of sentences that are not in the corpus (the first two differ "
+        "in one word), compared with the grammar's:\n"
     )
-    found = translations(translator, [pair.english for pair in EXAMPLES])
+    found = translate_lines(translator, [pair.english for pair in EXAMPLES])
     for pair, french in zip(EXAMPLES, found, strict=True):
         verdict = _verdict(pair, french)
         output(f"    {pair.english}\n    → {french}\n      {verdict}\n")
@@ -95,7 +95,7 @@ def _files(text: Path, part: str) -> dict[str, str]:
 
 
 def _show_scores(translator: Translator, corpus: DemoCorpus) -> None:
-    from headwise.cli.common import translations
+    from headwise.cli.common import translate_lines
     from headwise.demo_corpus import (
         dictionary_baseline,
         exact_matches,
@@ -105,7 +105,7 @@ def _show_scores(translator: Translator, corpus: DemoCorpus) -> None:
 
     sources = [pair.english for pair in corpus.held_out]
     references = [pair.french for pair in corpus.held_out]
-    outputs = translations(translator, sources)
+    outputs = translate_lines(translator, sources)
     words = measure("bleu", [dictionary_baseline(each) for each in sources], references)
     cases = [
         (pair.pronoun, output)
@@ -114,25 +114,25 @@ def _show_scores(translator: Translator, corpus: DemoCorpus) -> None:
     ]
     accuracy = pronoun_accuracy([case for case, _ in cases], [out for _, out in cases])
     output(
-        f"\nOn {len(sources):,} held-out sentences, whose combinations of words never "
-        "occurred in training:\n"
+        f"\nOn {len(sources):,} held-out sentences, with combinations of words that "
+        "are not in the training set:\n"
     )
     output(f"word-by-word dictionary: {words}")
     output(
-        f"il or elle: {100 * accuracy:.1f}% right of {len(cases)} "
+        f"il or elle: {100 * accuracy:.1f}% correct of {len(cases)} "
         "(the noun alone, or the adjective alone, would give 50%)"
     )
     by_kind = exact_matches(corpus.held_out, outputs)
     right = sum(each.right for each in by_kind.values())
     output(
-        f"the reference, word for word: {100 * right / len(outputs):.1f}%; least often "
-        f"of {_least(by_kind)}"
+        f"exact match: {100 * right / len(outputs):.1f}%; lowest for "
+        f"{_hardest(by_kind)}"
     )
     output(str(measure("bleu", outputs, references)))
 
 
-def _least(by_kind: dict[str, ExactMatches]) -> str:
-    """Name the kinds of sentence that were learned least well."""
+def _hardest(by_kind: dict[str, ExactMatches]) -> str:
+    """Name the kinds of sentence with the fewest exact matches."""
     kinds = sorted(by_kind, key=lambda kind: by_kind[kind].share)[:3]
     return ", ".join(
         f"{kind} ({by_kind[kind].right} of {by_kind[kind].of})" for kind in kinds
@@ -140,7 +140,7 @@ def _least(by_kind: dict[str, ExactMatches]) -> str:
 
 
 def _verdict(pair: Pair, french: str) -> str:
-    return "right" if french == pair.french else f"not the reference: {pair.french}"
+    return "correct" if french == pair.french else f"reference: {pair.french}"
 
 
 def _next_steps(out: Path) -> str:

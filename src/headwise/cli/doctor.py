@@ -1,4 +1,4 @@
-"""``headwise doctor``: whether this machine, or a folder, is in order."""
+"""``headwise doctor``: check this machine, a model folder or a run folder."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headwise.cli.checks import check_folders
-from headwise.cli.options import named
+from headwise.cli.options import parse_path
 from headwise.cli.streams import output
 from headwise.errors import ModelError, ResourceError, UsageError
 from headwise.wording import count_of
 
 if TYPE_CHECKING:
-    from headwise.doctor import Finding
+    from headwise.doctor import Check
 
 
 def doctor(
@@ -25,27 +25,24 @@ def doctor(
         typer.Argument(
             metavar="FOLDER",
             help="A run folder or a model folder to check.",
-            parser=named,
+            parser=parse_path,
         ),
     ] = None,
     loader: Annotated[
         bool,
         typer.Option(
             "--loader",
-            help="Print a program of 60 lines that opens a model folder with torch and "
-            "safetensors alone.",
+            help="Print a script of 60 lines that loads a model folder with torch and "
+            "safetensors only.",
         ),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Write JSON instead, for programs.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check this machine, or with FOLDER a trained model or a run.
 
-    Of a model: every file against the manifest, shapes, finite weights, the tokenizers,
-    the translations noted when the model was written, by every engine and precision
-    there is here, and each export beside it. Of a run: its recipe, its prepared corpus,
-    its checkpoints, and its best model.
+    Of a model: files against the manifest, tensor shapes, finite weights, tokenizers,
+    golden translations with every engine and precision available, and exports in the
+    folder. Of a run: recipe, prepared corpus, checkpoints, and the best model.
 
     \b
     headwise doctor
@@ -54,31 +51,32 @@ def doctor(
     """
     if loader:
         if folder is not None or as_json:
-            raise UsageError("--loader prints one program for all folders; name none")
+            raise UsageError(
+                "--loader prints one script for all folders; give no FOLDER or --json"
+            )
         from headwise.run_folder.loader_script import SCRIPT
 
         output(SCRIPT, end="")
         return
     if folder is not None:
         check_folders(folder)
-    from headwise.doctor import FAILED, look_at_folder, look_at_machine
+    from headwise.doctor import FAILED, check_folder, check_machine
 
-    findings = []
-    for finding in look_at_machine() if folder is None else look_at_folder(folder):
-        findings.append(finding)
+    checks = []
+    for check in check_machine() if folder is None else check_folder(folder):
+        checks.append(check)
         if not as_json:
-            _show(finding)
-    faults = sum(finding.status == FAILED for finding in findings)
+            _print(check)
+    failed = sum(check.status == FAILED for check in checks)
     if as_json:
-        checks = [asdict(finding) for finding in findings]
-        table = {"ok": not faults, "checks": checks}
+        table = {"ok": not failed, "checks": [asdict(check) for check in checks]}
         output(json.dumps(table, indent=2, ensure_ascii=False))
-    if faults:
-        summary = f"{faults} of {count_of(len(findings), 'check')} failed"
+    if failed:
+        summary = f"{failed} of {count_of(len(checks), 'check')} failed"
         raise ResourceError(summary) if folder is None else ModelError(summary)
 
 
-def _show(finding: Finding) -> None:
-    output(f"{finding.status:<8}{finding.what}: {finding.found}")
-    if finding.advice is not None:
-        output(f"{'':<8}→ {finding.advice}")
+def _print(check: Check) -> None:
+    output(f"{check.status:<8}{check.what}: {check.found}")
+    if check.advice is not None:
+        output(f"{'':<8}→ {check.advice}")

@@ -1,4 +1,4 @@
-"""``headwise edit``: a trained model with another card or another default search."""
+"""``headwise edit``: change the card or the decoding settings of a trained model."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import typer
 from headwise.cli.checks import check_files, check_models, check_search
 from headwise.cli.options import (
     TrainedModel,
+    parse_search,
     say,
-    say_without_effect,
-    search_table,
+    say_ignored_settings,
 )
 from headwise.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from headwise.run_folder.editing import Edited
 
-MOST_NOTES = 1_000_000
-"""Bytes of a file of notes."""
+MAX_NOTES_BYTES = 1_000_000
+"""Largest file of notes that is read."""
 
 
 def edit(
@@ -33,8 +33,8 @@ def edit(
         typer.Option(
             "--search",
             metavar="NAME=VALUE",
-            help="Change one setting of the model's search, such as beam=5. May be "
-            "repeated; docs/decoding.md has them all.",
+            help="Change one default decoding setting, such as beam=5. May be "
+            "repeated; docs/decoding.md lists them.",
             show_default=False,
         ),
     ] = None,
@@ -42,15 +42,15 @@ def edit(
         tuple[str, str] | None,
         typer.Option(
             metavar="SOURCE TARGET",
-            help="Languages that the card names, such as en pt-BR.",
+            help="Languages to name in the card, such as en pt-BR.",
             show_default=False,
         ),
     ] = None,
     license: Annotated[
         str | None,
         typer.Option(
-            help="Licence that the card names, by its SPDX identifier, such as "
-            "cc-by-4.0; other for one that has none.",
+            help="Licence to name in the card: an SPDX identifier, such as "
+            "cc-by-4.0, or other.",
             show_default=False,
         ),
     ] = None,
@@ -61,34 +61,33 @@ def edit(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Text in Markdown for the end of the card; an empty file takes away "
-            "what stood there.",
+            help="Markdown to append to the card, in place of earlier notes; an "
+            "empty file removes those.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Change a model's card, or the search that it uses unless told otherwise.
+    """Change the model card or the default decoding settings of a trained model.
 
-    Weights and tokenizers stay the same bytes. With another search the golden
-    translations are made again; thresholds of warnings change none. The folder is
-    checked first, written anew beside itself, sealed, and put in its own place in one
-    step. Exports in it, which carry card and search as they were, are taken away and
-    named.
+    Weights and tokenizers stay byte for byte the same. If the decoding settings change
+    translations, the golden translations are made again. The folder is verified,
+    rewritten with a new manifest, and replaced in one step. Exports inside it have the
+    old card and settings, and are deleted, with a message.
 
     \b
     headwise edit en-de --license cc-by-4.0 --languages en de
     headwise edit en-de --search beam=5 --search alpha=0.8
     headwise edit en-de --title "Captions, English to German" --notes notes.md
     """
-    table = search_table(search)
+    table = parse_search(search)
     if not table and all(each is None for each in (languages, license, title, notes)):
         raise UsageError(
-            "nothing to change is named; --search, --languages, --license, --title "
-            "and --notes do"
+            "nothing to change; give --search, --languages, --license, --title or "
+            "--notes"
         )
     check_models(folder)
     check_files(notes)
-    say_without_effect(table, check_search(folder, table))
+    say_ignored_settings(table, check_search(folder, table))
     from headwise.run_folder.card_edit import COMMON_LICENSES, CardChanges
     from headwise.run_folder.editing import edit_model
 
@@ -99,23 +98,23 @@ def edit(
         notes=None if notes is None else _text(notes),
     )
     done = edit_model(folder, search=table, card=changes)
-    for line in _told(done, folder):
+    for line in _summary(done, folder):
         say(line)
     known = COMMON_LICENSES.split()
     if license is not None and license.lower() not in known:
         close = get_close_matches(license.lower(), known, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
-        say(f"note: model hubs do not list the licence {license.lower()}{hint}")
+        say(f"note: {license.lower()} is not a licence that model hubs list{hint}")
 
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:  # it may be a device without an end
-            data = file.read(MOST_NOTES + 1)
-        if len(data) > MOST_NOTES:
+        with path.open("rb") as file:  # it may be a device that never ends
+            data = file.read(MAX_NOTES_BYTES + 1)
+        if len(data) > MAX_NOTES_BYTES:
             raise DataError(
-                f"{path} has more than the {MOST_NOTES:,} bytes that notes may have; "
-                "name a shorter file"
+                f"{path} has more than the {MAX_NOTES_BYTES:,} bytes that notes may "
+                "have; shorten it"
             )
         return data.decode("utf-8-sig")
     except OSError as error:
@@ -126,24 +125,24 @@ def _text(path: Path) -> str:
         ) from None
 
 
-def _told(done: Edited, folder: Path) -> Iterator[str]:
-    """Say what was changed, and what that leaves to be done."""
+def _summary(done: Edited, folder: Path) -> Iterator[str]:
+    """Yield what was changed, and what is left to do."""
     if not done.search and not done.card_changed:
-        yield f"{done.path} has all that already; nothing was written"
+        yield f"{done.path} has these settings already; nothing was written"
     for name, (old, new) in done.search.items():
         yield f"{name}: {old} → {new}"
     if done.searches_otherwise:
         yield f"golden translations made again: {done.golden}"
     if done.search or done.card_changed:
-        yield f"{done.path}: written and sealed"
+        yield f"{done.path}: written, with a new manifest"
     if done.recipe is not None:
-        yield f"{done.recipe}: changed likewise, for better models of this run"
+        yield f"{done.recipe}: changed as well, for later checkpoints of this run"
     for export in done.stale:
         target, _, numbers = Path(export).name.partition("-")
         again = (
             f"headwise export {shlex.quote(str(folder))} --to {target} "
             f"--quantization {numbers or 'float32'} --out ..."
         )
-        yield f"{export} was made of the folder as it was, and is gone; again: {again}"
+        yield f"{export} had the old settings and was deleted; to export again: {again}"
     if done.searches_otherwise:
-        yield "exports elsewhere still search as before; export them again"
+        yield "exports elsewhere still have the old settings; export them again"

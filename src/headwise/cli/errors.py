@@ -1,4 +1,4 @@
-"""What an error looks like on the command line: a message and an exit code."""
+"""Turn exceptions into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from headwise.training.signals import stop_signals_raise
 P = ParamSpec("P")
 
 DEBUG = "HEADWISE_DEBUG"
-"""Environment variable that asks for tracebacks."""
+"""Environment variable that turns tracebacks on."""
 
 
-def reported(verb: Callable[P, None], *, resumable: bool) -> Callable[P, None]:
-    """Return ``verb`` with every error made into a message and an exit code.
+def exit_on_errors(command: Callable[P, None], *, resumable: bool) -> Callable[P, None]:
+    """Return ``command`` with each exception turned into a message and an exit code.
 
-    One that is ``resumable`` makes an error of SIGTERM too.
+    With ``resumable``, SIGTERM raises too, so that the command can save and exit.
     """
 
-    @wraps(verb)
+    @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        with every_error_in_words():
+        with errors_to_exit_codes():
             with stop_signals_raise() if resumable else nullcontext():
-                verb(*args, **kwargs)
+                command(*args, **kwargs)
             flush_output()
 
     return run
 
 
 @contextmanager
-def every_error_in_words() -> Iterator[None]:
-    """Make a message and ``typer.Exit`` with its code of every error inside."""
+def errors_to_exit_codes() -> Iterator[None]:
+    """Print an exception as a message, and raise ``typer.Exit`` with its exit code."""
     try:
         yield
     except (typer.Exit, typer.Abort):
@@ -53,7 +53,7 @@ def every_error_in_words() -> Iterator[None]:
     except ReaderLeftError:
         raise typer.Exit(0) from None
     except (Exception, KeyboardInterrupt) as error:
-        with suppress(OSError):  # of a stderr that cannot be written
+        with suppress(OSError):  # stderr may be closed
             if os.environ.get(DEBUG):
                 traceback.print_exception(error)
             message, code = _message(error)
@@ -63,21 +63,21 @@ def every_error_in_words() -> Iterator[None]:
 
 def _message(error: BaseException) -> tuple[str, int]:
     if isinstance(error, SettingsError):
-        return f"these settings cannot be used:\n{error}", error.exit_code
+        return f"invalid settings:\n{error}", error.exit_code
     if isinstance(error, HeadwiseError):
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt):
         return str(error) or "interrupted", 130
     if is_out_of_memory(error):
         return (
-            "there is not enough memory; a smaller training.batch_tokens, model or "
-            "--beam needs less",
+            "out of memory; a smaller training.batch_tokens, model or --beam needs "
+            "less",
             ResourceError.exit_code,
         )
     if isinstance(error, OSError):
         return str(error), ResourceError.exit_code
     return (
-        f"{type(error).__name__}: {error}\nThis is a fault of headwise; please report "
-        "it with the output of the same command and --debug",
+        f"{type(error).__name__}: {error}\nThis is a bug in headwise; please report it "
+        "with the output of the same command and --debug",
         1,
     )

@@ -1,4 +1,4 @@
-"""``headwise evaluate``: how good a model is on text with references."""
+"""``headwise evaluate``: scores of a model on a test set, such as BLEU."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import typer
 
 from headwise.cli.checks import (
     check_device,
-    check_kernels,
+    check_environment,
     check_models,
     check_out_file,
     check_search,
 )
-from headwise.cli.common import measured, read_aligned
+from headwise.cli.common import read_parallel, translate_and_score
 from headwise.cli.options import (
     Beam,
     Deterministic,
@@ -27,11 +27,11 @@ from headwise.cli.options import (
     SearchSettings,
     Threads,
     TrainedModel,
-    chosen_device,
+    parse_search,
+    resolve_device,
     say,
     say_engines,
-    say_without_effect,
-    search_table,
+    say_ignored_settings,
     use_threads,
 )
 from headwise.cli.out_files import write_out_file
@@ -48,22 +48,22 @@ def evaluate(
         Path, typer.Argument(metavar="SOURCE", help="Text to translate, plain or .gz.")
     ],
     reference: Annotated[
-        Path, typer.Argument(metavar="REFERENCE", help="Its translation by people.")
+        Path, typer.Argument(metavar="REFERENCE", help="Reference translation.")
     ],
     metrics: Annotated[
         list[str] | None,
         typer.Option(
             "--metric",
             help="bleu, chrf, ter, multi30k-bleu, exact-match, word-error-rate or "
-            "token-error-rate. May be repeated. Not given: bleu, chrf and ter.",
+            "token-error-rate. May be repeated. Default: bleu, chrf and ter.",
             show_default=False,
         ),
     ] = None,
     language: Annotated[
         str | None,
         typer.Option(
-            help="Language of the references, such as de: adds the lower-cased, "
-            "tokenised BLEU that the Multi30k papers report.",
+            help="Language of the references, such as de: adds multi30k-bleu, the "
+            "lower-cased, tokenised BLEU of the Multi30k papers.",
             show_default=False,
         ),
     ] = None,
@@ -80,7 +80,7 @@ def evaluate(
     device: Device = "auto",
     deterministic: Deterministic = False,
 ) -> None:
-    """Translate SOURCE and compare with REFERENCE; every score says how it was made.
+    """Translate SOURCE and score it against REFERENCE; print scores with signatures.
 
     \b
     headwise evaluate en-de test.en test.de
@@ -96,60 +96,62 @@ def evaluate(
     for name in names:
         if name not in METRICS:
             known = ", ".join(METRICS)
-            raise UsageError(f"--metric {name} is not known; known: {known}")
+            raise UsageError(f"--metric {name} is unknown; choose from {known}")
         if name in NEED_LANGUAGE and language not in LANGUAGES:
             known = ", ".join(LANGUAGES)
             raise UsageError(
                 f"{name} needs --language, one of {known}, not {language!r}; for "
-                "others use --metric bleu"
+                "other languages use --metric bleu"
             )
     check_out_file("--out", out, inputs=[folder, source, reference])
     check_engine(engine, precision)
     check_device(device)
-    check_kernels()
+    check_environment()
     check_models(folder)
-    table = search_table(search)
+    table = parse_search(search)
     if beam is not None:
         table.setdefault("beam", beam)
-    say_without_effect(table, check_search(folder, table))
-    sources, references = read_aligned(source, reference)
+    say_ignored_settings(table, check_search(folder, table))
+    sources, references = read_parallel(source, reference)
 
     from headwise.inference.translator import load
 
     use_threads(threads)
     translator = load(
         folder,
-        device=chosen_device(device),
+        device=resolve_device(device),
         engine=engine,
         precision=precision,
         deterministic=deterministic,
     )
-    scores, outputs = measured(
+    scores, outputs = translate_and_score(
         translator, sources, references, names, language=language, **table
     )
-    ran = {"engine": "+".join(translator.engine.used), "precision": precision}
+    details = {"engine": "+".join(translator.engine.used), "precision": precision}
     if deterministic:
-        ran["deterministic"] = "yes"
+        details["deterministic"] = "yes"
     if table:
-        ran["search"] = ",".join(_assigned(table))
+        details["search"] = ",".join(_assignments(table))
     if as_json:
-        rows = [{**asdict(score), **ran} for score in scores]
+        rows = [{**asdict(score), **details} for score in scores]
         output(json.dumps(rows, indent=2))
     else:
-        made = "|".join(f"{name}:{value}" for name, value in ran.items() if value)
+        signature = "|".join(
+            f"{name}:{value}" for name, value in details.items() if value
+        )
         for score in scores:
-            output(f"{score}  {score.signature}  {made}")
+            output(f"{score}  {score.signature}  {signature}")
     say_engines(translator.engine.used, engine)
     if out is not None:
         write_out_file(out, "".join(f"{output}\n" for output in outputs))
         say(f"the translations are in {out}")
 
 
-def _assigned(table: Mapping[str, Any], inside: str = "") -> Iterator[str]:
-    """Write a table as --search takes it."""
+def _assignments(table: Mapping[str, Any], inside: str = "") -> Iterator[str]:
+    """Yield a table of settings as NAME=VALUE."""
     for name, value in table.items():
         if isinstance(value, Mapping):
-            yield from _assigned(value, f"{inside}{name}.")
+            yield from _assignments(value, f"{inside}{name}.")
         else:
             written = value if isinstance(value, str) else json.dumps(value)
             yield f"{inside}{name}={written}"

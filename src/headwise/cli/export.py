@@ -1,4 +1,4 @@
-"""``headwise export``: a trained model for programs other than this one."""
+"""``headwise export``: a trained model for CTranslate2 or Hugging Face."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headwise.cli.checks import check_files, check_models
-from headwise.cli.options import TrainedModel, say, to_folder
+from headwise.cli.options import TrainedModel, output_folder, say
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.limits import LIMITS, QUANTIZATIONS, check_export
 from headwise.run_folder.paths import EXPORT, model_path
@@ -26,16 +26,16 @@ def export(
         typer.Option(
             "--to",
             metavar="|".join(LIMITS),
-            help="The program that is to run the model.",
+            help="Format of the export.",
         ),
     ],
-    out: Annotated[Path, to_folder("Folder to write to.")],
+    out: Annotated[Path, output_folder("Output folder.")],
     quantization: Annotated[
         str,
         typer.Option(
             metavar="|".join(QUANTIZATIONS),
-            help="Numbers to write the weights in; the smaller ones are for "
-            "CTranslate2, and may change words.",
+            help="Number format of the weights. All but float32 are for CTranslate2, "
+            "and may change translations.",
         ),
     ] = "float32",
     text: Annotated[
@@ -43,16 +43,16 @@ def export(
         typer.Option(
             "--compare",
             metavar="FILE",
-            help="Source text, to report what float16 or int8 changes in its "
-            "translations. Not given: the few that were noted with the model.",
+            help="Source text on which to compare float16 or int8 with float32. "
+            "Default: the sources of the model's golden translations.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Write a trained model as a folder that other programs run.
+    """Export a trained model to CTranslate2 or Hugging Face.
 
-    In float32 they give the same words. What the other program cannot express is
-    refused, with every reason. docs/export.md says more.
+    In float32 the translations are the same. A model that the other program cannot
+    express is refused, with all reasons. See docs/export.md.
 
     \b
     headwise export en-de --to ctranslate2 --out en-de-ct2
@@ -77,16 +77,14 @@ def export(
     for note in notes:
         say(f"note: {note}")
     if quantization != "float32":
-        say(_what_changed(out, opened, quantization, sources))
-    say(
-        f"{out}: for {target}, in {quantization}; how to run it stands in its README.md"
-    )
+        say(_quantization_effect(out, opened, quantization, sources))
+    say(f"{out}: {target} in {quantization}; its README.md shows how to run it")
 
 
-def _what_changed(
+def _quantization_effect(
     out: Path, opened: ModelFolder, quantization: str, sources: list[str]
 ) -> str:
-    """Translate with the export as well, and compare."""
+    """Translate ``sources`` with model and export; return how far they agree."""
     from headwise.inference.engines.ctranslate2_engine import CTranslate2Engine
     from headwise.inference.translator import Translator
     from headwise.metrics.registry import measure
@@ -97,14 +95,14 @@ def _what_changed(
         theirs.engine = CTranslate2Engine(opened, precision=quantization, folder=out)
         outputs = [each.text for each in theirs.lines(sources, scores=False)]
     except (UsageError, SettingsError) as error:
-        return f"what {quantization} changes was not measured: {error}"
+        return f"{quantization} was not compared with float32: {error}"
     wanted = [each.text for each in ours.lines(sources, scores=False)]
     if not wanted:
-        return f"what {quantization} changes was not measured: there is no text for it"
+        return f"{quantization} was not compared with float32: there is no text"
     equal = sum(a == b for a, b in zip(outputs, wanted, strict=True))
     bleu = measure("bleu", outputs, wanted)
     return (
-        f"{quantization} beside float32: {equal:,} of "
+        f"{quantization} compared with float32: {equal:,} of "
         f"{count_of(len(wanted), 'translation')} "
         f"are the same; BLEU between them {bleu.value:.2f}"
     )

@@ -1,4 +1,4 @@
-"""Options that several verbs share, each defined once."""
+"""Options that several commands share, each defined once."""
 
 from __future__ import annotations
 
@@ -10,53 +10,53 @@ from typing import Annotated, Any
 import typer
 
 from headwise.cli.checks import check_assignments, check_device
-from headwise.cli.streams import messages
+from headwise.cli.streams import message_stream
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
 from headwise.inference.engines.settings import MAX_THREADS, PRECISIONS
 
 
-def named(text: str) -> Path:
-    """Return a path; an empty name is refused.
+def parse_path(text: str) -> Path:
+    """Return a path; refuse an empty one.
 
-    An unset variable in a script would otherwise mean the folder one stands in.
+    An unset variable in a script would otherwise mean the current folder.
     """
     if not text:
-        raise typer.BadParameter("it is empty; name a folder, or . for this one")
+        raise typer.BadParameter("it is empty; name a folder, or . for the current one")
     return Path(text)
 
 
-def to_folder(help: str) -> Any:
-    """Return the option that says where to write."""
-    return typer.Option(metavar="FOLDER", help=help, parser=named)
+def output_folder(help: str) -> Any:
+    """Return an option for an output folder."""
+    return typer.Option(metavar="FOLDER", help=help, parser=parse_path)
 
 
 TrainedModel = Annotated[
     Path,
     typer.Argument(
-        metavar="FOLDER", help="A run folder or a model folder.", parser=named
+        metavar="FOLDER", help="A run folder or a model folder.", parser=parse_path
     ),
 ]
 Ensemble = Annotated[
     list[Path] | None,
     typer.Option(
         metavar="FOLDER",
-        help="Another model of the same vocabulary to work with. May be repeated.",
-        parser=named,
+        help="Another model of the same vocabulary, for an ensemble. May be repeated.",
+        parser=parse_path,
         show_default=False,
     ),
 ]
 Preset = Annotated[
     str | None,
     typer.Option(
-        help="Architecture and training by name; see headwise recipe --list. "
-        "Not given: chosen by the amount of data.",
+        help="Named architecture and training settings; see headwise recipe --list. "
+        "Default: chosen by the amount of data.",
         show_default=False,
     ),
 ]
 RecipeFile = Annotated[
     Path | None,
-    typer.Option("--recipe", help="A recipe file (TOML).", show_default=False),
+    typer.Option("--recipe", help="Recipe file (TOML).", show_default=False),
 ]
 Assignments = Annotated[
     list[str] | None,
@@ -72,8 +72,8 @@ BatchTokens = Annotated[
     typer.Option(
         "--batch-tokens",
         metavar="NUMBER|auto",
-        help="Target tokens of a batch at most, padding counted; auto: as many as fit "
-        "into memory, up to the paper's 25,000.",
+        help="Batch size: at most so many target tokens, padding included. auto: as "
+        "many as fit into memory, up to the paper's 25,000.",
         show_default="the recipe's",
     ),
 ]
@@ -82,9 +82,9 @@ MaxTime = Annotated[
     typer.Option(
         "--max-time",
         metavar="TIME",
-        help="Time of training at most, such as 30m, 90s or 2h: from the making of the "
-        "model to the last save, validations counted. Not counted: the start of the "
-        "program, preparing text, and the score that run takes at the end.",
+        help="Time limit of training, such as 30m, 90s or 2h, from the creation of the "
+        "model to the last checkpoint, with validations. Not included: program start, "
+        "data preparation, and the final evaluation of headwise run.",
         show_default=False,
     ),
 ]
@@ -92,7 +92,7 @@ Dev = Annotated[
     tuple[Path, Path] | None,
     typer.Option(
         metavar="SOURCE TARGET",
-        help="Held-out text for validation. Not given: split off.",
+        help="Validation set. Default: split off the training text.",
         show_default=False,
     ),
 ]
@@ -100,8 +100,8 @@ Languages = Annotated[
     tuple[str, str] | None,
     typer.Option(
         metavar="SOURCE TARGET",
-        help="Languages, as codes such as en de: the keys of the texts in JSON Lines, "
-        "and, in a run, what the model card says.",
+        help="Language codes, such as en de: the fields of JSON Lines to read, and, "
+        "for a run, the languages of the model card.",
         show_default=False,
     ),
 ]
@@ -110,26 +110,22 @@ Threads = Annotated[
     typer.Option(
         min=1,
         max=MAX_THREADS,
-        help="Processor threads to use.",
+        help="CPU threads.",
         show_default="all cores",
     ),
 ]
-Device = Annotated[
-    str, typer.Option(help="cpu, cuda, or auto: a GPU where there is one.")
-]
+Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")]
 Beam = Annotated[
     int | None,
-    typer.Option(
-        min=1, help="Hypotheses kept in the search.", show_default="the model's"
-    ),
+    typer.Option(min=1, help="Beam size.", show_default="the model's"),
 ]
 SearchSettings = Annotated[
     list[str] | None,
     typer.Option(
         "--search",
         metavar="NAME=VALUE",
-        help="Change one setting of the search, such as no_repeat_ngram=3. May be "
-        "repeated; docs/decoding.md has them all.",
+        help="Change one decoding setting, such as no_repeat_ngram=3. May be "
+        "repeated; docs/decoding.md lists them.",
         show_default=False,
     ),
 ]
@@ -147,8 +143,8 @@ Precision = Annotated[
     str,
     typer.Option(
         metavar="|".join(PRECISIONS),
-        help="Numbers of the weights: float32 in every engine, bf16 in torch, float16 "
-        "and int8 in ctranslate2; smaller ones may change words.",
+        help="Number format of the weights: float32 in every engine, bf16 in torch, "
+        "float16 and int8 in ctranslate2. All but float32 may change translations.",
     ),
 ]
 
@@ -156,9 +152,8 @@ Deterministic = Annotated[
     bool,
     typer.Option(
         "--deterministic",
-        help="The same bits, words and scores, whatever the number of threads and "
-        "whatever else is translated: each sentence is computed alone, which takes "
-        "longer.",
+        help="Bitwise reproducible scores, whatever the number of threads and "
+        "the other lines of a batch: each sentence is computed alone, which is slower.",
     ),
 ]
 
@@ -166,7 +161,7 @@ Deterministic = Annotated[
 UNITS = {"s": 1 / 60, "m": 1.0, "h": 60.0}
 
 
-def minutes(time: str) -> float:
+def parse_minutes(time: str) -> float:
     """Turn ``90s``, ``30m`` or ``2h`` into minutes."""
     unit = UNITS.get(time[-1:].lower())
     try:
@@ -181,30 +176,33 @@ def minutes(time: str) -> float:
     return amount * unit
 
 
-def search_table(assignments: list[str] | None) -> dict[str, Any]:
-    """Return what ``--search`` says, as a table of decoding settings."""
+def parse_search(assignments: list[str] | None) -> dict[str, Any]:
+    """Return the assignments of ``--search`` as a table of decoding settings."""
     from headwise.settings import overridden
 
     check_assignments("--search", "alpha=0.6", assignments)
     return overridden({}, assignments or [], option="--search")
 
 
-def say_without_effect(names: Iterable[str], chosen: DecodingSettings) -> None:
-    """Tell the user which of the settings that they named the search passes over."""
+def say_ignored_settings(names: Iterable[str], chosen: DecodingSettings) -> None:
+    """Name the given settings that have no effect with the others."""
     for note in chosen.without_effect(dict.fromkeys(names)):
         say(f"note: {note}")
 
 
 def use_threads(threads: int | None) -> None:
-    """Let torch use so many processor threads."""
+    """Set the number of CPU threads of torch."""
     if threads is not None:
         import torch
 
         torch.set_num_threads(threads)
 
 
-def chosen_device(name: str) -> str:
-    """Return a device that is there; ``auto`` takes a GPU if there is one."""
+def resolve_device(name: str) -> str:
+    """Return the device to use; ``auto`` is a GPU if there is one.
+
+    Raises ``UsageError`` if the device cannot be used.
+    """
     check_device(name)
     import torch
 
@@ -220,20 +218,20 @@ def chosen_device(name: str) -> str:
     return name
 
 
-def refuse_several_processes(verb: str) -> None:
-    """Refuse what only one process can do, where ``torchrun`` started several."""
+def require_single_process(command: str) -> None:
+    """Raise ``UsageError`` if ``torchrun`` started several processes."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UsageError(
-            f"headwise {verb} is for one process; under torchrun, let one process "
-            "prepare the text first (headwise prepare), and all of them train: "
+            f"headwise {command} runs in a single process; with torchrun, prepare the "
+            "text first in one process (headwise prepare), then train in all of them: "
             "torchrun ... -m headwise train CORPUS --out RUN"
         )
 
 
 def say_engines(used: Mapping[str, str], asked: str = "auto") -> None:
-    """Tell the user which engine ran, where it was not theirs to choose.
+    """Print the engine that ran, if the user left the choice open.
 
-    Of ``asked``, the engine torch alone is told what there is to know of it.
+    Of an engine that was asked for, only what is noted about torch is printed.
     """
     named = [f"{name} ({note})" if note else name for name, note in used.items()]
     if named and (asked == "auto" or (asked == "torch" and any(used.values()))):
@@ -241,9 +239,6 @@ def say_engines(used: Mapping[str, str], asked: str = "auto") -> None:
 
 
 def say(text: str) -> None:
-    """Tell the user something, on stderr: stdout is for data only.
-
-    Of several processes that ``torchrun`` started, the first one speaks.
-    """
+    """Print a message to stderr (stdout is for data), in rank 0 only."""
     if os.environ.get("RANK", "0") == "0":
-        typer.echo(text, file=messages())
+        typer.echo(text, file=message_stream())

@@ -1,4 +1,4 @@
-"""Files that are written at the end of a verb, of what took long to make."""
+"""Output files that are written at the end of a long command."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from headwise.storage import write_text
 
 
 def write_out_file(path: Path, text: str) -> None:
-    """Write a file whole; where that cannot be, keep its text in a temporary one.
+    """Write a file; if that fails, write its text to a temporary file instead.
 
-    Raises ``ResourceError``, which names the temporary file: a disk that has filled up
-    since the verb began should not cost what it made.
+    Raises ``ResourceError`` that names the temporary file: a disk that filled up
+    meanwhile should not cost hours of translation.
     """
     try:
         write_text(path, text)
     except ResourceError as error:
-        kept = _kept(text, path.suffix)
-        raise ResourceError(f"{error}\n{kept}") from None
+        where = _write_temporary(text, path.suffix)
+        raise ResourceError(f"{error}\n{where}") from None
 
 
-def _kept(text: str, suffix: str) -> str:
+def _write_temporary(text: str, suffix: str) -> str:
     try:
         with tempfile.NamedTemporaryFile(
             "w",
@@ -35,7 +35,7 @@ def _kept(text: str, suffix: str) -> str:
             file.write(text)
     except OSError as error:
         return (
-            f"nor can {tempfile.gettempdir()} take what was made "
-            f"({error.strerror or error}); TMPDIR may name another folder"
+            f"{tempfile.gettempdir()} cannot be written either "
+            f"({error.strerror or error}); set TMPDIR to another folder"
         )
-    return f"what was made is kept in {file.name}"
+    return f"the output was saved in {file.name}"

@@ -1,4 +1,4 @@
-"""``headwise prepare``: raw text to a prepared corpus."""
+"""``headwise prepare``: from raw text to a prepared (tokenized, binary) corpus."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from headwise.cli.options import (
     Languages,
     Preset,
     RecipeFile,
+    output_folder,
     say,
-    to_folder,
 )
 from headwise.wording import count_of
 
 
 def prepare(
-    out: Annotated[Path, to_folder("Folder to write the corpus to.")],
+    out: Annotated[Path, output_folder("Output folder.")],
     source: Annotated[
         Path | None,
         typer.Argument(
             metavar="SOURCE",
-            help="Source text, or a TSV or JSON Lines file with both sides.",
+            help="Source text, or a TSV or JSON Lines file with source and target.",
         ),
     ] = None,
     target: Annotated[
@@ -40,11 +40,11 @@ def prepare(
 ) -> None:
     """Read raw text, train tokenizers, and write a prepared corpus.
 
-    Files may be plain or .gz. Every line is checked before anything is written. Pairs
-    with an empty or over-long side are left out and listed in dropped.tsv. What is
-    there already, made of the same text with the same settings, is not made again.
+    Files may be plain or .gz. All lines are checked before anything is written. Pairs
+    with an empty or too long side are dropped and listed in dropped.tsv. A corpus that
+    was prepared from the same text with the same settings is reused.
 
-    A line of JSON Lines is {"source": ..., "target": ...}; with --languages en de it is
+    A line of JSON Lines is {"source": ..., "target": ...}, or, with --languages en de,
     {"en": ..., "de": ...} or {"translation": {"en": ..., "de": ...}}.
 
     \b
@@ -67,6 +67,7 @@ def prepare(
     corpus = make(recipe.data, recipe.text, out, seed=recipe.seed, say=say)
     train = corpus.facts.train
     say(
-        f"{out}: {count_of(train.pairs, 'pair')} to learn from, "
-        f"{corpus.facts.dev.pairs:,} held out; next: headwise train {out} --out RUN"
+        f"{out}: {count_of(train.pairs, 'training pair')}, "
+        f"{corpus.facts.dev.pairs:,} for validation; next: "
+        f"headwise train {out} --out RUN"
     )

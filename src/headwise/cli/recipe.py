@@ -1,4 +1,4 @@
-"""``headwise recipe``: what an experiment would be, before it is one."""
+"""``headwise recipe``: print every setting of an experiment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from headwise.cli.options import Assignments, RecipeFile
-from headwise.cli.recipe_args import resolved
+from headwise.cli.recipe_args import resolve_checked
 from headwise.cli.streams import output
 from headwise.model.presets import PRESETS
 from headwise.settings import as_toml
@@ -17,8 +17,8 @@ def recipe(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Architecture and training by name; --list shows the presets. Not "
-            "given: that of the recipe file, or the paper's base model.",
+            help="Named architecture and training settings; see --list. Default: that "
+            "of the recipe file, or the paper's base model.",
             show_default=False,
         ),
     ] = None,
@@ -28,11 +28,10 @@ def recipe(
         bool, typer.Option("--list", help="List the presets instead.")
     ] = False,
 ) -> None:
-    """Print a recipe with every default spelled out, checked.
+    """Check a recipe and print it with every default filled in.
 
-    Where neither --preset nor the recipe file names a preset, what they leave open is
-    as the paper's base model has it; headwise run and train, which know the amount of
-    data, choose a preset by that.
+    Without a preset, settings default to the paper's base model. headwise run and
+    headwise train instead choose a preset by the amount of data.
 
     \b
     headwise recipe --list
@@ -43,5 +42,7 @@ def recipe(
         for name, each in PRESETS.items():
             output(f"{name:<10} {each.about}")
         return
-    settled = resolved(preset=preset, file=recipe_file, assignments=assignments or ())
-    output(as_toml(settled), end="")
+    resolved = resolve_checked(
+        preset=preset, file=recipe_file, assignments=assignments or ()
+    )
+    output(as_toml(resolved), end="")

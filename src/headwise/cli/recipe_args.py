@@ -1,4 +1,4 @@
-"""A recipe as every verb takes it: put together, and checked for where it is to go."""
+"""Build the recipe of a command, and check that it can be exported as it asks."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from headwise.interop.limits import reasons_against
 from headwise.recipe import Recipe, renamed_settings, resolve
 
 
-def resolved(
+def resolve_checked(
     *,
     preset: str | None = None,
     file: Path | None = None,
     assignments: Iterable[str] = (),
     extra: Mapping[str, Any] | None = None,
 ) -> Recipe:
-    """Put a recipe together; refuse what ``must_export_to`` could not be given.
+    """Build a recipe; raise ``SettingsError`` if it cannot be exported as it asks.
 
-    The recipe itself does not know the programs that it names.
+    ``must_export_to`` is checked here, as a recipe knows nothing of export formats.
     """
     check_files(file)
     assignments = tuple(assignments)

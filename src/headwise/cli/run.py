@@ -1,4 +1,4 @@
-"""``headwise run``: everything, from two text files to a measured translator."""
+"""``headwise run``: prepare, train and evaluate in one command."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from typing import Annotated
 
 import typer
 
-from headwise.cli.batch_size import batch_tokens_of, fitted, is_to_be_fitted
-from headwise.cli.checks import check_device, check_files, check_kernels
+from headwise.cli.batch_size import (
+    batch_tokens_setting,
+    fit_batch_size,
+    must_fit_batch_size,
+)
+from headwise.cli.checks import check_device, check_environment, check_files
 from headwise.cli.common import (
-    measured,
-    prepared,
-    read_aligned,
+    prepare_corpus,
+    read_parallel,
     recipe_for,
-    say_unknown,
-    trained,
+    say_missing_card_fields,
+    train_model,
+    translate_and_score,
 )
 from headwise.cli.options import (
     Assignments,
@@ -27,11 +31,11 @@ from headwise.cli.options import (
     Preset,
     RecipeFile,
     Threads,
-    chosen_device,
-    minutes,
-    refuse_several_processes,
+    output_folder,
+    parse_minutes,
+    require_single_process,
+    resolve_device,
     say,
-    to_folder,
     use_threads,
 )
 from headwise.cli.streams import output
@@ -40,12 +44,12 @@ from headwise.wording import count_of
 
 
 def run(
-    out: Annotated[Path, to_folder("Folder for all that is made.")],
+    out: Annotated[Path, output_folder("Run folder: output, and where to resume.")],
     source: Annotated[
         Path | None,
         typer.Argument(
             metavar="SOURCE",
-            help="Source text, or a TSV or JSON Lines file with both sides.",
+            help="Source text, or a TSV or JSON Lines file with source and target.",
         ),
     ] = None,
     target: Annotated[
@@ -57,7 +61,7 @@ def run(
         tuple[Path, Path] | None,
         typer.Option(
             metavar="SOURCE REFERENCE",
-            help="Text for the final score. Not given: the held-out text.",
+            help="Test set for the final score. Default: the validation set.",
             show_default=False,
         ),
     ] = None,
@@ -69,11 +73,11 @@ def run(
     threads: Threads = None,
     device: Device = "auto",
 ) -> None:
-    """Do everything: prepare the text, train a model, measure it.
+    """Prepare the text, train a model, and evaluate it.
 
-    Line N of SOURCE and of TARGET say the same. Sizes are chosen by the amount of text
-    unless they are given. A run that was interrupted goes on when the same command is
-    typed again; a step whose text and settings have not changed is not done twice.
+    Line N of TARGET is the translation of line N of SOURCE. Without --preset or a
+    recipe, sizes are chosen by the amount of text. The same command resumes an
+    interrupted run; steps that are done are not repeated.
 
     \b
     headwise run train.en train.de --out en-de
@@ -82,10 +86,10 @@ def run(
     headwise run pairs.tsv --out en-fr --dev dev.en dev.fr --test test.en test.fr
     headwise run --recipe my.toml --out en-cs --set training.steps=60
     """
-    refuse_several_processes("run")
+    require_single_process("run")
     check_files(*(test or ()))
     check_device(device)
-    check_kernels()
+    check_environment()
     check_claimable(out)
     recipe = recipe_for(
         source,
@@ -95,27 +99,29 @@ def run(
         preset=preset,
         recipe_file=recipe_file,
         assignments=assignments or (),
-        max_minutes=None if max_time is None else minutes(max_time),
-        also=batch_tokens_of(batch_tokens, assignments or (), out),
+        max_minutes=None if max_time is None else parse_minutes(max_time),
+        also=batch_tokens_setting(batch_tokens, assignments or (), out),
     )
-    texts = None if test is None else read_aligned(*test)
-    corpus = prepared(out, recipe)
+    texts = None if test is None else read_parallel(*test)
+    corpus = prepare_corpus(out, recipe)
     use_threads(threads)
-    device = chosen_device(device)
-    if is_to_be_fitted(batch_tokens, out):
-        recipe = fitted(recipe, corpus, device)
-    trained(out, recipe, corpus, device)
+    device = resolve_device(device)
+    if must_fit_batch_size(batch_tokens, out):
+        recipe = fit_batch_size(recipe, corpus, device)
+    train_model(out, recipe, corpus, device)
 
     from headwise.inference.translator import load
 
     sources, references = texts or corpus.dev_text
-    kind = "test line" if test else "held-out line"
+    kind = "test line" if test else "validation line"
     say(f"translating {count_of(len(sources), kind)}")
     names = ["bleu", "chrf"]
     if recipe.training.measure not in ("loss", *names):
         names.append(recipe.training.measure)
-    scores, _ = measured(load(out, device=device), sources, references, names)
+    scores, _ = translate_and_score(
+        load(out, device=device), sources, references, names
+    )
     for score in scores:
         output(f"{score}  {score.signature}")
-    say_unknown(out)
-    say(f"the model is {out / 'best'}; next: headwise translate {out} < TEXT")
+    say_missing_card_fields(out)
+    say(f"the best model is {out / 'best'}; next: headwise translate {out} < TEXT")

@@ -1,4 +1,4 @@
-"""``headwise runs``: which runs there are, how good they are, how two differ."""
+"""``headwise runs``: list runs with their scores, or compare two."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Annotated, Any
 import typer
 
 from headwise.cli.checks import check_out_file
-from headwise.cli.errors import reported
-from headwise.cli.options import named, say
+from headwise.cli.commands import Command, CommandGroup
+from headwise.cli.errors import exit_on_errors
+from headwise.cli.options import parse_path, say
 from headwise.cli.streams import output
-from headwise.cli.verbs import Group, Verb
 from headwise.errors import UsageError
 
 DEPTH = 3
-"""Folders below the one named that are searched."""
+"""Levels of folders that are searched for runs."""
 
 
-class ListsByDefault(Group):
-    """Takes ``headwise runs FOLDER`` for ``headwise runs list FOLDER``."""
+class ListsByDefault(CommandGroup):
+    """Parses ``headwise runs FOLDER`` as ``headwise runs list FOLDER``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put in ``list`` where no command is named."""
+        """Insert ``list`` where no command is named."""
         first = next((each for each in args if each != "--debug"), None)
         if first not in (*self.commands, *ctx.help_option_names):
             args = ["list", *args]
@@ -48,20 +48,18 @@ def list_runs(
         list[Path] | None,
         typer.Argument(
             metavar="[FOLDER]...",
-            help="Runs, or folders with runs in them. Not given: this folder.",
-            parser=named,
+            help="Runs, or folders with runs in them. Default: the current folder.",
+            parser=parse_path,
             show_default=False,
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Write JSON instead, for programs.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the runs in each FOLDER, and in folders up to three below it.
+    """List the runs in each FOLDER and up to three levels below it.
 
-    A run is running while a process works in it; ended when there was no more to do;
-    stopped or failed where it can be gone on with; and died where its process was
-    killed: type the command that began it again.
+    A run is running while a process works in it; ended when training is complete;
+    stopped or failed if it can be resumed; died if its process was killed. The command
+    that started a run also resumes it.
 
     \b
     headwise runs
@@ -75,12 +73,12 @@ def list_runs(
     found: dict[Path, None] = {}
     for folder in folders or [Path()]:
         if not folder.is_dir():
-            raise UsageError(f"{folder} is not a folder; name one that holds runs")
+            raise UsageError(f"{folder} is not a folder; name one that contains runs")
         here = list(find_runs(folder, DEPTH))
         if folders and not here:
             raise UsageError(
-                f"{folder} is no run and holds none down to {DEPTH} folders below; "
-                "headwise run and headwise train make them"
+                f"{folder} is not a run, and there is none up to {DEPTH} levels below; "
+                "headwise run and headwise train create runs"
             )
         found.update(dict.fromkeys(here))
     facts = [run_facts(folder, is_held=is_held(folder)) for folder in found]
@@ -89,24 +87,26 @@ def list_runs(
     elif facts:
         output("\n".join(as_lines(facts)))
     else:
-        say("there are no runs here; headwise runs FOLDER looks elsewhere")
+        say("there are no runs here; try headwise runs FOLDER")
 
 
 def diff(
     first: Annotated[
-        Path, typer.Argument(metavar="A", help="A run folder.", parser=named)
+        Path, typer.Argument(metavar="A", help="A run folder.", parser=parse_path)
     ],
-    second: Annotated[Path, typer.Argument(metavar="B", help="Another.", parser=named)],
+    second: Annotated[
+        Path, typer.Argument(metavar="B", help="Another run folder.", parser=parse_path)
+    ],
     html: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Also write a page with both curves in each figure.",
+            help="Also write an HTML page with the curves of both.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Show the settings in which two runs differ, and their curves side by side.
+    """Show the settings in which two runs differ, and their learning curves.
 
     \b
     headwise runs diff experiments/a experiments/b
@@ -123,5 +123,5 @@ def diff(
         say(f"{html}: open it in a browser")
 
 
-runs.command("list", cls=Verb)(reported(list_runs, resumable=False))
-runs.command(cls=Verb)(reported(diff, resumable=False))
+runs.command("list", cls=Command)(exit_on_errors(list_runs, resumable=False))
+runs.command(cls=Command)(exit_on_errors(diff, resumable=False))

@@ -1,4 +1,4 @@
-"""``headwise score``: how probable a model finds given translations."""
+"""``headwise score``: log-probabilities of given translations (forced decoding)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import typer
 from headwise.cli.checks import (
     STANDARD_INPUT,
     check_device,
+    check_environment,
     check_files,
     check_input,
-    check_kernels,
     check_models,
     check_search,
 )
@@ -27,13 +27,13 @@ from headwise.cli.options import (
     SearchSettings,
     Threads,
     TrainedModel,
-    chosen_device,
+    parse_search,
+    resolve_device,
     say,
-    search_table,
     use_threads,
 )
 from headwise.cli.streams import output
-from headwise.cli.text_lines import lines_of
+from headwise.cli.text_lines import input_lines
 from headwise.errors import DataError, UsageError
 from headwise.wording import count_of
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from headwise.inference.translator import Candidate, Translator
 
 PAIRS_AT_ONCE = 2000
-"""Pairs that are read before any is scored, so that similar lengths meet."""
+"""Pairs read at a time, so that pairs of similar length share batches."""
 
 Scored = tuple[str, "Candidate"]
 
@@ -55,14 +55,14 @@ def score(
         Path, typer.Argument(metavar="TARGET", help="Its translation, line by line.")
     ],
     sort: Annotated[
-        bool, typer.Option("--sort", help="Print the pairs, the best score first.")
+        bool, typer.Option("--sort", help="Print the pairs, best score first.")
     ] = False,
     keep_best: Annotated[
         int | None,
         typer.Option(
             min=1,
             metavar="N",
-            help="Print the N pairs with the best scores only.",
+            help="Print only the N pairs with the best scores.",
             show_default=False,
         ),
     ] = None,
@@ -70,12 +70,12 @@ def score(
         float | None,
         typer.Option(
             metavar="X",
-            help="Print the pairs with a score of X or more only.",
+            help="Print only the pairs with a score of at least X.",
             show_default=False,
         ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON lines, with each token's ln p.")
+        bool, typer.Option("--json", help="Print JSON Lines with token scores.")
     ] = False,
     search: SearchSettings = None,
     ensemble: Ensemble = None,
@@ -85,10 +85,11 @@ def score(
 ) -> None:
     """Score each line pair: N lines in, N lines out, higher is better.
 
-    A score is ln p of the target, END counted, divided by the model's length penalty:
-    by default the mean ln p of a token. Where pairs are sorted or chosen they are
-    printed with it, between tabs: score, source, target; those with a blank side come
-    last. Without --sort they stay in their order; a tab inside a text becomes a space.
+    A score is the log-probability of the target, end of sentence included, divided by
+    the model's length penalty: by default the mean per token. --sort, --keep-best and
+    --min-score print score, source and target separated by tabs (a tab inside a text
+    becomes a space), and rank pairs with a blank side last. Without --sort the order of
+    the lines is kept.
 
     \b
     headwise score en-de test.en test.de
@@ -96,7 +97,9 @@ def score(
     headwise score en-de all.en all.de --keep-best 100000 | cut -f 3 > best.de
     """
     if keep_best is not None and min_score is not None:
-        raise UsageError("--keep-best and --min-score are two ways; choose one of them")
+        raise UsageError(
+            "--keep-best and --min-score exclude each other; give one of them"
+        )
     if source == target == STANDARD_INPUT:
         raise UsageError(
             "standard input cannot be both SOURCE and TARGET; name a file for one"
@@ -105,11 +108,11 @@ def score(
         raise UsageError("--min-score must be a number, such as -0.5, not nan")
     folders = [folder, *(ensemble or [])]
     check_device(device)
-    check_kernels()
+    check_environment()
     check_models(*folders)
     check_files(source, target)
     check_input([source, target])
-    table = {**search_table(search), "token_scores": as_json}
+    table = {**parse_search(search), "token_scores": as_json}
     check_search(folder, table, others=folders[1:])
 
     from headwise.inference.translator import load
@@ -117,12 +120,12 @@ def score(
     use_threads(threads)
     translator = load(
         folders,
-        device=chosen_device(device),
+        device=resolve_device(device),
         engine="torch",
         deterministic=deterministic,
     )
     found = _scored(translator, source, target, table)
-    whole = sort or keep_best is not None or min_score is not None
+    with_text = sort or keep_best is not None or min_score is not None
     if min_score is not None:
         found = (each for each in found if each[1].score >= min_score)
     if keep_best is not None:
@@ -130,8 +133,8 @@ def score(
     if sort:
         found = iter(sorted(found, key=_rank))
     for line, candidate in found:
-        shown = _shown(line, candidate, as_json=as_json, whole=whole)
-        output(shown, flush=False)
+        row = _format(line, candidate, as_json=as_json, with_text=with_text)
+        output(row, flush=False)
 
 
 def _scored(
@@ -139,7 +142,7 @@ def _scored(
 ) -> Iterator[Scored]:
     from headwise.data.sameness import SameTexts
 
-    sources, targets = lines_of([source]), lines_of([target])
+    sources, targets = input_lines([source]), input_lines([target])
     same = SameTexts()
     count = 0
     while True:
@@ -150,7 +153,8 @@ def _scored(
             raise DataError(
                 f"{shorter} ends after "
                 f"{count_of(count + min(len(ours), len(theirs)), 'line')} "
-                "and the other file does not; line N of both must belong together"
+                "and the other file is longer; line N of TARGET must translate line N "
+                "of SOURCE"
             )
         if not ours:
             for note in same.notes(source, target):
@@ -163,21 +167,21 @@ def _scored(
 
 
 def _best(found: list[Scored], count: int) -> list[Scored]:
-    """Keep the best, in the order in which they stand; of equals the first."""
+    """Return the ``count`` best in their original order; ties go to the first."""
     order = sorted(range(len(found)), key=lambda number: _rank(found[number]))
     return [found[number] for number in sorted(order[:count])]
 
 
 def _rank(scored: Scored) -> tuple[bool, float]:
-    """Return what pairs are sorted by: the better first, those with a blank side last.
+    """Return the sort key of a pair: best score first, pairs with a blank side last.
 
-    That nothing becomes nothing is probable, and of no use to whoever chooses pairs.
+    An empty translation of an empty line is probable, but useless as training data.
     """
     source, candidate = scored
     return not (source.strip() and candidate.text.strip()), -candidate.score
 
 
-def _shown(line: str, candidate: Candidate, *, as_json: bool, whole: bool) -> str:
+def _format(line: str, candidate: Candidate, *, as_json: bool, with_text: bool) -> str:
     if as_json:
         table = {
             "source": line,
@@ -187,8 +191,8 @@ def _shown(line: str, candidate: Candidate, *, as_json: bool, whole: bool) -> st
             "tokens": [list(each) for each in candidate.tokens],
         }
         return json.dumps(table, ensure_ascii=False)
-    shown = f"{candidate.score:.6f}"
-    if whole:
+    row = f"{candidate.score:.6f}"
+    if with_text:
         texts = [text.replace("\t", " ") for text in (line, candidate.text)]
-        shown = "\t".join([shown, *texts])
-    return shown
+        row = "\t".join([row, *texts])
+    return row

@@ -1,4 +1,4 @@
-"""The standard streams, whatever the caller made of them: closed, full, or a pipe."""
+"""Standard input, output and error, also where they are closed, full, or a pipe."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from headwise.errors import ResourceError
 
 
 class ReaderLeftError(Exception):
-    """Whoever read our standard output, such as ``head -1``, has had enough."""
+    """The reader of standard output, such as ``head -1``, closed the pipe."""
 
 
-class Messages(io.TextIOBase):
-    """A text stream for messages, of which a failing write is no error.
+class MessageStream(io.TextIOBase):
+    """A text stream for messages, which ignores write errors.
 
     A terminal that was closed, or a full disk under a log of stderr, must not end
     hours of training.
@@ -27,18 +27,18 @@ class Messages(io.TextIOBase):
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write ``text`` if that can be done."""
+        """Write ``text``; ignore errors."""
         with suppress(OSError):
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush if that can be done."""
+        """Flush; ignore errors."""
         with suppress(OSError):
             self._stream.flush()
 
     def isatty(self) -> bool:
-        """Return whether a person reads this."""
+        """Return whether this is a terminal."""
         return self._stream.isatty()
 
     def fileno(self) -> int:
@@ -51,17 +51,17 @@ class Messages(io.TextIOBase):
         return self._stream.encoding
 
 
-def messages() -> TextIO:
-    """Return standard error, as a stream that never fails."""
-    return cast(TextIO, Messages(sys.stderr))
+def message_stream() -> TextIO:
+    """Return standard error as a stream that ignores write errors."""
+    return cast(TextIO, MessageStream(sys.stderr))
 
 
 def open_closed_streams() -> None:
     """Give standard streams that are closed (``<&-``, ``>&-``) a descriptor again.
 
-    Else the next file to be opened would take the number, and what is printed would
-    go into that file. Using a closed stdin or stdout stays an ``OSError`` (EBADF), and
-    what is said on a closed stderr is lost.
+    Otherwise the next file opened would get the number, and output would go into that
+    file. Using a closed stdin or stdout stays an ``OSError`` (EBADF); messages to a
+    closed stderr are lost.
     """
     closed = {
         "stdin": (os.O_WRONLY, "r"),
@@ -81,7 +81,7 @@ def open_closed_streams() -> None:
 def output(text: str, *, end: str = "\n", flush: bool = True) -> None:
     """Write data to standard output, in UTF-8 whatever the locale is."""
     try:
-        # A file name in another encoding goes out as the bytes that it is.
+        # A file name in another encoding is written as its bytes.
         _write_all(sys.stdout.buffer, f"{text}{end}".encode(errors="surrogateescape"))
         if flush:
             sys.stdout.buffer.flush()
@@ -93,7 +93,7 @@ def _write_all(stream: BinaryIO, data: bytes) -> None:
     """Write all of ``data``, or raise an ``OSError``.
 
     With ``PYTHONUNBUFFERED`` set, as in many containers, standard output has no buffer:
-    a write may take a part, or nothing, and says so by a number only.
+    a write may be partial, and only its return value tells.
     """
     while (taken := stream.write(data)) != len(data):
         if taken is None:
@@ -102,7 +102,7 @@ def _write_all(stream: BinaryIO, data: bytes) -> None:
 
 
 def flush_output() -> None:
-    """Have all that was written leave this process."""
+    """Flush standard output."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -110,11 +110,11 @@ def flush_output() -> None:
 
 
 def output_error(error: OSError) -> ResourceError | ReaderLeftError:
-    """Return what to raise for an error of standard output, of which no more is kept.
+    """Return what to raise for an error of standard output, and redirect it to null.
 
-    What is still buffered would fail once more when Python ends.
+    Flushing what is still buffered would otherwise fail again when Python exits.
     """
-    with suppress(OSError):  # a stream that is no file has no descriptor
+    with suppress(OSError):  # a stream that is not a file has no descriptor
         handle = os.open(os.devnull, os.O_WRONLY)
         try:
             os.dup2(handle, sys.stdout.fileno())
@@ -123,13 +123,13 @@ def output_error(error: OSError) -> ResourceError | ReaderLeftError:
     if isinstance(error, BrokenPipeError):
         return ReaderLeftError()
     return ResourceError(
-        f"standard output cannot be written: {why(error)}; send it to a file, a pipe "
-        "or a terminal that takes it (> FILE)"
+        f"standard output cannot be written: {error_reason(error)}; redirect it to a "
+        "file, a pipe or a terminal (> FILE)"
     )
 
 
-def why(error: OSError) -> str:
-    """Return in words what the system refused of a standard stream."""
+def error_reason(error: OSError) -> str:
+    """Return the message of an error of a standard stream."""
     if error.errno == errno.EBADF:
         return "it is closed"
     return error.strerror or str(error)

@@ -1,4 +1,4 @@
-"""Lines of text from files or standard input, whatever bytes they hold."""
+"""Input lines of files or standard input; invalid UTF-8 is replaced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from headwise.cli.checks import STANDARD_INPUT, input_error
 from headwise.cli.options import say
-from headwise.cli.streams import why
+from headwise.cli.streams import error_reason
 from headwise.errors import DataError
 
 if TYPE_CHECKING:
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 
 def is_terminal(files: Sequence[Path]) -> bool:
-    """Tell whether the first line is one that somebody has yet to type."""
+    """Return whether the first input is a terminal, where a user types."""
     first = files[0] if files else STANDARD_INPUT
     return first == STANDARD_INPUT and sys.stdin is not None and sys.stdin.isatty()
 
 
-def lines_of(files: Sequence[Path]) -> Iterator[str]:
+def input_lines(files: Sequence[Path]) -> Iterator[str]:
     """Yield the lines of all files, or of standard input."""
     return (each for each in InputLines(files) if isinstance(each, str))
 
 
 class InputLines:
-    """The lines of all files, or of standard input; and where each of them stands.
+    """The lines of all files, or of standard input, and the position of each.
 
-    Between them is ``PAUSE`` where the next one is not there yet, and behind every one
-    with ``after_each``; then ``before_waiting`` is called.
+    Yields ``PAUSE`` between lines where the next one has not arrived yet, or after
+    every line with ``after_each``; then calls ``before_waiting``.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class InputLines:
         self.after_each = after_each
         self.before_waiting = before_waiting
         self._names: list[str] = []
-        self._before: list[int] = []
-        """Lines before each file that was begun."""
+        self._starts: list[int] = []
+        """Number of lines before each file opened so far."""
         self._read = 0
 
     def __iter__(self) -> Iterator[str | Pause]:
@@ -58,7 +58,7 @@ class InputLines:
             is_input = path == STANDARD_INPUT
             name = "standard input" if is_input else str(path)
             self._names.append(name)
-            self._before.append(self._read)
+            self._starts.append(self._read)
             try:
                 if is_input:
                     yield from self._lines(sys.stdin.buffer, name)
@@ -67,23 +67,25 @@ class InputLines:
                         yield from self._lines(file, name)
             except (EOFError, zlib.error) as error:
                 raise DataError(
-                    f"{name} is a damaged .gz file: {error}; copy it again"
+                    f"{name} is a corrupt .gz file: {error}; copy it again"
                 ) from None
             except BrokenPipeError:
                 raise
             except OSError as error:
                 if is_input:
                     raise input_error(error) from None
-                raise DataError(f"{name} cannot be read: {why(error)}") from None
+                raise DataError(
+                    f"{name} cannot be read: {error_reason(error)}"
+                ) from None
 
     def where(self, number: int) -> str:
-        """Name the place of a line, counted from 1 over all files."""
-        file = bisect_right(self._before, number - 1) - 1
-        line = f"line {number - self._before[file]:,}"
+        """Return file and line of input line ``number``, counted from 1."""
+        file = bisect_right(self._starts, number - 1) - 1
+        line = f"line {number - self._starts[file]:,}"
         return line if len(self.files) == 1 else f"{self._names[file]}, {line}"
 
     def _lines(self, file: BinaryIO, name: str) -> Iterator[str | Pause]:
-        """Yield the lines of ``file``; then say what was mended in them."""
+        """Yield the lines of ``file``; then print what was replaced in them."""
         from headwise.text.arriving import PAUSE, Arriving
         from headwise.text.encodings import opened_text
         from headwise.text.lines import LineTally, line_of

@@ -1,4 +1,4 @@
-"""``headwise train``: a prepared corpus to a run folder with a model in it."""
+"""``headwise train``: train a model on a prepared corpus, in a run folder."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwise.cli.batch_size import batch_tokens_of, fitted, is_to_be_fitted
+from headwise.cli.batch_size import (
+    batch_tokens_setting,
+    fit_batch_size,
+    must_fit_batch_size,
+)
 from headwise.cli.checks import (
     check_device,
+    check_environment,
     check_files,
     check_folders,
-    check_kernels,
     check_set,
 )
 from headwise.cli.options import (
@@ -24,15 +28,15 @@ from headwise.cli.options import (
     Preset,
     RecipeFile,
     Threads,
-    chosen_device,
-    minutes,
-    named,
-    refuse_several_processes,
+    output_folder,
+    parse_minutes,
+    parse_path,
+    require_single_process,
+    resolve_device,
     say,
-    to_folder,
     use_threads,
 )
-from headwise.cli.recipe_args import resolved
+from headwise.cli.recipe_args import resolve_checked
 from headwise.errors import SettingsError, UsageError
 from headwise.recipe import Recipe, preset_for
 from headwise.run_folder.claim import check_claimable
@@ -47,10 +51,12 @@ def train(
     corpus: Annotated[
         Path,
         typer.Argument(
-            metavar="CORPUS", help="A folder that prepare wrote.", parser=named
+            metavar="CORPUS",
+            help="Folder written by headwise prepare.",
+            parser=parse_path,
         ),
     ],
-    out: Annotated[Path, to_folder("Run folder to write to, or to go on in.")],
+    out: Annotated[Path, output_folder("Run folder, new or to resume.")],
     preset: Preset = None,
     recipe_file: RecipeFile = None,
     assignments: Assignments = None,
@@ -61,7 +67,7 @@ def train(
         typer.Option(
             min=1,
             metavar="STEP",
-            help="Stop after this update for now; may be raised later.",
+            help="Stop after this update; resume later with a larger one.",
             show_default=False,
         ),
     ] = None,
@@ -71,55 +77,55 @@ def train(
         bool,
         typer.Option(
             "--dry-run",
-            help="Write nothing: print size, memory, time and what was left out.",
+            help="Write nothing: print model size, memory, time and dropped pairs.",
         ),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="With --dry-run, print it as JSON.")
+        bool, typer.Option("--json", help="Print the dry run as JSON.")
     ] = False,
 ) -> None:
     """Train a model on a prepared corpus.
 
-    A run folder that holds checkpoints is gone on with. The best model so far stands in
-    OUT/best, and can be used while training goes on.
+    A run folder with checkpoints is resumed. The best model so far is in OUT/best, and
+    can be used during training.
 
     \b
     headwise train corpus --out run --preset tiny --max-time 30m
     headwise train corpus --out run --preset base --batch-tokens auto
     headwise train corpus --out run --preset base --dry-run
     """
-    from headwise.cli.common import say_unknown, trained
-    from headwise.cli.dry_run import show
+    from headwise.cli.common import say_missing_card_fields, train_model
+    from headwise.cli.dry_run import print_dry_run
     from headwise.data.prepared import PreparedCorpus
 
     check_folders(corpus)
     check_files(recipe_file)
     check_set(assignments)
     check_device(device)
-    check_kernels()
+    check_environment()
     check_claimable(out)
     if as_json and not dry_run:
-        raise UsageError("--json has a meaning only with --dry-run; add that")
+        raise UsageError("--json works only with --dry-run; add that")
     if dry_run:
-        refuse_several_processes("train --dry-run")
+        require_single_process("train --dry-run")
     prepared = PreparedCorpus.open(corpus)
     recipe = _recipe_for(
         prepared,
         preset=preset,
         recipe_file=recipe_file,
         assignments=assignments or (),
-        max_minutes=None if max_time is None else minutes(max_time),
-        also=batch_tokens_of(batch_tokens, assignments or (), out),
+        max_minutes=None if max_time is None else parse_minutes(max_time),
+        also=batch_tokens_setting(batch_tokens, assignments or (), out),
     )
     use_threads(threads)
-    device = chosen_device(device)
-    if is_to_be_fitted(batch_tokens, out):
-        recipe = fitted(recipe, prepared, device)
+    device = resolve_device(device)
+    if must_fit_batch_size(batch_tokens, out):
+        recipe = fit_batch_size(recipe, prepared, device)
     if dry_run:
-        show(out, recipe, prepared, device, as_json=as_json, until=until)
+        print_dry_run(out, recipe, prepared, device, as_json=as_json, until=until)
         return
-    trained(out, recipe, prepared, device, until=until)
-    say_unknown(out)
+    train_model(out, recipe, prepared, device, until=until)
+    say_missing_card_fields(out)
     say(f"{out / 'best'}: the best model; next: headwise translate {out} < TEXT")
 
 
@@ -132,7 +138,7 @@ def _recipe_for(
     max_minutes: float | None,
     also: Mapping[str, Any],
 ) -> Recipe:
-    """Put the recipe together; what the corpus was prepared with is settled."""
+    """Build the recipe; data and text settings are those of the prepared corpus."""
     made = prepared.fields["settings"]
     file = {} if recipe_file is None else read_toml(recipe_file)
     if preset is None and "preset" not in file:
@@ -142,14 +148,14 @@ def _recipe_for(
     extra = merged({"data": made["data"], "text": text}, also)
     if max_minutes is not None:
         extra = merged(extra, {"training": {"max_minutes": max_minutes}})
-    recipe = resolved(
+    recipe = resolve_checked(
         preset=preset, file=recipe_file, assignments=assignments, extra=extra
     )
     wanted = {"data": as_table(recipe.data), "text": as_table(recipe.text)}
     problems = [
-        f"{part}.{name} = {wanted[part].get(name)!r} was asked for, but "
-        f"{prepared.folder} was prepared with {made[part].get(name)!r}; leave it out, "
-        "or prepare the text again"
+        f"{part}.{name} is {wanted[part].get(name)!r} here, but {prepared.folder} was "
+        f"prepared with {made[part].get(name)!r}; leave it out, or prepare the text "
+        "again"
         for part in wanted
         for name in {**wanted[part], **made[part]}
         if wanted[part].get(name) != made[part].get(name)

@@ -1,4 +1,4 @@
-"""``headwise translate``: text in, text out, line by line."""
+"""``headwise translate``: translate text line by line."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import typer
 
 from headwise.cli.checks import (
     check_device,
+    check_environment,
     check_files,
     check_input,
-    check_kernels,
     check_models,
     check_out_file,
     check_prefixes,
@@ -28,16 +28,16 @@ from headwise.cli.options import (
     SearchSettings,
     Threads,
     TrainedModel,
-    chosen_device,
+    parse_search,
+    resolve_device,
     say,
     say_engines,
-    say_without_effect,
-    search_table,
+    say_ignored_settings,
     use_threads,
 )
 from headwise.cli.out_files import write_out_file
 from headwise.cli.streams import flush_output, output
-from headwise.cli.text_lines import InputLines, is_terminal, lines_of
+from headwise.cli.text_lines import InputLines, input_lines, is_terminal
 from headwise.inference.engines.settings import WITHOUT_TORCH, check_engine
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def translate(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="FILE", help="Texts, plain or .gz; none, or -: standard input."
+            metavar="FILE",
+            help="Texts, plain or .gz. Default, or -: standard input.",
         ),
     ] = None,
     beam: Beam = None,
@@ -58,22 +59,22 @@ def translate(
         typer.Option(
             "--n-best",
             min=1,
-            help="Print so many outputs a line (as JSON, with scores).",
+            help="Print the N best translations of each line, as JSON with scores.",
         ),
     ] = None,
     scores: Annotated[
-        bool, typer.Option("--scores", help="Print JSON lines with scores.")
+        bool, typer.Option("--scores", help="Print JSON Lines with scores.")
     ] = False,
     paper: Annotated[
         bool,
-        typer.Option("--paper", help="Search as the paper did (Section 6.1)."),
+        typer.Option("--paper", help="Decode as the paper did (Section 6.1)."),
     ] = False,
     search: SearchSettings = None,
     prefix_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="What each translation begins with, line by line.",
+            help="Target prefixes (forced beginnings), one per line.",
             show_default=False,
         ),
     ] = None,
@@ -81,7 +82,7 @@ def translate(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write there which source word each word comes from: 0-0 1-2.",
+            help="Write word alignments there, as 0-0 1-2 (source-target).",
             show_default=False,
         ),
     ] = None,
@@ -90,8 +91,8 @@ def translate(
         bool,
         typer.Option(
             "--interactive",
-            help="Answer each line before the next one is read.",
-            show_default="so where standard input is a terminal",
+            help="Translate each line before the next one is read.",
+            show_default="if standard input is a terminal",
         ),
     ] = False,
     engine: EngineName = "auto",
@@ -100,14 +101,14 @@ def translate(
     device: Device = "auto",
     deterministic: Deterministic = False,
 ) -> None:
-    """Translate text; N lines in, N lines out.
+    """Translate text: N lines in, N lines out.
 
-    A blank line gives a blank line. A line that is longer than the model was trained
-    for is split, translated and rejoined, with a warning. Bytes that are not UTF-8 are
+    A blank line gives a blank line. A line longer than the model was trained for is
+    split, translated and rejoined, with a warning. Bytes that are not UTF-8 are
     replaced, with a warning. Only translations go to standard output.
 
-    Lines are read ahead and translated together. Where none is there yet, as from a
-    pipe that stays open, what was read is answered first.
+    Lines are read ahead and translated in batches. When no further line has arrived,
+    as from a pipe that stays open, those read so far are translated first.
 
     \b
     echo "A dog runs." | headwise translate en-de
@@ -122,7 +123,7 @@ def translate(
     folders = [folder, *(ensemble or [])]
     check_engine(engine, precision, models=len(folders))
     check_device(device)
-    check_kernels()
+    check_environment()
     check_models(*folders)
     check_files(*(files or ()), prefix_file)
     check_input(files or [])
@@ -137,10 +138,10 @@ def translate(
         table["num_best"] = num_best
     if alignments is not None:
         table["alignments"] = True
-    asked = search_table(search)
-    table |= asked
+    overrides = parse_search(search)
+    table |= overrides
     chosen = check_search(folder, table, others=folders[1:])
-    say_without_effect([*asked, *([] if beam is None else ["beam"])], chosen)
+    say_ignored_settings([*overrides, *([] if beam is None else ["beam"])], chosen)
     as_json = scores or num_best is not None or chosen.num_best > 1
     table["scores"] = as_json
 
@@ -151,7 +152,7 @@ def translate(
         use_threads(threads)
     translator = load(
         folders,
-        device="cpu" if on_cpu else chosen_device(device),
+        device="cpu" if on_cpu else resolve_device(device),
         engine=engine,
         precision=precision,
         deterministic=deterministic,
@@ -159,7 +160,7 @@ def translate(
     )
     at_terminal = is_terminal(files or [])
     if at_terminal:
-        say("type a line to translate it; Ctrl-D ends")
+        say("type a line to translate it; Ctrl-D to exit")
     lines = InputLines(
         files or [],
         refuse_old_mac=False,
@@ -168,7 +169,7 @@ def translate(
     )
     found = translator.lines(
         lines,
-        prefixes=lines_of([prefix_file]) if prefix_file else None,
+        prefixes=input_lines([prefix_file]) if prefix_file else None,
         on_progress=TranslationProgress(lines.where),
         **table,
     )
@@ -194,7 +195,7 @@ def _json(each: Translated) -> str:
 
 
 def as_json_table(candidate: Candidate) -> dict[str, Any]:
-    """Return a candidate as JSON shows it; what was not asked for is left out."""
+    """Return the JSON object of a candidate; tokens and alignment only if present."""
     table: dict[str, Any] = {
         "text": candidate.text,
         "score": candidate.score,

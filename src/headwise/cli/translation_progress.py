@@ -1,4 +1,4 @@
-"""How far a long translation is, now and then, for people."""
+"""Progress messages of a long translation."""
 
 from __future__ import annotations
 
@@ -16,37 +16,39 @@ SECONDS_BETWEEN_LINES = 20.0
 
 
 class TranslationProgress:
-    """Says what is done of lines and of a long line, when it was silent for a while.
+    """Callback that prints lines done, or the share of a long line, now and then.
 
-    ``where`` names the place of a line, counted from 1.
+    ``where`` returns file and line of a line number, counted from 1.
     """
 
     def __init__(self, where: Callable[[int], str]) -> None:
         self._where = where
-        self._said = time.monotonic()
+        self._printed = time.monotonic()
         self._line = 0
-        self._since = self._said
-        self._before = 0
+        self._since = self._printed
+        self._characters_before = 0
 
     def __call__(self, progress: Progress) -> None:
-        """Print a line if it is time for one."""
+        """Print a message if the last one is old enough."""
         now = time.monotonic()
         if progress.of_characters and progress.lines + 1 != self._line:
             self._line, self._since = progress.lines + 1, now
-            self._before = progress.characters
-        if now - self._said >= SECONDS_BETWEEN_LINES:
-            self._said = now
-            say(self._shown(progress, now))
+            self._characters_before = progress.characters
+        if now - self._printed >= SECONDS_BETWEEN_LINES:
+            self._printed = now
+            say(self._format(progress, now))
 
-    def _shown(self, progress: Progress, now: float) -> str:
+    def _format(self, progress: Progress, now: float) -> str:
         if not progress.of_characters:
             return f"lines translated: {progress.lines:,}"
         done, whole = progress.characters, progress.of_characters
         text = (
             f"{self._where(progress.lines + 1)}: {done / whole:.0%} of its {whole:,} "
-            "characters are translated"
+            "characters translated"
         )
-        if done == self._before:
+        if done == self._characters_before:
             return text
-        seconds = (now - self._since) * (whole - done) / (done - self._before)
+        seconds = (
+            (now - self._since) * (whole - done) / (done - self._characters_before)
+        )
         return f"{text}, {duration(seconds)} left"

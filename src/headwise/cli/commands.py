@@ -1,4 +1,4 @@
-"""Verbs and groups of verbs: what all of them have in common."""
+"""Base classes of commands and command groups: ``--debug``, error messages."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 import typer
 
-from headwise.cli.errors import DEBUG, every_error_in_words
+from headwise.cli.errors import DEBUG, errors_to_exit_codes
 from headwise.cli.streams import output_error
 
 
 def debug_option() -> typer.core.TyperOption:
-    """Return ``--debug``, which a verb takes as ``headwise`` itself does."""
+    """Return ``--debug``, an option of every command and of ``headwise`` itself."""
 
-    def remember(ctx: Any, option: Any, wanted: bool) -> None:
+    def set_debug(ctx: Any, option: Any, wanted: bool) -> None:
         if wanted:
             os.environ[DEBUG] = "1"
 
@@ -26,9 +26,9 @@ def debug_option() -> typer.core.TyperOption:
         default=False,
         expose_value=False,
         is_eager=True,
-        callback=remember,
+        callback=set_debug,
         show_default=False,
-        help="Show where in the code an error arose.",
+        help="Print a traceback on errors.",
     )
 
 
@@ -37,14 +37,14 @@ EXAMPLES = {
     "--dev": "dev.en dev.de",
     "--test": "test.en test.de",
 }
-"""Values of the options that want two."""
+"""Example values of options that take two."""
 
 
-class Verb(typer.core.TyperCommand):
-    """A verb of the command line."""
+class Command(typer.core.TyperCommand):
+    """A command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line; an option that lacks a value is told by example."""
+        """Parse the command line; give an example where a second value is missing."""
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
@@ -52,41 +52,41 @@ class Verb(typer.core.TyperCommand):
             wanted = [each.metavar for each in self.params if option in each.opts]
             if option in EXAMPLES and wanted:
                 error.message = (  # type: ignore[attr-defined]
-                    f"{option} wants two values, {wanted[0]}, such as "
+                    f"{option} takes two values, {wanted[0]}, such as "
                     f"{option} {EXAMPLES[option]}"
                 )
             raise
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return what the verb takes, and what every verb takes."""
+        """Return the parameters of the command, with ``--debug``."""
         *own, help_option = super().get_params(ctx)
         return [*own, debug_option(), help_option]
 
 
-class Group(typer.core.TyperGroup):
-    """Verbs under one name."""
+class CommandGroup(typer.core.TyperGroup):
+    """A group of commands, such as ``headwise runs``."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return what the group takes, and what every verb takes."""
+        """Return the parameters of the group, with ``--debug``."""
         *own, help_option = super().get_params(ctx)
         return [*own, debug_option(), help_option]
 
     def make_context(self, *args: Any, **named: Any) -> Any:
-        """Parse the command line, which may write the help."""
-        with _help_is_written():
+        """Parse the command line, which may print the help."""
+        with _output_errors_handled():
             return super().make_context(*args, **named)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a verb, whose parser may write its help."""
-        with _help_is_written():
+        """Run a command, whose parser may print its help."""
+        with _output_errors_handled():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _help_is_written() -> Iterator[None]:
-    """Make words of an error of standard output, as verbs do of theirs."""
+def _output_errors_handled() -> Iterator[None]:
+    """Turn an error of standard output into a message, as commands do."""
     try:
         yield
     except OSError as error:
-        with every_error_in_words():
+        with errors_to_exit_codes():
             raise output_error(error) from None
