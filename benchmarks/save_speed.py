@@ -74,7 +74,7 @@ def main() -> None:
             file.unlink()
             timed("a save", save)
             timed("of it, reading back", lambda path=path: verify(path))
-            timed("a rotation", lambda: checkpoints.forget_old(2, 1))
+            timed("a rotation", lambda: checkpoints.delete_old(2, 1))
     report = {
         "model": f"base, {VOCAB_SIZE} entries",
         "megabytes": round(size / 1e6),

@@ -58,7 +58,7 @@ from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.backends.select import make_decoder
 from headwise.data.prepared import PreparedCorpus
 from headwise.decoding.settings import DecodingSettings
-from headwise.interop.ctranslate2 import ALMOST_NO_PENALTY, write_ctranslate2
+from headwise.interop.ctranslate2 import TINY_EXPONENT, write_ctranslate2
 from headwise.metrics.registry import measure
 from headwise.model import PRESETS, Transformer
 from headwise.run_folder.model_folder import (
@@ -466,7 +466,7 @@ def by_peer(folder: Path, pieces: Sequence[str]) -> Searching:
         found = translator.translate_batch(
             [[pieces[token] for token in source] for source in sources],
             beam_size=beam,
-            length_penalty=ALMOST_NO_PENALTY,
+            length_penalty=TINY_EXPONENT,
             max_decoding_length=LENGTH,
             use_vmap=use_vmap,
         )

@@ -12,7 +12,7 @@ import torch
 from headwise import load
 from headwise.decoding.settings import DecodingSettings, greedy, paper
 from headwise.demo_corpus import demo_corpus
-from headwise.doctor import look_at_folder
+from headwise.doctor import check_folder
 from headwise.metrics.registry import measure
 
 FOLDER = Path(__file__).parent / "models" / "demo"
@@ -36,7 +36,7 @@ def sources(translator, held_out):
 
 
 def test_it_is_whole_and_gives_what_it_gave_when_it_was_written():
-    findings = list(look_at_folder(FOLDER))
+    findings = list(check_folder(FOLDER))
 
     assert [each for each in findings if each.status == "FAILED"] == []
     assert any("5 of 5 as when written" in each.found for each in findings)

@@ -224,7 +224,7 @@ def train_on(folder: Path, recipe: Recipe, phase: mmap.mmap, said: Path) -> int:
             doing(phase, Trainer, "run", TRAINING),
             doing(phase, Trainer, "_validate_and_save", VALIDATING),
             doing(phase, Checkpoints, "save", SAVING),
-            doing(phase, Checkpoints, "forget_old", ROTATING),
+            doing(phase, Checkpoints, "delete_old", ROTATING),
             doing(phase, run_module, "write_model_folder", SAVING_BEST),
             patch.object(Checkpoints, "_set_aside", unusable),
         ):

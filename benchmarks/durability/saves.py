@@ -109,7 +109,7 @@ def save_checkpoints(*steps: int, averaged: bool = False) -> Callable[[Path], No
 def save_and_rotate(step: int) -> Callable[[Path], None]:
     def write(folder: Path) -> None:
         save_checkpoints(step)(folder)
-        Checkpoints(folder / CHECKPOINTS, ignore).forget_old(keep=1, rhythm=10)
+        Checkpoints(folder / CHECKPOINTS, ignore).delete_old(keep=1, interval=10)
 
     return write
 

@@ -38,9 +38,9 @@ def agree():
 
 @pytest.fixture
 def faults():
-    """Return what picks the findings that are faults, by what they are about."""
+    """Return what picks the checks that are faults, by what they are about."""
 
-    def pick(findings):
-        return {each.what: each for each in findings if each.status == "FAILED"}
+    def pick(checks):
+        return {each.what: each for each in checks if each.status == "FAILED"}
 
     return pick

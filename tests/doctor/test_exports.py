@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from headwise.doctor import exports
-from headwise.doctor.exports import TOOLS, look_at_exports
+from headwise.doctor.exports import TOOLS, check_exports
 from headwise.interop.exports import EXPORTS, export
 from headwise.run_folder.model_folder import open_model_folder
 
@@ -27,8 +27,8 @@ def write(opened):
     return make
 
 
-def named(findings):
-    return {each.what.removeprefix("exports/"): each for each in findings}
+def named(checks):
+    return {each.what.removeprefix("exports/"): each for each in checks}
 
 
 def test_every_target_has_a_program():
@@ -38,7 +38,7 @@ def test_every_target_has_a_program():
 @pytest.mark.parametrize("target", EXPORTS)
 def test_a_sound_export_gives_the_golden_translations(opened, write, target):
     write(target)
-    found = named(look_at_exports(opened))
+    found = named(check_exports(opened))
 
     assert list(found) == [
         *(target, f"{target}, weights", f"{target}, golden translations")
@@ -48,16 +48,16 @@ def test_a_sound_export_gives_the_golden_translations(opened, write, target):
 
 
 def test_a_model_without_exports_has_none(opened):
-    assert list(look_at_exports(opened)) == []
+    assert list(check_exports(opened)) == []
 
 
 def test_a_damaged_export_is_not_opened(opened, write):
     (write("ctranslate2") / "model.bin").write_bytes(b"")
 
-    (finding,) = look_at_exports(opened)
-    assert finding.status == "FAILED"
-    assert "model.bin" in finding.found
-    assert finding.advice == "delete it; headwise export makes it again"
+    (check,) = check_exports(opened)
+    assert check.status == "FAILED"
+    assert "model.bin" in check.found
+    assert check.advice == "delete it; headwise export makes it again"
 
 
 def test_an_export_of_other_weights_is_found(opened, write, agree):
@@ -68,7 +68,7 @@ def test_an_export_of_other_weights_is_found(opened, write, agree):
     )
     agree(out, "config.json")  # which seals the manifest
 
-    *_, last = look_at_exports(opened)
+    *_, last = check_exports(opened)
     assert (last.what, last.status) == ("exports/ctranslate2, weights", "FAILED")
     assert "headwise export" in last.advice
 
@@ -79,7 +79,7 @@ def test_a_tool_that_is_not_installed_is_named_with_its_extra(
     write("huggingface")
     monkeypatch.setattr(exports, "find_spec", lambda name: None)
 
-    *_, last = look_at_exports(opened)
+    *_, last = check_exports(opened)
     assert last.status == "skipped"
     assert last.found == "transformers, which opens it, is not installed"
     assert last.advice == "pip install 'headwise[export]'"
@@ -92,7 +92,7 @@ def test_an_export_that_says_other_words_is_found(opened, write):
     first = opened.golden[1]
     object.__setattr__(first, "output", "never")
 
-    *_, last = look_at_exports(opened)
+    *_, last = check_exports(opened)
     assert last.status == "FAILED"
     assert "and now gives" in last.found
 
@@ -100,9 +100,9 @@ def test_an_export_that_says_other_words_is_found(opened, write):
 def test_a_folder_of_another_kind_is_no_export(opened):
     shutil.copytree(opened.path / "tokenizer", opened.path / "exports" / "mine")
 
-    (finding,) = look_at_exports(opened)
-    assert finding.status == "FAILED"
-    assert "manifest.json" in finding.found
+    (check,) = check_exports(opened)
+    assert check.status == "FAILED"
+    assert "manifest.json" in check.found
 
 
 @pytest.mark.parametrize(

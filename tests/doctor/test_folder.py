@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from headwise.doctor import look_at_folder
+from headwise.doctor import check_folder
 from headwise.interop.exports import export
 from headwise.run_folder.model_folder import open_model_folder
 
@@ -17,13 +17,13 @@ def last(run):
     return max((run / "checkpoints").iterdir())
 
 
-def by_name(findings):
-    return {each.what: each for each in findings}
+def by_name(checks):
+    return {each.what: each for each in checks}
 
 
 def test_a_sound_run_has_no_fault(run, last):
     before = sorted(run.rglob("*"))
-    found = by_name(look_at_folder(run))
+    found = by_name(check_folder(run))
 
     others = {what: each.status for what, each in found.items() if each.status != "ok"}
     assert others == {"card": "note"}  # it names no languages and no licence
@@ -36,7 +36,7 @@ def test_a_sound_run_has_no_fault(run, last):
 def test_a_damaged_checkpoint_is_found_and_left_where_it_is(run, last, faults):
     (last / "optimizer.safetensors").write_bytes(b"")
 
-    fault = faults(look_at_folder(run))[last.name]
+    fault = faults(check_folder(run))[last.name]
     assert "optimizer.safetensors" in fault.found
     assert last.is_dir()
 
@@ -45,7 +45,7 @@ def test_a_checkpoint_that_is_another_one_is_found(run, last, faults):
     other = last.with_name("step-00000999")
     shutil.copytree(last, other)
 
-    fault = faults(look_at_folder(run))[f"{other.name}, contents"]
+    fault = faults(check_folder(run))[f"{other.name}, contents"]
     assert "another checkpoint" in fault.found
 
 
@@ -56,7 +56,7 @@ def test_numbers_that_are_none_are_found(run, last, agree, faults):
     save_file(moments, last / "optimizer.safetensors")
     agree(last, "optimizer.safetensors")
 
-    assert name in faults(look_at_folder(run))[f"{last.name}, numbers"].found
+    assert name in faults(check_folder(run))[f"{last.name}, numbers"].found
 
 
 def test_moments_of_another_run_are_found(run, last, agree, faults):
@@ -66,20 +66,20 @@ def test_moments_of_another_run_are_found(run, last, agree, faults):
     save_file(moments, last / "optimizer.safetensors")
     agree(last, "optimizer.safetensors")
 
-    assert name in faults(look_at_folder(run))[f"{last.name}, contents"].found
+    assert name in faults(check_folder(run))[f"{last.name}, contents"].found
 
 
 def test_weights_that_do_not_fit_the_recipe_are_found(run, last, faults):
     path = run / "recipe.toml"
     path.write_text(path.read_text().replace("d_ff = 32", "d_ff = 48"))
 
-    assert "shape" in faults(look_at_folder(run))[f"{last.name}, contents"].found
+    assert "shape" in faults(check_folder(run))[f"{last.name}, contents"].found
 
 
 def test_a_recipe_that_is_none_is_found(run, faults):
     (run / "recipe.toml").write_text("sed = 3\n")
 
-    assert "did you mean seed?" in faults(look_at_folder(run))["recipe.toml"].found
+    assert "did you mean seed?" in faults(check_folder(run))["recipe.toml"].found
 
 
 def test_a_damaged_corpus_is_found(run, faults):
@@ -88,13 +88,13 @@ def test_a_damaged_corpus_is_found(run, faults):
     content[-1] ^= 1
     path.write_bytes(content)
 
-    assert "train.tokens.npy" in faults(look_at_folder(run))["prepared"].found
+    assert "train.tokens.npy" in faults(check_folder(run))["prepared"].found
 
 
 def test_a_run_that_has_just_begun_is_no_fault(run, faults):
     shutil.rmtree(run / "checkpoints")
     shutil.rmtree(run / "best")
-    found = by_name(look_at_folder(run))
+    found = by_name(check_folder(run))
 
     assert faults(found.values()) == {}
     assert found["checkpoints"].status == found["best"].status == "skipped"
@@ -103,12 +103,12 @@ def test_a_run_that_has_just_begun_is_no_fault(run, faults):
 def test_what_was_set_aside_is_named(run, last):
     last.rename(last.with_name(f"damaged-{last.name}"))
 
-    finding = by_name(look_at_folder(run))[f"checkpoints/damaged-{last.name}"]
-    assert (finding.status, finding.advice) == ("note", "delete it")
+    check = by_name(check_folder(run))[f"checkpoints/damaged-{last.name}"]
+    assert (check.status, check.advice) == ("note", "delete it")
 
 
 def test_a_checkpoint_alone_is_looked_at_too(last, faults):
-    found = by_name(look_at_folder(last))
+    found = by_name(check_folder(last))
 
     assert faults(found.values()) == {}
     assert f"{last.name}, numbers" in found
@@ -117,7 +117,7 @@ def test_a_checkpoint_alone_is_looked_at_too(last, faults):
 def test_an_export_alone_is_whole_and_cannot_be_tried(run, tmp_path, faults):
     opened = open_model_folder(run / "best")
     export(tmp_path / "out", opened, target="ctranslate2")
-    found = by_name(look_at_folder(tmp_path / "out"))
+    found = by_name(check_folder(tmp_path / "out"))
 
     assert faults(found.values()) == {}
     assert found["files"].status == "ok"
@@ -125,10 +125,8 @@ def test_an_export_alone_is_whole_and_cannot_be_tried(run, tmp_path, faults):
 
 
 def test_a_prepared_corpus_alone_is_looked_at_too(run, faults):
-    (finding,) = look_at_folder(run / "prepared")
-    assert finding.status == "ok"
+    (check,) = check_folder(run / "prepared")
+    assert check.status == "ok"
 
     (run / "prepared" / "dev.source.txt").write_text("other\n")
-    assert (
-        "dev.source.txt" in faults(look_at_folder(run / "prepared"))["prepared"].found
-    )
+    assert "dev.source.txt" in faults(check_folder(run / "prepared"))["prepared"].found

@@ -6,18 +6,18 @@ import pytest
 import torch
 
 from headwise import __version__
-from headwise.doctor import look_at_machine, machine
+from headwise.doctor import check_machine, machine
 from headwise.doctor.machine import (
-    look_at_allocator,
-    look_at_build,
-    look_at_encoding,
-    look_at_processor,
-    look_at_threads,
+    check_allocator,
+    check_cpu,
+    check_encoding,
+    check_threads,
+    check_torch_build,
 )
 
 
 def test_the_machine_is_described():
-    found = {each.what: each for each in look_at_machine()}
+    found = {each.what: each for each in check_machine()}
 
     assert found["headwise"].found == __version__
     assert found["torch"].found == torch.__version__
@@ -32,7 +32,7 @@ def test_a_full_disk_is_a_fault(monkeypatch):
     usage = shutil.disk_usage("/")._replace(free=2**20)
     monkeypatch.setattr(machine.shutil, "disk_usage", lambda path: usage)
 
-    found = {each.what: each for each in look_at_machine()}
+    found = {each.what: each for each in check_machine()}
     assert found["disk here"].status == "FAILED"
     assert "free some space" in found["disk here"].advice
 
@@ -40,7 +40,7 @@ def test_a_full_disk_is_a_fault(monkeypatch):
 def test_little_memory_is_a_fault(monkeypatch):
     monkeypatch.setattr(machine.ProcessMemory, "free", lambda self: 2**28)
 
-    found = {each.what: each for each in look_at_machine()}
+    found = {each.what: each for each in check_machine()}
     assert found["memory"].found.startswith("0.2 GiB free")
     assert "--batch-tokens auto" in found["memory"].advice
 
@@ -61,9 +61,9 @@ def test_the_build_of_torch_is_held_against_the_machine(
     if driver:
         (tmp_path / "version").write_text("NVRM version: 580")
 
-    finding = look_at_build(cuda, usable, tmp_path / "version")
-    assert finding.status == status
-    assert said in f"{finding.found} {finding.advice}"
+    check = check_torch_build(cuda, usable, tmp_path / "version")
+    assert check.status == status
+    assert said in f"{check.found} {check.advice}"
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def test_the_build_of_torch_is_held_against_the_machine(
     ],
 )
 def test_threads_are_held_against_cores(threads, cores, environment, status, advice):
-    finding = look_at_threads(threads, cores, environment)
+    check = check_threads(threads, cores, environment)
 
-    assert finding.status == status
-    assert advice is None if finding.advice is None else advice in finding.advice
+    assert check.status == status
+    assert advice is None if check.advice is None else advice in check.advice
 
 
 @pytest.mark.parametrize(
@@ -97,30 +97,30 @@ def test_what_a_processor_can_do_is_said(tmp_path, monkeypatch, flags, status, s
     monkeypatch.setattr(machine.platform, "machine", lambda: "x86_64")
     (tmp_path / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
 
-    finding = look_at_processor(tmp_path / "cpuinfo")
-    assert finding.status == status
-    assert said in f"{finding.found} {finding.advice}"
+    check = check_cpu(tmp_path / "cpuinfo")
+    assert check.status == status
+    assert said in f"{check.found} {check.advice}"
 
 
 def test_a_system_that_tells_nothing_of_its_processor_is_no_fault(tmp_path):
-    finding = look_at_processor(tmp_path / "not there")
+    check = check_cpu(tmp_path / "not there")
 
-    assert finding.status == "ok"
-    assert "not told" in finding.found
+    assert check.status == "ok"
+    assert "not told" in check.found
 
 
 def test_the_allocator_is_named(monkeypatch):
     jemalloc = {"LD_PRELOAD": "/usr/lib/libjemalloc.so.2"}
-    assert "jemalloc" in look_at_allocator("linux", jemalloc).found
-    assert look_at_allocator("darwin", {}).status == "skipped"
+    assert "jemalloc" in check_allocator("linux", jemalloc).found
+    assert check_allocator("darwin", {}).status == "skipped"
     monkeypatch.setattr(machine.platform, "libc_ver", lambda: ("glibc", "2.36"))
-    assert look_at_allocator("linux", {}).found.startswith("glibc 2.36")
+    assert check_allocator("linux", {}).found.startswith("glibc 2.36")
     monkeypatch.setattr(machine.platform, "libc_ver", lambda: ("", ""))
-    assert look_at_allocator("linux", {}).status == "note"
+    assert check_allocator("linux", {}).status == "note"
 
 
 def test_an_encoding_that_cannot_hold_every_character_is_noted():
-    assert look_at_encoding("utf-8", "UTF-8").status == "ok"
-    finding = look_at_encoding("ascii", "ANSI_X3.4-1968")
-    assert finding.status == "note"
-    assert "PYTHONUTF8=1" in finding.advice
+    assert check_encoding("utf-8", "UTF-8").status == "ok"
+    check = check_encoding("ascii", "ANSI_X3.4-1968")
+    assert check.status == "note"
+    assert "PYTHONUTF8=1" in check.advice

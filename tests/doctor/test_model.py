@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from headwise import storage
-from headwise.doctor import look_at_folder
+from headwise.doctor import check_folder
 from headwise.run_folder.model_folder import open_model_folder, write_model_folder
 
 TORCH = "golden translations, torch, cpu, float32"
@@ -17,10 +17,10 @@ TORCH = "golden translations, torch, cpu, float32"
 
 @pytest.mark.parametrize("name", ["", "best"])
 def test_a_sound_folder_has_no_fault(tiny_run, faults, name):
-    findings = list(look_at_folder(tiny_run / name))
+    checks = list(check_folder(tiny_run / name))
 
-    assert faults(findings) == {}
-    found = {each.what: each for each in findings}
+    assert faults(checks) == {}
+    found = {each.what: each for each in checks}
     assert {"files", "weights", "tokenizers", TORCH} <= found.keys()
     assert found[TORCH].found == "5 of 5 as when written"
 
@@ -29,7 +29,7 @@ def test_every_damaged_file_is_named_and_nothing_is_opened(folder):
     (folder / "model.safetensors").write_bytes(b"")
     (folder / "golden.json").unlink()
 
-    *damaged, rest = look_at_folder(folder)
+    *damaged, rest = check_folder(folder)
 
     assert [each.status for each in damaged] == ["FAILED", "FAILED"]
     assert "golden.json is missing" in damaged[0].found
@@ -64,7 +64,7 @@ def test_a_model_that_is_replaced_meanwhile_is_looked_at_again(
         return damages(path, manifest)
 
     monkeypatch.setattr(storage, "damages", replaced_before)
-    found = list(look_at_folder(folder))
+    found = list(check_folder(folder))
 
     assert not newer.exists()
     assert faults(found) == {}
@@ -82,14 +82,14 @@ def test_damage_that_changes_neither_size_nor_time_is_found(folder, faults):
     path.write_bytes(content)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
-    assert "model.safetensors" in faults(look_at_folder(folder))["files"].found
+    assert "model.safetensors" in faults(check_folder(folder))["files"].found
 
 
 def test_a_folder_that_is_none_is_the_whole_report(tmp_path):
-    (finding,) = look_at_folder(tmp_path)
+    (check,) = check_folder(tmp_path)
 
-    assert finding.status == "FAILED"
-    assert "neither a model folder" in finding.found
+    assert check.status == "FAILED"
+    assert "neither a model folder" in check.found
 
 
 def test_weights_that_do_not_fit_are_found(folder, agree, faults):
@@ -98,7 +98,7 @@ def test_weights_that_do_not_fit_are_found(folder, agree, faults):
     save_file(weights, folder / "model.safetensors")
     agree(folder, "model.safetensors")
 
-    assert "is missing" in faults(look_at_folder(folder))["weights"].found
+    assert "is missing" in faults(check_folder(folder))["weights"].found
 
 
 def test_weights_that_are_no_numbers_are_found(folder, agree, faults):
@@ -107,7 +107,7 @@ def test_weights_that_are_no_numbers_are_found(folder, agree, faults):
     save_file(weights, folder / "model.safetensors")
     agree(folder, "model.safetensors")
 
-    assert "not finite" in faults(look_at_folder(folder))["weights"].found
+    assert "not finite" in faults(check_folder(folder))["weights"].found
 
 
 def test_an_exchanged_vocabulary_of_the_same_size_is_found(folder, agree, faults):
@@ -126,14 +126,14 @@ def test_an_exchanged_vocabulary_of_the_same_size_is_found(folder, agree, faults
     for name in ("tokenizer/spm.model", "tokenizer/tokenizer.json"):
         agree(folder, name)
 
-    assert TORCH in faults(look_at_folder(folder))
+    assert TORCH in faults(check_folder(folder))
 
 
 def test_a_folder_without_golden_translations_says_so(folder, agree, faults):
     (folder / "golden.json").write_text("[]")
     agree(folder, "golden.json")
 
-    found = {each.what: each for each in look_at_folder(folder)}
+    found = {each.what: each for each in check_folder(folder)}
     assert faults(found.values()) == {}
     assert found["golden translations"].status == "skipped"
     assert found["tokenizers"].status == "skipped"
@@ -145,7 +145,7 @@ def test_a_golden_translation_that_comes_out_otherwise_is_found(folder, agree, f
     (folder / "golden.json").write_text(json.dumps(golden))
     agree(folder, "golden.json")
 
-    fault = faults(look_at_folder(folder))[TORCH]
+    fault = faults(check_folder(folder))[TORCH]
     assert fault.found.startswith("4 of 5 as when written; ")
     assert golden[1]["source"] in fault.found
     assert "headwise evaluate" in fault.advice
@@ -157,4 +157,4 @@ def test_the_same_words_with_other_probabilities_are_found(folder, agree, faults
     (folder / "golden.json").write_text(json.dumps(golden))
     agree(folder, "golden.json")
 
-    assert "log probabilities are" in faults(look_at_folder(folder))[TORCH].found
+    assert "log probabilities are" in faults(check_folder(folder))[TORCH].found

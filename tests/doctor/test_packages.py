@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 
 from headwise.doctor import packages
-from headwise.doctor.packages import look_at_packages, within
+from headwise.doctor.packages import check_packages, within
 
 NEEDS = [
     "torch>=2.11",
@@ -23,13 +23,13 @@ def installed(monkeypatch):
     def say(**versions):
         monkeypatch.setattr(packages, "requires", lambda name: NEEDS)
         monkeypatch.setattr(packages, "_version", versions.get)
-        return {each.what: each for each in look_at_packages()}
+        return {each.what: each for each in check_packages()}
 
     return say
 
 
 def test_what_headwise_names_is_looked_at():
-    found = {each.what: each for each in look_at_packages()}
+    found = {each.what: each for each in check_packages()}
 
     assert {"torch", "safetensors", "ctranslate2 (fast)"} <= found.keys()
     assert {each.status for each in found.values()} == {"ok"}
@@ -54,8 +54,8 @@ def test_a_version_out_of_bounds_is_a_fault(installed):
 
 
 def test_a_folder_that_was_not_installed_is_no_fault():
-    (finding,) = look_at_packages("no-such-package")
-    assert finding.status == "skipped"
+    (check,) = check_packages("no-such-package")
+    assert check.status == "skipped"
 
 
 NUMBERS = st.lists(st.integers(0, 12), min_size=1, max_size=3).map(

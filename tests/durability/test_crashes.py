@@ -89,7 +89,7 @@ FAULTS = {
         "a checkpoint, after which the oldest goes",
     ),
     "leftovers stay": (
-        *(Checkpoints, "_sweep", lambda checkpoints: None),
+        *(Checkpoints, "_remove_leftovers", lambda checkpoints: None),
         "a checkpoint, after which the oldest goes",
     ),
     "no drafts": (disk, "put", fill_in_place, "the first checkpoint"),

@@ -14,7 +14,7 @@ import pytest
 from headwise import load
 from headwise.data import prepared
 from headwise.data.prepared import PreparedCorpus
-from headwise.doctor import look_at_folder
+from headwise.doctor import check_folder
 from headwise.recipe import Recipe
 from headwise.run_folder import checkpoints, model_folder
 from headwise.run_folder.run import train_run
@@ -32,7 +32,7 @@ def kept(request, tmp_path):
 
 
 def test_all_of_it_is_whole_and_translates_as_it_did(kept):
-    findings = list(look_at_folder(kept))
+    findings = list(check_folder(kept))
 
     assert [each for each in findings if each.status == "FAILED"] == []
     golden = json.loads((kept / "best" / "golden.json").read_text())

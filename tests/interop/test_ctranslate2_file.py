@@ -4,10 +4,10 @@ import ctranslate2.specs
 import numpy as np
 import pytest
 
-from headwise.interop.ctranslate2 import quantized
+from headwise.interop.ctranslate2 import quantize
 from headwise.interop.ctranslate2_file import (
-    apart_from_copies,
-    in_int8,
+    alias_duplicates,
+    quantize_int8,
     write_model_file,
 )
 from headwise.interop.ctranslate2_weights import ACTIVATIONS, named_arrays
@@ -70,8 +70,8 @@ def test_every_byte_is_the_converters(
     # Their converter looks for equal values; here, biases and norms differ by chance.
     arrays = named_arrays(model, 9)
 
-    kept, aliases = apart_from_copies(arrays)
-    write_model_file(tmp_path / "model.bin", quantized(kept, quantization), aliases)
+    kept, aliases = alias_duplicates(arrays)
+    write_model_file(tmp_path / "model.bin", quantize(kept, quantization), aliases)
 
     assert (tmp_path / "model.bin").read_bytes() == their_file(
         model, arrays, quantization
@@ -80,7 +80,7 @@ def test_every_byte_is_the_converters(
 
 def test_whole_numbers_worked_out_by_hand():
     matrix = np.array([[1.0, -2.0], [0.0, 0.0], [127.0, 63.4]], dtype=np.float32)
-    whole, scales = in_int8(matrix)
+    whole, scales = quantize_int8(matrix)
 
     assert whole.tolist() == [[64, -127], [0, 0], [127, 63]]
     assert scales.tolist() == [63.5, 1.0, 1.0]
@@ -88,13 +88,13 @@ def test_whole_numbers_worked_out_by_hand():
 
 
 def test_the_smallest_numbers_have_a_finite_scale():
-    _, scales = in_int8(np.full((1, 3), 1e-42, dtype=np.float32))
+    _, scales = quantize_int8(np.full((1, 3), 1e-42, dtype=np.float32))
     assert np.isfinite(scales).all()
 
 
 def test_the_same_array_is_kept_once():
     array, other = np.ones(2), np.ones(2)
-    kept, aliases = apart_from_copies({"b": array, "c": other, "a": array})
+    kept, aliases = alias_duplicates({"b": array, "c": other, "a": array})
 
     assert list(kept) == ["a", "c"]
     assert aliases == {"b": "a"}

@@ -226,7 +226,7 @@ def test_a_language_code_becomes_other_tokens_there_so_it_is_refused(
         write_huggingface(tmp_path / "out", opened)
 
     monkeypatch.setattr(
-        "headwise.interop.huggingface.refuse_what_cannot_be_expressed",
+        "headwise.interop.huggingface.check_expressible",
         lambda *anything: None,
     )
     write_huggingface(tmp_path / "out", opened)

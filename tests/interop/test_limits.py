@@ -6,7 +6,7 @@ from headwise.errors import SettingsError
 from headwise.interop.limits import (
     LIMITS,
     reasons_against,
-    refuse_what_cannot_be_expressed,
+    check_expressible,
 )
 from headwise.model.config import TransformerConfig
 from headwise.model.presets import PRESETS
@@ -69,7 +69,7 @@ def test_a_target_that_is_not_known_is_a_reason_too():
 )
 def test_what_marian_has_no_place_for(model, text, said):
     with pytest.raises(SettingsError) as refusal:
-        refuse_what_cannot_be_expressed(
+        check_expressible(
             "huggingface", TransformerConfig(**model), TextSettings(**text)
         )
     (problem,) = refusal.value.problems

@@ -36,7 +36,7 @@ def update(step, loss=2.0, **changes):
     }
 
 
-def look(step, *, loss=1.5, bleu=20.0, best=True, name="now", **changes):
+def validation(step, *, loss=1.5, bleu=20.0, best=True, name="now", **changes):
     score = {
         "name": "BLEU",
         "value": bleu,
@@ -73,7 +73,9 @@ def a_run(steps=40, every=10, **changes):
     for step in range(1, steps + 1):
         entries.append(update(step, loss=9.0 / step + 1))
         if step % every == 0:
-            entries.append(look(step, bleu=float(step), loss=4.0 / step, **changes))
+            entries.append(
+                validation(step, bleu=float(step), loss=4.0 / step, **changes)
+            )
     return [*entries, end(steps)]
 
 

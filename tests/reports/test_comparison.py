@@ -1,16 +1,16 @@
 """Two runs side by side: what differs, and both curves."""
 
 import pytest
-from tests.reports.conftest import NASTY, Opened, a_run, look, start, write_run
+from tests.reports.conftest import NASTY, Opened, a_run, start, validation, write_run
 
 from headwise.errors import UsageError
 from headwise.reports.comparison import (
     BARS,
-    Compared,
+    ComparedRun,
     as_lines,
     as_page,
     differences,
-    overlaid,
+    overlay,
     sparkline,
 )
 
@@ -40,8 +40,8 @@ def two(tmp_path):
     write_run(tmp_path / "one" / "run", a_run(40), FIRST)
     write_run(tmp_path / "two" / "run", a_run(80, every=20), SECOND)
     return (
-        Compared.open(tmp_path / "one" / "run"),
-        Compared.open(tmp_path / "two" / "run"),
+        ComparedRun.open(tmp_path / "one" / "run"),
+        ComparedRun.open(tmp_path / "two" / "run"),
     )
 
 
@@ -89,7 +89,7 @@ def test_runs_that_are_the_same_are_called_so(two):
 
 
 def test_a_run_that_was_not_looked_at_yet_has_no_curve(tmp_path):
-    run = Compared.open(write_run(tmp_path / "run", [start()]))
+    run = ComparedRun.open(write_run(tmp_path / "run", [start()]))
 
     assert "neither run was validated yet" in as_lines(run, run)
     assert Opened(as_page(run, run)).said("h3") == []
@@ -97,7 +97,7 @@ def test_a_run_that_was_not_looked_at_yet_has_no_curve(tmp_path):
 
 def test_a_page_lays_one_curve_over_the_other(two):
     page = Opened(as_page(*two))
-    bleu = next(plot for plot in overlaid(*two) if plot.title == "BLEU")
+    bleu = next(plot for plot in overlay(*two) if plot.title == "BLEU")
 
     assert page.said("h3") == [
         *("Loss", "BLEU", "Learning rate", "Gradient norm", "Throughput")
@@ -109,11 +109,11 @@ def test_a_page_lays_one_curve_over_the_other(two):
 
 
 def test_a_measure_of_one_run_alone_is_shown_too(tmp_path, two):
-    entry = look(40)
+    entry = validation(40)
     entry["scores"] = {"chrf": {**entry["scores"]["bleu"], "name": "chrF"}}
-    third = Compared.open(write_run(tmp_path / "three", [start(), entry]))
+    third = ComparedRun.open(write_run(tmp_path / "three", [start(), entry]))
 
-    titles = [plot.title for plot in overlaid(two[0], third)]
+    titles = [plot.title for plot in overlay(two[0], third)]
     assert titles.count("BLEU") == titles.count("chrF") == 1
     assert "chrF A" in next(
         line for line in as_lines(two[0], third) if "step" in line[:4]
@@ -122,7 +122,7 @@ def test_a_measure_of_one_run_alone_is_shown_too(tmp_path, two):
 
 def test_no_text_can_become_markup(tmp_path, two):
     recipe = 'seed = 1\n[training]\nsteps = "</script><img src=x onerror=alert(1)>"\n'
-    nasty = Compared.open(write_run(tmp_path / "x <img>", a_run(), recipe))
+    nasty = ComparedRun.open(write_run(tmp_path / "x <img>", a_run(), recipe))
 
     page = Opened(as_page(two[0], nasty))
     assert page.all("img") == []
@@ -131,7 +131,7 @@ def test_no_text_can_become_markup(tmp_path, two):
 
 def test_what_is_no_run_cannot_be_compared(tmp_path):
     with pytest.raises(UsageError, match="is not a run"):
-        Compared.open(tmp_path)
+        ComparedRun.open(tmp_path)
 
 
 def test_bars_are_as_high_as_their_values():

@@ -1,7 +1,7 @@
 """Which curves a run has."""
 
 import pytest
-from tests.reports.conftest import Opened, a_run, history_of, look, start, update
+from tests.reports.conftest import Opened, a_run, history_of, start, update, validation
 
 from headwise.reports import history as history_module
 from headwise.reports.curves import gradient_norm, loss, plots, scores, throughput
@@ -37,7 +37,10 @@ def test_the_loss_is_shown_of_training_and_of_held_out_text(finished):
 
 
 def test_a_mean_of_checkpoints_is_a_point_of_its_own():
-    entries = [*a_run(), look(40, loss=0.05, name="mean of the last 2 checkpoints")]
+    entries = [
+        *a_run(),
+        validation(40, loss=0.05, name="mean of the last 2 checkpoints"),
+    ]
     series = by_name(loss(history_of(entries)))
 
     assert series["mean of checkpoints"].points == [(40.0, 0.05)]
@@ -57,7 +60,7 @@ def test_a_score_comes_with_its_interval_and_how_it_was_computed(finished):
 
 
 def test_a_score_without_an_interval_does_not_speak_of_one():
-    entry = look(10)
+    entry = validation(10)
     entry["scores"]["bleu"]["interval"] = None
     (plot,) = scores(history_of([entry]))
 
@@ -66,10 +69,10 @@ def test_a_score_without_an_interval_does_not_speak_of_one():
 
 
 def test_each_measure_has_a_figure():
-    entry = look(10)
+    entry = validation(10)
     rate = {**entry["scores"]["bleu"], "name": "WER", "higher_is_better": False}
     entry["scores"]["word-error-rate"] = rate
-    found = scores(history_of([look(5), entry]))
+    found = scores(history_of([validation(5), entry]))
 
     assert [plot.title for plot in found] == ["BLEU", "WER"]
     assert by_name(found[1])["held-out text"].points == [(10.0, 20.0)]
@@ -83,7 +86,7 @@ def test_throughput_is_tokens_over_seconds():
 
 
 def test_single_jumps_are_seen_where_updates_are_taken_together(monkeypatch):
-    monkeypatch.setattr(history_module, "MOST_STRETCHES", 4)
+    monkeypatch.setattr(history_module, "MAX_BUCKETS", 4)
     entries = [update(step, gradient_norm=0.5) for step in range(1, 17)]
     entries[5]["gradient_norm"] = 80.0
     (series,) = gradient_norm(history_of(entries)).series
@@ -94,7 +97,7 @@ def test_single_jumps_are_seen_where_updates_are_taken_together(monkeypatch):
 
 def test_the_interval_of_a_share_ends_where_the_share_does():
     """BLEU 99.5 ± 1.25 has no part above 100, neither drawn nor as an axis."""
-    (plot,) = scores(history_of([look(10, bleu=99.5), look(20, bleu=0.5)]))
+    (plot,) = scores(history_of([validation(10, bleu=99.5), validation(20, bleu=0.5)]))
     (held_out, _) = plot.series
 
     assert held_out.spans == [(10.0, 98.25, 100.0), (20.0, 0.0, 1.75)]
@@ -103,7 +106,7 @@ def test_the_interval_of_a_share_ends_where_the_share_does():
 
 
 def test_an_error_rate_may_lie_above_100():
-    entry = look(10, bleu=130.0)
+    entry = validation(10, bleu=130.0)
     entry["scores"]["bleu"]["higher_is_better"] = False
     (plot,) = scores(history_of([entry]))
 
@@ -112,7 +115,7 @@ def test_an_error_rate_may_lie_above_100():
 
 def test_a_single_validation_stands_on_the_axes_of_the_run():
     """From 0 to what was reached, by steps and by the score, not around a point."""
-    (plot,) = scores(history_of([start(), look(10), update(25)]))
+    (plot,) = scores(history_of([start(), validation(10), update(25)]))
 
     assert plot.last == 25
     assert axis_of(plot) == ["0", "5", "10", "15", "20"]
@@ -140,7 +143,7 @@ def test_all_figures_of_a_run_have_the_same_steps(finished):
 )
 def test_the_figure_says_which_loss_is_with_smoothed_labels(said, name, about):
     """Validation is not. Of 8,000 words smoothed by 0.1, no model gets below 1.22."""
-    plot = loss(history_of([{**start(), **said}, update(1), look(1)]))
+    plot = loss(history_of([{**start(), **said}, update(1), validation(1)]))
 
     assert plot.series[0].name == name
     assert about in plot.about

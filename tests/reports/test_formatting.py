@@ -1,12 +1,12 @@
 """Small things that pages say."""
 
-from headwise.reports.formatting import columns, short, spread
+from headwise.reports.formatting import columns, short
 
 
 def test_values_are_spread_with_the_first_and_the_last():
-    assert spread(list(range(100)), 4) == [0, 33, 66, 99]
-    assert spread([1, 2, 3], 4) == [1, 2, 3]
-    assert spread([], 4) == []
+    assert evenly_spaced(list(range(100)), 4) == [0, 33, 66, 99]
+    assert evenly_spaced([1, 2, 3], 4) == [1, 2, 3]
+    assert evenly_spaced([], 4) == []
 
 
 def test_large_counts_are_short():

@@ -5,10 +5,10 @@ import re
 import pytest
 from tests.reports.conftest import NASTY, Opened
 
-from headwise.reports.heat_map import LEVELS, heat_map, level, table, thumbnail, told
-from headwise.reports.history import Picture
+from headwise.reports.heat_map import LEVELS, heat_map, level, table, thumbnail
+from headwise.reports.history import AttentionMap
 
-PICTURE = Picture(
+PICTURE = AttentionMap(
     source=["▁the", "▁dog", "</s>"],
     target=["▁Hund", "</s>"],
     weights=[[0.25, 0.75, 0.0], [0.0, 0.0, 1.0]],
@@ -56,7 +56,7 @@ def test_a_picture_is_said_in_words_and_in_numbers():
 
 
 def test_long_pieces_are_cut_where_they_stand_beside_the_squares():
-    long = Picture(source=["x" * 99], target=["y" * 99], weights=[[1.0]])
+    long = AttentionMap(source=["x" * 99], target=["y" * 99], weights=[[1.0]])
 
     beside, above = Opened(heat_map(long, "")).said("text")
     assert len(beside) == len(above) == 12
@@ -64,7 +64,7 @@ def test_long_pieces_are_cut_where_they_stand_beside_the_squares():
 
 
 def test_no_piece_can_become_markup():
-    picture = Picture(source=[NASTY], target=[NASTY], weights=[[1.0]])
+    picture = AttentionMap(source=[NASTY], target=[NASTY], weights=[[1.0]])
     for text in (heat_map(picture, NASTY), table(picture)):
         assert Opened(text).all("img") == []
-    assert told(picture) == f"{NASTY} to {NASTY}"
+    assert describe_map(picture) == f"{NASTY} to {NASTY}"

@@ -9,23 +9,23 @@ from tests.reports.conftest import (
     a_run,
     end,
     history_of,
-    look,
     note,
     start,
     update,
+    validation,
     write_run,
 )
 
 from headwise.errors import ModelError
 from headwise.reports import history as module
-from headwise.reports.history import History, read_history, read_looks
+from headwise.reports.history import History, read_history, read_validations
 
 
 def test_a_run_is_told_as_it_was():
-    history = history_of([start(), update(1), update(2), look(2), end(2)])
+    history = history_of([start(), update(1), update(2), validation(2), end(2)])
 
-    assert [each.first for each in history.stretches] == [1, 2]
-    assert [each.loss for each in history.looks] == [1.5]
+    assert [each.first for each in history.buckets] == [1, 2]
+    assert [each.loss for each in history.validations] == [1.5]
     assert [(each.step, each.kind) for each in history.events] == [
         (0, "start"),
         (2, "end"),
@@ -50,33 +50,35 @@ def test_a_note_belongs_to_the_step_before_it():
 
 
 def test_the_best_is_the_last_that_was_kept():
-    history = history_of([start(), look(1), look(2), look(3, best=False)])
+    history = history_of(
+        [start(), validation(1), validation(2), validation(3, best=False)]
+    )
 
     assert history.best.step == 2
 
 
 def test_a_long_run_takes_bounded_room_and_loses_no_update(monkeypatch):
-    monkeypatch.setattr(module, "MOST_STRETCHES", 8)
+    monkeypatch.setattr(module, "MAX_BUCKETS", 8)
     losses = [float((7 * step) % 11) for step in range(1, 101)]
     history = history_of(
         [start(), *(update(step, loss) for step, loss in enumerate(losses, start=1))]
     )
 
-    stretches = history.stretches
-    assert len(stretches) <= 8
-    assert sum(each.count for each in stretches) == 100
-    assert sum(each.loss for each in stretches) == sum(losses)
-    assert (stretches[0].first, stretches[-1].last) == (1, 100)
-    assert all(a.last + 1 == b.first for a, b in pairwise(stretches))
-    first = losses[: stretches[0].count]
-    assert (stretches[0].lowest, stretches[0].highest) == (min(first), max(first))
-    assert sum(each.tokens for each in stretches) == history.tokens == 100 * 100
+    buckets = history.buckets
+    assert len(buckets) <= 8
+    assert sum(each.count for each in buckets) == 100
+    assert sum(each.loss for each in buckets) == sum(losses)
+    assert (buckets[0].first, buckets[-1].last) == (1, 100)
+    assert all(a.last + 1 == b.first for a, b in pairwise(buckets))
+    first = losses[: buckets[0].count]
+    assert (buckets[0].lowest, buckets[0].highest) == (min(first), max(first))
+    assert sum(each.tokens for each in buckets) == history.tokens == 100 * 100
 
 
 def test_an_update_that_was_no_number_is_no_point_of_a_curve():
     history = history_of([start(), update(1), update(2, loss=math.nan), update(3)])
 
-    assert [each.first for each in history.stretches] == [1, 3]
+    assert [each.first for each in history.buckets] == [1, 3]
     assert history.step == 3
 
 
@@ -89,10 +91,10 @@ def test_an_update_that_was_no_number_is_no_point_of_a_curve():
         {"what": "update"},
         {"what": "update", "step": "three", "tokens": 1, "seconds": 1},
         {"what": "validation", "step": 1},
-        {**look(1), "scores": []},
-        {**look(1), "scores": {"bleu": {"name": "BLEU"}}},
-        {**look(1), "samples": [{"source": "a"}]},
-        {**look(1), "step": None},
+        {**validation(1), "scores": []},
+        {**validation(1), "scores": {"bleu": {"name": "BLEU"}}},
+        {**validation(1), "samples": [{"source": "a"}]},
+        {**validation(1), "step": None},
         {"what": "start"},
         {"what": "end", "step": 1e999, "seconds": 1, "reason": ""},
     ],
@@ -100,18 +102,18 @@ def test_an_update_that_was_no_number_is_no_point_of_a_curve():
 def test_what_we_never_write_is_left_out(entry):
     history = history_of([entry])
 
-    assert history.stretches == history.looks == history.events == []
+    assert history.buckets == history.validations == history.events == []
 
 
 @pytest.mark.parametrize(
     "weights", [[[1.0]], [[1.0, 0.0, 0.0]] * 3, [[0.5, 0.5]] * 2, "none"]
 )
 def test_a_picture_that_does_not_fit_its_words_is_left_out_with_its_look(weights):
-    entry = look(1)
+    entry = validation(1)
     picture = {**entry["samples"][0]["attention"], "weights": weights}
     entry["samples"][0]["attention"] = picture
 
-    assert history_of([entry]).looks == []
+    assert history_of([entry]).validations == []
 
 
 def test_a_log_is_read_as_it_was_written(tmp_path):
@@ -130,9 +132,9 @@ def test_half_a_line_at_the_end_is_left_out(tmp_path):
 
 def test_only_what_is_wanted_is_read(tmp_path):
     folder = write_run(tmp_path / "run", a_run())
-    found = read_history(folder / "log.jsonl", keeps=lambda e: e.get("step", 0) <= 20)
+    found = read_history(folder / "log.jsonl", keep=lambda e: e.get("step", 0) <= 20)
 
-    assert (found.step, found.ended, len(found.looks)) == (20, "", 2)
+    assert (found.step, found.ended, len(found.validations)) == (20, "", 2)
 
 
 def test_no_log_is_an_empty_history(tmp_path):
@@ -150,12 +152,14 @@ def test_a_log_that_cannot_be_read_is_said(tmp_path):
 def test_the_fast_way_finds_the_same_but_the_curves(tmp_path, cut):
     entries = a_run()[: 44 - cut]
     folder = write_run(tmp_path / "run", entries)
-    fast, whole = (read(folder / "log.jsonl") for read in (read_looks, read_history))
+    fast, whole = (
+        read(folder / "log.jsonl") for read in (read_validations, read_history)
+    )
 
-    assert fast.looks == whole.looks
+    assert fast.validations == whole.validations
     assert fast.events == whole.events
     assert (fast.step, fast.ended, fast.best) == (whole.step, whole.ended, whole.best)
-    assert fast.stretches == []
+    assert fast.buckets == []
 
 
 def test_a_line_of_an_update_begins_as_the_fast_way_expects(tmp_path):

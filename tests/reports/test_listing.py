@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 from safetensors.torch import save_file
-from tests.reports.conftest import a_run, end, look, start, update, write_run
+from tests.reports.conftest import a_run, end, start, update, validation, write_run
 
 from headwise.errors import UsageError
 from headwise.reports.listing import (
@@ -112,7 +112,7 @@ def test_how_a_run_stands(tmp_path, entries, is_held, state):
 
 
 def test_a_mean_that_is_the_best_is_called_so(tmp_path):
-    mean = look(40, bleu=41.0, name="mean of the last 2 checkpoints")
+    mean = validation(40, bleu=41.0, name="mean of the last 2 checkpoints")
     folder = write_run(tmp_path / "run", [*a_run()[:-1], mean])
 
     (_, line) = as_lines([run_facts(folder, is_held=False)])

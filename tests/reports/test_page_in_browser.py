@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 from tests.reports.browser import Browser, found
-from tests.reports.conftest import NASTY, a_run, history_of, look, start, update
+from tests.reports.conftest import NASTY, a_run, history_of, start, update, validation
 
-from headwise.reports.run_report import AboutRun, run_report
+from headwise.reports.run_report import RunInfo, run_report
 
 pytestmark = pytest.mark.skipif(
     found() is None, reason="no browser here; apt-get install chromium brings one"
 )
 
-ABOUT = AboutRun(name="en-de", steps=40, epoch=1.5, epochs=2, recipe="seed = 1\n")
+ABOUT = RunInfo(name="en-de", steps=40, epoch=1.5, epochs=2, recipe="seed = 1\n")
 RUNNING = a_run()[:-1]
 
 
@@ -52,7 +52,7 @@ def test_a_page_fetches_nothing_and_nothing_in_it_is_blocked(shown):
 
 
 def test_a_pointer_on_a_curve_reads_every_curve_there(shown):
-    """Updates are at 1, 2, … 40, the loss 9 / step + 1; a look is at each tenth."""
+    """Updates are at 1, 2, … 40, the loss 9 / step + 1; a validation is at each tenth."""
     browser = shown(a_run())
     latest = browser.texts("figure.plot:first-child .key b")
     browser.point("figure.plot:first-child .area", 20 / 40)
@@ -94,8 +94,8 @@ def test_arrow_keys_do_what_a_pointer_does(shown):
 
 
 def attending(weights):
-    """Return a look whose picture of attention is that of ``weights``."""
-    entry = look(10)
+    """Return a validation whose picture of attention is that of ``weights``."""
+    entry = validation(10)
     picture = {**entry["samples"][0]["attention"], "weights": weights}
     entry["samples"] = [{**entry["samples"][0], "attention": picture}]
     return entry
@@ -125,7 +125,7 @@ def test_a_click_shows_the_attention_of_another_step(shown):
 
 
 def test_text_of_a_corpus_stays_text(shown):
-    entry = look(10)
+    entry = validation(10)
     sample = {"source": NASTY, "reference": NASTY, "output": NASTY}
     picture = {"source": [NASTY], "target": [NASTY], "weights": [[1.0]]}
     entry["samples"] = [{**sample, "attention": picture}]
@@ -179,7 +179,7 @@ def test_no_page_is_wider_than_its_window(shown, width, entries):
     assert browser.ask("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.parametrize("entries", [[start(), update(1), look(1)], a_run()])
+@pytest.mark.parametrize("entries", [[start(), update(1), validation(1)], a_run()])
 def test_no_number_on_an_axis_covers_another_or_leaves_its_figure(shown, entries):
     browser = shown(entries)
     boxes = browser.ask(BOXES_OF_AXES)

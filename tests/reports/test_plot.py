@@ -3,7 +3,7 @@
 import pytest
 from tests.reports.conftest import NASTY, Opened
 
-from headwise.reports.plot import MOST_ROWS, Plot, Series, embedded, figure
+from headwise.reports.plot import MAX_ROWS, Plot, Series, figure, json_for_script
 
 
 def a_plot(**changes):
@@ -86,7 +86,7 @@ def test_a_table_stays_short_and_holds_the_latest():
     opened = Opened(figure(a_plot(series=[Series(name="a", points=points, colour=1)])))
 
     rows = opened.said("td")
-    assert len(rows) <= MOST_ROWS
+    assert len(rows) <= MAX_ROWS
     assert rows[-1] == "1,000"
 
 
@@ -99,7 +99,7 @@ def test_no_text_can_become_markup():
 
 
 def test_data_for_the_script_cannot_end_its_element():
-    text = embedded({"a": f"{NASTY}&<!--"})
+    text = json_for_script({"a": f"{NASTY}&<!--"})
 
     assert not set("<>&") & set(text)
     assert Opened(f"<script>{text}</script>").data == [{"a": f"{NASTY}&<!--"}]

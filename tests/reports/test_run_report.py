@@ -10,18 +10,18 @@ from tests.reports.conftest import (
     a_run,
     end,
     history_of,
-    look,
     note,
     sha256,
     start,
     update,
+    validation,
 )
 
 from headwise.reports import history as history_module
 from headwise.reports import page as page_module
-from headwise.reports.run_report import MOST_EVENTS, AboutRun, run_report
+from headwise.reports.run_report import MAX_EVENTS, RunInfo, run_report
 
-ABOUT = AboutRun(name="en-de", steps=40, left=61.0, recipe="seed = 1\n")
+ABOUT = RunInfo(name="en-de", steps=40, left=61.0, recipe="seed = 1\n")
 ASSETS = Path(page_module.__file__).parent
 
 
@@ -107,14 +107,14 @@ def test_nothing_runs_but_what_we_wrote():
 
 
 def test_no_text_of_users_can_become_markup():
-    nasty = look(10, name=NASTY)
+    nasty = validation(10, name=NASTY)
     nasty["samples"][0] |= {"source": NASTY, "reference": NASTY, "output": NASTY}
     picture = nasty["samples"][0]["attention"]
     nasty["samples"][0]["attention"] = {**picture, "source": [NASTY, NASTY]}
     nasty["scores"]["bleu"] |= {"name": NASTY, "signature": NASTY}
     entries = [start(), update(1), nasty, note(NASTY), end(10, NASTY)]
-    plain = opened([start(), update(1), look(10), note("x"), end(10)])
-    page = opened(entries, AboutRun(name=NASTY, steps=1, recipe=NASTY))
+    plain = opened([start(), update(1), validation(10), note("x"), end(10)])
+    page = opened(entries, RunInfo(name=NASTY, steps=1, recipe=NASTY))
 
     assert page.all("img") == []
     assert [tag for tag, _ in page.tags if tag == "script"] == (
@@ -165,13 +165,13 @@ def test_samples_stand_newest_first_with_what_changed():
 
 
 def test_words_that_the_reference_has_not_are_underlined():
-    assert opened([start(), look(7)]).said("u") == ["7"]
+    assert opened([start(), validation(7)]).said("u") == ["7"]
 
 
 def test_an_output_that_did_not_change_is_grey():
-    again = look(20)
+    again = validation(20)
     again["samples"][0]["output"] = "ein 10"
-    page = opened([start(), look(10), again])
+    page = opened([start(), validation(10), again])
 
     assert [each.get("class") for each in page.all("td") if "data-label" in each] == [
         "same",
@@ -180,10 +180,10 @@ def test_an_output_that_did_not_change_is_grey():
 
 
 def test_after_other_pairs_were_chosen_the_columns_are_theirs():
-    other = look(20)
+    other = validation(20)
     other["samples"][0] |= {"source": "another", "attention": None}
     del other["samples"][0]["attention"]
-    page = opened([start(), look(10), other])
+    page = opened([start(), validation(10), other])
 
     assert [row[:2] for row in cells(page)] == [["step", "20"]]
 
@@ -219,15 +219,15 @@ def test_what_happened_is_told_newest_first():
 
 
 def test_a_run_that_says_much_is_cut_and_says_so():
-    entries = [start(), *(note(f"note {number}") for number in range(MOST_EVENTS + 4))]
+    entries = [start(), *(note(f"note {number}") for number in range(MAX_EVENTS + 4))]
     page = opened(entries)
 
-    assert len(page.all("li")) == MOST_EVENTS
+    assert len(page.all("li")) == MAX_EVENTS
     assert "5 earlier ones are in log.jsonl." in page.said("p")
 
 
 def test_a_long_run_makes_a_page_of_less_than_a_megabyte(monkeypatch):
-    """100,000 updates, 200 looks of three long sentences; attention of 24 pieces."""
+    """100,000 updates, 200 validations of three long sentences; attention of 24 pieces."""
     picture = {
         "source": ["▁source"] * 24,
         "target": ["▁target"] * 24,
@@ -246,9 +246,11 @@ def test_a_long_run_makes_a_page_of_less_than_a_megabyte(monkeypatch):
                 }
             ] * 3
             entries.append(
-                look(step, samples=[*samples[:2], {**samples[2], "attention": picture}])
+                validation(
+                    step, samples=[*samples[:2], {**samples[2], "attention": picture}]
+                )
             )
     page = run_report(history_of(entries), ABOUT)
 
     assert len(page.encode()) < 1_000_000
-    assert len(history_of(entries).stretches) <= history_module.MOST_STRETCHES
+    assert len(history_of(entries).buckets) <= history_module.MAX_BUCKETS

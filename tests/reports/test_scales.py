@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwise.reports.scales import Scale, scale_for, written
+from headwise.reports.scales import Scale, format_value, scale_for
 
 
 def test_places_by_hand():
     even, log = Scale(10.0, 20.0), Scale(1.0, 100.0, log=True)
 
-    assert [even.place(each) for each in (10, 15, 20)] == [0, 0.5, 1]
-    assert [log.place(each) for each in (1, 10, 100)] == [0, 0.5, 1]
-    assert even.place(99) == 1  # beyond the end is drawn at the end
+    assert [even.position(each) for each in (10, 15, 20)] == [0, 0.5, 1]
+    assert [log.position(each) for each in (1, 10, 100)] == [0, 0.5, 1]
+    assert even.position(99) == 1  # beyond the end is drawn at the end
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_every_value_has_its_place_and_every_axis_its_ticks(values, log, from_ze
     slack = 1e-9 * max(abs(scale.low), abs(scale.high))
     assert all(scale.low - slack <= each <= scale.high + slack for each in ticks)
     assert ticks == sorted(set(ticks))
-    places = [scale.place(each) for each in sorted(values)]
+    places = [scale.position(each) for each in sorted(values)]
     assert places == sorted(places)
     assert all(0 <= each <= 1 for each in places)
 
@@ -80,4 +80,4 @@ def test_what_is_no_number_has_no_say():
     ],
 )
 def test_numbers_are_written_short(value, text):
-    assert written(value) == text
+    assert format_value(value) == text

@@ -12,7 +12,7 @@ from headwise.interop.exports import export
 from headwise.metrics.registry import METRICS
 from headwise.metrics.score import Score
 from headwise.run_folder.card import model_card
-from headwise.run_folder.card_head import HUB_METRICS, languages_of, quoted
+from headwise.run_folder.card_metadata import HUB_METRICS, languages_of, quoted
 from headwise.run_folder.model_folder import open_model_folder
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation

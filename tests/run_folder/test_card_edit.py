@@ -7,8 +7,7 @@ from headwise.run_folder.card_edit import (
     COMMON_LICENSES,
     CardChanges,
     edit_command,
-    edited,
-    unknown_in,
+    missing_fields,
 )
 
 CARD = """\
@@ -35,7 +34,7 @@ It may be wrong.
 def changed(card=CARD, **what):
     """Return the lines that went and those that came."""
     before, after = (
-        text.split("\n") for text in (card, edited(card, CardChanges(**what)))
+        text.split("\n") for text in (card, edit_card(card, CardChanges(**what)))
     )
     gone = [line for line in before if line not in after]
     return gone, [line for line in after if line not in before]
@@ -49,8 +48,8 @@ def test_languages_and_a_licence_are_filled_in():
 
 
 def test_other_languages_take_the_place_of_those_there():
-    card = edited(CARD, CardChanges(languages=("en", "de")))
-    again = edited(card, CardChanges(languages=("fr", "fr")))
+    card = edit_card(CARD, CardChanges(languages=("en", "de")))
+    again = edit_card(card, CardChanges(languages=("fr", "fr")))
 
     assert '"en"' not in again
     assert again.count('- "fr"\n') == 1
@@ -67,33 +66,33 @@ def test_a_title_stands_where_the_name_stood():
 
 
 def test_notes_come_last_and_can_be_changed_and_taken_away():
-    card = edited(CARD, CardChanges(notes="Made for captions.\n"))
+    card = edit_card(CARD, CardChanges(notes="Made for captions.\n"))
     assert card.endswith("It may be wrong.\n\n## Notes\n\nMade for captions.\n")
 
-    other = edited(card, CardChanges(notes="Another.\n\n## Notes\n\nwithin"))
+    other = edit_card(card, CardChanges(notes="Another.\n\n## Notes\n\nwithin"))
     assert other.endswith("## Notes\n\nAnother.\n\n## Notes\n\nwithin\n")
     assert "captions" not in other
 
-    assert edited(other, CardChanges(notes=" \n")).rstrip() == CARD.rstrip()
+    assert edit_card(other, CardChanges(notes=" \n")).rstrip() == CARD.rstrip()
 
 
 def test_what_is_not_asked_for_stays_as_it_is():
-    assert edited(CARD, CardChanges()) == CARD
+    assert edit_card(CARD, CardChanges()) == CARD
 
 
 def test_a_card_without_a_head_gets_one():
-    card = edited("# old\n", CardChanges(license="mit"))
+    card = edit_card("# old\n", CardChanges(license="mit"))
 
     assert card.startswith('---\nlicense: "mit"\nlibrary_name: headwise\n')
     assert card.endswith("---\n# old\n")
 
 
 def test_what_a_card_does_not_say_is_known_and_how_to_say_it(tmp_path):
-    assert unknown_in(CARD) == ["license", "languages"]
-    assert unknown_in("# old\n") == ["license", "languages"]
-    said = edited(CARD, CardChanges(languages=("en", "de")))
-    assert unknown_in(said) == ["license"]
-    assert unknown_in(edited(said, CardChanges(license="mit"))) == []
+    assert missing_fields(CARD) == ["license", "languages"]
+    assert missing_fields("# old\n") == ["license", "languages"]
+    said = edit_card(CARD, CardChanges(languages=("en", "de")))
+    assert missing_fields(said) == ["license"]
+    assert missing_fields(edit_card(said, CardChanges(license="mit"))) == []
 
     command = edit_command(tmp_path / "my run", ["license"])
     assert command == f"headwise edit '{tmp_path}/my run' --license cc-by-4.0"

@@ -153,12 +153,12 @@ def test_where_none_can_be_used_nothing_is_begun_anew_and_nothing_moved(checkpoi
 def test_the_last_of_the_rhythm_stay_and_the_newest_two(checkpoints):
     for step in (10, 20, 30, 40, 50):
         save(checkpoints, step)
-        checkpoints.forget_old(2, 10)
+        checkpoints.delete_old(2, 10)
     assert names(checkpoints) == ["step-00000040", "step-00000050"]
 
     for step in (53, 57):  # two stops in between
         save(checkpoints, step)
-        checkpoints.forget_old(3, 10)
+        checkpoints.delete_old(3, 10)
     assert names(checkpoints) == [f"step-000000{n}" for n in (40, 50, 53, 57)]
 
 
@@ -168,10 +168,10 @@ def test_an_interrupted_run_averages_what_an_uninterrupted_one_does(
     calm = Checkpoints(tmp_path / "calm", said.append)
     for step in (10, 20, 30, 40):
         save(calm, step)
-        calm.forget_old(3, 10)
+        calm.delete_old(3, 10)
     for step in (10, 13, 20, 24, 27, 30, 31, 40):
         save(checkpoints, step)
-        checkpoints.forget_old(3, 10)
+        checkpoints.delete_old(3, 10)
 
     assert steps(checkpoints.last_weights(3, 10)) == steps(calm.last_weights(3, 10))
     assert steps(calm.last_weights(3, 10)) == [20, 30, 40]
@@ -300,7 +300,7 @@ def test_a_damaged_one_of_the_same_step_is_no_hindrance(checkpoints):
 def test_the_checkpoint_of_the_best_model_stays(checkpoints):
     for step in (10, 20, 30, 40, 50):
         save(checkpoints, step, best_step=min(step, 20))
-        checkpoints.forget_old(2, 10)
+        checkpoints.delete_old(2, 10)
 
     assert names(checkpoints) == [f"step-000000{n}" for n in (20, 40, 50)]
 
@@ -311,7 +311,7 @@ def test_nothing_is_deleted_where_fewer_than_two_verify(checkpoints, said):
     for path in checkpoints.paths()[1:]:
         damage(path)
     save(checkpoints, 40)
-    checkpoints.forget_old(1, 10)
+    checkpoints.delete_old(1, 10)
 
     assert names(checkpoints) == [f"step-000000{n}" for n in (10, 30, 40)]
     assert [text.split(" was damaged")[0] for text in said] == [
@@ -319,7 +319,7 @@ def test_nothing_is_deleted_where_fewer_than_two_verify(checkpoints, said):
     ]
 
     damage(checkpoints.paths()[0])
-    checkpoints.forget_old(1, 10)
+    checkpoints.delete_old(1, 10)
     assert len(names(checkpoints)) == 3
 
 
@@ -331,7 +331,7 @@ def test_an_old_one_that_cannot_be_deleted_does_not_end_the_run(
 
     monkeypatch.setattr("headwise.storage.remove_folder", refuse)
     save(checkpoints, 10, 20, 30)
-    checkpoints.forget_old(1, 10)
+    checkpoints.delete_old(1, 10)
 
     assert "step-00000010 is old, but cannot be deleted" in said[0]
 
@@ -367,14 +367,14 @@ def test_rotation_never_takes_the_best_or_the_last_two_that_verify(deeds, keep, 
                     *whole(before)[-2:],
                     *(path for path in before if step_of(path) == best),
                 }
-                checkpoints.forget_old(keep, 10)
+                checkpoints.delete_old(keep, 10)
                 assert must_stay <= set(checkpoints.paths())
 
 
 def test_rotation_does_take_what_may_go(checkpoints):
     for step in range(10, 210, 10):
         save(checkpoints, step)
-        checkpoints.forget_old(3, 10)
+        checkpoints.delete_old(3, 10)
     assert names(checkpoints) == [f"step-00000{n}" for n in (180, 190, 200)]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from headwise import storage
 from headwise.errors import UsageError
-from headwise.run_folder.claim import check_claimable, claimed
+from headwise.run_folder.claim import check_claimable, claim_folder
 from headwise.run_folder.lock import LOCK
 
 
@@ -33,7 +33,7 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path, name, kind):
     path.write_text("mine")
 
     refusal = f"holds no run but {name}, and a run might overwrite"
-    with pytest.raises(UsageError, match=refusal), claimed(tmp_path):
+    with pytest.raises(UsageError, match=refusal), claim_folder(tmp_path):
         pytest.fail("it was taken")
     assert path.read_text() == "mine"
     assert os.listdir(tmp_path) == [name]
@@ -56,17 +56,17 @@ def test_a_file_is_no_folder(tmp_path):
 
 @pytest.mark.parametrize("name", ["new", "new/below"])
 def test_a_new_folder_is_made_and_known_from_then_on(tmp_path, name):
-    with claimed(tmp_path / name):
+    with claim_folder(tmp_path / name):
         assert os.listdir(tmp_path / name) == [LOCK]
         (tmp_path / name / "recipe.toml").touch()
     (tmp_path / name / "notes.txt").write_text("mine")  # of whoever keeps the run
 
-    with claimed(tmp_path / name):
+    with claim_folder(tmp_path / name):
         assert (tmp_path / name / "notes.txt").read_text() == "mine"
 
 
 def test_a_run_that_was_ended_before_it_had_a_recipe_begins_again(tmp_path):
-    with claimed(tmp_path):
+    with claim_folder(tmp_path):
         (tmp_path / "corpus").mkdir()
         (tmp_path / ".prepared.draft").mkdir()
 
@@ -83,7 +83,7 @@ def test_an_empty_lock_alone_vouches_for_nothing_else(tmp_path):
 
 
 def test_an_empty_folder_will_do(tmp_path):
-    with claimed(tmp_path):
+    with claim_folder(tmp_path):
         assert os.listdir(tmp_path) == [LOCK]
 
 

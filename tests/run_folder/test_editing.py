@@ -65,7 +65,7 @@ def test_thresholds_of_warnings_change_no_translation(model_folder):
     done = edit_model(model_folder, search={"warnings": {"copied": 0.5}})
 
     assert done.search == {"warnings.copied": (0.75, 0.5)}
-    assert (done.searches_otherwise, done.golden) == (False, 0)
+    assert (done.search_changed, done.golden) == (False, 0)
     assert open_model_folder(model_folder).decoding.warnings.copied == 0.5
     assert files(model_folder)["golden.json"] == before["golden.json"]
 
@@ -164,7 +164,7 @@ def test_of_edits_at_once_none_is_lost(model_folder):
     """All said "written and sealed", and the last one won."""
     wanted = {"beam": 2, "alpha": 0.5, "patience": 3.0}
 
-    def edited(name):
+    def edit_card(name):
         while True:
             with suppress(UsageError):  # another one is at work
                 edit_model(model_folder, search={name: wanted[name]})

@@ -9,7 +9,7 @@ import pytest
 
 from headwise.errors import ResourceError, UsageError
 from headwise.run_folder import lock
-from headwise.run_folder.lock import LOCK, is_held, locked, locked_itself
+from headwise.run_folder.lock import LOCK, is_held, locked, locked_directly
 
 HOLD = """
 import sys, time
@@ -34,12 +34,12 @@ def test_a_folder_that_is_replaced_whole_is_held_itself(tmp_path):
     """Nothing is written into it; two hold it one after the other."""
     folder = tmp_path / "model"
     folder.mkdir()
-    with locked_itself(folder):
-        with pytest.raises(UsageError, match="working in"), locked_itself(folder):
+    with locked_directly(folder):
+        with pytest.raises(UsageError, match="working in"), locked_directly(folder):
             raise AssertionError("two holders")
         folder.rename(tmp_path / "old")
         folder.mkdir()
-    with locked_itself(folder):
+    with locked_directly(folder):
         assert not any(folder.iterdir())
 
 
@@ -52,8 +52,8 @@ def test_who_has_locked_what_was_just_replaced_holds_nothing(tmp_path, monkeypat
         folder.mkdir()
         return True
 
-    monkeypatch.setattr(lock, "_taken", replaced)
-    with pytest.raises(UsageError, match="another process"), locked_itself(folder):
+    monkeypatch.setattr(lock, "_acquire", replaced)
+    with pytest.raises(UsageError, match="another process"), locked_directly(folder):
         raise AssertionError("another folder is held")
 
 

@@ -132,12 +132,12 @@ def prepare_corpus(folder: Path, recipe: Recipe) -> PreparedCorpus:
     Raises if the folder holds a run of another recipe or another text.
     """
     from headwise.data.prepare import fingerprint, prepare
-    from headwise.run_folder.claim import check_claimable, claimed
+    from headwise.run_folder.claim import check_claimable, claim_folder
     from headwise.run_folder.paths import PREPARED, has_checkpoints
 
     check_claimable(folder)
     text = fingerprint(recipe.data, recipe.text, seed=recipe.seed)
-    with claimed(folder):
+    with claim_folder(folder):
         if has_checkpoints(folder):
             from headwise.run_folder.run import check_run  # it imports torch
 
@@ -185,12 +185,12 @@ def train_model(
 
 def say_missing_card_fields(folder: Path) -> None:
     """Name the fields that the model card lacks, and the command that fills them."""
-    from headwise.run_folder.card_edit import edit_command, unknown_in
+    from headwise.run_folder.card_edit import edit_command, missing_fields
     from headwise.run_folder.model_folder import CARD
     from headwise.run_folder.paths import model_path
 
     card = model_path(folder) / CARD
-    if unknown := unknown_in(card.read_text(encoding="utf-8")):
+    if unknown := missing_fields(card.read_text(encoding="utf-8")):
         say(
             f"the model card names no {' and no '.join(unknown)}; to add: "
             f"{edit_command(folder, unknown)}"

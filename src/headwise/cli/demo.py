@@ -55,13 +55,13 @@ def demo(
     from headwise.cli.common import prepare_corpus, train_model, translate_lines
     from headwise.demo_corpus import EXAMPLES, write
     from headwise.recipe import resolve
-    from headwise.run_folder.claim import claimed
+    from headwise.run_folder.claim import claim_folder
 
     limit = None if max_time is None else parse_minutes(max_time)
     check_environment()
     say("generating an English-French corpus")
     text = out / "corpus"
-    with claimed(out):
+    with claim_folder(out):
         corpus = write(text)
     extra = {
         **SETTINGS,

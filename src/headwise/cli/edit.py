@@ -20,7 +20,7 @@ from headwise.cli.options import (
 from headwise.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from headwise.run_folder.editing import Edited
+    from headwise.run_folder.editing import EditResult
 
 MAX_NOTES_BYTES = 1_000_000
 """Largest file of notes that is read."""
@@ -125,13 +125,13 @@ def _text(path: Path) -> str:
         ) from None
 
 
-def _summary(done: Edited, folder: Path) -> Iterator[str]:
+def _summary(done: EditResult, folder: Path) -> Iterator[str]:
     """Yield what was changed, and what is left to do."""
     if not done.search and not done.card_changed:
         yield f"{done.path} has these settings already; nothing was written"
     for name, (old, new) in done.search.items():
         yield f"{name}: {old} → {new}"
-    if done.searches_otherwise:
+    if done.search_changed:
         yield f"golden translations made again: {done.golden}"
     if done.search or done.card_changed:
         yield f"{done.path}: written, with a new manifest"
@@ -144,5 +144,5 @@ def _summary(done: Edited, folder: Path) -> Iterator[str]:
             f"--quantization {numbers or 'float32'} --out ..."
         )
         yield f"{export} had the old settings and was deleted; to export again: {again}"
-    if done.searches_otherwise:
+    if done.search_changed:
         yield "exports elsewhere still have the old settings; export them again"

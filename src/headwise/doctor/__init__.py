@@ -1,9 +1,9 @@
-"""What is wrong with this machine, or with this folder, and what would help."""
+"""Checks of this machine, a model folder or a run, each with advice."""
 
 from headwise.doctor.check import FAILED as FAILED
 from headwise.doctor.check import NOTE as NOTE
 from headwise.doctor.check import OK as OK
 from headwise.doctor.check import SKIPPED as SKIPPED
-from headwise.doctor.check import Finding as Finding
-from headwise.doctor.folder import look_at_folder as look_at_folder
-from headwise.doctor.machine import look_at_machine as look_at_machine
+from headwise.doctor.check import Check as Check
+from headwise.doctor.folder import check_folder as check_folder
+from headwise.doctor.machine import check_machine as check_machine

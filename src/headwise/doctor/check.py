@@ -1,4 +1,4 @@
-"""One thing that was looked at, and how it was found."""
+"""The result of one check."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ FAILED: Status = "FAILED"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at.
+class Check:
+    """The result of one check.
 
-    note: it works, and could work better. skipped: it was not looked at, or is not
-    there, which is no fault. FAILED: it is wrong.
+    note: works, but could work better. skipped: not checked, or not present, which is
+    not an error. FAILED: wrong.
     """
 
     what: str
     status: Status
     found: str
     advice: str | None = None
-    """What to do about it; ``None`` where nothing need be done."""
+    """What to do about it; None if nothing need be done."""

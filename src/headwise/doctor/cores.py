@@ -1,4 +1,4 @@
-"""How many cores this process may use: of the machine, and of a container."""
+"""CPU cores that this process may use: affinity, and limits of a container."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 def allowed_cores(
     proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")
 ) -> float:
-    """Return the cores that may be used at once; a container may give half a one."""
+    """Return the number of cores; a container may allow a fraction of one."""
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
     else:
@@ -20,9 +20,9 @@ def allowed_cores(
 
 
 def _limits(proc: Path, cgroups: Path) -> Iterator[float]:
-    """Yield the share of processor time that each control group of ours allows.
+    """Yield the CPU quota, in cores, of each control group of this process.
 
-    A container may see its own group at the root, so that is looked at as well.
+    A container may see its own group at the root, so the root is read as well.
     """
     lines: list[str] = []
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The exports in a model folder: whole, of these weights, and saying the same words."""
+"""Check the exports in a model folder: files, weights, golden translations."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from headwise.doctor.check import FAILED, NOTE, OK, SKIPPED, Finding
-from headwise.doctor.files import look_at_files
-from headwise.doctor.precisions import EXACT, compared
+from headwise.doctor.check import FAILED, NOTE, OK, SKIPPED, Check
+from headwise.doctor.files import check_files
+from headwise.doctor.golden_translations import EXACT, compare_with_golden
 from headwise.interop import ctranslate2_script, huggingface_script
 from headwise.interop.export_cache import EXPORTS_FOLDER
 from headwise.interop.limits import CTRANSLATE2, HUGGINGFACE
-from headwise.interop.provenance import described
-from headwise.interop.unsupported_decoding import left_behind
+from headwise.interop.provenance import export_description
+from headwise.interop.unsupported_decoding import ignored_settings
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.storage import read_manifest
 
@@ -26,58 +26,58 @@ TOOLS = {
     CTRANSLATE2: ("ctranslate2", "fast", ctranslate2_script.SCRIPT),
     HUGGINGFACE: ("transformers", "export", huggingface_script.SCRIPT),
 }
-"""For each target the package that opens it, the extra that installs that, and the
-program that its users run."""
+"""For each target: the package that runs it, the extra that installs that, and the
+script of its README."""
 
 TIMEOUT_SECONDS = 600
-AGAIN = "delete it; headwise export makes it again"
+RECREATE = "delete it, and run headwise export again"
 
 
-def look_at_exports(opened: ModelFolder) -> Iterator[Finding]:
+def check_exports(opened: ModelFolder) -> Iterator[Check]:
     """Check each folder in ``exports/``."""
     place = opened.path / EXPORTS_FOLDER
     for folder in sorted(place.iterdir()) if place.is_dir() else []:
         if folder.is_dir() and not folder.name.startswith("."):
-            yield from _look_at_export(folder, opened)
+            yield from _check_export(folder, opened)
 
 
-def _look_at_export(folder: Path, opened: ModelFolder) -> Iterator[Finding]:
+def _check_export(folder: Path, opened: ModelFolder) -> Iterator[Check]:
     what = f"{EXPORTS_FOLDER}/{folder.name}"
-    findings = list(look_at_files(folder, what))
-    if any(finding.status == FAILED for finding in findings):
-        yield from (replace(finding, advice=AGAIN) for finding in findings)
+    checks = list(check_files(folder, what))
+    if any(check.status == FAILED for check in checks):
+        yield from (replace(check, advice=RECREATE) for check in checks)
         return
-    yield from findings
+    yield from checks
     manifest = read_manifest(folder)
-    now = described(opened, target=str(manifest.get("target")))
+    now = export_description(opened, target=str(manifest.get("target")))
     if manifest.get("weights_sha256") != now["weights_sha256"]:
-        yield Finding(f"{what}, weights", FAILED, "it was made of others", AGAIN)
+        yield Check(f"{what}, weights", FAILED, "made from other weights", RECREATE)
         return
-    found = f"made of these by headwise {manifest.get('headwise')}"
-    whole = manifest.get("model_manifest_sha256", now["model_manifest_sha256"])
-    if whole != now["model_manifest_sha256"]:
-        found += ", while the folder held another tokenizer, search or card"
-        yield Finding(f"{what}, weights", NOTE, found, AGAIN)
+    found = f"made from these by headwise {manifest.get('headwise')}"
+    source = manifest.get("model_manifest_sha256", now["model_manifest_sha256"])
+    if source != now["model_manifest_sha256"]:
+        found += ", but with another tokenizer, other decoding settings or another card"
+        yield Check(f"{what}, weights", NOTE, found, RECREATE)
     else:
-        yield Finding(f"{what}, weights", OK, found)
-    yield _translated(f"{what}, golden translations", folder, opened, manifest)
+        yield Check(f"{what}, weights", OK, found)
+    yield _check_translations(f"{what}, golden translations", folder, opened, manifest)
 
 
-def _translated(
+def _check_translations(
     what: str, folder: Path, opened: ModelFolder, manifest: dict[str, Any]
-) -> Finding:
-    """Run the program that the export's users run, which knows nothing of us."""
+) -> Check:
+    """Translate with the script of the export's README, which does not use headwise."""
     target = manifest.get("target")
     if target not in TOOLS:
-        return Finding(what, SKIPPED, f"no program here opens an export for {target}")
+        return Check(what, SKIPPED, f"nothing here can run an export to {target}")
     package, extra, script = TOOLS[target]
     if find_spec(package) is None:
-        found = f"{package}, which opens it, is not installed"
-        return Finding(what, SKIPPED, found, f"pip install 'headwise[{extra}]'")
+        found = f"{package}, which runs it, is not installed"
+        return Check(what, SKIPPED, found, f"pip install 'headwise[{extra}]'")
     if not (folder / "source.spm").is_file():
-        return Finding(what, SKIPPED, "it has no tokenizer: its callers cut the text")
+        return Check(what, SKIPPED, "the export has no tokenizer: callers tokenize")
     if not opened.golden:
-        return Finding(what, SKIPPED, "the model folder holds none")
+        return Check(what, SKIPPED, "the model folder has none")
     try:
         done = subprocess.run(
             [sys.executable, "-c", script, folder],
@@ -91,26 +91,26 @@ def _translated(
             },
         )
     except subprocess.TimeoutExpired:
-        found = f"{package} had not translated them after {TIMEOUT_SECONDS} seconds"
-        return Finding(what, FAILED, found, AGAIN)
+        found = f"{package} had not finished after {TIMEOUT_SECONDS} seconds"
+        return Check(what, FAILED, found, RECREATE)
     texts = done.stdout.decode("utf-8", "replace").split("\n")[:-1]
     if done.returncode or len(texts) != len(opened.golden):
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        found = f"{package} cannot open it: {said[-1] if said else 'it said nothing'}"
-        return Finding(what, FAILED, found, AGAIN)
+        errors = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        found = f"{package} cannot run it: {errors[-1] if errors else 'no message'}"
+        return Check(what, FAILED, found, RECREATE)
     exact = manifest.get("quantization") == EXACT and _same_search(opened, target)
-    return compared(what, opened, texts, must_agree=exact)
+    return compare_with_golden(what, opened, texts, must_agree=exact)
 
 
 def _same_search(opened: ModelFolder, target: str) -> bool:
-    """Tell whether the target searches as the model does; else others may win."""
+    """Return whether the target decodes exactly as the model does."""
     search = opened.decoding
-    if any(left_behind(search)):
+    if any(ignored_settings(search)):
         return False
     if search.beam == 1:
         return True
     if search.length_penalty == "gnmt":
         return False
-    if target == HUGGINGFACE:  # which knows no patience
+    if target == HUGGINGFACE:  # which has no patience
         return search.stopping != "first-k" or search.outputs_to_finish == search.beam
     return search.stopping == "first-k"

@@ -1,4 +1,4 @@
-"""Whether the files of a folder are what its manifest says."""
+"""Compare the files of a folder with its manifest."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from headwise import storage
-from headwise.doctor.check import FAILED, OK, Finding
+from headwise.doctor.check import FAILED, OK, Check
 from headwise.errors import ModelError
 from headwise.wording import count_of
 
-MOST_NAMED = 5
-"""Damaged files that are named one by one."""
+MAX_NAMED = 5
+"""Most damaged files that are listed."""
 
 
-def look_at_files(folder: Path, what: str) -> Iterator[Finding]:
-    """Read every file of ``folder`` and compare it with the manifest."""
+def check_files(folder: Path, what: str) -> Iterator[Check]:
+    """Yield a check for each damaged file of ``folder``, or one if all are intact."""
     try:
         manifest = storage.read_manifest(folder)
     except ModelError as error:
-        yield Finding(what, FAILED, str(error), "copy the whole folder again")
+        yield Check(what, FAILED, str(error), "copy the whole folder again")
         return
     damages = list(storage.damages(folder, manifest))
-    for damage in damages[:MOST_NAMED]:
+    for damage in damages[:MAX_NAMED]:
         found, _, advice = damage.rpartition(": ")
-        yield Finding(what, FAILED, found, advice)
-    if len(damages) > MOST_NAMED:
-        rest = f"{len(damages) - MOST_NAMED} more files are damaged"
-        yield Finding(what, FAILED, rest, "copy the whole folder again")
+        yield Check(what, FAILED, found, advice)
+    if len(damages) > MAX_NAMED:
+        rest = f"{len(damages) - MAX_NAMED} more files are damaged"
+        yield Check(what, FAILED, rest, "copy the whole folder again")
     if not damages:
         files = manifest["files"].values()
         size = sum(facts["bytes"] for facts in files)
         found = (
-            f"{count_of(len(files), 'file')}, {size:,} bytes, all as the manifest says"
+            f"{count_of(len(files), 'file')}, {size:,} bytes, all match the manifest"
         )
-        yield Finding(what, OK, found)
+        yield Check(what, OK, found)

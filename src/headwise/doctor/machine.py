@@ -1,4 +1,4 @@
-"""What bears on training and translating on this machine."""
+"""``headwise doctor``: checks of the installation and the machine."""
 
 from __future__ import annotations
 
@@ -15,177 +15,173 @@ from pathlib import Path
 import torch
 
 from headwise import __version__
-from headwise.doctor.check import FAILED, NOTE, OK, SKIPPED, Finding
+from headwise.doctor.check import FAILED, NOTE, OK, SKIPPED, Check
 from headwise.doctor.cores import allowed_cores
-from headwise.doctor.kernels import look_at_kernels
-from headwise.doctor.packages import look_at_packages
+from headwise.doctor.native_backend import check_native_backend
+from headwise.doctor.packages import check_packages
 from headwise.training.memory_usage import ProcessMemory
 
-LITTLE = 2 * 2**30
-"""Bytes below which memory, or a disk, is little for training."""
+MIN_BYTES = 2 * 2**30
+"""Free bytes of memory, or of a disk, below which a check fails."""
 
 FEATURES = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_int8", "bf16")
-"""What bears on speed, as Linux names it; the last is of ARM."""
+"""CPU features that matter for speed, as Linux names them; the last is of ARM."""
 
 ALLOCATORS = ("jemalloc", "tcmalloc", "mimalloc")
 
 
-def look_at_machine() -> Iterator[Finding]:
-    """Check the installation and the machine, from the parts to the whole."""
-    yield Finding("headwise", OK, __version__)
-    yield Finding("Python", OK, platform.python_version())
-    yield from look_at_packages()
-    yield look_at_build(torch.version.cuda, torch.cuda.is_available())
+def check_machine() -> Iterator[Check]:
+    """Check the installation and the machine."""
+    yield Check("headwise", OK, __version__)
+    yield Check("Python", OK, platform.python_version())
+    yield from check_packages()
+    yield check_torch_build(torch.version.cuda, torch.cuda.is_available())
     yield _gpus()
     yield _threads()
-    yield look_at_processor(Path("/proc/cpuinfo"))
-    yield look_at_kernels()
-    yield look_at_allocator(sys.platform, os.environ)
+    yield check_cpu(Path("/proc/cpuinfo"))
+    yield check_native_backend()
+    yield check_allocator(sys.platform, os.environ)
     yield _memory()
     yield _disk("disk here", Path.cwd())
     yield _disk("disk for temporary files", Path(tempfile.gettempdir()))
-    yield look_at_encoding(
+    yield check_encoding(
         sys.getfilesystemencoding(), locale.getpreferredencoding(False)
     )
 
 
-def look_at_build(
+def check_torch_build(
     cuda: str | None, usable: bool, driver: Path = Path("/proc/driver/nvidia/version")
-) -> Finding:
-    """Compare torch's build with the machine: a GPU, or none."""
+) -> Check:
+    """Check that torch's build (CPU or CUDA) fits the machine."""
     what = "build of torch"
     if cuda is None and driver.exists():
-        found = "for the CPU, though this machine has an NVIDIA GPU"
+        found = "for the CPU, but this machine has an NVIDIA GPU"
         advice = (
-            "install the CUDA build of torch: its installation page names the command"
+            "install the CUDA build of torch: its installation page has the command"
         )
-        return Finding(what, NOTE, found, advice)
+        return Check(what, NOTE, found, advice)
     if cuda is None:
-        return Finding(what, OK, "for the CPU")
+        return Check(what, OK, "for the CPU")
     if usable:
-        return Finding(what, OK, f"for CUDA {cuda}")
-    found = f"for CUDA {cuda}, but it can use no GPU here"
+        return Check(what, OK, f"for CUDA {cuda}")
+    found = f"for CUDA {cuda}, but no GPU can be used here"
     if driver.exists():
-        advice = "see that nvidia-smi runs, and that its driver is new enough for that"
-        return Finding(what, FAILED, found, advice)
-    advice = "nothing; the build for the CPU does the same and is gigabytes smaller"
-    return Finding(what, NOTE, found, advice)
+        advice = "check that nvidia-smi runs, and that the driver is new enough"
+        return Check(what, FAILED, found, advice)
+    advice = "nothing; the CPU build does the same and is gigabytes smaller"
+    return Check(what, NOTE, found, advice)
 
 
-def look_at_threads(
-    threads: int, cores: float, environment: Mapping[str, str]
-) -> Finding:
-    """Compare torch's threads with the cores that this process may use."""
+def check_threads(threads: int, cores: float, environment: Mapping[str, str]) -> Check:
+    """Check that torch uses no more threads than there are cores."""
     what, variable = "threads", "OMP_NUM_THREADS"
-    found = f"torch uses {threads}, and {cores:g} cores may be used"
+    found = f"torch uses {threads}, {cores:g} cores are available"
     if variable in environment:
         found += f" ({variable}={environment[variable]})"
     whole = max(1, int(cores))
     how = f"use --threads {whole}, or set {variable}={whole}"
     if threads > max(1, cores):
         advice = f"more threads than cores slow each other down: {how}"
-        return Finding(what, FAILED, found, advice)
+        return Check(what, FAILED, found, advice)
     if threads < whole and variable in environment:
-        return Finding(what, NOTE, found, f"to use them all, {how}")
-    return Finding(what, OK, found)
+        return Check(what, NOTE, found, f"to use them all, {how}")
+    return Check(what, OK, found)
 
 
-def look_at_processor(cpuinfo: Path) -> Finding:
-    """Say what the processor can do, and what that means for bf16."""
+def check_cpu(cpuinfo: Path) -> Check:
+    """Check the CPU features, and what they mean for bf16."""
     try:
         text = cpuinfo.read_text(encoding="utf-8", errors="replace")
     except OSError:
         text = ""
     found = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
     flags = set(found[1].split()) if found else set()
-    kind = (
-        f"{platform.machine()}, torch takes {torch.backends.cpu.get_cpu_capability()}"
-    )
+    kind = f"{platform.machine()}, torch uses {torch.backends.cpu.get_cpu_capability()}"
     if not flags:
-        return Finding("processor", OK, f"{kind}; its features are not told here")
+        return Check("processor", OK, f"{kind}; its features are not known")
     has = [name for name in FEATURES if name in flags]
     kind += f"; has {', '.join(has) or 'none of the features that matter'}"
     if platform.machine() in ("x86_64", "AMD64") and "avx2" not in flags:
-        advice = "expect a fraction of the speed; another machine, or a GPU, helps"
-        return Finding("processor", NOTE, f"{kind}, which is little", advice)
+        advice = "expect a fraction of the speed; use another machine, or a GPU"
+        return Check("processor", NOTE, kind, advice)
     if "amx_bf16" in flags:
-        bf16 = "it multiplies matrices of bf16, so training here takes bf16"
+        bf16 = "bf16 matrix multiplication (AMX), so training uses bf16"
     else:
-        bf16 = "it multiplies no matrices of bf16, so training here takes float32"
-    return Finding("processor", OK, f"{kind}; {bf16} (training.precision = 'auto')")
+        bf16 = "no bf16 matrix multiplication (AMX), so training uses float32"
+    return Check("processor", OK, f"{kind}; {bf16} (training.precision = 'auto')")
 
 
-def look_at_allocator(system: str, environment: Mapping[str, str]) -> Finding:
-    """Say whether freed memory can be kept, which training on a CPU gains from."""
+def check_allocator(system: str, environment: Mapping[str, str]) -> Check:
+    """Check the allocator: training on a CPU is faster if freed memory is kept."""
     what = "allocator"
     preloaded = environment.get("LD_PRELOAD", "")
     other = next((name for name in ALLOCATORS if name in preloaded), None)
     if other:
-        return Finding(what, OK, f"{other}, preloaded; it keeps memory in its own way")
+        return Check(what, OK, f"{other}, preloaded; it keeps freed memory itself")
     if system != "linux":
-        return Finding(what, SKIPPED, f"nothing is asked of that of {system}")
+        return Check(what, SKIPPED, f"not configured on {system}")
     library, release = platform.libc_ver()
     if library != "glibc":
-        advice = "training is slower than with glibc; preload jemalloc, or change over"
-        return Finding(what, NOTE, f"{library or 'not glibc'}", advice)
-    found = f"glibc {release}; training has it keep what was freed"
-    return Finding(what, OK, found)
+        advice = "training is slower than with glibc; preload jemalloc"
+        return Check(what, NOTE, f"{library or 'not glibc'}", advice)
+    found = f"glibc {release}; training configures it to keep freed memory"
+    return Check(what, OK, found)
 
 
-def look_at_encoding(files: str, text: str) -> Finding:
-    """See that names of files and messages can hold any character."""
+def check_encoding(files: str, text: str) -> Check:
+    """Check that file names and messages are encoded in UTF-8."""
     what = "encoding"
     codes = {name.lower().replace("-", "") for name in (files, text)}
     if codes == {"utf8"}:
-        return Finding(what, OK, "UTF-8")
-    found = f"{files} for names of files, {text} for text"
+        return Check(what, OK, "UTF-8")
+    found = f"{files} for file names, {text} for text"
     advice = (
-        "corpora and translations are UTF-8 all the same; for names and messages set "
+        "corpora and translations are UTF-8 anyway; for file names and messages set "
         "LC_ALL=C.UTF-8, or PYTHONUTF8=1"
     )
-    return Finding(what, NOTE, found, advice)
+    return Check(what, NOTE, found, advice)
 
 
-def _gpus() -> Finding:
+def _gpus() -> Check:
     if not torch.cuda.is_available():
-        found = "none; training and translating run on the processor"
-        return Finding("GPU", SKIPPED, found)
+        found = "none; training and translation run on the CPU"
+        return Check("GPU", SKIPPED, found)
     names = []
     for index in range(torch.cuda.device_count()):
         try:
             free, whole = torch.cuda.mem_get_info(index)
         except RuntimeError as error:
             reason = str(error).splitlines()[0]
-            advice = "see with nvidia-smi who uses it, or whether its driver is whole"
-            return Finding("GPU", FAILED, f"GPU {index}: {reason}", advice)
+            advice = "check with nvidia-smi who uses it, and that the driver works"
+            return Check("GPU", FAILED, f"GPU {index}: {reason}", advice)
         name = torch.cuda.get_device_name(index)
         names.append(f"{name}, {free / 2**30:.0f} of {whole / 2**30:.0f} GiB free")
-    return Finding("GPU", OK, "; ".join(names))
+    return Check("GPU", OK, "; ".join(names))
 
 
-def _threads() -> Finding:
-    return look_at_threads(torch.get_num_threads(), allowed_cores(), os.environ)
+def _threads() -> Check:
+    return check_threads(torch.get_num_threads(), allowed_cores(), os.environ)
 
 
-def _memory() -> Finding:
+def _memory() -> Check:
     free = ProcessMemory().free()
     if free is None:
-        return Finding("memory", SKIPPED, "this system does not say how much is free")
-    found = f"{free / 2**30:.1f} GiB free, limits of a container counted"
+        return Check("memory", SKIPPED, "free memory is not known on this system")
+    found = f"{free / 2**30:.1f} GiB free, container limits included"
     advice = "close other programs, raise the container's limit, or --batch-tokens auto"
-    if free < LITTLE:
-        return Finding("memory", FAILED, found, advice)
-    return Finding("memory", OK, found)
+    if free < MIN_BYTES:
+        return Check("memory", FAILED, found, advice)
+    return Check("memory", OK, found)
 
 
-def _disk(what: str, folder: Path) -> Finding:
+def _disk(what: str, folder: Path) -> Check:
     try:
         free = shutil.disk_usage(folder).free
     except OSError as error:
-        return Finding(what, FAILED, f"{folder}: {error.strerror}", "see to the disk")
+        return Check(what, FAILED, f"{folder}: {error.strerror}", "check the disk")
     found = f"{free / 2**30:.1f} GiB free in {folder}"
     if not os.access(folder, os.W_OK):
-        return Finding(what, NOTE, f"{folder} may not be written", "choose another")
-    if free < LITTLE:
-        return Finding(what, FAILED, found, "free some space before training")
-    return Finding(what, OK, found)
+        return Check(what, NOTE, f"{folder} is not writable", "choose another")
+    if free < MIN_BYTES:
+        return Check(what, FAILED, found, "free some space before training")
+    return Check(what, OK, found)

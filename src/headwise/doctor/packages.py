@@ -1,4 +1,4 @@
-"""Whether what headwise needs is installed, and which extras are."""
+"""Checks of installed packages: requirements and extras."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 from itertools import zip_longest
 
-from headwise.doctor.check import FAILED, OK, SKIPPED, Finding
+from headwise.doctor.check import FAILED, OK, SKIPPED, Check
 
 REQUIREMENT = re.compile(r"([\w.-]+)(?:\[[^]]*\])?\s*([^;]*?)\s*(?:;\s*(.*))?")
 EXTRA = re.compile(r"""extra\s*==\s*['"]([\w-]+)['"]""")
-FOR_US = "dev"
-"""The extra that only those who work on headwise itself need."""
+DEVELOPMENT = "dev"
+"""The extra for developers of headwise, which is not checked."""
 
 
-def look_at_packages(package: str = "headwise") -> Iterator[Finding]:
-    """Look at each package that the installed headwise names, as it names it."""
+def check_packages(package: str = "headwise") -> Iterator[Check]:
+    """Check each requirement of the installed headwise."""
     try:
         lines = requires(package) or []
     except PackageNotFoundError:
-        found = "headwise runs from a folder that was not installed"
-        yield Finding("packages", SKIPPED, found, "pip install -e FOLDER checks them")
+        found = "headwise runs from a source folder that was not installed"
+        yield Check("packages", SKIPPED, found, "pip install -e FOLDER checks them")
         return
     for line in lines:
         found_parts = REQUIREMENT.fullmatch(line)
@@ -30,36 +30,36 @@ def look_at_packages(package: str = "headwise") -> Iterator[Finding]:
         extra = EXTRA.search(marker or "")
         if extra is None:
             yield _needed(name, bounds)
-        elif extra[1] != FOR_US:
+        elif extra[1] != DEVELOPMENT:
             yield _extra(name, bounds, extra[1])
 
 
-def _needed(name: str, bounds: str) -> Finding:
+def _needed(name: str, bounds: str) -> Check:
     here = _version(name)
     advice = f'pip install "{name}{bounds}"'
     if here is None:
-        return Finding(name, FAILED, "missing", advice)
+        return Check(name, FAILED, "missing", advice)
     if not within(here, bounds):
-        return Finding(name, FAILED, f"{here}, but {bounds} is needed", advice)
-    return Finding(name, OK, here)
+        return Check(name, FAILED, f"{here}, but {bounds} is needed", advice)
+    return Check(name, OK, here)
 
 
-def _extra(name: str, bounds: str, extra: str) -> Finding:
+def _extra(name: str, bounds: str, extra: str) -> Check:
     here = _version(name)
     advice = f"pip install 'headwise[{extra}]'"
     if here is None:
-        return Finding(f"{name} ({extra})", SKIPPED, "not installed", advice)
+        return Check(f"{name} ({extra})", SKIPPED, "not installed", advice)
     if not within(here, bounds):
         found = f"{here}, but {bounds} is needed"
-        return Finding(f"{name} ({extra})", FAILED, found, advice)
-    return Finding(f"{name} ({extra})", OK, here)
+        return Check(f"{name} ({extra})", FAILED, found, advice)
+    return Check(f"{name} ({extra})", OK, here)
 
 
 def within(here: str, bounds: str) -> bool:
-    """Tell whether a version lies within bounds such as ``>=0.16,<0.29``."""
+    """Return whether a version satisfies bounds such as ``>=0.16,<0.29``."""
     for bound in filter(None, re.split(r"\s*,\s*", bounds)):
         number = bound.lstrip("<>=!~ ")
-        sign, order = bound[: len(bound) - len(number)].strip(), _compared(here, number)
+        sign, order = bound[: len(bound) - len(number)].strip(), _compare(here, number)
         allowed = {
             ">=": order >= 0,
             "<=": order <= 0,
@@ -73,8 +73,8 @@ def within(here: str, bounds: str) -> bool:
     return True
 
 
-def _compared(one: str, other: str) -> int:
-    """Order two versions by their numbers; below 0 where ``one`` is the older."""
+def _compare(one: str, other: str) -> int:
+    """Compare two versions by their numbers; below 0 if ``one`` is older."""
     for mine, theirs in zip_longest(_numbers(one), _numbers(other), fillvalue=0):
         if mine != theirs:
             return mine - theirs

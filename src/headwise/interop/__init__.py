@@ -1,1 +1,1 @@
-"""Trained models in the forms of other tools: one file writes or reads one form."""
+"""Exports of trained models to CTranslate2 and Hugging Face Transformers."""

@@ -1,15 +1,15 @@
-"""A trained model as a CTranslate2 folder, which a program without headwise can run.
+"""Export a trained model as a CTranslate2 folder, which runs without headwise.
 
 model.bin              weights, in float32, float16 or int8
-config.json            special tokens, and that END is added to each source
+config.json            special tokens, and that end of sentence is added to each source
 *_vocabulary.json      the pieces: shared, or source and target
 source.spm target.spm  SentencePiece models; of one vocabulary, the same one twice
-translate_batch.json   the search: arguments for ``Translator.translate_batch``
-max_length.json        what of its limit depends on the source: factor and offset
+translate_batch.json   decoding settings: arguments for ``Translator.translate_batch``
+max_length.json        length limit by the source: factor and offset
 README.md              what it is, with a script that translates
-manifest.json          sizes, SHA-256, and the SHA-256 of the weights this was made of
+manifest.json          sizes, SHA-256, and the SHA-256 of the original weights
 
-``docs/export.md`` says what is the same as here, and what is not.
+``docs/export.md`` lists what is the same as in headwise, and what is not.
 """
 
 from __future__ import annotations
@@ -23,86 +23,86 @@ import numpy as np
 from headwise import storage
 from headwise.interop.ctranslate2_file import (
     Array,
-    apart_from_copies,
-    in_int8,
+    alias_duplicates,
+    quantize_int8,
     write_model_file,
 )
 from headwise.interop.ctranslate2_script import SCRIPT
 from headwise.interop.limits import (
     CTRANSLATE2,
     check_export,
-    refuse_what_cannot_be_expressed,
+    check_expressible,
 )
 from headwise.interop.positions import num_positions
-from headwise.interop.provenance import described, model_name
+from headwise.interop.provenance import export_description, model_name
 from headwise.interop.unsupported_decoding import (
-    exponent,
+    length_penalty_exponent,
+    notes_on_ignored_settings,
     notes_on_penalty,
-    notes_on_what_is_left,
 )
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.text.settings import SENTENCEPIECE
 from headwise.text.tokenizer import Tokenizer
 from headwise.text.vocabulary import END, SPECIALS, START, UNKNOWN
 
-ALMOST_NO_PENALTY = 1e-9
-"""An exponent that changes no score in float32. With 0 itself, CTranslate2 ends a
-search as soon as the hypothesis that leads is finished, and finds other words."""
+TINY_EXPONENT = 1e-9
+"""A length penalty that changes no score in float32. With exactly 0, CTranslate2 stops
+as soon as the best hypothesis is finished, which gives other translations."""
 
-NEAREST_TO_EXACT = 2
-"""The patience that finds most of what exact stopping finds: docs/searches.md."""
+PATIENCE_NEAR_EXACT = 2
+"""The patience that comes closest to exact stopping: docs/searches.md."""
 
 EPSILON = 1e-5
-"""What torch's LayerNorm adds to a variance."""
+"""Epsilon of torch's LayerNorm."""
 
 CARD = """\
 # {name}, for CTranslate2
 
-The model `{name}` as [CTranslate2](https://github.com/OpenNMT/CTranslate2) runs it, in
-{quantization}, written by headwise: see the card of the model itself for what it was
-trained on and how good it is.
+The model `{name}` for [CTranslate2](https://github.com/OpenNMT/CTranslate2) in
+{quantization}, exported by headwise. See the card of the original model for training
+data and scores.
 
 {usage}{notes}"""
 
 WITH_SENTENCEPIECE = f"""\
-`translate_batch.json` holds the search that the model was measured with. It has one
-limit for all outputs, that of the longest source; the script gives each source its own
-(`max_length.json`). It needs `pip install ctranslate2 sentencepiece` and nothing else:
+`translate_batch.json` has the decoding settings of the model. Its length limit is that
+of the longest source; the script gives each source its own (`max_length.json`). It
+needs `pip install ctranslate2 sentencepiece` and nothing else:
 
 ```python
 {SCRIPT}```
 """
 
 WITHOUT_SENTENCEPIECE = """\
-Its tokens are {kinds}, which CTranslate2 leaves to its caller; the vocabulary files
-list them, a space being written as U+2581. `translate_batch.json` holds the search.
+Its tokens are {kinds}, so the caller has to tokenize. The vocabulary files list them,
+with U+2581 for a space. `translate_batch.json` has the decoding settings.
 """
 
 
 def write_ctranslate2(
     out: Path, opened: ModelFolder, *, quantization: str = "float32"
 ) -> list[str]:
-    """Write ``opened`` as a CTranslate2 folder; return what its user should know.
+    """Write ``opened`` as a CTranslate2 folder, atomically; return notes for the user.
 
-    Whole or not at all. What CTranslate2 cannot express is a ``SettingsError`` with
-    every reason; what is expressed otherwise comes back as notes.
+    The notes name decoding settings that CTranslate2 handles differently. Raises
+    ``SettingsError`` with all reasons for a model that it cannot express.
     """
     from headwise.interop.ctranslate2_weights import named_arrays  # it imports torch
 
     check_export(CTRANSLATE2, quantization)
     model, text = opened.model, opened.tokenizers.settings
-    refuse_what_cannot_be_expressed(CTRANSLATE2, model.config, text)
-    arrays, aliases = apart_from_copies(named_arrays(model, num_positions(opened)))
+    check_expressible(CTRANSLATE2, model.config, text)
+    arrays, aliases = alias_duplicates(named_arrays(model, num_positions(opened)))
     search, notes = translate_batch_arguments(opened)
     kinds = sorted({text.source_kind, text.target_kind} - set(SENTENCEPIECE))
     if kinds:
         notes.append(
-            f"the tokens are {' and '.join(kinds)}, and not SentencePiece's: a "
-            "program that runs this has to cut the text itself"
+            f"the tokens are {' and '.join(kinds)}, not SentencePiece pieces: a "
+            "program that runs this export has to tokenize the text itself"
         )
-    about = described(opened, target=CTRANSLATE2, quantization=quantization)
+    about = export_description(opened, target=CTRANSLATE2, quantization=quantization)
     with storage.new_folder(out, describe=about) as folder:
-        write_model_file(folder / "model.bin", quantized(arrays, quantization), aliases)
+        write_model_file(folder / "model.bin", quantize(arrays, quantization), aliases)
         storage.write_json(folder / "config.json", _config())
         for name, pieces in _vocabularies(opened).items():
             storage.write_json(folder / f"{name}_vocabulary.json", pieces)
@@ -127,40 +127,40 @@ def write_ctranslate2(
 
 
 def translate_batch_arguments(opened: ModelFolder) -> tuple[dict[str, Any], list[str]]:
-    """Return the search as CTranslate2 takes it, and in what it is another one."""
+    """Return arguments for ``translate_batch``, and notes on what they leave out."""
     decoding, longest = opened.decoding, opened.facts.longest_source
     tool = "CTranslate2"
     notes = notes_on_penalty(opened, tool=tool, file="translate_batch.json")
-    notes += notes_on_what_is_left(opened, tool=tool)
+    notes += notes_on_ignored_settings(opened, tool=tool)
     enough = decoding.outputs_to_finish
     if decoding.stopping != "first-k" and decoding.beam > 1:
-        enough = NEAREST_TO_EXACT * decoding.beam
+        enough = PATIENCE_NEAR_EXACT * decoding.beam
         notes.append(
-            f"CTranslate2 does not search with stopping = {decoding.stopping!r}: "
-            f"with translate_batch.json it stops at {enough} finished outputs, and "
-            "other translations may win"
+            f"CTranslate2 does not support stopping = {decoding.stopping!r}: with "
+            f"translate_batch.json it stops at {enough} finished hypotheses, and may "
+            "choose another translation"
         )
     arguments = {
         "beam_size": decoding.beam,
-        "length_penalty": exponent(opened) or ALMOST_NO_PENALTY,
+        "length_penalty": length_penalty_exponent(opened) or TINY_EXPONENT,
         "patience": enough / decoding.beam,
-        "max_input_length": 0,  # else it cuts a long source without a word
+        "max_input_length": 0,  # by default it truncates a long source silently
         "max_decoding_length": decoding.max_length(longest),
-        "min_decoding_length": 0,  # else an empty output is forbidden
+        "min_decoding_length": 0,  # by default an empty output is impossible
     }
     return arguments, notes
 
 
 def max_length(opened: ModelFolder) -> dict[str, float]:
-    """Return what makes a limit of a source's length n: floor(factor * n) + offset."""
+    """Return the length limit for a source of n tokens: floor(factor * n) + offset."""
     return {
         "factor": opened.decoding.max_length_factor,
         "offset": opened.decoding.max_length_offset,
     }
 
 
-def quantized(arrays: Mapping[str, Array], quantization: str) -> dict[str, Array]:
-    """Return the arrays in the numbers they are to be written in."""
+def quantize(arrays: Mapping[str, Array], quantization: str) -> dict[str, Array]:
+    """Return the arrays in float32, float16, or int8 with scales."""
     if quantization == "float32":
         return dict(arrays)
     if quantization == "float16":
@@ -171,7 +171,7 @@ def quantized(arrays: Mapping[str, Array], quantization: str) -> dict[str, Array
     found = {}
     for name, array in arrays.items():
         if name.endswith("/weight"):  # of a layer or an embedding
-            found[name], found[f"{name}_scale"] = in_int8(array)
+            found[name], found[f"{name}_scale"] = quantize_int8(array)
         else:
             found[name] = array
     return found

@@ -1,4 +1,4 @@
-"""The script that stands in the README.md of every CTranslate2 export."""
+"""The translation script in the README.md of every CTranslate2 export."""
 
 SCRIPT = '''\
 """Translate: python translate.py FOLDER < input.txt > output.txt"""
@@ -19,9 +19,9 @@ translator = ctranslate2.Translator(str(folder))
 
 lines = sys.stdin.buffer.read().decode().removesuffix("\\n").split("\\n")
 pieces = [source.encode(line, out_type=str) for line in lines]
-texts = [""] * len(lines)  # nothing is asked of a blank line
+texts = [""] * len(lines)  # blank lines stay blank
 for length in {len(each) for each in pieces} - {0}:
-    # What an output may have depends on its source, so equal lengths go together.
+    # The length limit depends on the source, so batches are of equal length.
     search["max_decoding_length"] = int(limit["factor"] * length) + limit["offset"]
     numbers = [number for number, each in enumerate(pieces) if len(each) == length]
     found = translator.translate_batch(

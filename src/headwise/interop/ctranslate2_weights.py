@@ -1,4 +1,4 @@
-"""Our weights under the names that CTranslate2's ``TransformerSpec`` has for them."""
+"""Map weights to the names of CTranslate2's ``TransformerSpec``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headwise.model.feed_forward import FeedForward
 from headwise.model.transformer import Transformer
 
 ACTIVATIONS: dict[ActivationName, int] = {"relu": 0, "swish": 2, "gelu": 3}
-"""The numbers of CTranslate2's ``Activation``; its 1 is another gelu, through tanh."""
+"""CTranslate2's ``Activation``; its 1 is the tanh approximation of gelu."""
 
 ENCODINGS = "position_encodings/encodings"
 
@@ -27,10 +27,10 @@ Named = Iterator[tuple[str, Array]]
 
 
 def named_arrays(model: Transformer, num_positions: int) -> dict[str, Array]:
-    """Return every variable; what is tied is one array under several names.
+    """Return every variable; tied weights are one array under several names.
 
-    Sinusoids are written out for ``num_positions``: those that CTranslate2 itself
-    computes stand in another order and have other wavelengths.
+    Sinusoids are stored for ``num_positions``: those that CTranslate2 computes itself
+    have another channel order and other wavelengths.
     """
     found = {
         **dict(_embeddings(model)),
@@ -84,12 +84,12 @@ def _stack(
 
 
 def _positions(enter: EnterStack, num_positions: int, width: int) -> Array:
-    """Return the vectors that are added: those of position 0, 1, ..."""
+    """Return the position encodings, (num_positions, width)."""
     scheme = enter.add_positions.scheme
     if scheme is None:
         return np.zeros((num_positions, width), dtype=np.float32)
-    asked = torch.zeros(1, num_positions, width)
-    return _array(cast(Tensor, scheme(asked, 0)))
+    shape = torch.zeros(1, num_positions, width)
+    return _array(cast(Tensor, scheme(shape, 0)))
 
 
 def _encoder_block(name: str, block: EncoderBlock) -> Named:
@@ -109,7 +109,7 @@ def _decoder_block(name: str, block: DecoderBlock) -> Named:
 
 
 def _attention(name: str, box: MultiHeadAttention, *, fused: int) -> Named:
-    """Yield the four projections, of which the last ``fused`` inner ones are one."""
+    """Yield the projections; the last ``fused`` of query, key and value are fused."""
     inner = [box.to_queries, box.to_keys, box.to_values]
     apart = [[layer] for layer in inner[: len(inner) - fused]]
     groups = [*apart, inner[len(inner) - fused :], [box.to_output]]
@@ -123,7 +123,7 @@ def _feed_forward(name: str, box: FeedForward) -> Named:
 
 
 def _linear(name: str, *layers: nn.Linear) -> Named:
-    """Yield layers that see the same input as one, their outputs side by side."""
+    """Yield layers with the same input as one, with concatenated outputs."""
     yield f"{name}/weight", _array(torch.cat([layer.weight for layer in layers]))
     if layers[0].bias is not None:
         yield f"{name}/bias", _array(torch.cat([layer.bias for layer in layers]))

@@ -1,4 +1,4 @@
-"""Exports that are kept beside a model, and made again when it changes."""
+"""Cache of exports inside a model folder, renewed when the model changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from headwise import storage
 from headwise.errors import ModelError, ResourceError
 from headwise.interop.exports import export
-from headwise.interop.provenance import described
+from headwise.interop.provenance import export_description
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.run_folder.paths import EXPORT
 
@@ -19,47 +19,47 @@ EXPORTS_FOLDER = "exports"
 
 
 @dataclass(frozen=True, slots=True)
-class KeptExport:
-    """A folder to be read now, and what its user should know of it."""
+class CachedExport:
+    """An export to use now, with a note for the user."""
 
     folder: Path
 
     note: str = ""
-    """Empty where an export was there already."""
+    """Empty if the export was in the cache."""
 
 
 @contextmanager
-def kept_export(
+def cached_export(
     opened: ModelFolder, *, target: str, quantization: str
-) -> Iterator[KeptExport]:
-    """Give a folder with ``opened`` for ``target``; an older one if it still holds.
+) -> Iterator[CachedExport]:
+    """Yield an export of ``opened`` to ``target``: the cached one if it is current.
 
-    It stands in the ``exports/`` of the model folder. Where nothing may be written, one
-    is made among what is temporary, and goes when the block ends.
+    The cache is ``exports/`` in the model folder. If that is not writable, the export
+    goes to a temporary folder, which is deleted when the context ends.
     """
-    about = described(opened, target=target, quantization=quantization)
-    kept = opened.path / EXPORTS_FOLDER / f"{target}-{quantization}"
-    if _holds(kept, about):
-        yield KeptExport(kept)
+    about = export_description(opened, target=target, quantization=quantization)
+    cached = opened.path / EXPORTS_FOLDER / f"{target}-{quantization}"
+    if _is_current(cached, about):
+        yield CachedExport(cached)
         return
     try:
-        _write(kept, opened, target=target, quantization=quantization)
+        _write(cached, opened, target=target, quantization=quantization)
     except ResourceError as error:
         refusal = error
     else:
-        yield KeptExport(kept, f"its export is kept in {kept}")
+        yield CachedExport(cached, f"exported to {cached}")
         return
-    if _holds(kept, about):  # another process was quicker
-        yield KeptExport(kept)
+    if _is_current(cached, about):  # another process was faster
+        yield CachedExport(cached)
         return
-    with _for_now() as place:
-        folder = place / kept.name
+    with _temporary_folder() as place:
+        folder = place / cached.name
         export(folder, opened, target=target, quantization=quantization)
-        yield KeptExport(folder, f"its export was made for this time only: {refusal}")
+        yield CachedExport(folder, f"exported to a temporary folder: {refusal}")
 
 
-def _holds(folder: Path, about: dict[str, object]) -> bool:
-    """Tell whether an export is whole, of this model and by this version."""
+def _is_current(folder: Path, about: dict[str, object]) -> bool:
+    """Return whether an export is intact, of this model and of this version."""
     try:
         manifest = storage.verify(folder)
     except ModelError:
@@ -71,18 +71,18 @@ def _write(
     folder: Path, opened: ModelFolder, *, target: str, quantization: str
 ) -> None:
     if folder.exists():
-        storage.make_way(folder, EXPORT)  # a damaged one is set aside, not replaced
+        storage.make_way(folder, EXPORT)  # a damaged one is renamed, not replaced
     export(folder, opened, target=target, quantization=quantization)
 
 
 @contextmanager
-def _for_now() -> Iterator[Path]:
+def _temporary_folder() -> Iterator[Path]:
     try:
         place = TemporaryDirectory(prefix="headwise-", ignore_cleanup_errors=True)
     except OSError as error:
         raise ResourceError(
-            f"no folder can be made for what is temporary: {error.strerror or error}; "
-            "TMPDIR may name another"
+            f"no temporary folder can be created: {error.strerror or error}; set "
+            "TMPDIR to another folder"
         ) from error
     with place:
         yield Path(place.name)

@@ -1,4 +1,4 @@
-"""Every form that a trained model can be written in, under the name users choose."""
+"""All export formats by name, and the function that writes them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from headwise.run_folder.model_folder import ModelFolder
 
 
 class Export(Protocol):
-    """Writes a model folder in another form."""
+    """Writes a model folder in another format."""
 
     def __call__(
         self, out: Path, opened: ModelFolder, *, quantization: str = "float32"
     ) -> list[str]:
-        """Write ``out``, whole or not at all; return what its user should know."""
+        """Write ``out`` atomically; return notes for the user."""
 
 
 EXPORTS: dict[str, Export] = {
@@ -29,6 +29,6 @@ EXPORTS: dict[str, Export] = {
 def export(
     out: Path, opened: ModelFolder, *, target: str, quantization: str = "float32"
 ) -> list[str]:
-    """Write ``opened`` for ``target``; return what the user should know of it."""
+    """Export ``opened`` to ``target``; return notes for the user."""
     check_export(target, quantization)
     return EXPORTS[target](out, opened, quantization=quantization)

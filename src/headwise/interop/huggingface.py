@@ -1,13 +1,13 @@
-"""A trained model as a folder that transformers opens as ``MarianMTModel``.
+"""Export a trained model as a ``MarianMTModel`` of Hugging Face Transformers.
 
 config.json, model.safetensors       the model
-generation_config.json               the search that ``generate`` takes
+generation_config.json               decoding settings for ``generate``
 source.spm target.spm vocab.json     the tokenizer (and target_vocab.json, where the
 tokenizer_config.json                target has a vocabulary of its own)
 README.md                            the card, with a script that translates
-manifest.json                        sizes, SHA-256, and of which weights this was made
+manifest.json                        sizes and SHA-256, also of the original weights
 
-``docs/export.md`` says what is the same as here, and what is not.
+``docs/export.md`` lists what is the same as in headwise, and what is not.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from headwise.interop.huggingface_script import SCRIPT
 from headwise.interop.limits import (
     HUGGINGFACE,
     check_export,
-    refuse_what_cannot_be_expressed,
+    check_expressible,
 )
 from headwise.interop.positions import num_positions
-from headwise.interop.provenance import described
+from headwise.interop.provenance import export_description
 from headwise.interop.unsupported_decoding import (
-    exponent,
+    length_penalty_exponent,
+    notes_on_ignored_settings,
     notes_on_penalty,
-    notes_on_what_is_left,
 )
 from headwise.run_folder.model_folder import CARD, ModelFolder
 from headwise.text.tokenizer import Tokenizer
@@ -37,42 +37,40 @@ from headwise.text.vocabulary import END, PAD, SPECIALS, START, UNKNOWN
 USE = f"""\
 ## Use with transformers
 
-`AutoModelForSeq2SeqLM` and `AutoTokenizer` open this folder. It was written by headwise
-from a model folder of its own, whose card goes on below.
+`AutoModelForSeq2SeqLM` and `AutoTokenizer` open this folder. It was exported by
+headwise from a model folder, whose card continues below.
 
 ```python
 {SCRIPT}```
 """
 
 OWN_USE = re.compile(r"^## Use\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-"""The part of our own card that says how headwise is used."""
+"""The section of our model card on use with headwise."""
 
 
 def write_huggingface(
     out: Path, opened: ModelFolder, *, quantization: str = "float32"
 ) -> list[str]:
-    """Write ``opened`` as a folder for transformers; return what to know of it.
+    """Write ``opened`` as a folder for transformers, atomically; return notes.
 
-    Whole or not at all. What Marian cannot express is a ``SettingsError`` with every
-    reason; what is expressed otherwise comes back as notes.
+    The notes name decoding settings that ``generate`` handles differently. Raises
+    ``SettingsError`` with all reasons for a model that Marian cannot express.
     """
     from headwise.interop.marian_weights import marian_tensors  # these import torch
     from headwise.run_folder.tensors import write_tensors
 
     check_export(HUGGINGFACE, quantization)
-    refuse_what_cannot_be_expressed(
-        HUGGINGFACE, opened.model.config, opened.tokenizers.settings
-    )
+    check_expressible(HUGGINGFACE, opened.model.config, opened.tokenizers.settings)
     tool = "transformers"
     notes = notes_on_penalty(opened, tool=tool, file="generation_config.json")
     notes += _notes_on_patience(opened)
-    notes += notes_on_what_is_left(opened, tool=tool)
-    about = described(opened, target=HUGGINGFACE, quantization=quantization)
+    notes += notes_on_ignored_settings(opened, tool=tool)
+    about = export_description(opened, target=HUGGINGFACE, quantization=quantization)
     with storage.new_folder(out, describe=about) as folder:
         storage.write_json(folder / "config.json", model_config(opened))
         tensors = marian_tensors(opened.model)
-        notes_of_file = {"format": "pt"}  # without it transformers takes no file
-        write_tensors(folder / "model.safetensors", tensors, notes=notes_of_file)
+        metadata = {"format": "pt"}  # required by transformers
+        write_tensors(folder / "model.safetensors", tensors, notes=metadata)
         storage.write_json(folder / "generation_config.json", generation(opened))
         _write_tokenizer(folder, opened)
         storage.write_text(folder / CARD, _card(opened, notes))
@@ -113,13 +111,13 @@ def model_config(opened: ModelFolder) -> dict[str, Any]:
 
 
 def generation(opened: ModelFolder) -> dict[str, Any]:
-    """Return the search as ``generate`` takes it."""
+    """Return ``generation_config.json``."""
     decoding = opened.decoding
     search: dict[str, Any] = {
         "num_beams": decoding.beam,
         "do_sample": False,
         "max_new_tokens": decoding.max_length(opened.facts.longest_source),
-        "max_length_factor": decoding.max_length_factor,  # for the program in README.md
+        "max_length_factor": decoding.max_length_factor,  # for the script in README.md
         "max_length_offset": decoding.max_length_offset,
         "suppress_tokens": [PAD, START],
         "pad_token_id": PAD,
@@ -128,28 +126,28 @@ def generation(opened: ModelFolder) -> dict[str, Any]:
         "eos_token_id": END,
     }
     if decoding.beam > 1:
-        search["length_penalty"] = exponent(opened)
-        search["early_stopping"] = "never" if _is_patient(opened) else True
+        search["length_penalty"] = length_penalty_exponent(opened)
+        search["early_stopping"] = "never" if _never_stops_early(opened) else True
     return search
 
 
-def _is_patient(opened: ModelFolder) -> bool:
-    """Tell whether a search goes on beyond as many outputs as its beam is wide."""
+def _never_stops_early(opened: ModelFolder) -> bool:
+    """Return whether the search waits for more finished hypotheses than the beam."""
     decoding = opened.decoding
     return decoding.stopping != "first-k" or decoding.outputs_to_finish > decoding.beam
 
 
 def _notes_on_patience(opened: ModelFolder) -> list[str]:
-    """Say so where first-k waits for another number of outputs than ``generate``."""
+    """Return a note if ``generate`` cannot wait for as many finished hypotheses."""
     decoding = opened.decoding
     enough = decoding.outputs_to_finish
     if decoding.beam == 1 or decoding.stopping != "first-k" or enough == decoding.beam:
         return []
-    nearest = '"never"' if _is_patient(opened) else "True"
+    nearest = '"never"' if _never_stops_early(opened) else "True"
     return [
-        f"transformers has no patience, and does not stop at {enough} finished outputs:"
-        f" generation_config.json says early_stopping = {nearest}, and now and then "
-        "another translation wins"
+        f"transformers has no patience, so it cannot stop at {enough} finished "
+        f"hypotheses: generation_config.json has early_stopping = {nearest}, which may "
+        "choose another translation"
     ]
 
 
@@ -180,7 +178,7 @@ def _ids(tokenizer: Tokenizer) -> dict[str, int]:
 
 
 def _card(opened: ModelFolder, notes: list[str]) -> str:
-    """Return our card with transformers' use in the place of ours."""
+    """Return our model card, with the section on use replaced."""
     own = (opened.path / CARD).read_text(encoding="utf-8")
     own = own.replace("library_name: headwise", "library_name: transformers", 1)
     use = USE + "".join(f"\n- {note}" for note in notes) + "\n"

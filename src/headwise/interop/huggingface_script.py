@@ -1,4 +1,4 @@
-"""The script that stands in the README.md of every export for transformers."""
+"""The translation script in the README.md of every Hugging Face export."""
 
 SCRIPT = '''\
 """Translate: python translate.py FOLDER < input.txt > output.txt"""
@@ -11,13 +11,13 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 folder = sys.argv[1]
 tokenizer = AutoTokenizer.from_pretrained(folder)
 model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
-limit = model.generation_config  # it has two settings that generate does not know
+limit = model.generation_config  # with two settings that generate ignores
 
 lines = sys.stdin.buffer.read().decode().removesuffix("\\n").split("\\n")
-ids = [tokenizer(line).input_ids for line in lines]  # each with its end
-texts = [""] * len(lines)  # nothing is asked of a blank line
+ids = [tokenizer(line).input_ids for line in lines]  # with end of sentence
+texts = [""] * len(lines)  # blank lines stay blank
 for length in {len(each) - 1 for each in ids} - {0}:
-    # What an output may have depends on its source, so equal lengths go together.
+    # The length limit depends on the source, so batches are of equal length.
     longest = int(limit.max_length_factor * length) + limit.max_length_offset
     same = [number for number, each in enumerate(ids) if len(each) == length + 1]
     for numbers in (same[first : first + 32] for first in range(0, len(same), 32)):

@@ -1,6 +1,6 @@
-"""What another tool cannot express, said before anything is trained or written.
+"""Which architectures and tokenizers each export format cannot express, and why.
 
-Settings in, reasons out: nothing here needs torch, a model or the other tool.
+Only settings are needed: no torch, no model, and not the other tool.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CTRANSLATE2 = "ctranslate2"
 HUGGINGFACE = "huggingface"
 
 QUANTIZATIONS = ("float32", "float16", "int8")
-"""How weights may be written; only the first gives the same words for certain."""
+"""Number formats of exported weights; only float32 gives the same translations."""
 
 Limits = Callable[[TransformerConfig, TextSettings], Iterator[str]]
 
@@ -23,7 +23,7 @@ Limits = Callable[[TransformerConfig, TextSettings], Iterator[str]]
 def limits_of_ctranslate2(
     model: TransformerConfig, text: TextSettings
 ) -> Iterator[str]:
-    """Yield each reason why CTranslate2's Transformer cannot be this one."""
+    """Yield each reason against an export to CTranslate2."""
     yield from _widths(model, "CTranslate2")
     yield from _concatenation(model, "CTranslate2")
 
@@ -31,11 +31,11 @@ def limits_of_ctranslate2(
 def limits_of_huggingface(
     model: TransformerConfig, text: TextSettings
 ) -> Iterator[str]:
-    """Yield each reason why ``MarianMTModel`` of transformers cannot be this one."""
+    """Yield each reason against an export to ``MarianMTModel`` of transformers."""
     tool = "MarianMTModel of transformers"
     if model.norm != "post":
         yield (
-            f"model.norm = {model.norm!r}: {tool} normalises after each box only; "
+            f"model.norm = {model.norm!r}: {tool} has post-norm layers only; "
             "norm = 'post' can be exported"
         )
     if model.embedding_norm:
@@ -45,8 +45,8 @@ def limits_of_huggingface(
         )
     if not model.positions.startswith("sinusoidal"):
         yield (
-            f"model.positions = {model.positions!r}: {tool} computes sinusoids and "
-            "saves no others; 'sinusoidal' and 'sinusoidal_halves' can be exported"
+            f"model.positions = {model.positions!r}: {tool} has sinusoidal "
+            "positions only; 'sinusoidal' and 'sinusoidal_halves' can be exported"
         )
     yield from _widths(model, tool)
     yield from _concatenation(model, tool)
@@ -59,8 +59,8 @@ def limits_of_huggingface(
     codes = [each for each in text.symbols if _is_language_code(each)]
     if codes:
         yield (
-            f"text.symbols holds {codes[0]!r}: its MarianTokenizer cuts such a code "
-            "off before SentencePiece sees the text, so that other pieces come out; "
+            f"text.symbols holds {codes[0]!r}: its MarianTokenizer removes such a "
+            "language code before SentencePiece, which gives other pieces; "
             "a symbol of another form, such as '<fr>', can be exported"
         )
 
@@ -69,48 +69,48 @@ LIMITS: dict[str, Limits] = {
     CTRANSLATE2: limits_of_ctranslate2,
     HUGGINGFACE: limits_of_huggingface,
 }
-"""Every target of an export, and what it cannot express."""
+"""Limits of each export format."""
 
 
 def reasons_against(
     targets: Sequence[str], model: TransformerConfig, text: TextSettings
 ) -> list[str]:
-    """Say, for all ``targets`` together, what stands in the way."""
+    """Return the reasons against exports to ``targets``."""
     reasons = []
     for target in dict.fromkeys(targets):
         if target in LIMITS:
             found = LIMITS[target](model, text)
             reasons += [f"cannot be exported to {target}: {each}" for each in found]
         else:
-            reasons.append(f"{target!r} is no target of an export; {known_targets()}")
+            reasons.append(f"{target!r} is not an export format; {known_targets()}")
     return reasons
 
 
 def check_export(target: str, quantization: str) -> None:
-    """Raise a ``UsageError`` unless there is such an export."""
+    """Raise ``UsageError`` for an unknown format or quantization."""
     if target not in LIMITS:
-        raise UsageError(f"{target!r} is no target of an export; {known_targets()}")
+        raise UsageError(f"{target!r} is not an export format; {known_targets()}")
     if quantization not in QUANTIZATIONS:
         raise UsageError(
-            f"{quantization!r} is no form that weights can be written in; known: "
+            f"--quantization {quantization} is unknown; choose from "
             f"{', '.join(QUANTIZATIONS)}"
         )
     if target == HUGGINGFACE and quantization != "float32":
         raise UsageError(
-            f"a folder for transformers is written in float32, not {quantization!r}; "
-            "from_pretrained(..., dtype=...) opens it in other numbers"
+            f"exports to huggingface are in float32, not {quantization}; to run them "
+            "in another precision, load them with from_pretrained(..., dtype=...)"
         )
 
 
 def known_targets() -> str:
-    """Name every target in a sentence."""
-    return f"known: {', '.join(LIMITS)}"
+    """Return the list of formats for a message."""
+    return f"choose from {', '.join(LIMITS)}"
 
 
-def refuse_what_cannot_be_expressed(
+def check_expressible(
     target: str, model: TransformerConfig, text: TextSettings
 ) -> None:
-    """Raise a ``SettingsError`` with every reason against this export."""
+    """Raise ``SettingsError`` with all reasons against this export."""
     reasons = reasons_against([target], model, text)
     if reasons:
         raise SettingsError(reasons)

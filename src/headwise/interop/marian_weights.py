@@ -1,9 +1,9 @@
-"""Our weights under the names that ``MarianMTModel`` of transformers has for them.
+"""Map weights to the names and the channel order of ``MarianMTModel``.
 
-Marian adds positions whose sines all stand before the cosines; ours alternate. So the
-channels of d_model are put in that order everywhere: in embeddings, norms, what the
-boxes take in and what they give out. Sums, norms and products stay what they were. What
-happens between two matrices of a box (heads, d_ff) is not touched.
+In Marian's position encodings all sines come before the cosines; ours alternate. So the
+channels of d_model are permuted everywhere: embeddings, norms, inputs and outputs of
+each sublayer. Sums, norms and products stay the same. Inner dimensions of a sublayer
+(heads, d_ff) are not permuted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Named = Iterator[tuple[str, Tensor]]
 
 
 def marian_tensors(model: Transformer) -> dict[str, Tensor]:
-    """Return every weight, tied ones once; biases that we do not have are zeros."""
+    """Return every weight, tied ones once; biases that our model lacks are zeros."""
     order = channel_order(model.config)
     found = dict(_embeddings(model))
     for number, block in enumerate(model.encoder.blocks):
@@ -35,7 +35,7 @@ def marian_tensors(model: Transformer) -> dict[str, Tensor]:
         name = f"model.decoder.layers.{number}"
         found |= dict(_decoder_block(name, cast(DecoderBlock, block)))
     tensors = {
-        name: _reordered(name, tensor.detach().float().cpu(), order)
+        name: _permuted(name, tensor.detach().float().cpu(), order)
         for name, tensor in found.items()
     }
     bias = model.output.bias
@@ -45,27 +45,27 @@ def marian_tensors(model: Transformer) -> dict[str, Tensor]:
 
 
 def channel_order(config: TransformerConfig) -> Tensor:
-    """Return which of our channels comes first, second, ... there."""
+    """Return the permutation: index of our channel for each channel of Marian."""
     channels = torch.arange(config.d_model)
     if config.positions == "sinusoidal_halves":
         return channels
     return torch.cat([channels[0::2], channels[1::2]])
 
 
-TAKES_CHANNELS = ("q_proj", "k_proj", "v_proj", "fc1", "shared", "embed_tokens")
-"""Matrices whose second axis is d_model: what they take in, or a table of vectors."""
+INPUT_IS_D_MODEL = ("q_proj", "k_proj", "v_proj", "fc1", "shared", "embed_tokens")
+"""Matrices whose second axis is d_model."""
 
-GIVES_CHANNELS = ("out_proj", "fc2", "layer_norm")
-"""Layers whose output is d_model wide: the first axis of their weights and biases."""
+OUTPUT_IS_D_MODEL = ("out_proj", "fc2", "layer_norm")
+"""Layers whose output is d_model wide, the first axis of weights and biases."""
 
 
-def _reordered(name: str, tensor: Tensor, order: Tensor) -> Tensor:
+def _permuted(name: str, tensor: Tensor, order: Tensor) -> Tensor:
     layer, _, kind = name.rpartition(".")
-    if layer.endswith(GIVES_CHANNELS):
+    if layer.endswith(OUTPUT_IS_D_MODEL):
         return tensor[order]
-    if kind == "bias":  # inside a box
+    if kind == "bias":  # of an inner dimension
         return tensor
-    assert layer.endswith((*TAKES_CHANNELS, "lm_head")), name
+    assert layer.endswith((*INPUT_IS_D_MODEL, "lm_head")), name
     return tensor[:, order]
 
 

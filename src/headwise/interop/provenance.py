@@ -1,4 +1,4 @@
-"""Where an export came from: what its manifest and its card say of that."""
+"""The origin of an export, for its manifest and its card."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from headwise.run_folder.paths import EXPORT
 from headwise.storage.manifests import seal
 
 
-def described(opened: ModelFolder, *, target: str, **more: Any) -> dict[str, Any]:
-    """Name the target, and what it was made of: weights and folder by their SHA-256.
+def export_description(
+    opened: ModelFolder, *, target: str, **more: Any
+) -> dict[str, Any]:
+    """Return manifest entries: the target, and SHA-256 of the weights and the folder.
 
-    Both are those of the files that were opened, whatever stands there by now.
+    Both are of the files that were opened, even if they have been replaced since.
     """
     return {
         "kind": EXPORT,
@@ -27,7 +29,7 @@ def described(opened: ModelFolder, *, target: str, **more: Any) -> dict[str, Any
 
 
 def model_name(opened: ModelFolder) -> str:
-    """Return the model's name: the title of its card, or else its folder's name."""
+    """Return the title of the model card, or the name of its folder."""
     card = (opened.path / CARD).read_text(encoding="utf-8")
     title = re.search(r"^# (.+)$", card, re.MULTILINE)
     return title[1].strip() if title else opened.path.resolve().name

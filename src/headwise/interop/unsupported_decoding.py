@@ -1,4 +1,4 @@
-"""In what the search of another tool is not the one that a model folder asks for."""
+"""Decoding settings that an export target cannot reproduce."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from typing import Any
 
 from headwise.run_folder.model_folder import ModelFolder
 
-CARRIED = frozenset(
+EXPORTED = frozenset(
     {
         *("beam", "length_penalty", "alpha", "stopping", "patience", "num_best"),
         *("max_length_factor", "max_length_offset"),
-        *("scores", "warnings"),  # which choose no word
+        *("scores", "warnings"),  # without effect on the translation
     }
 )
-"""The settings of a search that other tools are told of, or that are spoken of apart.
+"""Decoding settings that are exported, or have a note of their own.
 
-Any other, also one that is new, is said to be lost where it is not at its default.
+Any other setting gets a note if it is not at its default.
 """
 
 
-def left_behind(decoding: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield each setting that goes nowhere, with its value and the usual one."""
-    usual = type(decoding)()
+def ignored_settings(decoding: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each setting that is not exported: name, value and default."""
+    defaults = type(decoding)()
     for name in (each.name for each in fields(decoding)):
-        values = getattr(decoding, name), getattr(usual, name)
-        if name not in CARRIED and values[0] != values[1]:
+        values = getattr(decoding, name), getattr(defaults, name)
+        if name not in EXPORTED and values[0] != values[1]:
             yield name, *values
 
 
-def notes_on_what_is_left(opened: ModelFolder, *, tool: str) -> list[str]:
-    """Say which settings of the search ``tool`` is not told of."""
+def notes_on_ignored_settings(opened: ModelFolder, *, tool: str) -> list[str]:
+    """Return a note for each setting that is not exported."""
     return [
-        f"{name} = {value!r} is not carried over to {tool}: other translations may win"
-        for name, value, _ in left_behind(opened.decoding)
+        f"{name} = {value!r} is not exported to {tool}; translations may differ"
+        for name, value, _ in ignored_settings(opened.decoding)
     ]
 
 
-def exponent(opened: ModelFolder) -> float:
-    """Return the α that other tools know: scores are divided by length to the α.
+def length_penalty_exponent(opened: ModelFolder) -> float:
+    """Return the α of other tools, which divide scores by length to the power of α.
 
-    For the paper's penalty that is the nearest: docs/searches.md has the shares.
+    For the paper's penalty this is an approximation: see docs/searches.md.
     """
     decoding = opened.decoding
     known = {"n^alpha": decoding.alpha, "gnmt": decoding.alpha, "none": 0.0}
@@ -49,11 +49,12 @@ def exponent(opened: ModelFolder) -> float:
 
 
 def notes_on_penalty(opened: ModelFolder, *, tool: str, file: str) -> list[str]:
-    """Say so where ``tool`` has no such length penalty; a greedy search needs none."""
+    """Return a note if ``tool`` lacks the length penalty, unless search is greedy."""
     penalty = opened.decoding.length_penalty
     if opened.decoding.beam == 1 or penalty in ("n^alpha", "none"):
         return []
     return [
         f"{tool} has no length penalty {penalty!r}: {file} divides scores by the "
-        f"length to the power of {exponent(opened)}, and other translations may win"
+        f"length to the power of {length_penalty_exponent(opened)}, which may choose "
+        "another translation"
     ]

@@ -1,1 +1,1 @@
-"""Runs as people see them: one page a run, lists and comparisons of runs."""
+"""Reports of runs: an HTML page for each, lists, and comparisons of two."""

@@ -1,4 +1,4 @@
-"""Two runs side by side: the settings that differ, and both curves."""
+"""Compare two runs: settings that differ, and learning curves."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 from headwise.reports.curves import plots
 from headwise.reports.formatting import columns
-from headwise.reports.history import NOW, History, Look, read_history
+from headwise.reports.history import LIVE, History, ValidationRecord, read_history
 from headwise.reports.listing import (
     LOG,
     WEIGHTS,
-    best_in_words,
     check_run,
+    describe_best,
     num_parameters,
     recipe_table,
 )
@@ -29,33 +29,37 @@ NOT_SET = "not set"
 BARS = "▁▂▃▄▅▆▇█"
 
 SPARK_WIDTH = 48
-"""Letters of a curve in a terminal."""
+"""Width of a curve in a terminal, in characters."""
 
 FIRST, SECOND = 1, 2
 """Colours of the two runs."""
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One of the two."""
+class ComparedRun:
+    """One of the two runs."""
 
     folder: Path
     recipe: dict[str, Any]
     history: History
 
     @classmethod
-    def open(cls, folder: Path) -> Compared:
-        """Read a run; anything else is a ``UsageError``."""
+    def open(cls, folder: Path) -> ComparedRun:
+        """Read a run; raise ``UsageError`` if ``folder`` is not one."""
         check_run(folder)
         return cls(folder, recipe_table(folder), read_history(folder / LOG))
 
     @property
-    def looks(self) -> dict[int, Look]:
-        """Looks at the weights themselves, by their steps."""
-        return {look.step: look for look in self.history.looks if look.name == NOW}
+    def validations(self) -> dict[int, ValidationRecord]:
+        """Validations of the live weights (not of averages), by step."""
+        return {
+            validation.step: validation
+            for validation in self.history.validations
+            if validation.name == LIVE
+        }
 
 
-def differences(first: Compared, second: Compared) -> list[tuple[str, str, str]]:
+def differences(first: ComparedRun, second: ComparedRun) -> list[tuple[str, str, str]]:
     """Return each setting that differs, with both values."""
     one, other = dict(_flat(first.recipe)), dict(_flat(second.recipe))
     return [
@@ -65,8 +69,8 @@ def differences(first: Compared, second: Compared) -> list[tuple[str, str, str]]
     ]
 
 
-def as_lines(first: Compared, second: Compared) -> list[str]:
-    """Write the comparison for a terminal."""
+def as_lines(first: ComparedRun, second: ComparedRun) -> list[str]:
+    """Return the comparison as lines for a terminal."""
     return [
         *(f"{mark}  {_summary(run)}" for mark, run in (("A", first), ("B", second))),
         "",
@@ -78,8 +82,8 @@ def as_lines(first: Compared, second: Compared) -> list[str]:
     ]
 
 
-def as_page(first: Compared, second: Compared) -> str:
-    """Draw the comparison, each curve over the other."""
+def as_page(first: ComparedRun, second: ComparedRun) -> str:
+    """Return the comparison as an HTML page, with both curves in each plot."""
     rows = "".join(
         f"<tr><th scope=row>{escape(path)}</th><td>{escape(one)}</td>"
         f"<td>{escape(other)}</td></tr>"
@@ -101,7 +105,7 @@ def as_page(first: Compared, second: Compared) -> str:
             f"<header><h1>{escape(names[0])} and {escape(names[1])}</h1></header>",
             about,
             '<section class="plots" aria-label="Curves">',
-            *(figure(plot) for plot in overlaid(first, second)),
+            *(figure(plot) for plot in overlay(first, second)),
             "</section>",
             "<h2>Settings that differ</h2>",
             settings,
@@ -110,8 +114,8 @@ def as_page(first: Compared, second: Compared) -> str:
     return page(" and ".join(names), body, written=time.time())
 
 
-def overlaid(first: Compared, second: Compared) -> list[Plot]:
-    """Put the curves of both runs into one set of figures."""
+def overlay(first: ComparedRun, second: ComparedRun) -> list[Plot]:
+    """Return plots with the curves of both runs."""
     theirs = {plot.title: plot for plot in plots(second.history)}
     ours = {plot.title: plot for plot in plots(first.history)}
     figures = []
@@ -128,7 +132,7 @@ def overlaid(first: Compared, second: Compared) -> list[Plot]:
 
 
 def sparkline(values: Sequence[float], low: float, high: float) -> str:
-    """Draw values as bars of one letter each."""
+    """Return ``values`` as one bar character each."""
     reach = (high - low) or 1.0
     top = len(BARS) - 1
     return "".join(
@@ -137,7 +141,7 @@ def sparkline(values: Sequence[float], low: float, high: float) -> str:
 
 
 def _coloured(plot: Plot | None, name: str, colour: int) -> list[Series]:
-    """Return the curves of one run in its colour; training's is drawn dashed."""
+    """Return the curves of one run in its colour; training curves are dashed."""
     if plot is None:
         return []
     several = sum(bool(each.points) for each in plot.series) > 1
@@ -153,49 +157,49 @@ def _coloured(plot: Plot | None, name: str, colour: int) -> list[Series]:
     ]
 
 
-def _settings(first: Compared, second: Compared) -> list[str]:
+def _settings(first: ComparedRun, second: ComparedRun) -> list[str]:
     rows = differences(first, second)
     if not rows:
         return ["all settings are the same"]
     return columns([("setting", "A", "B"), *rows])
 
 
-def _table(first: Compared, second: Compared) -> list[str]:
-    """Write what both found at each step that one of them was looked at."""
-    names = _measures(first, second)
+def _table(first: ComparedRun, second: ComparedRun) -> list[str]:
+    """Return losses and scores of both runs at each step that was validated."""
+    names = _metrics(first, second)
     head = ["step", *(f"{name} {side}" for name in ("loss", *names) for side in "AB")]
     rows = [tuple(head)]
-    for step in sorted({**first.looks, **second.looks}):
+    for step in sorted({**first.validations, **second.validations}):
         cells = [f"{step:,}"]
         for key in (None, *names.values()):
             for run in (first, second):
-                look = run.looks.get(step)
-                cells.append("–" if look is None else _measured(look, key))
+                validation = run.validations.get(step)
+                cells.append("–" if validation is None else _value_of(validation, key))
         rows.append(tuple(cells))
     return columns(rows) if len(rows) > 1 else ["neither run was validated yet"]
 
 
-def _measures(first: Compared, second: Compared) -> dict[str, str]:
-    """Return the measures of either run: names and keys."""
+def _metrics(first: ComparedRun, second: ComparedRun) -> dict[str, str]:
+    """Return the metrics of either run: names and keys."""
     return {
         found.name: key
         for run in (first, second)
-        for look in run.history.looks
-        for key, found in look.scores.items()
+        for validation in run.history.validations
+        for key, found in validation.scores.items()
     }
 
 
-def _measured(look: Look, key: str | None) -> str:
+def _value_of(validation: ValidationRecord, key: str | None) -> str:
     if key is None:
-        return f"{look.loss:.3f}"
-    found = look.scores.get(key)
+        return f"{validation.loss:.3f}"
+    found = validation.scores.get(key)
     return "–" if found is None else f"{found.value:.1f}"
 
 
-def _sparks(first: Compared, second: Compared) -> list[str]:
-    """Draw the curves of both runs on common axes."""
+def _sparks(first: ComparedRun, second: ComparedRun) -> list[str]:
+    """Return sparklines of both runs on common axes."""
     lines = []
-    for plot in overlaid(first, second):
+    for plot in overlay(first, second):
         curves = [each for each in plot.series if len(each.points) > 1]
         if not plot.main or not curves:
             continue
@@ -213,7 +217,7 @@ def _sparks(first: Compared, second: Compared) -> list[str]:
 
 
 def _sampled(series: Series, last: float) -> list[float]:
-    """Take the value known at each of so many even steps, as far as the curve goes."""
+    """Return the latest value at each of ``SPARK_WIDTH`` evenly spaced steps."""
     sampled = []
     points = iter(series.points)
     upcoming = next(points, None)
@@ -229,19 +233,19 @@ def _sampled(series: Series, last: float) -> list[float]:
     return sampled
 
 
-def _summary(run: Compared) -> str:
+def _summary(run: ComparedRun) -> str:
     history = run.history
     parameters = num_parameters(run.folder.joinpath(*WEIGHTS))
     parts = [f"step {history.step:,}", duration(history.seconds)]
     if parameters is not None:
         parts.append(f"{parameters:,} parameters")
     if history.best is not None:
-        parts.append(f"best: {best_in_words(history.best)}")
+        parts.append(f"best: {describe_best(history.best)}")
     return f"{run.folder}: {', '.join(parts)}"
 
 
-def _name(run: Compared, other: Compared) -> str:
-    """Call a run by its folder, with as much of the path as tells the two apart."""
+def _name(run: ComparedRun, other: ComparedRun) -> str:
+    """Name a run by the end of its path, as long as needed to tell both apart."""
     parts, others = run.folder.resolve().parts, other.folder.resolve().parts
     for length in range(1, len(parts)):
         if parts[-length:] != others[-length:]:

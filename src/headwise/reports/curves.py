@@ -1,15 +1,15 @@
-"""Which curves a run has, and what is said of each."""
+"""The plots of a run: loss, scores, learning rate, gradient norm, throughput."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from headwise.metrics.score import interval_ends, limits
-from headwise.reports.history import NOW, History, Look, Stretch
+from headwise.reports.history import LIVE, History, UpdateBucket, ValidationRecord
 from headwise.reports.plot import Plot, Point, Series, Span
 
 STEEP = 5.0
-"""A highest loss so many times the lowest calls for a logarithmic scale."""
+"""Ratio of highest to lowest loss from which the scale is logarithmic."""
 
 TRAINING = 1
 VALIDATION = 2
@@ -17,7 +17,7 @@ AVERAGED = 3
 
 
 def plots(history: History) -> list[Plot]:
-    """Return the figures of a run, most looked at first."""
+    """Return the plots of a run, the most important first."""
     return [
         loss(history),
         *scores(history),
@@ -28,18 +28,18 @@ def plots(history: History) -> list[Plot]:
 
 
 def loss(history: History) -> Plot:
-    """Show how wrong the model is, of what it learns from and of what it does not."""
-    spans = [(each.middle, each.lowest, each.highest) for each in history.stretches]
+    """Plot training and validation loss."""
+    spans = [(each.middle, each.lowest, each.highest) for each in history.buckets]
     smoothing = history.label_smoothing
-    smoothed = f", labels smoothed by {smoothing:g}" if smoothing else ""
+    smoothed = f", label smoothing {smoothing:g}" if smoothing else ""
     series = [
         Series(
             name=f"training{smoothed}",
             points=_means(history, lambda each: each.loss),
-            spans=spans if history.updates_a_stretch > 1 else [],
+            spans=spans if history.updates_per_bucket > 1 else [],
             colour=TRAINING,
         ),
-        *looked(history, "validation", lambda look: look.loss),
+        *validation_series(history, "validation", lambda each: each.loss),
     ]
     values = [value for each in series for _, value in each.points]
     return Plot(
@@ -55,13 +55,15 @@ def loss(history: History) -> Plot:
 
 
 def scores(history: History) -> list[Plot]:
-    """Show each measure of held-out translations with what is sure of it."""
-    keys = dict.fromkeys(key for look in history.looks for key in look.scores)
+    """Plot each metric of the validation set, with confidence intervals."""
+    keys = dict.fromkeys(
+        key for validation in history.validations for key in validation.scores
+    )
     return [_score(history, key) for key in keys]
 
 
 def learning_rate(history: History) -> Plot:
-    """Show the schedule."""
+    """Plot the learning rate."""
     points = _means(history, lambda each: each.learning_rate)
     return Plot(
         title="Learning rate",
@@ -74,15 +76,15 @@ def learning_rate(history: History) -> Plot:
 
 
 def gradient_norm(history: History) -> Plot:
-    """Show how steep the loss was, and where it jumped."""
+    """Plot the gradient norm."""
     spans = [
         (each.middle, each.norm / each.count, each.highest_norm)
-        for each in history.stretches
+        for each in history.buckets
     ]
     series = Series(
         name="mean",
         points=_means(history, lambda each: each.norm),
-        spans=spans if history.updates_a_stretch > 1 else [],
+        spans=spans if history.updates_per_bucket > 1 else [],
         colour=TRAINING,
     )
     return Plot(
@@ -97,70 +99,75 @@ def gradient_norm(history: History) -> Plot:
 
 
 def throughput(history: History) -> Plot:
-    """Show how fast training is."""
+    """Plot tokens per second."""
     points = [
-        (each.middle, each.tokens / max(each.seconds, 1e-9))
-        for each in history.stretches
+        (each.middle, each.tokens / max(each.seconds, 1e-9)) for each in history.buckets
     ]
     return Plot(
         title="Throughput",
-        about="Source and target tokens learned from in a second, without padding; "
-        "a point is one update or, of many, the mean of neighbours.",
-        series=[Series(name="tokens a second", points=points, colour=TRAINING)],
+        about="Source and target tokens per second, without padding; each point is one "
+        "update, or the mean of neighbouring updates.",
+        series=[Series(name="tokens per second", points=points, colour=TRAINING)],
         from_zero=True,
         last=history.step,
         resumes=history.resumes,
     )
 
 
-def looked(
-    history: History, name: str, value: Callable[[Look], float | None]
+def validation_series(
+    history: History, name: str, value: Callable[[ValidationRecord], float | None]
 ) -> list[Series]:
-    """Return what validations found: of the weights, and of means of checkpoints."""
+    """Return one curve of the live weights, and one of averaged checkpoints."""
     series = []
     for colour, label, chosen in (
-        (VALIDATION, name, lambda look: look.name == NOW),
-        (AVERAGED, "mean of checkpoints", lambda look: look.name != NOW),
+        (VALIDATION, name, lambda each: each.name == LIVE),
+        (AVERAGED, "averaged checkpoints", lambda each: each.name != LIVE),
     ):
         points: list[Point] = []
-        for look in filter(chosen, history.looks):
-            found = value(look)
+        for validation in filter(chosen, history.validations):
+            found = value(validation)
             if found is not None:
-                points.append((float(look.step), found))
+                points.append((float(validation.step), found))
         series.append(Series(name=label, points=points, colour=colour, marked=True))
     return series
 
 
 def _about_loss(smoothing: float | None) -> str:
-    """Say what each curve is, so that nobody takes the distance for overfitting."""
-    said = "Cross-entropy in nats for each target token."
+    """Explain the curves, so that their distance is not taken for overfitting."""
+    text = "Cross-entropy in nats per target token."
     if smoothing == 0:
-        return f"{said} Training with dropout, held-out text without."
-    least = "" if smoothing is None else ", which cannot fall to 0"
+        return f"{text} Training with dropout, validation without."
+    floor = "" if smoothing is None else ", which cannot fall to 0"
     return (
-        f"{said} Training with smoothed labels{least}, and with dropout; held-out text "
-        "with neither: compare each curve with itself."
+        f"{text} Training with label smoothing{floor}, and with dropout; validation "
+        "without both: compare each curve only with itself."
     )
 
 
 def _score(history: History, key: str) -> Plot:
-    of_it = [look.scores[key] for look in history.looks if key in look.scores]
+    of_it = [
+        validation.scores[key]
+        for validation in history.validations
+        if key in validation.scores
+    ]
     better = "Higher" if of_it[-1].higher_is_better else "Lower"
     sure = any(each.interval is not None for each in of_it)
     series = [
         Series(
             name=each.name,
             points=each.points,
-            spans=_spans(history, key, each.name != "held-out text"),
+            spans=_spans(history, key, each.name != "validation"),
             spans_are="bars",
             colour=each.colour,
             marked=True,
         )
-        for each in looked(history, "held-out text", lambda look: _value(look, key))
+        for each in validation_series(
+            history, "validation", lambda each: _value(each, key)
+        )
     ]
     return Plot(
         title=of_it[-1].name,
-        about=f"Of greedy translations of held-out text. {better} is better."
+        about=f"Greedy translations of the validation set. {better} is better."
         f"{' Bars: 95% confidence.' if sure else ''} {of_it[-1].signature}",
         series=series,
         main=True,
@@ -171,21 +178,25 @@ def _score(history: History, key: str) -> Plot:
     )
 
 
-def _value(look: Look, key: str) -> float | None:
-    return look.scores[key].value if key in look.scores else None
+def _value(validation: ValidationRecord, key: str) -> float | None:
+    return validation.scores[key].value if key in validation.scores else None
 
 
 def _spans(history: History, key: str, averaged: bool) -> list[Span]:
     spans = []
-    for look in history.looks:
-        found = look.scores.get(key)
-        if found and found.interval is not None and (look.name != NOW) == averaged:
+    for validation in history.validations:
+        found = validation.scores.get(key)
+        if (
+            found
+            and found.interval is not None
+            and (validation.name != LIVE) == averaged
+        ):
             low, high = interval_ends(
                 found.value, found.interval, found.higher_is_better
             )
-            spans.append((float(look.step), low, high))
+            spans.append((float(validation.step), low, high))
     return spans
 
 
-def _means(history: History, total: Callable[[Stretch], float]) -> list[Point]:
-    return [(each.middle, total(each) / each.count) for each in history.stretches]
+def _means(history: History, total: Callable[[UpdateBucket], float]) -> list[Point]:
+    return [(each.middle, total(each) / each.count) for each in history.buckets]

@@ -1,4 +1,4 @@
-"""Small things that several pages say."""
+"""Formatting that several reports share."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def spread(values: Sequence[T], most: int) -> list[T]:
-    """Take at most ``most`` values, evenly spread, the first and the last always."""
+def evenly_spaced(values: Sequence[T], most: int) -> list[T]:
+    """Return at most ``most`` evenly spaced values, with the first and the last."""
     if len(values) <= most:
         return list(values)
     last = len(values) - 1
     return [values[round(number * last / (most - 1))] for number in range(most)]
 
 
-def short(count: float) -> str:
-    """Write a large count in short."""
+def abbreviated(count: float) -> str:
+    """Format a large count, such as 1.2 million."""
     for size, name in ((1e9, "billion"), (1e6, "million")):
         if count >= size:
             return f"{count / size:.1f} {name}"
@@ -25,7 +25,7 @@ def short(count: float) -> str:
 
 
 def columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Write rows below each other, each column as wide as it must be."""
+    """Return rows as lines, with columns aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

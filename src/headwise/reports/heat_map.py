@@ -1,38 +1,38 @@
-"""Pictures of attention: what each piece of the target takes from the source."""
+"""Heat maps of cross-attention: target pieces (rows) over source pieces (columns)."""
 
 from __future__ import annotations
 
 from html import escape
 
-from headwise.reports.history import Picture
+from headwise.reports.history import AttentionMap
 
 LEVELS = 12
-"""Shades that a weight is shown in, besides none at all."""
+"""Number of shades, besides none for weight 0."""
 
 CELL = 16
-"""Side of a square, in pixels."""
+"""Side of a cell, in pixels."""
 
 LETTER = 6.2
-"""Pixels that a letter of a label takes."""
+"""Width of a letter of a label, in pixels."""
 
-MOST_LETTERS = 12
-"""Letters of a label; the rest of a piece is left out."""
+MAX_LABEL_LETTERS = 12
+"""Longest label; a longer piece is cut off."""
 
 
-def thumbnail(picture: Picture) -> str:
-    """Draw the squares alone."""
+def thumbnail(picture: AttentionMap) -> str:
+    """Return the cells as a small SVG, without labels."""
     rows, columns = len(picture.target), len(picture.source)
     return (
         f'<svg class="heat small" viewBox="0 0 {columns} {rows}" '
-        f'preserveAspectRatio="none" aria-hidden="true">{squares(picture)}</svg>'
+        f'preserveAspectRatio="none" aria-hidden="true">{shaded_cells(picture)}</svg>'
     )
 
 
-def heat_map(picture: Picture, label: str) -> str:
-    """Draw the squares with the pieces beside and above them."""
+def heat_map(picture: AttentionMap, label: str) -> str:
+    """Return an SVG of the cells, with target pieces beside and source pieces above."""
     rows, columns = len(picture.target), len(picture.source)
-    left = _room(picture.target)
-    top = _room(picture.source)
+    left = _label_width(picture.target)
+    top = _label_width(picture.source)
     width, height = left + columns * CELL + 2, top + rows * CELL + 2
     beside = "".join(
         f'<text x="{left - 6}" y="{top + (row + 0.5) * CELL + 4:.1f}" '
@@ -48,22 +48,22 @@ def heat_map(picture: Picture, label: str) -> str:
         f'<svg class="squares" x="{left}" y="{top}" width="{columns * CELL}" '
         f'height="{rows * CELL}" viewBox="0 0 {columns} {rows}">'
         f'<rect class="ground" width="{columns}" height="{rows}"/>'
-        f"<g>{squares(picture)}</g></svg>"
+        f"<g>{shaded_cells(picture)}</g></svg>"
     )
     return (
         f'<svg class="heat" role="img" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" '
-        f'aria-label="{escape(f"{label}. {told(picture)}")}">'
+        f'aria-label="{escape(f"{label}. {describe_map(picture)}")}">'
         f"{beside}{above}{inner}</svg>"
     )
 
 
-def squares(picture: Picture) -> str:
-    """Draw one path for each shade, so that a picture stays small."""
+def shaded_cells(picture: AttentionMap) -> str:
+    """Return one SVG path per shade, which keeps the file small."""
     cells: dict[int, list[str]] = {}
     for row, weights in enumerate(picture.weights):
         for column, weight in enumerate(weights):
-            cells.setdefault(level(weight), []).append(f"M{column} {row}h1v1h-1z")
+            cells.setdefault(shade(weight), []).append(f"M{column} {row}h1v1h-1z")
     return "".join(
         f'<path class="h{shade}" d="{"".join(cells[shade])}"/>'
         for shade in sorted(cells)
@@ -71,24 +71,23 @@ def squares(picture: Picture) -> str:
     )
 
 
-def level(weight: float) -> int:
+def shade(weight: float) -> int:
     """Return the shade of a weight from 0 to 1."""
     return min(LEVELS, max(0, round(weight * LEVELS)))
 
 
-def told(picture: Picture) -> str:
-    """Say in words what each piece looks at most."""
+def describe_map(picture: AttentionMap) -> str:
+    """Return in words which source piece each target piece attends to most."""
     parts = []
     for piece, weights in zip(picture.target, picture.weights, strict=True):
         if weights:
             most = max(range(len(weights)), key=weights.__getitem__)
-            looked_at = picture.source[most]
-            parts.append(f"{readable(piece)} to {readable(looked_at)}")
+            parts.append(f"{readable(piece)} to {readable(picture.source[most])}")
     return "; ".join(parts)
 
 
-def table(picture: Picture) -> str:
-    """Write the weights as a table."""
+def table(picture: AttentionMap) -> str:
+    """Return the weights as an HTML table."""
     head = "".join(
         f"<th scope=col>{escape(readable(piece))}</th>" for piece in picture.source
     )
@@ -104,17 +103,17 @@ def table(picture: Picture) -> str:
 
 
 def readable(piece: str) -> str:
-    """Write SentencePiece's mark of a new word as a dot."""
+    """Show SentencePiece's word boundary (U+2581) as a dot."""
     return piece.replace("▁", "·")
 
 
 def _piece(piece: str) -> str:
     shown = readable(piece)
-    if len(shown) > MOST_LETTERS:
-        shown = f"{shown[: MOST_LETTERS - 1]}…"
+    if len(shown) > MAX_LABEL_LETTERS:
+        shown = f"{shown[: MAX_LABEL_LETTERS - 1]}…"
     return escape(shown)
 
 
-def _room(pieces: list[str]) -> float:
-    longest = max((min(len(piece), MOST_LETTERS) for piece in pieces), default=1)
+def _label_width(pieces: list[str]) -> float:
+    longest = max((min(len(piece), MAX_LABEL_LETTERS) for piece in pieces), default=1)
     return round(longest * LETTER + 14)

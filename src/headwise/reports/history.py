@@ -1,6 +1,6 @@
-"""What happened in a run, as its log tells it, in bounded room.
+"""The history of a run, read from its log (log.jsonl), in bounded memory.
 
-Nothing here needs torch: a list of runs is to be there at once.
+Nothing here needs torch, so that listing runs is fast.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from headwise.errors import ModelError
 
 Entry = Mapping[str, Any]
 
-MOST_STRETCHES = 512
-"""Stretches of updates that are kept apart; then each two neighbours become one."""
+MAX_BUCKETS = 512
+"""Most buckets of updates; beyond that, neighbouring buckets are merged in pairs."""
 
 UPDATE = '{"what": "update"'
-"""What a line of the log about an update begins with."""
+"""Beginning of a log line of an update."""
 
-NOW = "now"
-"""Name of a look at the weights themselves, not at a mean of checkpoints."""
+LIVE = "now"
+"""Name of a validation of the live weights, not of averaged checkpoints."""
 
 RUNNING = ""
-"""What ``ended`` is as long as a run has not said that it ended."""
+"""Value of ``ended`` while the log has no end entry."""
 
 
 @dataclass(slots=True)
-class Stretch:
-    """Neighbouring updates taken together."""
+class UpdateBucket:
+    """Consecutive updates, aggregated."""
 
     first: int
     last: int
     count: int
     loss: float
-    """Sum over the updates, as all that are not the lowest or highest."""
+    """Sum over the updates, as all fields but the lowest and highest."""
     lowest: float
     highest: float
     learning_rate: float
@@ -47,11 +47,11 @@ class Stretch:
     seconds: float
 
     @classmethod
-    def of(cls, entry: Entry) -> Stretch:
-        """Begin a stretch with one update."""
+    def of(cls, entry: Entry) -> UpdateBucket:
+        """Return a bucket of one update."""
         loss, norm = float(entry["loss"]), float(entry["gradient_norm"])
         if not (math.isfinite(loss) and math.isfinite(norm)):
-            raise ValueError("an update that was not made")
+            raise ValueError("a skipped update")
         step = int(entry["step"])
         return cls(
             first=step,
@@ -67,9 +67,9 @@ class Stretch:
             seconds=float(entry["seconds"]),
         )
 
-    def with_next(self, after: Stretch) -> Stretch:
-        """Return both as one."""
-        return Stretch(
+    def merged_with(self, after: UpdateBucket) -> UpdateBucket:
+        """Return the union of both."""
+        return UpdateBucket(
             first=self.first,
             last=after.last,
             count=self.count + after.count,
@@ -85,13 +85,13 @@ class Stretch:
 
     @property
     def middle(self) -> float:
-        """The step it is drawn at."""
+        """The step at which it is plotted."""
         return (self.first + self.last) / 2
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One measure at one look."""
+class ScoreRecord:
+    """One metric of one validation."""
 
     name: str
     value: float
@@ -101,8 +101,8 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """Attention: how much each piece of the target takes from each of the source."""
+class AttentionMap:
+    """Cross-attention weights: a row per target piece, a column per source piece."""
 
     source: list[str]
     target: list[str]
@@ -110,36 +110,36 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A held-out pair and what the model made of it."""
+class Sample:
+    """A validation pair with the translation of the model."""
 
     source: str
     reference: str
     output: str
-    attention: Picture | None
+    attention: AttentionMap | None
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ValidationRecord:
     """One validation."""
 
     step: int
     name: str
     loss: float
-    scores: dict[str, Found]
-    samples: list[Shown]
+    scores: dict[str, ScoreRecord]
+    samples: list[Sample]
     best: bool
     seconds: float
 
     @classmethod
-    def of(cls, entry: Entry) -> Look:
-        """Read what the log says of a validation."""
+    def of(cls, entry: Entry) -> ValidationRecord:
+        """Read a validation entry of the log."""
         return cls(
             step=int(entry["step"]),
             name=str(entry["name"]),
             loss=float(entry["loss"]),
-            scores={key: _found(each) for key, each in entry["scores"].items()},
-            samples=[_shown(each) for each in entry["samples"]],
+            scores={key: _score_record(each) for key, each in entry["scores"].items()},
+            samples=[_sample(each) for each in entry["samples"]],
             best=bool(entry["best"]),
             seconds=float(entry.get("seconds", 0.0)),
         )
@@ -147,7 +147,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that a reader of the curves should know of."""
+    """A message about the run at a step."""
 
     step: int
     kind: str
@@ -157,40 +157,47 @@ class Event:
 
 @dataclass
 class History:
-    """A run so far; ``add`` tells it what comes next."""
+    """A run so far; ``add`` appends an entry of the log."""
 
-    stretches: list[Stretch] = field(default_factory=list)
-    looks: list[Look] = field(default_factory=list)
+    buckets: list[UpdateBucket] = field(default_factory=list)
+    validations: list[ValidationRecord] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     step: int = 0
     tokens: int = 0
     seconds: float = 0.0
     ended: str = RUNNING
-    """Why the run ended; empty while it has not said so."""
+    """Why the run ended; empty while it runs."""
     planned: int | None = None
-    """Updates at most, epochs counted; None where an older log does not say."""
-    updates_a_stretch: int = 1
+    """Number of updates planned; None if an older log does not tell."""
+    updates_per_bucket: int = 1
     label_smoothing: float | None = None
-    """That of the loss in training; None where an older log does not say."""
+    """Label smoothing of the training loss; None if an older log does not tell."""
 
     def add(self, entry: Entry) -> None:
-        """Take in an entry of the log; one that is not as we write them is left out."""
-        take = TAKES.get(str(entry.get("what")))
-        if take is None:
+        """Add an entry of the log; a malformed one is ignored."""
+        handler = HANDLERS.get(str(entry.get("what")))
+        if handler is None:
             return
         try:
-            take(self, entry)
+            handler(self, entry)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             return
 
     @property
-    def best(self) -> Look | None:
-        """The look whose model was kept."""
-        return next((look for look in reversed(self.looks) if look.best), None)
+    def best(self) -> ValidationRecord | None:
+        """The validation of the best model."""
+        return next(
+            (
+                validation
+                for validation in reversed(self.validations)
+                if validation.best
+            ),
+            None,
+        )
 
     @property
     def resumes(self) -> list[int]:
-        """Steps that training went on from."""
+        """Steps from which training was resumed."""
         return [event.step for event in self.events if event.kind == "resume"]
 
     def _start(self, entry: Entry) -> None:
@@ -202,36 +209,36 @@ class History:
         smoothing = entry.get("label_smoothing")
         self.label_smoothing = None if smoothing is None else float(smoothing)
         kind = "resume" if step else "start"
-        text = f"went on from step {step:,}" if step else "training began"
+        text = f"resumed from step {step:,}" if step else "training started"
         self.events.append(Event(step, kind, text))
 
     def _update(self, entry: Entry) -> None:
         self._count(entry)
-        new = Stretch.of(entry)
-        last = self.stretches[-1] if self.stretches else None
-        if last is not None and last.count < self.updates_a_stretch:
-            self.stretches[-1] = last.with_next(new)
+        new = UpdateBucket.of(entry)
+        last = self.buckets[-1] if self.buckets else None
+        if last is not None and last.count < self.updates_per_bucket:
+            self.buckets[-1] = last.merged_with(new)
             return
-        if len(self.stretches) == MOST_STRETCHES:
-            self.stretches = [
-                one.with_next(other)
+        if len(self.buckets) == MAX_BUCKETS:
+            self.buckets = [
+                one.merged_with(other)
                 for one, other in zip(
-                    self.stretches[::2], self.stretches[1::2], strict=True
+                    self.buckets[::2], self.buckets[1::2], strict=True
                 )
             ]
-            self.updates_a_stretch *= 2
-        self.stretches.append(new)
+            self.updates_per_bucket *= 2
+        self.buckets.append(new)
 
     def _count(self, entry: Entry) -> None:
         self.step = int(entry["step"])
         self.tokens += int(entry["tokens"])
         self.seconds += float(entry["seconds"])
 
-    def _look(self, entry: Entry) -> None:
-        look = Look.of(entry)
-        self.looks.append(look)
-        self.step = look.step
-        self.seconds = max(self.seconds, look.seconds)
+    def _validation(self, entry: Entry) -> None:
+        validation = ValidationRecord.of(entry)
+        self.validations.append(validation)
+        self.step = validation.step
+        self.seconds = max(self.seconds, validation.seconds)
 
     def _note(self, entry: Entry) -> None:
         self.events.append(Event(self.step, "note", str(entry["text"])))
@@ -242,35 +249,35 @@ class History:
         self.events.append(Event(int(entry["step"]), "end", self.ended))
 
 
-TAKES: dict[str, Callable[[History, Entry], None]] = {
+HANDLERS: dict[str, Callable[[History, Entry], None]] = {
     "start": History._start,
     "update": History._update,
-    "validation": History._look,
+    "validation": History._validation,
     "note": History._note,
     "end": History._end,
 }
 
 
 def read_history(
-    log: Path, *, keeps: Callable[[dict[str, Any]], bool] = lambda _: True
+    log: Path, *, keep: Callable[[dict[str, Any]], bool] = lambda _: True
 ) -> History:
     """Read a log, of which only what ``keeps`` says; none is an empty history."""
     history = History()
     for entry in entries(log):
-        if keeps(entry):
+        if keep(entry):
             history.add(entry)
     return history
 
 
-def read_looks(log: Path) -> History:
-    """Read a log without its updates but the last: fast, for lists of runs."""
+def read_validations(log: Path) -> History:
+    """Read a log without its updates (but the last): fast, for lists of runs."""
     history = History()
     last: str | None = None
     for line in _lines(log):
         if line.startswith(UPDATE):
             last = line
             continue
-        if last is not None:  # so that what follows knows its step
+        if last is not None:  # so that the next entry knows its step
             _count(history, last)
             last = None
         entry = _entry(line)
@@ -282,7 +289,7 @@ def read_looks(log: Path) -> History:
 
 
 def entries(log: Path) -> Iterator[dict[str, Any]]:
-    """Yield the entries of a log; half a line, as a kill leaves one, is left out."""
+    """Yield the entries of a log; a truncated line, as after a kill, is skipped."""
     for line in _lines(log):
         entry = _entry(line)
         if entry is not None:
@@ -311,13 +318,13 @@ def _lines(log: Path) -> Iterator[str]:
         return
     except OSError as error:
         raise ModelError(
-            f"{log} cannot be read: {error.strerror or error}; see to its permissions"
+            f"{log} cannot be read: {error.strerror or error}; check its permissions"
         ) from error
 
 
-def _found(table: Entry) -> Found:
+def _score_record(table: Entry) -> ScoreRecord:
     interval = table.get("interval")
-    return Found(
+    return ScoreRecord(
         name=str(table["name"]),
         value=float(table["value"]),
         interval=None if interval is None else float(interval),
@@ -326,18 +333,18 @@ def _found(table: Entry) -> Found:
     )
 
 
-def _shown(table: Entry) -> Shown:
+def _sample(table: Entry) -> Sample:
     attention = table.get("attention")
-    return Shown(
+    return Sample(
         source=str(table["source"]),
         reference=str(table["reference"]),
         output=str(table["output"]),
-        attention=None if attention is None else _picture(attention),
+        attention=None if attention is None else _attention_map(attention),
     )
 
 
-def _picture(table: Entry) -> Picture:
-    picture = Picture(
+def _attention_map(table: Entry) -> AttentionMap:
+    picture = AttentionMap(
         source=[str(piece) for piece in table["source"]],
         target=[str(piece) for piece in table["target"]],
         weights=[[float(weight) for weight in row] for row in table["weights"]],
@@ -345,5 +352,5 @@ def _picture(table: Entry) -> Picture:
     if len(picture.weights) != len(picture.target) or any(
         len(row) != len(picture.source) for row in picture.weights
     ):
-        raise ValueError("rows and columns must be those of the pieces")
+        raise ValueError("the weights do not fit the pieces")
     return picture

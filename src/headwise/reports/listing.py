@@ -1,4 +1,4 @@
-"""Runs in a list: what each is, how far it is, how good its best model is."""
+"""List runs: state, progress, and scores of the best model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from typing import Any
 from headwise.errors import SettingsError, UsageError
 from headwise.metrics.score import with_interval
 from headwise.reports.formatting import columns
-from headwise.reports.history import NOW, RUNNING, History, Look, read_looks
+from headwise.reports.history import (
+    LIVE,
+    RUNNING,
+    History,
+    ValidationRecord,
+    read_validations,
+)
 from headwise.settings import read_toml
 from headwise.wording import duration
 
@@ -22,14 +28,14 @@ LOG = "log.jsonl"
 CHECKPOINTS = "checkpoints"
 WEIGHTS = ("best", "model.safetensors")
 
-OURS = ("best", CHECKPOINTS, "prepared", "tensorboard", "tokenizer", "corpus")
-"""Folders of a run in which no other run is looked for."""
+INNER_FOLDERS = ("best", CHECKPOINTS, "prepared", "tensorboard", "tokenizer", "corpus")
+"""Folders inside a run, which are not searched for runs."""
 
-ABOUT_FILE = "__metadata__"
-"""What in the header of a weights file is no tensor."""
+METADATA_KEY = "__metadata__"
+"""Entry of a safetensors header that is not a tensor."""
 
-MOST_HEADER_BYTES = 100_000_000
-"""More than any header of a weights file holds; what says more is none of ours."""
+MAX_HEADER_BYTES = 100_000_000
+"""Longest header of a weights file that is read."""
 
 ENDED = "ended"
 DIED = "died"
@@ -39,32 +45,32 @@ ENDINGS = {
     "lost another process": "stopped",
     "failed": "failed",
 }
-"""States of runs that are to be gone on with, by why they ended."""
+"""States of runs that can be resumed, by the reason of their end."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """One line of the list."""
+    """One row of the list."""
 
     folder: str
     state: str
-    """running, ended, stopped, failed, or died: it ended and could not say so."""
+    """running, ended, stopped, failed, or died (without an end entry in the log)."""
     reason: str
     step: int
     steps: int | None
-    """Updates that are planned."""
+    """Number of updates planned."""
     seconds: float
-    best: Look | None
+    best: ValidationRecord | None
     parameters: int | None
     """Of the best model."""
     corpora: list[str]
 
     def as_json(self) -> dict[str, Any]:
-        """Return what a program may want, without texts."""
+        """Return the facts for JSON output, without sample texts."""
         table = asdict(self)
         if self.best is not None:
-            kept = ("step", "name", "loss", "scores", "seconds")
-            table["best"] = {key: table["best"][key] for key in kept}
+            keys = ("step", "name", "loss", "scores", "seconds")
+            table["best"] = {key: table["best"][key] for key in keys}
         return table
 
 
@@ -77,43 +83,42 @@ def find_runs(folder: Path, depth: int = 3) -> Iterator[Path]:
     try:
         inside = sorted(os.scandir(folder), key=lambda each: each.name)
     except OSError:
-        return  # a folder that may not be read holds no run that could be shown
+        return  # a folder without read permission
     for each in inside:
-        if each.name in OURS or each.name.startswith("."):
+        if each.name in INNER_FOLDERS or each.name.startswith("."):
             continue
         if each.is_dir(follow_symlinks=False):
             yield from find_runs(folder / each.name, depth - 1)
 
 
 def is_run(folder: Path) -> bool:
-    """Tell whether training was begun in ``folder``."""
+    """Return whether training was started in ``folder``."""
     return (folder / RECIPE).is_file() and (
         (folder / LOG).is_file() or (folder / CHECKPOINTS).is_dir()
     )
 
 
 def check_run(folder: Path) -> None:
-    """Refuse what is no run, with what is missing."""
+    """Raise ``UsageError`` if ``folder`` is not a run, and name what is missing."""
     if not folder.is_dir():
         raise UsageError(
-            f"{folder} is not a folder; name the folder of a run, which holds a "
-            f"{RECIPE} and a {LOG}"
+            f"{folder} is not a folder; name a run folder, with a {RECIPE} and a {LOG}"
         )
     if not is_run(folder):
         raise UsageError(
-            f"{folder} is not a run: it has no {RECIPE} with a {LOG} beside it; "
-            "headwise runs lists those below a folder"
+            f"{folder} is not a run: it has no {RECIPE} with a {LOG}; headwise runs "
+            "FOLDER lists the runs in a folder"
         )
 
 
 def run_facts(folder: Path, *, is_held: bool) -> RunFacts:
-    """Look at a run; ``is_held`` says whether a process is working in it."""
+    """Read the facts of a run; ``is_held``: whether a process is working in it."""
     recipe = recipe_table(folder)
-    history = read_looks(folder / LOG)
+    history = read_validations(folder / LOG)
     steps = recipe.get("training", {}).get("steps")
     return RunFacts(
         folder=str(folder),
-        state="running" if is_held else state_of(history),
+        state="running" if is_held else run_state(history),
         reason="" if is_held else history.ended,
         step=history.step,
         steps=steps if isinstance(steps, int) else history.planned,
@@ -124,15 +129,15 @@ def run_facts(folder: Path, *, is_held: bool) -> RunFacts:
     )
 
 
-def state_of(history: History) -> str:
-    """Say how a run stands that no process is working in."""
+def run_state(history: History) -> str:
+    """Return the state of a run that no process is working in."""
     if history.ended == RUNNING:
         return DIED
     return ENDINGS.get(history.ended, ENDED)
 
 
 def recipe_table(folder: Path) -> dict[str, Any]:
-    """Read the recipe as it stands; of another version, or broken, it is no error."""
+    """Read the recipe without checks; return {} if it cannot be parsed."""
     try:
         table = read_toml(folder / RECIPE)
     except SettingsError:
@@ -145,9 +150,9 @@ def recipe_table(folder: Path) -> dict[str, Any]:
 
 
 def corpora(recipe: Mapping[str, Any]) -> list[str]:
-    """Name the text of a run by its files: ``train.en → train.de``."""
-    named = recipe.get("data", {}).get("corpora", [])
-    tables = [each for each in named if isinstance(each, dict)] if named else []
+    """Return the training files of a run: ``train.en → train.de``."""
+    entries = recipe.get("data", {}).get("corpora", [])
+    tables = [each for each in entries or [] if isinstance(each, dict)]
     return [
         " → ".join(
             PurePath(str(each[side])).name
@@ -159,21 +164,23 @@ def corpora(recipe: Mapping[str, Any]) -> list[str]:
 
 
 def num_parameters(weights: Path) -> int | None:
-    """Count the weights in a file from its header alone; None where there is none."""
+    """Count parameters from the header of a weights file; None if it is unreadable."""
     try:
         with weights.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            if length > MOST_HEADER_BYTES:
+            if length > MAX_HEADER_BYTES:
                 return None
             header = json.loads(file.read(length))
-        shapes = [each["shape"] for name, each in header.items() if name != ABOUT_FILE]
+        shapes = [
+            each["shape"] for name, each in header.items() if name != METADATA_KEY
+        ]
         return sum(int(math.prod(shape)) for shape in shapes)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
 def as_lines(runs: list[RunFacts]) -> list[str]:
-    """Write runs below each other in columns."""
+    """Return the runs as lines of a table."""
     head = ("run", "state", "step", "time", "best model", "parameters", "text")
     return columns([head, *(_row(each) for each in runs)])
 
@@ -186,18 +193,18 @@ def _row(run: RunFacts) -> tuple[str, ...]:
         run.state,
         f"{run.step:,}{planned}",
         duration(run.seconds),
-        "–" if run.best is None else best_in_words(run.best),
+        "–" if run.best is None else describe_best(run.best),
         "–" if run.parameters is None else f"{run.parameters:,}",
         f"{run.corpora[0]}{more}" if run.corpora else "–",
     )
 
 
-def best_in_words(best: Look) -> str:
-    """Say how good a model is and which it is."""
+def describe_best(best: ValidationRecord) -> str:
+    """Return scores and step of the best model."""
     scores = ", ".join(
         f"{each.name} "
         + with_interval(each.value, each.interval, each.higher_is_better)
         for each in best.scores.values()
     )
-    where = f"step {best.step:,}" if best.name == NOW else best.name
+    where = f"step {best.step:,}" if best.name == LIVE else best.name
     return f"{scores or f'loss {best.loss:.3f}'} ({where})"

@@ -1,4 +1,4 @@
-"""A page in one file: nothing is fetched, nothing runs but what this module wrote."""
+"""An HTML page in one file, with a content security policy: nothing is fetched."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from importlib.resources import files
 
 
 def page(title: str, body: str, *, written: float, reload_seconds: int = 0) -> str:
-    """Put a page around ``body``; with ``reload_seconds`` it looks for newer ones.
+    """Return an HTML page around ``body``, which reloads every ``reload_seconds``.
 
-    ``written`` is the time (Unix) that the page says it is of.
+    ``written`` is the Unix time of the page.
     """
     style, script = _asset("page.css"), _asset("page.js")
     policy = (
@@ -39,13 +39,13 @@ def page(title: str, body: str, *, written: float, reload_seconds: int = 0) -> s
 
 
 def facts(table: dict[str, tuple[str, str]]) -> str:
-    """Show a few large numbers, each with its name above and a remark below."""
-    shown = "".join(
+    """Return large numbers as HTML, each with a name above and a remark below."""
+    entries = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}"
         f"{f'<small>{escape(remark)}</small>' if remark else ''}</dd></div>"
         for name, (value, remark) in table.items()
     )
-    return f'<dl class="facts">{shown}</dl>'
+    return f'<dl class="facts">{entries}</dl>'
 
 
 @cache

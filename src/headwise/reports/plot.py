@@ -1,7 +1,6 @@
-"""Curves as HTML and SVG that stretch with the page while their text does not.
+"""Plots as HTML and SVG: curves stretch with the page, text does not.
 
-All that is drawn is in the page itself; the script (page.js) only adds what a pointer
-or an arrow key asks for.
+Plots are complete without JavaScript; page.js only adds values under the pointer.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Literal
 
-from headwise.reports.scales import Scale, scale_for, written
+from headwise.reports.scales import Scale, format_value, scale_for
 
 INNER = 1000
-"""Units of the stretched drawing in each direction."""
+"""Width and height of the drawing area, in units of its SVG."""
 
-MOST_ROWS = 25
-"""Rows of the table of numbers that stands behind each figure."""
+MAX_ROWS = 25
+"""Most rows of the table of numbers below each plot."""
 
 Point = tuple[float, float]
 Span = tuple[float, float, float]
-"""A step with the low and the high end of what was seen there."""
+"""A step, with the lowest and the highest value there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,44 +32,44 @@ class Series:
     name: str
     points: list[Point]
     colour: int
-    """1 to 4: told apart by people who are colour-blind, in light and in dark."""
+    """1 to 4; distinguishable by colour-blind readers, in light and dark mode."""
 
     spans: list[Span] = field(default_factory=list)
-    """How far the values around each point reach."""
+    """Range of the values around each point."""
 
     spans_are: Literal["band", "bars"] = "band"
     marked: bool = False
-    """Draw the points too: there are few, and each is a measurement."""
+    """Draw a mark at each point."""
 
     dashed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """A figure: curves over the steps of a run."""
+    """A plot: curves over the steps of a run."""
 
     title: str
     about: str
-    """What a reader must know of what is shown."""
+    """Caption."""
 
     series: list[Series]
     shade: str = ""
-    """What the bands are, if there are any."""
+    """Meaning of the bands, if there are any."""
 
     main: bool = False
-    """Give it more room than the others."""
+    """Draw it larger than the others."""
     log: bool = False
     from_zero: bool = False
     within: tuple[float, float] = (-math.inf, math.inf)
-    """Ends that no value can lie beyond."""
+    """Smallest and largest possible value."""
     last: float = 0.0
-    """The step that the axis reaches, which all figures of a run share."""
+    """Last step of the axis, the same in all plots of a run."""
     resumes: Sequence[int] = ()
-    """Steps that are marked by an upright line."""
+    """Steps at which the run was resumed, drawn as vertical lines."""
 
 
 def figure(plot: Plot) -> str:
-    """Draw ``plot``; one without any point is an empty text."""
+    """Return ``plot`` as HTML; empty if there is no point."""
     series = [each for each in plot.series if each.points]
     if not series:
         return ""
@@ -107,15 +106,16 @@ def _about(plot: Plot, y: Scale) -> str:
 def _keys(series: Sequence[Series]) -> str:
     return "".join(
         f'<span class="key c{each.colour}{" dashed" if each.dashed else ""}">'
-        f"<i></i>{escape(each.name)} <b>{written(each.points[-1][1])}</b></span>"
+        f"<i></i>{escape(each.name)} <b>{format_value(each.points[-1][1])}</b></span>"
         for each in series
     )
 
 
 def _side(y: Scale) -> str:
-    """Write the numbers beside the drawing."""
+    """Return the tick labels of the y axis."""
     texts = "".join(
-        f'<text x="100%" y="{_down(y, tick)}" dx="-8" dy="4">{written(tick)}</text>'
+        f'<text x="100%" y="{_down(y, tick)}" dx="-8" dy="4">'
+        f"{format_value(tick)}</text>"
         for tick in y.ticks()
     )
     step = '<text x="100%" y="100%" dx="-8" dy="18">step</text>'
@@ -129,13 +129,13 @@ def _area(plot: Plot, series: Sequence[Series], x: Scale, y: Scale) -> str:
         for tick in y.ticks()
     ]
     lines += [
-        f'<text class="x {_anchor(x.place(tick))}" x="{_across(x, tick)}" y="100%" '
-        f'dy="18">{written(tick)}</text>'
+        f'<text class="x {_anchor(x.position(tick))}" x="{_across(x, tick)}" y="100%" '
+        f'dy="18">{format_value(tick)}</text>'
         for tick in x.ticks()
     ]
     lines += [
         f'<line class="resume" x1="{_across(x, step)}" x2="{_across(x, step)}" y1="0" '
-        f'y2="100%"><title>training went on from step {step:,}</title></line>'
+        f'y2="100%"><title>resumed from step {step:,}</title></line>'
         for step in plot.resumes
         if x.low <= step <= x.high
     ]
@@ -149,7 +149,7 @@ def _area(plot: Plot, series: Sequence[Series], x: Scale, y: Scale) -> str:
     lines.append('<line class="cross" y1="0" y2="100%"/>')
     return (
         f'<svg class="area" role="img" tabindex="0" '
-        f'aria-label="{escape(_told(plot, series))}">{"".join(lines)}</svg>'
+        f'aria-label="{escape(_description(plot, series))}">{"".join(lines)}</svg>'
     )
 
 
@@ -185,33 +185,36 @@ def _marks(series: Series, x: Scale, y: Scale) -> list[str]:
 
 
 def _inner(x: Scale, y: Scale, step: float, value: float) -> str:
-    return f"{INNER * x.place(step):.1f} {INNER * (1 - y.place(value)):.1f}"
+    return f"{INNER * x.position(step):.1f} {INNER * (1 - y.position(value)):.1f}"
 
 
 def _across(x: Scale, step: float) -> str:
-    return f"{100 * x.place(step):.2f}%"
+    return f"{100 * x.position(step):.2f}%"
 
 
 def _down(y: Scale, value: float) -> str:
-    return f"{100 * (1 - y.place(value)):.2f}%"
+    return f"{100 * (1 - y.position(value)):.2f}%"
 
 
 def _anchor(place: float) -> str:
     return "first" if place < 0.04 else "last" if place > 0.96 else ""
 
 
-def _told(plot: Plot, series: Sequence[Series]) -> str:
-    """Say in words what the curves show."""
-    told = [
-        f"{each.name}: {written(each.points[0][1])} at step {each.points[0][0]:,.0f}, "
-        f"{written(each.points[-1][1])} at step {each.points[-1][0]:,.0f}"
+def _description(plot: Plot, series: Sequence[Series]) -> str:
+    """Return the first and last value of each curve, for screen readers."""
+    ends = [
+        ", ".join(
+            f"{format_value(value)} at step {step:,.0f}"
+            for step, value in (each.points[0], each.points[-1])
+        )
         for each in series
     ]
-    return f"{plot.title}. {'; '.join(told)}."
+    curves = (f"{each.name}: {end}" for each, end in zip(series, ends, strict=True))
+    return f"{plot.title}. {'; '.join(curves)}."
 
 
 def _data(series: Sequence[Series], x: Scale, y: Scale) -> str:
-    """Hand the numbers to the script."""
+    """Return the numbers as JSON, for page.js."""
     table = {
         "x": [x.low, x.high],
         "series": [
@@ -222,23 +225,23 @@ def _data(series: Sequence[Series], x: Scale, y: Scale) -> str:
             for each in series
         ],
     }
-    return f'<script type="application/json">{embedded(table)}</script>'
+    return f'<script type="application/json">{json_for_script(table)}</script>'
 
 
-def embedded(value: object) -> str:
-    """Write JSON that cannot end the script element it stands in."""
+def json_for_script(value: object) -> str:
+    """Return JSON that is safe inside a script element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _table(series: Sequence[Series]) -> str:
-    """Offer the same as numbers, for those who cannot see the drawing."""
+    """Return the values as a table, for screen readers."""
     parts = []
     for each in series:
-        every = -(-len(each.points) // MOST_ROWS)
+        every = -(-len(each.points) // MAX_ROWS)
         chosen = each.points[::-1][::every][::-1]
         rows = "".join(
-            f"<tr><th scope=row>{step:,.0f}</th><td>{written(value)}</td></tr>"
+            f"<tr><th scope=row>{step:,.0f}</th><td>{format_value(value)}</td></tr>"
             for step, value in chosen
         )
         parts.append(

@@ -1,4 +1,4 @@
-"""Keeps the page of a run fresh while it trains."""
+"""Training callback that keeps report.html up to date."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from headwise.errors import HeadwiseError, Stopped
 from headwise.reports.history import History, read_history
-from headwise.reports.run_report import AboutRun, run_report
+from headwise.reports.run_report import RunInfo, run_report
 from headwise.storage import write_text
 from headwise.training.callbacks import StepMetrics
 from headwise.training.log import (
@@ -30,13 +30,13 @@ LOG = "log.jsonl"
 RECIPE = "recipe.toml"
 
 SECONDS_BETWEEN = 30.0
-"""How often the page is written while nothing is looked at."""
+"""How often the page is written between validations."""
 
 
 class RunPage:
-    """Writes ``report.html`` into a run folder, from its log and what it is told.
+    """Callback that writes ``report.html`` into a run folder, from its log.
 
-    A page that cannot be written ends no training: it is said once.
+    A page that cannot be written does not end training, but gives one message.
     """
 
     def __init__(
@@ -60,13 +60,13 @@ class RunPage:
     def on_start(
         self, state: TrainingState, settings: TrainingSettings, epoch_batches: int
     ) -> None:
-        """Read what happened so far, less what is going to be done again."""
+        """Read the log up to the checkpoint that training resumes from."""
         self._settings, self._state = settings, state
         self._epoch_batches = epoch_batches
         self._time_left.on_start(state, settings, epoch_batches)
         try:
             self.history = read_history(
-                self.folder / LOG, keeps=lambda entry: is_in_checkpoint(entry, state)
+                self.folder / LOG, keep=lambda entry: is_in_checkpoint(entry, state)
             )
             self._recipe = (self.folder / RECIPE).read_text(encoding="utf-8")
         except (HeadwiseError, OSError, UnicodeDecodeError) as error:
@@ -75,7 +75,7 @@ class RunPage:
         self._write()
 
     def on_step(self, update: StepMetrics, state: TrainingState) -> None:
-        """Note an update; now and then write the page."""
+        """Add an update; write the page if the last one is old enough."""
         self._state = state
         self._time_left.on_step(update, state)
         self._add(update_entry(update))
@@ -85,14 +85,14 @@ class RunPage:
     def on_validation(
         self, validation: Validation, state: TrainingState, name: str, best: bool
     ) -> None:
-        """Note a look at the model, and write the page."""
+        """Add a validation and write the page."""
         self._state = state
         self._time_left.on_validation()
         self._add(validation_entry(validation, state, name, best))
         self._write()
 
     def on_message(self, text: str) -> None:
-        """Note what a person should read."""
+        """Add a message."""
         self._add(note_entry(text))
 
     def on_end(self, state: TrainingState, reason: str) -> None:
@@ -105,7 +105,7 @@ class RunPage:
         self.history.add(entry)
 
     def _write(self) -> None:
-        about = AboutRun(
+        about = RunInfo(
             name=self.folder.resolve().name,
             steps=self._settings.num_steps,
             epoch=self._state.epochs(self._epoch_batches),
@@ -118,7 +118,7 @@ class RunPage:
             write_text(self.folder / REPORT, run_report(self.history, about))
         except Stopped:
             raise
-        except Exception as error:  # drawing must never be what a run dies of
+        except Exception as error:  # a report must never end a run
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:

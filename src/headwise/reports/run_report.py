@@ -1,4 +1,4 @@
-"""The page of one run: ``report.html``."""
+"""The report of one run as HTML: ``report.html``."""
 
 from __future__ import annotations
 
@@ -9,46 +9,53 @@ from html import escape
 
 from headwise.metrics.score import with_interval
 from headwise.reports.curves import plots
-from headwise.reports.formatting import short, spread
+from headwise.reports.formatting import abbreviated, evenly_spaced
 from headwise.reports.heat_map import heat_map, readable, table, thumbnail
-from headwise.reports.history import NOW, RUNNING, History, Look, Picture, Shown
-from headwise.reports.listing import state_of
+from headwise.reports.history import (
+    LIVE,
+    RUNNING,
+    AttentionMap,
+    History,
+    Sample,
+    ValidationRecord,
+)
+from headwise.reports.listing import run_state
 from headwise.reports.page import facts, page
-from headwise.reports.plot import embedded, figure
+from headwise.reports.plot import figure, json_for_script
 from headwise.wording import duration
 
 RELOAD_SECONDS = 30
-"""How often an open page looks for a newer one while training goes on."""
+"""How often an open page reloads during training."""
 
-MOST_ROWS = 12
-"""Looks whose samples are shown."""
+MAX_ROWS = 12
+"""Most validations whose samples are shown."""
 
-MOST_PICTURES = 12
-"""Looks whose attention is shown."""
+MAX_MAPS = 12
+"""Most validations whose attention is shown."""
 
-MOST_EVENTS = 100
-"""Events that are shown, the latest."""
+MAX_EVENTS = 100
+"""Most events shown; the latest are."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class AboutRun:
-    """What a page says of a run besides its history."""
+class RunInfo:
+    """Facts of a run besides its history."""
 
     name: str
     steps: int
-    """Updates that are planned."""
+    """Number of updates planned."""
     epoch: float = 0.0
-    """Passes over the training text so far."""
+    """Epochs so far."""
     epochs: int | None = None
-    """Passes that are planned, if somebody said so."""
+    """Epochs planned, if limited."""
     left: float | None = None
-    """Seconds that are left, if somebody knows."""
+    """Estimated seconds left, if known."""
     recipe: str = ""
     """All settings, as TOML."""
 
 
-def run_report(history: History, about: AboutRun) -> str:
-    """Draw the page of a run as it stands."""
+def run_report(history: History, about: RunInfo) -> str:
+    """Return the report of a run so far as an HTML page."""
     now = time.time()
     curves = [drawn for plot in plots(history) if (drawn := figure(plot))]
     body = "\n".join(
@@ -56,10 +63,13 @@ def run_report(history: History, about: AboutRun) -> str:
             _header(history, about),
             _numbers(history, about),
             '<section class="plots" aria-label="Curves">',
-            *(curves or ['<p class="about">Curves come with the first updates.</p>']),
+            *(
+                curves
+                or ['<p class="about">Curves appear after the first updates.</p>']
+            ),
             "</section>",
             _samples(history),
-            _attention(history.looks),
+            _attention(history.validations),
             _events(history),
             _recipe(about.recipe),
             _footer(now),
@@ -70,103 +80,109 @@ def run_report(history: History, about: AboutRun) -> str:
     return page(title, body, written=now, reload_seconds=seconds)
 
 
-def _header(history: History, about: AboutRun) -> str:
-    kind, said = "running", "training"
+def _header(history: History, about: RunInfo) -> str:
+    kind, text = "running", "training"
     if history.ended != RUNNING:
-        kind = state_of(history)
-        said = kind if kind == history.ended else f"{kind}: {history.ended}"
+        kind = run_state(history)
+        text = kind if kind == history.ended else f"{kind}: {history.ended}"
     return (
         f'<header><h1>{escape(about.name)}</h1><span class="state {kind}">'
-        f"{escape(said)}</span></header>\n"
+        f"{escape(text)}</span></header>\n"
         f'<progress max="{max(1, about.steps)}" '
         f'value="{min(history.step, about.steps)}" '
-        f'aria-label="steps made of those planned"></progress>'
+        f'aria-label="progress in steps"></progress>'
     )
 
 
-def _numbers(history: History, about: AboutRun) -> str:
+def _numbers(history: History, about: RunInfo) -> str:
     left = "" if about.left is None else f"about {duration(about.left)} left"
     if history.ended != RUNNING:
         left = ""
-    shown = {
+    numbers = {
         "step": (f"{history.step:,}", f"of {about.steps:,} at most"),
         "epoch": (
             f"{about.epoch:.1f}",
             "" if about.epochs is None else f"of {about.epochs:,} at most",
         ),
         "time": (duration(history.seconds), left),
-        "tokens learned from": (short(history.tokens), _speed(history)),
+        "training tokens": (abbreviated(history.tokens), _speed(history)),
     }
     best = history.best
     if best is not None:
         where = f"after step {best.step:,}"
-        if best.name != NOW:
+        if best.name != LIVE:
             where = best.name
         for found in best.scores.values():
-            said = with_interval(found.value, found.interval, found.higher_is_better)
-            shown[f"best model, {found.name}"] = (said, where)
-        shown["best model, loss"] = (f"{best.loss:.3f}", "on held-out text")
-    return facts(shown)
+            value = with_interval(found.value, found.interval, found.higher_is_better)
+            numbers[f"best model, {found.name}"] = (value, where)
+        numbers["best model, loss"] = (f"{best.loss:.3f}", "validation")
+    return facts(numbers)
 
 
 def _speed(history: History) -> str:
-    """Say how fast the last points of the curve are, taken together."""
-    recent = history.stretches[-20:]
+    """Return the mean speed of the last buckets."""
+    recent = history.buckets[-20:]
     seconds = sum(each.seconds for each in recent)
     if not seconds:
         return ""
     speed = sum(each.tokens for each in recent) / seconds
     updates = sum(each.count for each in recent)
     over = f"{updates:,} updates" if updates > 1 else "update"
-    return f"{speed:,.0f} a second, mean of the last {over}"
+    return f"{speed:,.0f} per second, mean of the last {over}"
 
 
 def _samples(history: History) -> str:
-    """Show what became of the same sentences, newest first."""
-    looks = [look for look in history.looks if look.samples]
-    if not looks:
-        return ""
-    # A resumed run may translate other pairs; columns are those of the latest look.
-    first = looks[-1].samples
-    sources = [each.source for each in first]
-    looks = [
-        look for look in looks if [each.source for each in look.samples] == sources
+    """Return a table of the same sentences over time, newest first."""
+    validations = [
+        validation for validation in history.validations if validation.samples
     ]
-    chosen = spread(looks, MOST_ROWS)
+    if not validations:
+        return ""
+    # A resumed run may translate other pairs: take the columns of the latest.
+    first = validations[-1].samples
+    sources = [each.source for each in first]
+    validations = [
+        validation
+        for validation in validations
+        if [each.source for each in validation.samples] == sources
+    ]
+    chosen = evenly_spaced(validations, MAX_ROWS)
     heads = [
         ("source", "".join(f"<th scope=col>{escape(s.source)}</th>" for s in first)),
         ("reference", "".join(f"<th>{escape(s.reference)}</th>" for s in first)),
     ]
     head = "".join(f"<tr><td>{name}</td>{cells}</tr>" for name, cells in heads)
     rows = [
-        _row(look, before, best=look is history.best)
-        for before, look in zip([None, *chosen], chosen, strict=False)
+        _row(validation, before, best=validation is history.best)
+        for before, validation in zip([None, *chosen], chosen, strict=False)
     ]
     return (
         "<h2>Sample translations</h2>"
-        '<p class="lead">The same held-out sentences as training goes on. Underlined: '
-        "words that the reference has not. Grey: as before.</p>"
+        '<p class="lead">The same validation sentences over time. Underlined: words '
+        "that are not in the reference. Grey: unchanged.</p>"
         '<div class="wide" tabindex="0" role="region" aria-label="Sample translations">'
         f'<table class="samples"><thead>{head}</thead>'
         f"<tbody>{''.join(reversed(rows))}</tbody></table></div>"
     )
 
 
-def _row(look: Look, before: Look | None, *, best: bool) -> str:
+def _row(
+    validation: ValidationRecord, before: ValidationRecord | None, *, best: bool
+) -> str:
     cells = []
-    for number, sample in enumerate(look.samples):
+    for number, sample in enumerate(validation.samples):
         same = before is not None and before.samples[number].output == sample.output
         cells.append(
             f'<td data-label="{escape(sample.source)}"{" class=same" if same else ""}>'
             f"{_compared(sample)}</td>"
         )
-    name = f"step {look.step:,}" if look.name == NOW else look.name
+    name = f"step {validation.step:,}" if validation.name == LIVE else validation.name
     mark = '<br><span class="best">best model</span>' if best else ""
     return f"<tr><th scope=row>{escape(name)}{mark}</th>{''.join(cells)}</tr>"
 
 
-def _compared(sample: Shown) -> str:
-    """Write an output with the words underlined that its reference has not."""
+def _compared(sample: Sample) -> str:
+    """Return a translation with words underlined that are not in the reference."""
     known = set(sample.reference.split())
     words = (
         escape(word) if word in known else f"<u>{escape(word)}</u>"
@@ -175,21 +191,22 @@ def _compared(sample: Shown) -> str:
     return " ".join(words) or "<em>nothing</em>"
 
 
-def _attention(looks: Sequence[Look]) -> str:
-    """Show what one sentence's pieces look at, as training goes on."""
+def _attention(validations: Sequence[ValidationRecord]) -> str:
+    """Return the cross-attention of one sentence over time."""
     seen = [
-        (look, sample.attention)
-        for look in looks
-        for sample in look.samples
+        (validation, sample.attention)
+        for validation in validations
+        for sample in validation.samples
         if sample.attention is not None
     ]
     if not seen:
         return ""
     latest = seen[-1][1]
     same = [each for each in seen if _axes(each[1]) == _axes(latest)]
-    chosen = spread(same, MOST_PICTURES)
+    chosen = evenly_spaced(same, MAX_MAPS)
     names = [
-        f"step {look.step:,}" if look.name == NOW else look.name for look, _ in chosen
+        f"step {validation.step:,}" if validation.name == LIVE else validation.name
+        for validation, _ in chosen
     ]
     buttons = "".join(
         f'<button type="button" data-step="{escape(name)}" '
@@ -204,9 +221,9 @@ def _attention(looks: Sequence[Look]) -> str:
     }
     return (
         "<h2>Attention</h2>"
-        '<p class="lead">What each piece of a reference (rows) takes from each piece '
-        "of its source (columns) where it is to be written: the mean over the heads of "
-        "the last decoder block. It begins even, and finds the words.</p>"
+        '<p class="lead">Cross-attention of each reference piece (rows) over the '
+        "source pieces (columns) at the step that predicts it: the mean over the heads "
+        "of the last decoder block. It starts out uniform and learns to align.</p>"
         '<div class="attention"><div class="large">'
         f'<p class="about which">{escape(names[-1])}</p>'
         f"{heat_map(latest, names[-1])}"
@@ -214,22 +231,22 @@ def _attention(looks: Sequence[Look]) -> str:
         "<details><summary>Numbers</summary>"
         f'<div class="tables">{table(latest)}</div></details></div>'
         f'<div class="steps" role="group" aria-label="Earlier">{buttons}</div>'
-        f'<script type="application/json">{embedded(data)}</script></div>'
+        f'<script type="application/json">{json_for_script(data)}</script></div>'
     )
 
 
-def _axes(picture: Picture | None) -> tuple[list[str], list[str]] | None:
+def _axes(picture: AttentionMap | None) -> tuple[list[str], list[str]] | None:
     return None if picture is None else (picture.source, picture.target)
 
 
 def _events(history: History) -> str:
     rows = "".join(
         f"<li><span>step {event.step:,}</span>{escape(event.text)}</li>"
-        for event in reversed(history.events[-MOST_EVENTS:])
+        for event in reversed(history.events[-MAX_EVENTS:])
     )
-    left_out = len(history.events) - MOST_EVENTS
+    left_out = len(history.events) - MAX_EVENTS
     note = f"<p>{left_out:,} earlier ones are in log.jsonl.</p>" if left_out > 0 else ""
-    return f'<h2>What happened</h2><ul class="events">{rows}</ul>{note}'
+    return f'<h2>Events</h2><ul class="events">{rows}</ul>{note}'
 
 
 def _recipe(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Axes: where a value stands between two ends, and which values are written there."""
+"""Axes of plots: positions of values, ticks and their labels."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)
-"""What distances between ticks begin with."""
+"""Round numbers for the distance between ticks."""
 
-LEAST = 1e-9
-"""Values that differ by less, for their size, are drawn as one."""
+MIN_RELATIVE_RANGE = 1e-9
+"""A smaller range of values, relative to their size, is drawn as one value."""
 
-LEAST_LOG = 1e-30
-"""A logarithmic axis begins here, or above."""
+MIN_LOG = 1e-30
+"""Smallest value on a logarithmic axis."""
 
 WITHIN_A_DECADE: dict[int, tuple[float, ...]] = {
     1: (1, 1.5, 2, 3, 4, 5, 6, 8),
     2: (1, 2, 5),
     4: (1, 3),
 }
-"""Ticks in each power of ten on a logarithmic axis, by how many of these it has."""
+"""Ticks per decade of a logarithmic axis, by its number of decades."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +31,17 @@ class Scale:
     high: float
     log: bool = False
 
-    def place(self, value: float) -> float:
-        """Return where ``value`` stands: 0 at the low end, 1 at the high end."""
-        low, high, value = self._turned(self.low), self._turned(self.high), value
-        share = (self._turned(value) - low) / (high - low)
+    def position(self, value: float) -> float:
+        """Return the position of ``value``: 0 at the low end, 1 at the high end."""
+        low, high, value = self._transform(self.low), self._transform(self.high), value
+        share = (self._transform(value) - low) / (high - low)
         return min(1.0, max(0.0, share))
 
     def ticks(self, about: int = 5) -> list[float]:
         """Return round values between the ends, ``about`` as many."""
         return self._log_ticks(about) if self.log else self._even_ticks(about)
 
-    def _turned(self, value: float) -> float:
+    def _transform(self, value: float) -> float:
         if not self.log:
             return value
         return math.log10(max(value, self.low))
@@ -76,11 +76,8 @@ def scale_for(
     from_zero: bool = False,
     within: tuple[float, float] = (-math.inf, math.inf),
 ) -> Scale:
-    """Make an axis on which all ``values`` have room, and at least some length.
-
-    ``within`` are ends that no value can lie beyond, nor the axis.
-    """
-    least = LEAST_LOG if log else -math.inf
+    """Return an axis that holds all ``values``, with a margin, within ``within``."""
+    least = MIN_LOG if log else -math.inf
     known = [each for each in values if math.isfinite(each) and each >= least]
     if not known:
         return Scale(0.0, 1.0)
@@ -91,16 +88,16 @@ def scale_for(
     if from_zero:
         low = min(0.0, low)
     size = max(abs(low), abs(high))
-    room = 0.04 * (high - low) if high - low > LEAST * size else 0.1 * size
-    room = room if room > LEAST else 1.0
+    room = 0.04 * (high - low) if high - low > MIN_RELATIVE_RANGE * size else 0.1 * size
+    room = room if room > MIN_RELATIVE_RANGE else 1.0
     return Scale(
         max(within[0], low if from_zero and low == 0 else low - room),
         min(within[1], high + room),
     )
 
 
-def written(value: float) -> str:
-    """Write a value as short as it can be told from its neighbours on an axis."""
+def format_value(value: float) -> str:
+    """Format a value for an axis, in few characters."""
     size = abs(value)
     if not math.isfinite(value):
         return str(value)

@@ -1,1 +1,1 @@
-"""One experiment on disk, and the model folder in it that people share."""
+"""Run folders (checkpoints, log, best model) and model folders."""

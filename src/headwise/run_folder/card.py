@@ -1,4 +1,4 @@
-"""The README.md of a model folder: what it is, how good, how to use it."""
+"""The model card: README.md of a model folder."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from headwise import __version__
 from headwise.data.prepared import PreparedFacts
 from headwise.model.transformer import Transformer
-from headwise.run_folder.card_head import card_head
+from headwise.run_folder.card_metadata import card_metadata
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
 from headwise.wording import count_of, duration
 
 BAR = r"\|"
-"""How a bar is written where it ends no cell of a Markdown table."""
+"""A bar inside a cell of a Markdown table."""
 
 CARD = """\
 {head}
@@ -75,8 +75,8 @@ def model_card(
     languages: Sequence[str] = (),
     license: str | None = None,
 ) -> str:
-    """Write the card of the model that ``validation`` looked at."""
-    # A folder's name may hold a line break, or bytes that are no text.
+    """Return the card of the model that was scored in ``validation``."""
+    # The name of a folder may contain a line break, or bytes that are not UTF-8.
     name = " ".join(name.split()).encode("utf-8", "replace").decode()
     config = model.config
     num_parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -91,7 +91,7 @@ def model_card(
         + f": {count_of(corpus.train, 'pair')}, weight {corpus.weight:g}"
         for corpus in facts.corpora
     ]
-    head = card_head(
+    head = card_metadata(
         name, facts.corpora, validation, languages=languages, license=license
     )
     return CARD.format(

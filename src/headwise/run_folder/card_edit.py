@@ -1,6 +1,6 @@
-"""A model card that is there already, changed: its head, its title, its notes.
+"""Edit a model card: metadata, title and notes.
 
-What a run wrote into it, such as scores, stays as it is.
+What training wrote, such as scores, stays as it is.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pathlib import Path
 
 from headwise.errors import SettingsError
 from headwise.recipe import card_problems
-from headwise.run_folder.card_head import UNKNOWN_LICENSE, quoted
+from headwise.run_folder.card_metadata import UNKNOWN_LICENSE, quoted
 
 DASHES = "---"
 NOTES = "\n## Notes\n"
-"""The last section of a card, of which all is its maker's."""
+"""Heading of the last section of a card, which belongs to the user."""
 
-LONGEST_TITLE = 200
+MAX_TITLE = 200
 
 COMMON_LICENSES = """
 afl-3.0 agpl-3.0 apache-2.0 artistic-2.0 bsd-2-clause bsd-3-clause bsl-1.0 cc0-1.0
@@ -28,34 +28,34 @@ cc-by-nc-4.0 cc-by-nd-4.0 cc-by-nc-nd-4.0 cc-by-nc-sa-2.0 cc-by-nc-sa-3.0
 cc-by-nc-sa-4.0 ecl-2.0 epl-2.0 eupl-1.2 gpl-2.0 gpl-3.0 isc lgpl-2.1 lgpl-3.0 mit
 mpl-2.0 ms-pl odbl openrail osl-3.0 pddl unlicense wtfpl zlib other
 """
-"""What model hubs list, in their spelling: SPDX identifiers in small letters."""
+"""Licences that model hubs list: SPDX identifiers in lower case."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CardChanges:
-    """What is to be changed in a card; what is not given stays."""
+    """Changes to a card; None or empty: no change."""
 
     languages: tuple[str, ...] = ()
     license: str | None = None
     title: str | None = None
     notes: str | None = None
-    """Text in Markdown for a last section; an empty one takes that section away."""
+    """Markdown for the last section; an empty text removes the section."""
 
     def __post_init__(self) -> None:
         problems = card_problems(self.languages, self.license)
         title = self.title
         if title is not None and not (title.strip() and title.isprintable()):
             problems.append(f"title must be one line of text, not {title!r}")
-        if title is not None and len(title) > LONGEST_TITLE:
+        if title is not None and len(title) > MAX_TITLE:
             problems.append(
-                f"title must have at most {LONGEST_TITLE} characters, not {len(title)}"
+                f"title must have at most {MAX_TITLE} characters, not {len(title)}"
             )
         if problems:
             raise SettingsError(problems)
 
 
-def edited(card: str, changes: CardChanges) -> str:
-    """Return ``card`` with ``changes`` made in it."""
+def edit_card(card: str, changes: CardChanges) -> str:
+    """Return ``card`` with ``changes`` applied."""
     head, body = _parts(card)
     if changes.languages:
         names = dict.fromkeys(changes.languages)
@@ -78,26 +78,26 @@ def edited(card: str, changes: CardChanges) -> str:
     return "\n".join([DASHES, *head, DASHES, body])
 
 
-def unknown_in(card: str) -> list[str]:
-    """Name what a card does not say and only its maker knows, as settings are named."""
+def missing_fields(card: str) -> list[str]:
+    """Return which of license and languages a card lacks."""
     head, _ = _parts(card)
-    unknown = []
+    missing = []
     if f"license: {quoted(UNKNOWN_LICENSE)}" in head or not _has(head, "license"):
-        unknown.append("license")
+        missing.append("license")
     if not _has(head, "language"):
-        unknown.append("languages")
-    return unknown
+        missing.append("languages")
+    return missing
 
 
-def edit_command(folder: Path, unknown: Sequence[str]) -> str:
-    """Return a command that fills in what a card does not say, by an example."""
+def edit_command(folder: Path, missing: Sequence[str]) -> str:
+    """Return an example command that adds the missing fields."""
     options = {"license": "--license cc-by-4.0", "languages": "--languages en de"}
-    said = " ".join(options[name] for name in unknown)
-    return f"headwise edit {shlex.quote(str(folder))} {said}"
+    arguments = " ".join(options[name] for name in missing)
+    return f"headwise edit {shlex.quote(str(folder))} {arguments}"
 
 
 def _parts(card: str) -> tuple[list[str], str]:
-    """Return the lines of the head, the least of one if there is none, and the rest."""
+    """Return the lines of the metadata (minimal if there are none), and the rest."""
     first, *lines = card.split("\n")
     if first == DASHES and DASHES in lines:
         end = lines.index(DASHES)
@@ -110,7 +110,7 @@ def _has(head: Sequence[str], name: str) -> bool:
 
 
 def _replaced(head: Sequence[str], name: str, value: Sequence[str]) -> list[str]:
-    """Put ``value`` in the place of an entry and of its list; a new one comes first."""
+    """Replace an entry and its list by ``value``; insert a new entry at the top."""
     kept: list[str] = []
     place, inside = 0, False
     for line in head:

@@ -1,4 +1,4 @@
-"""A folder for a run: ours, or new; never one that holds what is somebody else's."""
+"""Lock a folder for a run: a new, empty or existing run folder, never other files."""
 
 from __future__ import annotations
 
@@ -13,48 +13,50 @@ from headwise.run_folder.paths import PREPARED, RECIPE, has_checkpoints
 
 
 @contextmanager
-def claimed(folder: Path) -> Iterator[None]:
-    """Work in ``folder``, alone; refuse one that holds something else than a run."""
+def claim_folder(folder: Path) -> Iterator[None]:
+    """Lock ``folder`` for a run; raise ``UsageError`` if it contains anything else."""
     check_claimable(folder)
     with locked(folder):
         yield
 
 
 def check_claimable(folder: Path) -> None:
-    """Raise a ``UsageError`` unless ``folder`` is new, empty, or that of a run.
+    """Raise ``UsageError`` unless ``folder`` is new, empty, or a run folder.
 
-    A run is known by its lock with its recipe, or by checkpoints: a copy may lack the
-    lock. One that was ended before it had a recipe has next to nothing but its lock,
-    which alone vouches for nothing else: other tools have such a file too. A corpus
-    that was prepared there may wait for its run.
+    A run folder has a lock and a recipe, or checkpoints (a copy may lack the lock). A
+    run that was stopped before its recipe was written has little but its lock, which
+    alone proves nothing: other tools have such a file too. A prepared corpus may be
+    there before its run.
     """
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file; choose a folder, new or of a run")
+        raise UsageError(f"{folder} is a file; choose a new folder or a run folder")
     if has_checkpoints(folder) or not folder.is_dir():
         return
-    begun = _is_our_lock(folder / LOCK)
-    if begun and (folder / RECIPE).is_file():
+    has_lock = _is_our_lock(folder / LOCK)
+    if has_lock and (folder / RECIPE).is_file():
         return
     others = sorted(
-        each.name for each in folder.iterdir() if not _may_be_there(each, begun=begun)
+        each.name
+        for each in folder.iterdir()
+        if not _is_expected(each, has_lock=has_lock)
     )
     if others:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
         raise UsageError(
-            f"{folder} holds no run but {others[0]}{more}, and a run might overwrite "
-            "what it finds; choose a folder that is new, empty or of a run"
+            f"{folder} is not a run folder: it contains {others[0]}{more}, which a run "
+            "might overwrite; choose a folder that is new, empty or a run folder"
         )
 
 
-def _may_be_there(path: Path, *, begun: bool) -> bool:
-    """Tell whether a run that has no recipe yet may find this in its folder.
+def _is_expected(path: Path, *, has_lock: bool) -> bool:
+    """Return whether a run folder without a recipe may contain ``path``.
 
-    Where one has ``begun``, that may be drafts of folders, which are hidden, and text
-    that ``headwise demo`` made.
+    With a lock, that includes hidden temporary folders, and the corpus of
+    ``headwise demo``.
     """
-    if path.name == PREPARED and not begun:
+    if path.name == PREPARED and not has_lock:
         return _is_ours(path)
-    return begun and (path.name in (PREPARED, "corpus") or path.name.startswith("."))
+    return has_lock and (path.name in (PREPARED, "corpus") or path.name.startswith("."))
 
 
 def _is_our_lock(path: Path) -> bool:

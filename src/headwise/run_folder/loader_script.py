@@ -1,4 +1,4 @@
-"""A program that opens a model folder without headwise: the format, said as code."""
+"""A script that loads a model folder without headwise: the format as code."""
 
 SCRIPT = '''\
 """Translate greedily: python loader.py FOLDER < lines of source ids > target ids."""

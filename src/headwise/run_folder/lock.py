@@ -1,4 +1,4 @@
-"""One process a folder: a lock that the system lets go of when its holder ends."""
+"""Locks on folders; the system releases a lock when its process ends."""
 
 from __future__ import annotations
 
@@ -16,38 +16,39 @@ from headwise.storage import make_folder, resource_error
 LOCK = ".lock"
 
 TRIES = 5
-"""How often a lock is asked for: ``is_held`` may have it for a moment."""
+"""Attempts to acquire a lock, as ``is_held`` may hold it for a moment."""
 
 SECONDS_BETWEEN_TRIES = 0.02
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold ``folder`` for this process; a second holder is a ``UsageError``."""
+    """Lock ``folder``; raise ``UsageError`` if another process has the lock."""
     try:
         make_folder(folder)
         file = (folder / LOCK).open("w")
     except OSError as error:
         raise resource_error(error, folder) from error
     with file:
-        if not _taken(file):
+        if not _acquire(file):
             raise _other_holder(folder)
         yield
 
 
 @contextmanager
-def locked_itself(folder: Path) -> Iterator[None]:
-    """Hold a folder that is replaced whole, so that a lock in it would be as well.
+def locked_directly(folder: Path) -> Iterator[None]:
+    """Lock a folder that will be replaced, so that a file in it cannot be the lock.
 
-    A second holder is a ``UsageError``. Disks that cannot lock a folder let all in.
+    Raises ``UsageError`` if another process has it. File systems that cannot lock
+    folders are not locked.
     """
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        is_taken = True
+        acquired = True
         with suppress(OSError):
-            is_taken = _taken(handle)
-        # Whoever had it before may have put another folder in its place.
-        if not (is_taken and os.path.samestat(os.fstat(handle), folder.stat())):
+            acquired = _acquire(handle)
+        # The process that had the lock before may have replaced the folder.
+        if not (acquired and os.path.samestat(os.fstat(handle), folder.stat())):
             raise _other_holder(folder)
         yield
     finally:
@@ -55,18 +56,18 @@ def locked_itself(folder: Path) -> Iterator[None]:
 
 
 def is_held(folder: Path) -> bool:
-    """Tell whether a process works in ``folder``, without keeping one from it."""
+    """Return whether a process works in ``folder``, without keeping the lock."""
     try:
         with (folder / LOCK).open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except OSError:
-        return False  # nobody ever worked there, or not so that we may see it
+        return False  # never locked, or not readable
     return False
 
 
-def _taken(file: IO[str] | int) -> bool:
+def _acquire(file: IO[str] | int) -> bool:
     for _ in range(TRIES):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,10 +1,10 @@
-"""A trained model on disk: everything that is needed to use it, and nothing that runs.
+"""Model folders: a trained model on disk, with all that is needed to use it.
 
 config.json          architecture and vocabulary sizes
 model.safetensors    weights
-tokenizer/           text to tokens and back
-generation.json      decoding defaults
-golden.json          sources with the outputs and scores this model gave when written
+tokenizer/           tokenizers of source and target
+generation.json      default decoding settings
+golden.json          golden translations: sources with outputs and scores
 README.md            the card: data, scores with signatures, limits
 manifest.json        sizes, SHA-256
 """
@@ -38,72 +38,72 @@ GOLDEN = "golden.json"
 CARD = "README.md"
 FORMAT = 1
 READ = (CONFIG, WEIGHTS, GENERATION, GOLDEN, f"{TOKENIZER}/{DESCRIPTION}")
-"""What is read of every model folder; the last has the SHA-256 of its neighbours."""
+"""Files that must be in the manifest; the last has the SHA-256 of its neighbours."""
 
-MOST_TOKENS = 10**7
-"""Of a vocabulary or a text: more would be a mistake in a file."""
+MAX_TOKENS = 10**7
+"""Most entries of a vocabulary, or tokens of a text, that are accepted."""
 
-BEFORE_IT_WAS_SAID = {"patience": 1.0}
-"""What a search meant in folders that are older than the setting."""
+OLD_DEFAULTS = {"patience": 1.0}
+"""Decoding settings of folders older than the setting."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelFacts:
-    """What ``config.json`` holds besides the architecture."""
+    """Entries of ``config.json`` besides the architecture."""
 
     source_vocab_size: int
     target_vocab_size: int
     longest_source: int
-    """Tokens of the longest source it was trained on, without END."""
+    """Tokens of the longest training source, without end of sentence."""
 
     longest_target: int
-    """Tokens of the longest target it was trained on, without END."""
+    """Tokens of the longest training target, without end of sentence."""
 
     def __post_init__(self) -> None:
         problems = [
-            f"{name} must be from 1 to {MOST_TOKENS:,}, not {value:,}"
+            f"{name} must be from 1 to {MAX_TOKENS:,}, not {value:,}"
             for name, value in as_table(self).items()
-            if not 1 <= value <= MOST_TOKENS
+            if not 1 <= value <= MAX_TOKENS
         ]
         if problems:
             raise SettingsError(problems)
 
 
 @dataclass(slots=True)
-class Weights:
-    """The model of a folder, once it was read; its changed copies share it."""
+class LazyModel:
+    """Holder of a model that is loaded on first use; copies of a folder share it."""
 
     model: Transformer | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFolder:
-    """A model folder, opened."""
+    """An open model folder."""
 
     path: Path
     config: TransformerConfig
     device: str
-    """Where the model is put; it may be moved from there later."""
+    """Device on which the model is loaded."""
     tokenizers: TokenizerPair
     decoding: DecodingSettings
     facts: ModelFacts
     golden: tuple[Golden, ...]
     manifest: Mapping[str, Any]
-    """What the files were checked against; a newer model may have replaced them."""
+    """Manifest when the folder was opened; the files may have been replaced since."""
     deterministic: bool = False
-    """Whether each sentence is computed alone and on one thread, by every engine."""
+    """Whether each sentence is computed alone, on one thread."""
     threads: int = 0
-    """Processor threads that an engine without torch may use; 0: as many as torch."""
-    weights: Weights = field(default_factory=Weights, compare=False)
+    """CPU threads of an engine without torch; 0: as many as torch."""
+    weights: LazyModel = field(default_factory=LazyModel, compare=False)
 
     @property
     def model(self) -> Transformer:
-        """The model; its weights are read now if they were not before."""
+        """The model; its weights are loaded on first use."""
         if self.weights.model is None:
             from headwise.run_folder.model_weights import check_unchanged
 
-            described = self.manifest["files"][WEIGHTS]
-            check_unchanged(self.path / WEIGHTS, described["sha256"])
+            sha256 = self.manifest["files"][WEIGHTS]["sha256"]
+            check_unchanged(self.path / WEIGHTS, sha256)
             model = _read_model(self.path, self.config, self.facts, self.device)
             self.weights.model = model
         return self.weights.model
@@ -123,7 +123,7 @@ class ModelFolder:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Golden:
-    """What the model made of a source when it was written."""
+    """A golden translation: output and score when the folder was written."""
 
     source: str
     output: str
@@ -140,7 +140,7 @@ def write_model_folder(
     card: str,
     golden_sources: Sequence[str] = (),
 ) -> None:
-    """Write a model folder, whole or not at all."""
+    """Write a model folder atomically."""
     from headwise.run_folder.tensors import write_tensors
     from headwise.tasks.translation.task import Translation
 
@@ -165,18 +165,18 @@ def write_model_folder(
 def open_model_folder(
     path: Path, *, device: torch.device | str = "cpu", without_weights: bool = False
 ) -> ModelFolder:
-    """Open and check a model folder; anything amiss is a ``ModelError``.
+    """Open and verify a model folder; raise ``ModelError`` if anything is wrong.
 
-    ``without_weights`` leaves them on disk, and torch out of this process, until
-    ``model`` is asked for.
+    With ``without_weights``, neither the weights nor torch are loaded before ``model``
+    is used.
     """
     manifest = storage.verify(path)
     check_is_model(path, manifest)
     for name in READ:
         if name not in manifest["files"]:
             raise ModelError(
-                f"the manifest of {path} does not list {name}, which could then be "
-                "anybody's: copy the folder again"
+                f"the manifest of {path} does not list {name}, which therefore cannot "
+                "be verified: copy the folder again"
             )
     table = storage.read_json(path / CONFIG)
     if not isinstance(table, dict) or table.get("format") != FORMAT:
@@ -189,11 +189,11 @@ def open_model_folder(
         config = read(TransformerConfig, architecture or {}, "architecture.")
         facts = read(ModelFacts, table)
         search = storage.read_json(path / GENERATION)
-        decoding = read(DecodingSettings, {**BEFORE_IT_WAS_SAID, **search})
+        decoding = read(DecodingSettings, {**OLD_DEFAULTS, **search})
         golden = tuple(read(Golden, each) for each in storage.read_json(path / GOLDEN))
     except (SettingsError, TypeError) as error:
         raise ModelError(f"{path} cannot be used:\n{error}") from None
-    weights = Weights()
+    weights = LazyModel()
     if not without_weights:
         weights.model = _read_model(path, config, facts, str(device))
     return ModelFolder(
@@ -212,10 +212,10 @@ def open_model_folder(
 def _read_model(
     path: Path, config: TransformerConfig, facts: ModelFacts, device: str
 ) -> Transformer:
-    """Read the weights of a folder that was just checked."""
-    from headwise.run_folder.model_weights import Described, read_model
+    """Load the weights of a folder that was just verified."""
+    from headwise.run_folder.model_weights import ModelDescription, read_model
 
-    described = Described(
+    described = ModelDescription(
         config=config,
         source_vocab_size=facts.source_vocab_size,
         target_vocab_size=facts.target_vocab_size,
@@ -229,7 +229,7 @@ def golden_pairs(
     sources: Sequence[str],
     decoding: DecodingSettings,
 ) -> list[Golden]:
-    """Translate ``sources`` and note what came out."""
+    """Translate ``sources``; return outputs and scores."""
     was_training = model.training
     model.eval()
     found = task.search(model, task.encode(sources), decoding)

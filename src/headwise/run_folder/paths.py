@@ -1,4 +1,4 @@
-"""The names inside a run folder, and where in it the model is; nothing needs torch."""
+"""File names of run folders and model folders; nothing here needs torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BEST = "best"
 LOG = "log.jsonl"
 
 CHECKPOINT = re.compile(r"step-(\d{8,})")
-"""The name of a checkpoint, of the updates that were done."""
+"""Name of a checkpoint folder, with its number of updates."""
 
 CONFIG = "config.json"
 GENERATION = "generation.json"
@@ -26,41 +26,46 @@ GENERATION = "generation.json"
 
 MODEL = "model"
 EXPORT = "export"
-"""What manifests call the kinds of folders."""
+"""Kinds of folders in manifests."""
 
 
 def check_is_model(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Raise a ``ModelError`` where the manifest is that of another folder of ours."""
+    """Raise ``ModelError`` if the manifest is of another kind of folder."""
     kind = manifest.get("kind", MODEL)
     if kind != MODEL:
-        what = f"{kind} for {manifest['target']}" if "target" in manifest else kind
+        what = f"{kind} to {manifest['target']}" if "target" in manifest else kind
         raise ModelError(
-            f"{path} is no model folder but another of ours ({what}); name the run or "
-            "model folder that it was made of"
+            f"{path} is not a model folder ({what}); name the run folder or model "
+            "folder that it was made from"
         )
 
 
 def has_checkpoints(folder: Path) -> bool:
-    """Tell whether the run in ``folder`` has something to go on from."""
+    """Return whether the run in ``folder`` can be resumed."""
     inside = (folder / CHECKPOINTS).glob("step-*")
     return any(CHECKPOINT.fullmatch(each.name) for each in inside)
 
 
 def model_path(folder: Path) -> Path:
-    """Return the model folder in ``folder``, which is a run or a model folder."""
+    """Return the model folder: ``folder`` itself, or the best model of a run.
+
+    Raises ``ModelError`` if there is none.
+    """
     if (folder / CONFIG).is_file():
         return folder
     if folder.is_dir():
-        with suppress(OSError):  # whoever may only read finds what there is
+        with suppress(OSError):  # the folder may be read-only
             storage.bring_back(folder / BEST)
     if (folder / BEST / CONFIG).is_file():
         return folder / BEST
     if not folder.is_dir():
-        raise ModelError(f"{folder} is not a folder; a run or a model folder is needed")
+        raise ModelError(
+            f"{folder} is not a folder; name a run folder or a model folder"
+        )
     if (folder / RECIPE).is_file():
         raise ModelError(
-            f"{folder} is a run without a best model yet: its first validation has "
-            "not come; train on, with a smaller training.validate_every if need be"
+            f"{folder} is a run without a best model yet, as no validation was done; "
+            "train longer, or with a smaller training.validate_every"
         )
     raise ModelError(
         f"{folder} is neither a model folder (it has no {CONFIG}) nor a run folder "

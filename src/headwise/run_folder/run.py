@@ -1,12 +1,12 @@
-"""A run folder: one experiment, from its recipe to its best model.
+"""Run folders: train in a folder, from its recipe to its best model.
 
-recipe.toml     every setting, defaults spelled out
-prepared/       the prepared corpus, where ``headwise run`` made it
-checkpoints/    step-00001200/ and so on: what training goes on from
+recipe.toml     every setting, with defaults filled in
+prepared/       the prepared corpus, if ``headwise run`` made it
+checkpoints/    step-00001200/ and so on: what training resumes from
 best/           the best model so far: a model folder
-log.jsonl       what happened
-report.html     the same, drawn
-tensorboard/    the same, as event files
+log.jsonl       updates, validations and messages
+report.html     the same as plots
+tensorboard/    the same as event files
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from headwise.model.transformer import Transformer
 from headwise.recipe import Recipe
 from headwise.run_folder.card import model_card
 from headwise.run_folder.checkpoints import Checkpoint, Checkpoints
-from headwise.run_folder.claim import claimed
+from headwise.run_folder.claim import claim_folder
 from headwise.run_folder.model_folder import ModelFacts, write_model_folder
 from headwise.run_folder.model_weights import check_weights, load_weights
 from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG, MODEL, RECIPE
@@ -61,9 +61,9 @@ MAY_CHANGE = (
     "data.corpora",
     "data.dev",
 )
-"""Settings that a run may be taken up again with; others would make it another run.
+"""Settings that may change when a run is resumed.
 
-Text may lie elsewhere: whether it is the same is seen by its contents.
+The text may be moved: its content is compared by a fingerprint.
 """
 
 
@@ -77,27 +77,26 @@ def train_run(
     until: int | None = None,
     signals: StopSignals | None = None,
 ) -> TrainingState:
-    """Train in ``folder``, from its newest checkpoint where it has one.
+    """Train in ``folder``, resuming from its newest checkpoint if there is one.
 
-    ``until`` is an update to end after for now. Where ``torchrun`` started several
-    processes, all of them call this. Returns where training ended; the best model
-    stands in ``folder / "best"``.
+    ``until`` is the update to stop after. With ``torchrun``, every process calls this.
+    Returns the final training state; the best model is in ``folder / "best"``.
     """
-    recipe = _reaching(recipe, until)
+    recipe = _with_steps_until(recipe, until)
     with process_group(device) as ranks, ExitStack() as held:
         log = JsonLog(folder / LOG)
         callbacks = [*callbacks, log] if ranks.is_first else []
-        checkpoints = Checkpoints(folder / CHECKPOINTS, _saying(callbacks))
-        heard = held.enter_context(signals or StopSignals())
+        checkpoints = Checkpoints(folder / CHECKPOINTS, _send_messages_to(callbacks))
+        stop_signals = held.enter_context(signals or StopSignals())
 
-        def begin() -> Checkpoint | None:
-            held.enter_context(claimed(folder))
+        def start() -> Checkpoint | None:
+            held.enter_context(claim_folder(folder))
             check_run(folder, recipe, corpus.facts.fingerprint)
             write_text(folder / RECIPE, as_toml(recipe))
             found = checkpoints.newest()
-            return found and _with_a_best_to_beat(found, folder, checkpoints.say)
+            return found and _reset_missing_best(found, folder, checkpoints.say)
 
-        found = _shared_checkpoint(ranks, begin)
+        found = _shared_checkpoint(ranks, start)
         _check_same_corpus(ranks, corpus)
         task = TASKS["translation"](corpus.tokenizers)
         model = task.new_model(recipe.model, seed=recipe.seed)
@@ -115,7 +114,7 @@ def train_run(
                 folder, recipe, corpus, checkpoints, log
             ),
             callbacks=callbacks,
-            signals=heard,
+            signals=stop_signals,
             state=found.state if found else None,
             optimizer=found.optimizer if found else None,
             ema=found.ema if found else None,
@@ -125,8 +124,8 @@ def train_run(
         return trainer.run()
 
 
-def _reaching(recipe: Recipe, until: int | None) -> Recipe:
-    """Return a recipe whose ``steps`` allow to train until that update."""
+def _with_steps_until(recipe: Recipe, until: int | None) -> Recipe:
+    """Return the recipe with ``steps`` raised to ``until`` if need be."""
     training = recipe.training
     if until is None or training.steps is None or until <= training.steps:
         return recipe
@@ -135,16 +134,19 @@ def _reaching(recipe: Recipe, until: int | None) -> Recipe:
             [
                 f"training ends at training.steps = {training.steps}, where the linear "
                 f"schedule reaches 0, before update {until}; raise training.steps, "
-                "which changes the learning rates in between, or stop there"
+                "which changes the learning rates, or choose a smaller --until"
             ]
         )
     return replace(recipe, training=replace(training, steps=until))
 
 
-def _with_a_best_to_beat(
+def _reset_missing_best(
     found: Checkpoint, folder: Path, say: Callable[[str], None]
 ) -> Checkpoint:
-    """Let the next look make a best model where the one there was is no more."""
+    """If ``best/`` is missing or damaged, reset the best score in the state.
+
+    The next validation then writes the best model anew.
+    """
     if found.state.best_value is None:
         return found
     try:
@@ -153,8 +155,8 @@ def _with_a_best_to_beat(
     except (ModelError, OSError) as error:
         say(
             f"the best model, of update {found.state.best_step:,}, cannot be used "
-            f"({error}); the next validation makes a new one. The weights of that "
-            f"update may still stand in {CHECKPOINTS}"
+            f"({error}); the next validation writes a new one. The weights of that "
+            f"update may still be in {CHECKPOINTS}"
         )
         state = replace(found.state, best_value=None, best_loss=None)
         return replace(found, state=state)
@@ -162,14 +164,14 @@ def _with_a_best_to_beat(
 
 
 def _shared_checkpoint(
-    ranks: Ranks, begin: Callable[[], Checkpoint | None]
+    ranks: Ranks, start: Callable[[], Checkpoint | None]
 ) -> Checkpoint | None:
-    """Let rank 0 begin; every rank gets the checkpoint it found."""
+    """Call ``start`` on rank 0; broadcast the checkpoint it returns to every rank."""
     found: Checkpoint | None = None
 
     def first() -> tuple[Path, TrainingState] | None:
         nonlocal found
-        found = begin()
+        found = start()
         return None if found is None else (found.path, found.state)
 
     known = ranks.run_on_first(first)
@@ -186,8 +188,8 @@ def _check_same_corpus(ranks: Ranks, corpus: PreparedCorpus) -> None:
     fingerprint = ranks.run_on_first(lambda: corpus.facts.fingerprint)
     if corpus.facts.fingerprint != fingerprint:
         raise DataError(
-            f"{corpus.folder} is another corpus here than on the first machine; "
-            "all processes must see the same: copy it to every machine"
+            f"{corpus.folder} differs between machines; all processes need the same "
+            "corpus: copy it to every machine"
         )
 
 
@@ -215,20 +217,22 @@ class RunCheckpointWriter:
         optimizer: Mapping[str, Tensor],
         ema: Mapping[str, Tensor] | None,
     ) -> None:
-        """Keep a checkpoint; old ones go once this one was read back."""
+        """Write a checkpoint, then delete old ones."""
         settings = self.recipe.training
         corpus = self.corpus.facts.fingerprint
-        self.log.sync()  # it must know all that the checkpoint knows
+        self.log.sync()  # the log must not lag behind the checkpoint
         self.checkpoints.save(state, weights, optimizer, ema, corpus=corpus)
-        self.checkpoints.forget_old(settings.keep_checkpoints, settings.validate_every)
+        self.checkpoints.delete_old(settings.keep_checkpoints, settings.validate_every)
 
     def save_best(
         self, state: TrainingState, model: Transformer, validation: Validation
     ) -> None:
-        """Write the model folder ``best``; a damaged one is set aside."""
+        """Write the model folder ``best``; rename a damaged one."""
         aside = storage.make_way(self.folder / BEST, MODEL)
         if aside is not None:
-            self.checkpoints.say(f"{BEST} was damaged and is now {aside.name}")
+            self.checkpoints.say(
+                f"{BEST} was damaged and has been renamed to {aside.name}"
+            )
         facts = self.corpus.facts
         sources, _ = self.corpus.dev_text
         write_model_folder(
@@ -256,15 +260,15 @@ class RunCheckpointWriter:
 
     def last_weights(self, count: int) -> Iterator[dict[str, Tensor]]:
         """Yield the weights of the last checkpoints."""
-        rhythm = self.recipe.training.validate_every
-        return self.checkpoints.last_weights(count, rhythm)
+        interval = self.recipe.training.validate_every
+        return self.checkpoints.last_weights(count, interval)
 
 
 def check_run(folder: Path, recipe: Recipe, fingerprint: str) -> None:
-    """Refuse to train in ``folder`` where that would spoil the run that is there.
+    """Raise if the run in ``folder`` has other settings or another corpus.
 
-    ``fingerprint`` is that of the prepared corpus, or of the one that is going to be.
-    A run that has no checkpoint yet may begin again with other settings.
+    ``fingerprint`` is that of the prepared corpus. A run without checkpoints may be
+    started again with other settings.
     """
     checkpoints = Checkpoints(folder / CHECKPOINTS, lambda _: None)
     if not checkpoints.paths():
@@ -279,15 +283,15 @@ def check_run(folder: Path, recipe: Recipe, fingerprint: str) -> None:
         raise SettingsError(
             [
                 *changed,
-                f"{folder} holds a run with other settings; go on with those, or "
-                "choose another folder",
+                f"{folder} contains a run with other settings; resume it with those, "
+                "or choose another folder",
             ]
         )
     if checkpoints.newest_corpus() not in (None, fingerprint):
         raise DataError(
-            f"{folder} holds a run on other text: its corpora, or data.corpora and "
-            "data.dev that say how they are read, have changed since; go on with the "
-            "same text, or choose another folder"
+            f"{folder} contains a run on other text: the files, or the settings "
+            "data.corpora or data.dev, have changed; resume it with the same text, or "
+            "choose another folder"
         )
 
 
@@ -296,7 +300,7 @@ def _recipe_before(path: Path) -> Recipe:
         return read(Recipe, read_toml(path))
     except SettingsError as error:
         raise ModelError(
-            f"{path} is not the recipe that this run was made with; put it back, or "
+            f"{path} is not the recipe of this run; restore it, or "
             f"choose another folder:\n{error}"
         ) from None
 
@@ -312,7 +316,7 @@ def _differences(
             yield f"{path}{name}", before, after
 
 
-def _saying(callbacks: Sequence[Callback]) -> Callable[[str], None]:
+def _send_messages_to(callbacks: Sequence[Callback]) -> Callable[[str], None]:
     def say(text: str) -> None:
         for callback in callbacks:
             callback.on_message(text)

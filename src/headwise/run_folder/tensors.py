@@ -1,8 +1,8 @@
-"""Tensors in a file: safetensors, written in pieces, without a copy in memory.
+"""Read and write safetensors files; writing needs no second copy in memory.
 
-The library's own writer leaves files that only their owner can read, and keeps of a
-full disk no more than a number in a text. The format is 8 bytes that say how long the
-header is, a header in JSON, and the numbers.
+The library's own writer creates files that only their owner can read, and reports a
+full disk only by a number in a text. The format: 8 bytes with the length of the header,
+the header in JSON, the data.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ NAMES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
-"""The kinds of numbers that can be written, and their names there.
+"""Dtypes that can be written, and their names in the file.
 
-The widest come first, so that each begins where its numbers may begin in memory.
+The widest come first, so that every tensor is aligned.
 """
 
 
@@ -46,14 +46,14 @@ FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 def write_tensors(
     path: Path, tensors: Mapping[str, Tensor], *, notes: Mapping[str, str] | None = None
 ) -> None:
-    """Write tensors as safetensors; ``notes`` go into the header for other programs."""
+    """Write tensors as safetensors, with ``notes`` as metadata in the header."""
     kinds = list(NAMES)
     ordered = sorted(tensors, key=lambda name: (kinds.index(tensors[name].dtype), name))
     write_pieces(path, _pieces({name: tensors[name] for name in ordered}, notes or {}))
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors file; a broken one is a ``ModelError``."""
+    """Read a safetensors file; raise ``ModelError`` if that fails."""
     try:
         return load_file(path)
     except (SafetensorError, OSError, ValueError, KeyError) as error:
@@ -63,10 +63,9 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 def check_dtypes(
     tensors: Mapping[str, Tensor], path: Path, allowed: Sequence[torch.dtype]
 ) -> None:
-    """Raise a ``ModelError`` that names the tensors of any other dtype.
+    """Raise ``ModelError`` for tensors of any other dtype.
 
-    Integers of a quantised model, say, mean nothing without their scales, and taken
-    for weights they would give outputs that mean nothing either.
+    Integers of a quantised model, for example, are meaningless without their scales.
     """
     wrong = [
         f"{name} is {_name(tensor.dtype)}"
@@ -76,14 +75,14 @@ def check_dtypes(
     if wrong:
         kinds = ", ".join(map(_name, allowed))
         raise ModelError(
-            f"{path} holds tensors of a dtype that cannot be used: {first_of(wrong)}; "
-            f"allowed: {kinds}. Store the original numbers as float32, or copy the "
-            "file again from where the model was trained"
+            f"{path} has tensors of a dtype that cannot be used: {first_three(wrong)}; "
+            f"allowed: {kinds}. Save the original weights as float32, or copy the file "
+            "again"
         )
 
 
-def first_of(problems: Sequence[str]) -> str:
-    """Join the first three problems, and say how many more there are."""
+def first_three(problems: Sequence[str]) -> str:
+    """Return the first three problems as text, with the number of the others."""
     more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
     return "; ".join(problems[:3]) + more
 

@@ -31,10 +31,10 @@ from headwise.inference.engines.ctranslate2_workers import Batch, Workers
 from headwise.inference.engines.engine import Outputs
 from headwise.inference.engines.threads import num_threads
 from headwise.interop.ctranslate2 import (
-    ALMOST_NO_PENALTY,
+    TINY_EXPONENT,
     translate_batch_arguments,
 )
-from headwise.interop.export_cache import kept_export
+from headwise.interop.export_cache import cached_export
 from headwise.interop.limits import CTRANSLATE2, QUANTIZATIONS
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.tasks.translation.text_codec import FORBIDDEN_TOKENS
@@ -173,7 +173,7 @@ class CTranslate2Engine:
         if self.folder is not None:
             yield self.folder
             return
-        with kept_export(
+        with cached_export(
             self.opened, target=CTRANSLATE2, quantization=self.precision
         ) as kept:
             self.note = self.note or kept.note
@@ -263,4 +263,4 @@ class CTranslate2Search:
 def length_penalty(settings: DecodingSettings) -> float:
     """Return CTranslate2's exponent, which has no effect in greedy search."""
     exponent = settings.alpha if settings.length_penalty == "n^alpha" else 0.0
-    return exponent or ALMOST_NO_PENALTY
+    return exponent or TINY_EXPONENT

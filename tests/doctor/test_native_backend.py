@@ -5,7 +5,7 @@ import pytest
 from headwise.backends.native.compiler import NoKernelsError
 from headwise.doctor import kernels
 from headwise.doctor.check import FAILED, NOTE, OK
-from headwise.doctor.kernels import look_at_kernels
+from headwise.doctor.native_backend import check_native_backend
 from headwise.errors import UsageError
 
 
@@ -34,7 +34,7 @@ def test_what_is_taken_here_is_said(monkeypatch, ways, said):
     monkeypatch.setattr(kernels, "description", lambda: "compiled by cc for AVX2")
     monkeypatch.setattr(kernels, "ranked", ways.__getitem__)
 
-    found = look_at_kernels()
+    found = check_native_backend()
 
     assert found.status == OK
     assert found.found == f"compiled by cc for AVX2; {said}"
@@ -49,7 +49,7 @@ def test_what_stands_in_the_way_is_said(monkeypatch, error, status):
         raise error
 
     monkeypatch.setattr(kernels, "description", fails)
-    found = look_at_kernels()
+    found = check_native_backend()
 
     assert (found.status, found.found) == (status, str(error))
     assert found.advice

@@ -1,6 +1,6 @@
-"""The head of a model card: metadata in YAML, as model hubs read it.
+"""The metadata of a model card: YAML front matter, as model hubs read it.
 
-Every text stands in double quotes: YAML takes a bare ``no`` (Norwegian) for false.
+Every text is in double quotes: YAML reads a bare ``no`` (Norwegian) as false.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from headwise.data.prepared import CorpusFacts
 from headwise.training.validation import Validation
 
 UNKNOWN_LICENSE = "unknown"
-"""What hubs call the licence of a model whose maker has named none."""
+"""Licence in the metadata if none is given."""
 
 HUB_METRICS = {
     "bleu": "bleu",
@@ -24,7 +24,7 @@ HUB_METRICS = {
     "word-error-rate": "wer",
     "token-error-rate": "token_error_rate",
 }
-"""Our names of measures as hubs know them."""
+"""Names of our metrics on model hubs."""
 
 LANGUAGES = """
 aa ab ae af ak am an ar as av ay az ba be bg bi bm bn bo br bs ca ce ch co cr cs cu
@@ -35,10 +35,10 @@ ne ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd
 sg si sk sl sm sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty
 ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
 """
-"""The codes of ISO 639-1, which names of corpora end with: ``train.en``."""
+"""ISO 639-1 codes, which corpus files have as suffixes: ``train.en``."""
 
 
-def card_head(
+def card_metadata(
     name: str,
     corpora: Sequence[CorpusFacts],
     validation: Validation,
@@ -46,14 +46,14 @@ def card_head(
     languages: Sequence[str] = (),
     license: str | None = None,
 ) -> str:
-    """Return the metadata between its two rows of dashes.
+    """Return the metadata as YAML between two lines of dashes.
 
-    ``languages`` not given are read from the names of the corpora, if they tell them.
+    Without ``languages``, the suffixes of the corpus files are used, if they are codes.
     """
-    spoken = list(languages) or languages_of(corpora)
+    codes = list(languages) or languages_of(corpora)
     metrics = dict.fromkeys(HUB_METRICS[each] for each in validation.scores)
     lines = [
-        *(["language:", *_items(spoken)] if spoken else []),
+        *(["language:", *_items(codes)] if codes else []),
         f"license: {quoted((license or UNKNOWN_LICENSE).lower())}",
         "library_name: headwise",
         "pipeline_tag: translation",
@@ -68,7 +68,7 @@ def card_head(
 
 
 def languages_of(corpora: Iterable[CorpusFacts]) -> list[str]:
-    """Return the languages of source and target where all corpora's names tell them."""
+    """Return the language codes of the corpus files, if all corpora agree."""
     pairs = {(_suffix(each.source), _suffix(each.target or "")) for each in corpora}
     if len(pairs) != 1:
         return []
@@ -77,7 +77,7 @@ def languages_of(corpora: Iterable[CorpusFacts]) -> list[str]:
 
 
 def quoted(text: str) -> str:
-    """Return a text as YAML in double quotes, on one line, whatever is in it."""
+    """Return ``text`` as a YAML string in double quotes, on one line."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(map(_printable, escaped)) + '"'
 
@@ -85,7 +85,7 @@ def quoted(text: str) -> str:
 def _printable(character: str) -> str:
     if character.isprintable():
         return character
-    if "\ud800" <= character <= "\udfff":  # half of a character, from a file's name
+    if "\ud800" <= character <= "\udfff":  # a lone surrogate, from a file name
         return "\ufffd"
     return f"\\U{ord(character):08x}"
 

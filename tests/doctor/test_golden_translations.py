@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from headwise.doctor.precisions import compared, look_at_precisions
-from headwise.inference.engines import ctranslate2_support
+from headwise.doctor.golden_translations import (
+    check_golden_translations,
+    compare_with_golden,
+)
 from headwise.run_folder.model_folder import open_model_folder
 
 NAMES = [
@@ -20,12 +22,12 @@ def opened(folder):
     return open_model_folder(folder)
 
 
-def named(findings):
-    return {each.what.removeprefix("golden translations, "): each for each in findings}
+def named(checks):
+    return {each.what.removeprefix("golden translations, "): each for each in checks}
 
 
 def test_each_is_tried(opened):
-    found = named(look_at_precisions(opened))
+    found = named(check_golden_translations(opened))
 
     assert [name for name in found if "cuda" not in name] == NAMES
     assert {found[name].status for name in NAMES} == {"ok"}
@@ -34,7 +36,7 @@ def test_each_is_tried(opened):
 
 def test_nothing_is_left_in_the_folder(opened):
     before = sorted(opened.path.rglob("*"))
-    list(look_at_precisions(opened))
+    list(check_golden_translations(opened))
 
     assert sorted(opened.path.rglob("*")) == before
 
@@ -42,8 +44,8 @@ def test_nothing_is_left_in_the_folder(opened):
 def test_other_words_in_smaller_numbers_are_told_and_no_fault(opened):
     first, *others = (each.output for each in opened.golden)
 
-    exact = compared("x", opened, [f"{first}!", *others], must_agree=True)
-    smaller = compared("x", opened, [f"{first}!", *others], must_agree=False)
+    exact = compare_with_golden("x", opened, [f"{first}!", *others], must_agree=True)
+    smaller = compare_with_golden("x", opened, [f"{first}!", *others], must_agree=False)
 
     assert (exact.status, smaller.status) == ("FAILED", "ok")
     assert f"gave {first!r} and now gives {first + '!'!r}" in smaller.found
@@ -55,7 +57,7 @@ def test_a_wrong_golden_translation_fails_every_exact_engine(folder, agree):
     (folder / "golden.json").write_text(json.dumps(golden))
     agree(folder, "golden.json")
 
-    found = named(look_at_precisions(open_model_folder(folder)))
+    found = named(check_golden_translations(open_model_folder(folder)))
     failed = {name for name, each in found.items() if each.status == "FAILED"}
     assert {"torch, cpu, float32", "ctranslate2, float32"} == {
         name for name in failed if "cuda" not in name
@@ -65,14 +67,14 @@ def test_a_wrong_golden_translation_fails_every_exact_engine(folder, agree):
 def test_an_engine_that_is_not_installed_is_skipped(opened, monkeypatch):
     monkeypatch.setattr(ctranslate2_support, "find_spec", lambda name: None)
 
-    finding = named(look_at_precisions(opened))["ctranslate2, int8"]
-    assert finding.status == "skipped"
-    assert "pip install 'headwise[fast]'" in finding.found
+    check = named(check_golden_translations(opened))["ctranslate2, int8"]
+    assert check.status == "skipped"
+    assert "pip install 'headwise[fast]'" in check.found
 
 
 def test_a_search_that_an_engine_does_not_have_is_skipped(opened):
     paper = replace(opened.decoding, length_penalty="gnmt")
 
-    found = named(look_at_precisions(replace(opened, decoding=paper)))
+    found = named(check_golden_translations(replace(opened, decoding=paper)))
     assert "gnmt" in found["ctranslate2, float32"].found
     assert found["ctranslate2, float32"].status == "skipped"
