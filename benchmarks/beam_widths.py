@@ -18,7 +18,7 @@ import torch
 from result_file import SEARCH, Measurement, add_options, place_of
 
 import headwise
-from headwise.data.reading import read_lines
+from headwise.data.corpus_reader import read_lines
 from headwise.decoding.settings import DecodingSettings, paper
 from headwise.demo_corpus import demo_corpus
 from headwise.metrics.registry import measure

@@ -28,7 +28,7 @@ import torch
 from result_file import SEARCH, Measurement, add_options, place_of, write_json
 
 import headwise
-from headwise.data.reading import read_lines
+from headwise.data.corpus_reader import read_lines
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.demo_corpus import demo_corpus

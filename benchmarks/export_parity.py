@@ -31,7 +31,7 @@ from result_file import (
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 import headwise
-from headwise.data.reading import read_lines
+from headwise.data.corpus_reader import read_lines
 from headwise.demo_corpus import demo_corpus
 from headwise.interop.exports import export
 from headwise.interop.limits import QUANTIZATIONS

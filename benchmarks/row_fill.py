@@ -21,11 +21,11 @@ from typing import Any
 from result_file import Measurement, add_options, place_of
 from training import batches
 
-from headwise.data import row_shapes
+from headwise.data import packed_shapes
 from headwise.data.batches import Batch, TrainingOrder, make_batch
+from headwise.data.packed_shapes import PackedShape
 from headwise.data.prepared import PreparedCorpus
-from headwise.data.row_shapes import RowShape
-from headwise.data.sequence_packing import in_rows
+from headwise.data.sequence_packing import pack_batch
 
 RESULTS = Path(__file__).parent / "results" / "row_fill.json"
 WIDTHS, TOKENS = (64, 128, 256), (4_096, 25_000)
@@ -52,7 +52,7 @@ def main() -> None:
 
 def fill(corpus: PreparedCorpus, tokens: int) -> dict[str, Any]:
     """Go through an epoch padded, and in rows of each width."""
-    padded, _ = epoch(corpus, tokens, in_rows=False)
+    padded, _ = epoch(corpus, tokens, packed=False)
     places = sum(batch.source.numel() + batch.target_out.numel() for batch in padded)
     return {
         "batch_tokens": tokens,
@@ -66,15 +66,15 @@ def fill(corpus: PreparedCorpus, tokens: int) -> dict[str, Any]:
 
 def of_width(corpus: PreparedCorpus, tokens: int, width: int) -> dict[str, Any]:
     """Go through an epoch in rows of a width; the last batch is not full."""
-    usual, row_shapes.LEAST_WIDTH = row_shapes.LEAST_WIDTH, width
+    usual, packed_shapes.MIN_WIDTH = packed_shapes.MIN_WIDTH, width
     try:
-        made, planning = epoch(corpus, tokens, in_rows=True)
+        made, planning = epoch(corpus, tokens, packed=True)
         facts = corpus.facts.train
         longest = max(facts.longest_source, facts.longest_target) + 1
-        shape = RowShape.of(longest, tokens)
-        laid, laying = timed(lambda: [in_rows(batch, shape) for batch in made])
+        shape = PackedShape.of(longest, tokens)
+        laid, laying = timed(lambda: [pack_batch(batch, shape) for batch in made])
     finally:
-        row_shapes.LEAST_WIDTH = usual
+        packed_shapes.MIN_WIDTH = usual
     assert {len(parts) for parts in laid} == {1}
     most = 2 * shape.rows * shape.width
     shares = sorted(tokens_of([batch]) / most for batch in made)
@@ -90,11 +90,11 @@ def of_width(corpus: PreparedCorpus, tokens: int, width: int) -> dict[str, Any]:
 
 
 def epoch(
-    corpus: PreparedCorpus, tokens: int, *, in_rows: bool
+    corpus: PreparedCorpus, tokens: int, *, packed: bool
 ) -> tuple[list[Batch], float]:
     """Return the batches of an epoch, and the processor time that planning took."""
     order = TrainingOrder(
-        corpus.train, seed=batches.SEED, batch_tokens=tokens, in_rows=in_rows
+        corpus.train, seed=batches.SEED, batch_tokens=tokens, packed=packed
     )
     plan, seconds = timed(lambda: list(order.epoch(0)))
     return [make_batch(corpus.train, indices) for indices in plan], seconds

@@ -22,7 +22,7 @@ from result_file import EXPORTS, SEARCH, Measurement, add_options, place_of
 from transformers import AutoModelForSeq2SeqLM
 
 import headwise
-from headwise.data.reading import read_lines
+from headwise.data.corpus_reader import read_lines
 from headwise.decoding.settings import DecodingSettings
 from headwise.interop.exports import export
 from headwise.run_folder.model_folder import ModelFolder

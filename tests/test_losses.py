@@ -7,9 +7,9 @@ import torch
 
 from headwise import losses
 from headwise.losses import (
+    chunk_with_gradients,
+    chunked_cross_entropy,
     cross_entropy,
-    cross_entropy_in_pieces,
-    piece_with_gradients,
     projected_cross_entropy,
 )
 
@@ -220,13 +220,13 @@ def test_pieces_agree_with_all_logits_of_the_rows_that_count(
     with torch.no_grad():
         inputs[0][~counted] = 1e3
 
-    found = cross_entropy_in_pieces(
+    found = chunked_cross_entropy(
         *inputs,
         targets,
         counted,
         smoothing,
         pieces=pieces,
-        piece=piece_with_gradients,
+        piece=chunk_with_gradients,
     )
     got = torch.autograd.grad(3 * found, [x for x in inputs if x is not None])
 

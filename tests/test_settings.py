@@ -13,10 +13,10 @@ from headwise.settings import (
     Renamed,
     as_table,
     as_toml,
-    overridden,
     read,
     read_toml,
     with_new_names,
+    with_overrides,
 )
 
 
@@ -291,13 +291,13 @@ def test_a_ready_dataclass_of_another_kind_is_refused():
     ids=lambda part: repr(part)[:30],
 )
 def test_an_assignment_is_a_toml_value_or_else_plain_text(assignment, value):
-    assert overridden({}, [assignment]) == {"x": value}
+    assert with_overrides({}, [assignment]) == {"x": value}
 
 
 def test_assignments_reach_into_tables_and_the_last_one_wins():
     table = {"training": {"steps": 1, "rate": 0.1}}
 
-    changed = overridden(
+    changed = with_overrides(
         table, ["training.steps=2", "training . steps=3", "dev.source=a"]
     )
 
@@ -306,7 +306,7 @@ def test_assignments_reach_into_tables_and_the_last_one_wins():
 
 
 def test_none_takes_an_optional_setting_away():
-    table = overridden({"limit": 3}, ["limit=none", "training.clip=none"])
+    table = with_overrides({"limit": 3}, ["limit=none", "training.clip=none"])
     recipe = read(Recipe, table)
 
     assert recipe.limit is None
@@ -315,13 +315,13 @@ def test_none_takes_an_optional_setting_away():
 
 def test_none_stays_a_word_where_it_is_one_of_the_choices():
     """It used to take the line away, so that the default came instead."""
-    table = overridden({}, ["training.kind=none"])
+    table = with_overrides({}, ["training.kind=none"])
     assert read(Recipe, table).training.kind == "none"
 
 
 def test_assignments_that_cannot_be_read_are_all_listed():
     with pytest.raises(SettingsError) as caught:
-        overridden({"seed": 1}, ["steps", "a..b=1", "=1", "seed.deep=1", "seed=2"])
+        with_overrides({"seed": 1}, ["steps", "a..b=1", "=1", "seed.deep=1", "seed=2"])
 
     assert [problem[:40] for problem in caught.value.problems] == [
         "--set wants NAME=VALUE, such as training",

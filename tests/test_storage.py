@@ -115,7 +115,7 @@ def test_an_older_folder_is_replaced_and_goes(final, older):
 
 
 def test_it_is_replaced_too_where_names_cannot_be_swapped(final, older, monkeypatch):
-    monkeypatch.setattr(disk, "swapped", lambda one, other: False)
+    monkeypatch.setattr(disk, "swap_names", lambda one, other: False)
     fill(final, "new")
 
     assert (final / "weights").read_text() == "new"
@@ -175,7 +175,7 @@ def test_what_the_disk_refuses_leaves_the_older_one(final, older, number, advice
 MOMENTS = {
     "the manifest is written": (folders, "write_manifest"),
     "all is synced": (folders, "_sync_tree"),
-    "the names are swapped": (disk, "put"),
+    "the names are swapped": (disk, "replace_atomically"),
 }
 
 
@@ -200,7 +200,7 @@ def test_the_older_one_comes_back_when_the_last_rename_fails(final, older, monke
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
         return rename(path, target)
 
-    monkeypatch.setattr(disk, "swapped", lambda one, other: False)
+    monkeypatch.setattr(disk, "swap_names", lambda one, other: False)
     monkeypatch.setattr(Path, "rename", fails_for_the_draft)
     with pytest.raises(ResourceError):
         fill(final, "new")
@@ -264,12 +264,12 @@ with storage.new_folder(final) as draft:
 
 def test_a_kill_just_after_the_swap_leaves_the_new_one_whole(final, older):
     code = """
-delete = disk.delete
+delete = disk.delete_temporary
 def killed(path):
     if path.parent == final.parent:
         os.kill(os.getpid(), signal.SIGKILL)
     delete(path)
-disk.delete = killed
+disk.delete_temporary = killed
 with storage.new_folder(final) as draft:
     (draft / "weights").write_text("new")
 """
@@ -429,7 +429,7 @@ def test_a_manifest_that_is_not_json_is_refused(final, older, text):
 
 def test_a_folder_of_a_newer_version_asks_for_that_version(final, older):
     newer = {"format": 3, "contents": "in a new way"}
-    write_json(final / MANIFEST, {**newer, "sha256": manifests.seal(newer)})
+    write_json(final / MANIFEST, {**newer, "sha256": manifests.manifest_sha256(newer)})
     with pytest.raises(NewerFormat, match="formats up to 2: use a newer headwise"):
         verify(final)
 
@@ -481,7 +481,7 @@ def test_a_reader_leaves_a_writer_between_two_renames_alone(final, older):
     draft = final.parent / f".best.12345678{disk.UNFINISHED}"
     final.rename(draft.with_suffix(disk.REPLACED))
     draft.mkdir()
-    in_use = disk.hold(draft)
+    in_use = disk.lock_while_used(draft)
     with pytest.raises(ModelError, match="is not a folder"):
         verify(final)
 
@@ -517,7 +517,7 @@ def test_the_older_one_comes_back_when_its_folder_cannot_be_synced(
         sync(path)
 
     for swapped in (disk.swapped, lambda one, other: False):
-        monkeypatch.setattr(disk, "swapped", swapped)
+        monkeypatch.setattr(disk, "swap_names", swapped)
         monkeypatch.setattr(disk, "sync", sync)
         disk.make_folder(final.parent)
         monkeypatch.setattr(disk, "sync", refuse)
@@ -535,7 +535,7 @@ storage.remove_folder(final)
     assert in_another_process(code, final).returncode == -signal.SIGKILL
     assert not final.exists()
     assert len(os.listdir(final.parent)) == 1
-    storage.sweep(final.parent)
+    storage.remove_leftovers(final.parent)
     assert os.listdir(final.parent) == []
 
     fill(final, "new")
@@ -545,17 +545,17 @@ storage.remove_folder(final)
 
 def test_way_is_made_only_where_a_folder_could_not_be_replaced(final, older):
     """A damaged best model must not end a run that has a better one."""
-    assert storage.make_way(final) is None
+    assert storage.set_aside_foreign(final) is None
     assert content(final) == older
 
     (final / MANIFEST).write_bytes(b"\0" * 100)
     names = ["damaged-best", "damaged-best-2", "damaged-best-3"]
     for name in names:  # what was set aside before is left alone
-        aside = storage.make_way(final)
+        aside = storage.set_aside_foreign(final)
         assert aside == final.with_name(name)
         assert (aside / "weights").read_text() == "old"
         shutil.copytree(aside, final)
-    storage.make_way(final)
+    storage.set_aside_foreign(final)
     fill(final, "new")
     assert sorted(os.listdir(final.parent)) == ["best", *names, "damaged-best-4"]
 
@@ -571,13 +571,13 @@ def test_a_folder_of_another_kind_is_not_replaced(final):
 
     fill(final, "new", kind="model")
     assert (final / "weights").read_text() == "new"
-    assert storage.make_way(final, "model") is None
-    assert storage.make_way(final, "export") == final.with_name("damaged-best")
+    assert storage.set_aside_foreign(final, "model") is None
+    assert storage.set_aside_foreign(final, "export") == final.with_name("damaged-best")
 
 
 def test_drafts_of_text_are_swept_too(tmp_path):
     code = """
-disk.put = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
+disk.replace_atomically = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
 storage.write_text(final, "new")
 """
     killed = in_another_process(code, tmp_path / "file")

@@ -70,7 +70,7 @@ class Recorder:
         """Watch what the block does."""
         with ExitStack() as held:
             for module, name in (
-                *((io, "open"), (builtins, "open"), (disk, "swapped")),
+                *((io, "open"), (builtins, "open"), (disk, "swap_names")),
                 *((os, name) for name in ("open", "close", "fsync", "mkdir", "rename")),
                 *((os, name) for name in ("replace", "unlink", "remove", "rmdir")),
             ):

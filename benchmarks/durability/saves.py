@@ -61,7 +61,7 @@ class Save:
         with ExitStack() as held:
             held.enter_context(patch.object(tensors, "PIECE_BYTES", 256))
             if not self.swaps:
-                held.enter_context(patch.object(disk, "swapped", cannot_swap))
+                held.enter_context(patch.object(disk, "swap_names", cannot_swap))
             yield
 
 

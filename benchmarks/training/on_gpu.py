@@ -59,11 +59,11 @@ def work(size: Size, vocabulary: int, sources: int, targets: int) -> int:
 
 
 def batches_in_order(
-    corpus: PreparedCorpus, batch_tokens: int, *, in_rows: bool
+    corpus: PreparedCorpus, batch_tokens: int, *, packed: bool
 ) -> Iterator[Batch]:
     """Yield what a trainer learns from, epoch after epoch."""
     order = TrainingOrder(
-        corpus.train, seed=SEED, batch_tokens=batch_tokens, in_rows=in_rows
+        corpus.train, seed=SEED, batch_tokens=batch_tokens, packed=packed
     )
     for epoch in range(10**9):
         yield from order.batches(epoch)
@@ -115,7 +115,7 @@ def by_plain_loop(
     done: Callable[[float], None],
 ) -> None:
     """Train by the loop around ``torch.nn.Transformer``."""
-    own = batches_in_order(corpus, batch_tokens, in_rows=False)
+    own = batches_in_order(corpus, batch_tokens, packed=False)
     pairs = (
         Pairs(batch.source.numpy(), batch.target_out.numpy())
         for batch in islice(own, count)
@@ -153,8 +153,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     train(setup, corpus, arguments.batch_tokens, count, done)
     assert len(times) == count, f"{len(times)} updates instead of {count}"
     seconds = times[-1] - times[arguments.warm_up - 1]
-    in_rows = arguments.trainer == "headwise"
-    every = batches_in_order(corpus, arguments.batch_tokens, in_rows=in_rows)
+    packed = arguments.trainer == "headwise"
+    every = batches_in_order(corpus, arguments.batch_tokens, packed=packed)
     timed = list(islice(every, arguments.warm_up, count))
     sources = sum(batch.num_source_tokens for batch in timed)
     targets = sum(batch.num_target_tokens for batch in timed)

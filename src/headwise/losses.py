@@ -55,7 +55,7 @@ def projected_cross_entropy(
     return loss
 
 
-def cross_entropy_in_pieces(
+def chunked_cross_entropy(
     hidden: Tensor,
     vectors: Tensor,
     bias: Tensor | None,
@@ -69,7 +69,7 @@ def cross_entropy_in_pieces(
     """Compute what :func:`projected_cross_entropy` does, by shapes that never change.
 
     Rows count for nothing where ``counted`` [N] is False, and so many equal ``pieces``
-    are gone through by ``piece``: :func:`piece_with_gradients`, or what a compiler made
+    are gone through by ``piece``: :func:`chunk_with_gradients`, or what a compiler made
     of it. Nothing on the way asks for a number, which would hold a GPU up.
     """
     loss: Tensor = _InPieces.apply(  # type: ignore[no-untyped-call]
@@ -78,7 +78,7 @@ def cross_entropy_in_pieces(
     return loss
 
 
-def piece_with_gradients(
+def chunk_with_gradients(
     hidden: Tensor,
     vectors: Tensor,
     bias: Tensor | None,

@@ -21,10 +21,10 @@ from headwise.settings import (
     ABSENT,
     as_table,
     merged,
-    overridden,
     read,
     read_toml,
     with_new_names,
+    with_overrides,
 )
 from headwise.text.settings import TextSettings
 from headwise.training.settings import TrainingSettings
@@ -200,7 +200,7 @@ def renamed_settings(
 ) -> list[str]:
     """Say what settings that a user gave are called now; see ``with_new_names``."""
     table = {} if file is None else read_toml(file)
-    return with_new_names(Recipe, overridden(table, assignments))[1]
+    return with_new_names(Recipe, with_overrides(table, assignments))[1]
 
 
 def resolve(
@@ -220,7 +220,7 @@ def resolve(
     named = from_file.pop("preset", None)
     chosen = named if preset is None else preset
     below: Table = {} if chosen is None else preset_table(chosen)
-    said = overridden(merged(from_file, extra or {}), assignments)
+    said = with_overrides(merged(from_file, extra or {}), assignments)
     said, _ = with_new_names(Recipe, said)
     training = said.get("training")
     if isinstance(training, dict) and training.get("epochs", ABSENT) != ABSENT:

@@ -124,7 +124,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     raise SettingsError([f"{path} cannot be read: {reason}"])
 
 
-def overridden(
+def with_overrides(
     table: Mapping[str, Any], assignments: Iterable[str], *, option: str = "--set"
 ) -> dict[str, Any]:
     """Return ``table`` with assignments such as ``training.steps=60`` applied.

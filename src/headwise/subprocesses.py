@@ -15,7 +15,7 @@ from headwise.errors import ResourceError
 _PR_SET_PDEATHSIG = 1
 
 
-def start_child(
+def start_subprocess(
     module: str,
     purpose: str,
     *arguments: str,
@@ -23,7 +23,7 @@ def start_child(
     handles: Sequence[int] = (),
     **pipes: Any,
 ) -> subprocess.Popen[bytes]:
-    """Run ``module`` in a process that imports what we do; it calls :func:`be_child`.
+    """Run ``module`` in a process that imports what we do; it calls :func:`init_subprocess`.
 
     ``handles`` are the file descriptors that it gets besides ``pipes``.
     """
@@ -44,7 +44,7 @@ def start_child(
         ) from error
 
 
-def be_child() -> list[str]:
+def init_subprocess() -> list[str]:
     """Let only the parent's end be ours: it decides what a signal means.
 
     Returns the arguments that it gave.

@@ -9,13 +9,18 @@ from headwise.recipe import resolve
 
 
 def test_without_a_target_everything_can_be_trained():
-    assert resolve_checked(preset="tiny", assignments=["model.norm=pre"]).model.norm == "pre"
+    assert (
+        resolve_checked(preset="tiny", assignments=["model.norm=pre"]).model.norm
+        == "pre"
+    )
 
 
 def test_what_every_target_can_express_passes_as_it_is():
     extra = {"must_export_to": list(LIMITS)}
 
-    assert resolve_checked(preset="base", extra=extra) == resolve(preset="base", extra=extra)
+    assert resolve_checked(preset="base", extra=extra) == resolve(
+        preset="base", extra=extra
+    )
 
 
 def test_every_reason_of_every_target_is_said():

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headwise.data.arrays import GrowingArray
-from headwise.data.prepared import PairStore, Stretch
+from headwise.data.npy_files import NpyWriter
+from headwise.data.prepared import PairStore, WeightedRange
 
 Rows = Sequence[tuple[Sequence[int], Sequence[int]]]
 
@@ -17,16 +17,16 @@ def store(tmp_path_factory) -> Callable[..., PairStore]:
     """Return a function that writes pairs of token rows and opens them."""
     folder = tmp_path_factory.mktemp("stores")
 
-    def write(rows: Rows, stretches: Sequence[Stretch] | None = None) -> PairStore:
+    def write(rows: Rows, ranges: Sequence[WeightedRange] | None = None) -> PairStore:
         tokens, offsets = Path(folder / "tokens.npy"), Path(folder / "offsets.npy")
         for path in (tokens, offsets):  # older stores keep what they have mapped
             path.unlink(missing_ok=True)
         sides = [side for pair in rows for side in pair]
-        with GrowingArray(tokens, np.uint16) as array:
+        with NpyWriter(tokens, np.uint16) as array:
             for side in sides:
                 array.append(side)
-        with GrowingArray(offsets, np.int64) as array:
+        with NpyWriter(offsets, np.int64) as array:
             array.append(np.cumsum([0, *map(len, sides)]))
-        return PairStore(tokens, offsets, stretches)
+        return PairStore(tokens, offsets, ranges)
 
     return write

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from headwise.data import batches as module
 from headwise.data.batches import (
     TrainingOrder,
-    cut_by_tokens,
-    demanding_batches,
     dev_batches,
     largest_batch,
     make_batch,
+    split_by_tokens,
+    worst_case_batches,
 )
 from headwise.data.prepare import prepare
-from headwise.data.prepared import PairStore, SplitFacts, Stretch
+from headwise.data.prepared import PairStore, SplitFacts, WeightedRange
 from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.errors import SettingsError
 from headwise.text.settings import TextSettings
@@ -31,8 +31,8 @@ LENGTHS = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1
 def with_lengths(store):
     """Return a function that makes a store of pairs with these lengths."""
 
-    def make(lengths, stretches=None) -> PairStore:
-        return store([([5] * s, [6] * t) for s, t in lengths], stretches)
+    def make(lengths, ranges=None) -> PairStore:
+        return store([([5] * s, [6] * t) for s, t in lengths], ranges)
 
     return make
 
@@ -75,7 +75,7 @@ def test_a_store_may_hold_sides_without_tokens(store):
 
 def test_batches_are_cut_where_padding_would_pass_the_budget():
     """Budget 6: 3 rows of 2, then 2 x 3, then 5 alone, then 9 alone though over it."""
-    assert cut_by_tokens(np.array([2, 2, 2, 3, 3, 5, 9]), 6) == [0, 3, 5, 6]
+    assert split_by_tokens(np.array([2, 2, 2, 3, 3, 5, 9]), 6) == [0, 3, 5, 6]
 
 
 @given(st.lists(st.integers(1, 30), max_size=60).map(sorted), st.integers(1, 50))
@@ -87,7 +87,7 @@ def test_cuts_equal_those_of_a_plain_loop(longest, budget):
         if not expected or (index - start + 1) * length > budget:
             expected.append(index)
 
-    assert cut_by_tokens(np.array(longest, dtype=np.int64), budget) == expected
+    assert split_by_tokens(np.array(longest, dtype=np.int64), budget) == expected
 
 
 @given(LENGTHS, st.integers(1, 60), st.integers(0, 3), st.sampled_from([5, 10**6]))
@@ -256,13 +256,13 @@ def test_a_batch_may_count_pairs_instead_of_tokens(some):
 
 def test_a_weight_says_how_often_a_pair_comes(with_lengths):
     """Of 400 pairs each: weight 1 once, 2.5 two or three times, 0.25 one in four."""
-    stretches = [
-        Stretch(0, 400, 1.0),
-        Stretch(400, 800, 2.5),
-        Stretch(800, 1200, 0.25),
+    ranges = [
+        WeightedRange(0, 400, 1.0),
+        WeightedRange(400, 800, 2.5),
+        WeightedRange(800, 1200, 0.25),
     ]
     order = TrainingOrder(
-        with_lengths([(3, 3)] * 1200, stretches), seed=1, batch_tokens=40
+        with_lengths([(3, 3)] * 1200, ranges), seed=1, batch_tokens=40
     )
 
     first, second = (
@@ -307,7 +307,7 @@ def test_demanding_batches_are_of_the_longest_of_usual_and_of_pairs_between():
         longest_target=20,
     )
 
-    found = demanding_batches(facts, batch_tokens=450)
+    found = worst_case_batches(facts, batch_tokens=450)
 
     assert [list(each.source.shape) for each in found] == [[10, 41], [50, 9], [18, 25]]
     assert [list(each.target_in.shape) for each in found] == [

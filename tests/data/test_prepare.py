@@ -157,7 +157,7 @@ def test_several_corpora_follow_one_another_with_their_weights(corpus, done):
 
     prepared = done(one, two, dev=dev)
 
-    assert [(s.start, s.stop, s.weight) for s in prepared.train.stretches] == [
+    assert [(s.start, s.stop, s.weight) for s in prepared.train.ranges] == [
         (0, 5, 1.0),
         (5, 8, 2.5),
     ]
@@ -353,8 +353,8 @@ def test_settings_and_counts_are_written_for_people_too(corpus, done):
 
     assert written["settings"]["text"]["tokenizer"] == "words"
     assert facts["read"] == 60
-    fates = ("train", "dev", "empty", "too_long", "held_out")
-    assert sum(facts[fate] for fate in fates) == 60
+    outcomes = ("train", "dev", "empty", "too_long", "held_out")
+    assert sum(facts[outcome] for outcome in outcomes) == 60
 
 
 def test_real_captions_come_back_from_their_tokens(corpora, tmp_path):

@@ -8,10 +8,10 @@ import pytest
 
 from headwise import storage
 from headwise.data.prepare import prepare
-from headwise.data.prepared import PreparedCorpus, SplitFacts, Stretch
+from headwise.data.prepared import PreparedCorpus, SplitFacts, WeightedRange
 from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.errors import DataError
-from headwise.storage.manifests import seal
+from headwise.storage.manifests import manifest_sha256
 from headwise.text.settings import TextSettings
 
 
@@ -34,7 +34,7 @@ def manifest_made_anew(folder: Path) -> None:
     for name, facts in manifest["files"].items():
         facts["bytes"] = (folder / name).stat().st_size
         facts["sha256"] = storage.sha256(folder / name)
-    manifest["sha256"] = seal(manifest)
+    manifest["sha256"] = manifest_sha256(manifest)
     (folder / storage.MANIFEST).write_text(json.dumps(manifest))
 
 
@@ -46,14 +46,14 @@ def test_pairs_are_rows_of_tokens_without_specials(store):
     assert [pairs.target(index).tolist() for index in range(2)] == [[7], [9, 10, 11]]
     assert [each.tolist() for each in pairs.lengths()] == [[2, 1], [1, 3]]
     assert [each.tolist() for each in pairs.lengths(1, 2)] == [[1], [3]]
-    assert pairs.stretches == (Stretch(0, 2, 1.0),)
+    assert pairs.ranges == (WeightedRange(0, 2, 1.0),)
 
 
 def test_rows_are_seen_in_the_file_and_not_copied(store):
     pairs = store([([5, 6], [7])])
 
     assert not pairs.source(0).flags.owndata
-    pairs.forget()
+    pairs.release_pages()
     assert pairs.source(0).tolist() == [5, 6]
 
 

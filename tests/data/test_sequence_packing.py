@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwise.data.batches import TrainingOrder, make_batch
-from headwise.data.row_shapes import RowShape
-from headwise.data.sequence_packing import in_rows
+from headwise.data.packed_shapes import PackedShape
+from headwise.data.sequence_packing import pack_batch
 from headwise.text.vocabulary import END, PAD, START
 
 LENGTHS = st.lists(
@@ -26,7 +26,7 @@ def test_two_pairs_share_a_row(store):
     """5 6 -> 7 and 8 -> 9 10, in a row of six places on each side."""
     batch = make_batch(store([([5, 6], [7]), ([8], [9, 10])]), np.array([0, 1]))
 
-    (rows,) = in_rows(batch, RowShape(1, 6))
+    (rows,) = pack_batch(batch, PackedShape(1, 6))
 
     assert rows.source.tolist() == [[5, 6, END, 8, END, PAD]]
     assert rows.source_pair.tolist() == [[1, 1, 1, 2, 2, 0]]
@@ -43,7 +43,7 @@ def test_two_pairs_share_a_row(store):
 def test_every_token_is_in_one_row_with_its_whole_pair(store, lengths, count, width):
     batch = batch_of(store, lengths)
 
-    parts = in_rows(batch, RowShape(count, width))
+    parts = pack_batch(batch, PackedShape(count, width))
 
     assert {part.source.shape for part in parts} == {(count, width)}
     for pair in range(len(batch)):
@@ -77,15 +77,15 @@ def test_a_batch_of_the_order_fills_its_rows_once(store):
     chance = np.random.default_rng(1)
     lengths = chance.integers(1, 40, size=(700, 2)).tolist()
     pairs = store([([5] * s, [6] * t) for s, t in lengths])
-    order = TrainingOrder(pairs, seed=1, batch_tokens=512, in_rows=True)
+    order = TrainingOrder(pairs, seed=1, batch_tokens=512, packed=True)
 
     batches = list(order.batches(0))
 
     assert order.num_batches(0) == len(batches)
     seen = torch.cat([batch.indices for batch in batches])
     assert sorted(seen.tolist()) == list(range(700))
-    shape = RowShape.of(max(map(max, lengths)) + 1, 512)
-    places = [in_rows(batch, shape) for batch in batches]
+    shape = PackedShape.of(max(map(max, lengths)) + 1, 512)
+    places = [pack_batch(batch, shape) for batch in batches]
     assert {len(parts) for parts in places} == {1}
     full = [parts[0] for parts in places]
     filled = sum(int((part.source != PAD).sum()) for part in full)
@@ -97,7 +97,7 @@ def test_an_epoch_in_rows_is_gone_on_with_where_it_was(store):
     pairs = store(
         [([5] * s, [6] * t) for s, t in chance.integers(1, 40, size=(300, 2)).tolist()]
     )
-    facts = {"seed": 3, "batch_tokens": 256, "shard_pairs": 100, "in_rows": True}
+    facts = {"seed": 3, "batch_tokens": 256, "shard_pairs": 100, "packed": True}
     whole = [each.tolist() for each in TrainingOrder(pairs, **facts).epoch(1)]
 
     rest = [each.tolist() for each in TrainingOrder(pairs, **facts).epoch(1, start=5)]

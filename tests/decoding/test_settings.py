@@ -10,7 +10,7 @@ from headwise.decoding.search import SEARCHES
 from headwise.decoding.settings import PRESETS, DecodingSettings, paper
 from headwise.decoding.stopping import STOPPING
 from headwise.errors import SettingsError
-from headwise.metrics.utilities import UTILITIES
+from headwise.metrics.sentence_scores import SENTENCE_SCORES
 from headwise.settings import as_table, read
 
 
@@ -239,7 +239,7 @@ def test_settings_name_what_the_dicts_hold():
     for name, known in (
         ("search", SEARCHES),
         ("ensemble", AVERAGES),
-        ("choose", {"score": None, **UTILITIES}),
+        ("choose", {"score": None, **SENTENCE_SCORES}),
     ):
         for value in known:
             assert read(DecodingSettings, {name: value})

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from headwise.storage.manifests import seal
+from headwise.storage.manifests import manifest_sha256
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def agree():
             "bytes": len(content),
             "sha256": hashlib.sha256(content).hexdigest(),
         }
-        manifest["sha256"] = seal(manifest)
+        manifest["sha256"] = manifest_sha256(manifest)
         (folder / "manifest.json").write_text(json.dumps(manifest))
 
     return rewrite

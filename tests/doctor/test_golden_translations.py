@@ -9,6 +9,7 @@ from headwise.doctor.golden_translations import (
     check_golden_translations,
     compare_with_golden,
 )
+from headwise.inference.engines import ctranslate2_support
 from headwise.run_folder.model_folder import open_model_folder
 
 NAMES = [

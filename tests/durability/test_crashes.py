@@ -77,11 +77,11 @@ FAULTS = {
         "the log and a later checkpoint",
     ),
     "the older goes too early": (
-        *(disk, "put", delete_before_syncing),
+        *(disk, "replace_atomically", delete_before_syncing),
         "the last checkpoint again, on a disk that cannot swap names",
     ),
     "nobody mends": (
-        *(disk, "bring_back", lambda final: None),
+        *(disk, "restore_replaced", lambda final: None),
         "the last checkpoint again, on a disk that cannot swap names",
     ),
     "old ones are deleted in place": (
@@ -92,7 +92,7 @@ FAULTS = {
         *(Checkpoints, "_remove_leftovers", lambda checkpoints: None),
         "a checkpoint, after which the oldest goes",
     ),
-    "no drafts": (disk, "put", fill_in_place, "the first checkpoint"),
+    "no drafts": (disk, "replace_atomically", fill_in_place, "the first checkpoint"),
     "the manifest comes first": (
         *(folders, "_sync_tree", lambda draft: None),
         "the first checkpoint",

@@ -35,7 +35,7 @@ def test_the_oldest_goes_only_after_the_new_one_stands(tmp_path, monkeypatch):
 
     def rotate_first(checkpoints, *arguments, **more):
         for path in checkpoints.paths():
-            disk.delete(path)
+            disk.delete_temporary(path)
         return save(checkpoints, *arguments, **more)
 
     monkeypatch.setattr(Checkpoints, "save", rotate_first)

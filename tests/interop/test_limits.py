@@ -5,8 +5,8 @@ import pytest
 from headwise.errors import SettingsError
 from headwise.interop.limits import (
     LIMITS,
-    reasons_against,
     check_expressible,
+    reasons_against,
 )
 from headwise.model.config import TransformerConfig
 from headwise.model.presets import PRESETS

@@ -126,7 +126,7 @@ def test_lines_that_are_all_alike_leave_no_doubt():
 
 
 def test_a_very_long_text_is_resampled_less_often(monkeypatch):
-    monkeypatch.setattr(registry, "MOST_RESAMPLED", 1000)
+    monkeypatch.setattr(registry, "MAX_RESAMPLED_LINES", 1000)
 
     assert "bs:500|" in measure("bleu", TEXT, TEXT, resamples=1000).signature
     assert "bs:100|" in measure("bleu", TEXT * 9, TEXT * 9, resamples=1000).signature

@@ -1,16 +1,16 @@
-"""Small things that pages say."""
+"""Formatting that reports share."""
 
-from headwise.reports.formatting import columns, short
+from headwise.reports.formatting import abbreviated, columns, evenly_spaced
 
 
-def test_values_are_spread_with_the_first_and_the_last():
+def test_evenly_spaced_values_include_the_first_and_the_last():
     assert evenly_spaced(list(range(100)), 4) == [0, 33, 66, 99]
     assert evenly_spaced([1, 2, 3], 4) == [1, 2, 3]
     assert evenly_spaced([], 4) == []
 
 
 def test_large_counts_are_short():
-    assert [short(each) for each in (999, 12_345, 10_600_000, 2_500_000_000)] == [
+    assert [abbreviated(each) for each in (999, 12_345, 10_600_000, 2_500_000_000)] == [
         *("999", "12,345", "10.6 million", "2.5 billion")
     ]
 

@@ -5,7 +5,14 @@ import re
 import pytest
 from tests.reports.conftest import NASTY, Opened
 
-from headwise.reports.heat_map import LEVELS, heat_map, level, table, thumbnail
+from headwise.reports.heat_map import (
+    LEVELS,
+    describe_map,
+    heat_map,
+    shade,
+    table,
+    thumbnail,
+)
 from headwise.reports.history import AttentionMap
 
 PICTURE = AttentionMap(
@@ -38,7 +45,7 @@ def test_each_weight_is_a_square_of_its_shade(draw):
 
 
 def test_shades_go_from_none_to_all():
-    assert [level(each) for each in (-0.1, 0.0, 0.01, 0.5, 1.0, 1.1)] == [
+    assert [shade(each) for each in (-0.1, 0.0, 0.01, 0.5, 1.0, 1.1)] == [
         *(0, 0, 0, LEVELS // 2, LEVELS, LEVELS)
     ]
 

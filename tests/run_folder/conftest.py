@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from headwise.run_folder.paths import BEST
-from headwise.storage.manifests import seal
+from headwise.storage.manifests import manifest_sha256
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def rewrite():
             "bytes": path.stat().st_size,
             "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
         }
-        manifest["sha256"] = seal(manifest)
+        manifest["sha256"] = manifest_sha256(manifest)
         (folder / "manifest.json").write_text(json.dumps(manifest))
 
     return change

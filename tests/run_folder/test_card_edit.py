@@ -6,6 +6,7 @@ from headwise.errors import SettingsError
 from headwise.run_folder.card_edit import (
     COMMON_LICENSES,
     CardChanges,
+    edit_card,
     edit_command,
     missing_fields,
 )

@@ -164,14 +164,14 @@ def test_of_edits_at_once_none_is_lost(model_folder):
     """All said "written and sealed", and the last one won."""
     wanted = {"beam": 2, "alpha": 0.5, "patience": 3.0}
 
-    def edit_card(name):
+    def edit(name):
         while True:
             with suppress(UsageError):  # another one is at work
                 edit_model(model_folder, search={name: wanted[name]})
                 return
 
     with ThreadPoolExecutor() as threads:
-        list(threads.map(edited, wanted))
+        list(threads.map(edit, wanted))
 
     found = as_table(open_model_folder(model_folder).decoding)
     assert {name: found[name] for name in wanted} == wanted

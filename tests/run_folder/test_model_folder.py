@@ -20,7 +20,7 @@ from headwise.run_folder.model_folder import (
     write_model_folder,
 )
 from headwise.run_folder.tensors import FLOATS
-from headwise.storage.manifests import seal
+from headwise.storage.manifests import manifest_sha256
 
 DEMO = Path(__file__).parents[1] / "models" / "demo"
 TEXTS = ["one two three.", "six.", "four four five one."]
@@ -147,7 +147,7 @@ def test_a_manifest_that_is_none_is_refused(model_folder, content):
 def test_a_manifest_names_nothing_outside_its_folder(model_folder, name):
     manifest = table(model_folder, "manifest.json")
     manifest["files"][name] = {"bytes": 0, "sha256": ""}
-    manifest["sha256"] = seal(manifest)
+    manifest["sha256"] = manifest_sha256(manifest)
     (model_folder / "manifest.json").write_text(json.dumps(manifest))
     (model_folder.parent / "secret").write_text("secret")
 
@@ -277,7 +277,7 @@ def test_a_manifest_that_does_not_list_what_is_read_is_refused(model_folder, nam
     """A file that it leaves out was read unchecked."""
     manifest = table(model_folder, "manifest.json")
     del manifest["files"][name]
-    manifest["sha256"] = seal(manifest)
+    manifest["sha256"] = manifest_sha256(manifest)
     (model_folder / "manifest.json").write_text(json.dumps(manifest))
 
     assert f"does not list {name}" in refusal(model_folder)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwise.errors import DataError
-from headwise.text.encodings import check_start, opened_text
+from headwise.text.encodings import check_encoding, open_text
 
 TEXTS = {
     "english": "A dog runs.\nIt barks.\n",
@@ -28,7 +28,7 @@ def zip_of(content):
 
 
 def read(content):
-    with opened_text(io.BytesIO(content), "x.en") as file:
+    with open_text(io.BytesIO(content), "x.en") as file:
         return file.read()
 
 
@@ -97,4 +97,4 @@ def test_what_may_be_text_is_let_through(content):
 def test_no_text_in_utf_8_is_taken_for_another_format(text):
     content = text.replace("\x00", "").encode()
     if not content.startswith((b"%PDF-", b"PK\x03\x04", b"PK\x05\x06")):
-        check_start(content, "x.en")
+        check_encoding(content, "x.en")

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwise.text.normalization import Symbols, normalized, one_line
+from headwise.text.normalization import Symbols, normalize, one_line
 
 
 @pytest.mark.parametrize(
@@ -20,19 +20,19 @@ from headwise.text.normalization import Symbols, normalized, one_line
     ],
 )
 def test_nfkc_worked_by_hand(raw, expected):
-    assert normalized(raw, "nfkc") == expected
+    assert normalize(raw, "nfkc") == expected
 
 
 def test_none_changes_only_runs_of_spaces():
-    assert normalized("  ﬁne   ½\u2028▁x ", "none") == "ﬁne ½\u2028 x"
+    assert normalize("  ﬁne   ½\u2028▁x ", "none") == "ﬁne ½\u2028 x"
 
 
 @pytest.mark.parametrize("form", ["nfkc", "none"])
 @given(text=st.text())
 @settings(deadline=None)
 def test_normalizing_twice_is_normalizing_once(form, text):
-    once = normalized(text, form)
-    assert normalized(once, form) == once
+    once = normalize(text, form)
+    assert normalize(once, form) == once
 
 
 @given(st.text())
@@ -42,7 +42,7 @@ def test_one_line_is_one_line(text):
 
 def test_the_longest_symbol_is_found_first():
     symbols = Symbols(("<a>", "<a><b>"))
-    assert symbols.apart("x<a><b>y<a>") == [
+    assert symbols.split("x<a><b>y<a>") == [
         ("x", False),
         ("<a><b>", True),
         ("y", False),
@@ -52,15 +52,15 @@ def test_the_longest_symbol_is_found_first():
 
 def test_symbols_are_not_normalized_and_what_touches_them_keeps_its_spaces():
     symbols = Symbols(("①",))
-    assert symbols.normalized(" ①  ②①ﬁ ①", "nfkc") == "① 2①fi ①"
+    assert symbols.normalize(" ①  ②①ﬁ ①", "nfkc") == "① 2①fi ①"
 
 
 @given(st.text())
 def test_without_symbols_a_text_is_one_stretch(text):
-    assert Symbols(()).apart(text) == [(text, False)]
+    assert Symbols(()).split(text) == [(text, False)]
 
 
 @given(st.text("<ab> "))
 def test_stretches_make_up_the_text(text):
-    stretches = Symbols(("<a>", "<b>", "<a><b>")).apart(text)
+    stretches = Symbols(("<a>", "<b>", "<a><b>")).split(text)
     assert "".join(part for part, _ in stretches) == text

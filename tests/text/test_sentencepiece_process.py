@@ -12,14 +12,14 @@ from tests.processes import busy_child, is_gone, write_slow_text
 
 from headwise.errors import ResourceError
 from headwise.text import sentencepiece_process
-from headwise.text.sentencepiece_process import LearningError, learn
+from headwise.text.sentencepiece_process import SentencePieceError, train_sentencepiece
 
 OPTIONS = {"model_type": "bpe", "vocab_size": 60, "minloglevel": 2}
 LINES = ["The animal didn't cross the street because it was too tired.", "Ça va ?"]
 
 SLOW = """
 import signal, sys
-from headwise.text.sentencepiece_process import learn
+from headwise.text.sentencepiece_process import train_sentencepiece
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
 signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
 learn(
@@ -55,14 +55,14 @@ def test_it_learns_what_sentencepiece_learns_here():
         **OPTIONS, sentence_iterator=iter(lines), model_writer=model
     )
 
-    assert learn(OPTIONS, lines) == model.getvalue()
+    assert train_sentencepiece(OPTIONS, lines) == model.getvalue()
 
 
 def test_what_sentencepiece_says_comes_back():
-    with pytest.raises(LearningError, match="sentences_"):
-        learn(OPTIONS, [])
-    with pytest.raises(LearningError, match="no_such_option"):
-        learn({**OPTIONS, "no_such_option": 1}, LINES * 100_000)
+    with pytest.raises(SentencePieceError, match="sentences_"):
+        train_sentencepiece(OPTIONS, [])
+    with pytest.raises(SentencePieceError, match="no_such_option"):
+        train_sentencepiece({**OPTIONS, "no_such_option": 1}, LINES * 100_000)
 
 
 def test_an_error_of_the_lines_is_theirs_and_leaves_no_child():
@@ -71,7 +71,7 @@ def test_an_error_of_the_lines_is_theirs_and_leaves_no_child():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        learn(OPTIONS, lines())
+        train_sentencepiece(OPTIONS, lines())
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
 
@@ -123,13 +123,13 @@ def test_a_child_that_was_killed_is_told_from_one_that_found_nothing(monkeypatch
 
     monkeypatch.setattr(subprocess, "Popen", Noted)
     with pytest.raises(ResourceError, match=r"SIGKILL.*text\.sample_pairs"):
-        learn(OPTIONS, lines())
+        train_sentencepiece(OPTIONS, lines())
 
 
 def test_without_a_python_to_start_it_is_said(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(ResourceError, match="/nowhere/python"):
-        learn(OPTIONS, LINES)
+        train_sentencepiece(OPTIONS, LINES)
 
 
 def test_the_child_finds_what_we_found(monkeypatch, tmp_path):
@@ -139,7 +139,7 @@ def test_the_child_finds_what_we_found(monkeypatch, tmp_path):
     monkeypatch.chdir(here)
     monkeypatch.setattr(sys, "path", ["", *places])
 
-    assert learn(OPTIONS, LINES)
+    assert train_sentencepiece(OPTIONS, LINES)
 
 
 def test_the_child_is_light():

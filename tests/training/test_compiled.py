@@ -89,7 +89,7 @@ def test_a_batch_that_does_not_fit_is_run_in_smaller_rows(make_uncompiled, monke
     whole = runner.loss_module.forward
 
     def failing(rows):
-        if rows.num_places > 300:
+        if rows.padded_tokens > 300:
             raise MemoryError
         return whole(rows)
 

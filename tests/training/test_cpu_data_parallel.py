@@ -99,7 +99,7 @@ def test_dropout_differs_between_workers_and_is_reproducible(make):
         target_out=batches[0].target_out[[0, 0]],
         indices=batches[0].indices[[0, 0]],
     )
-    left, right = twice.dealt(2)
+    left, right = twice.deal(2)
     options = BackwardOptions(1.0)
     with trainer.gradients.workers.running([right], 1, 0, options) as others:
         own = trainer.gradients._runner.run(left, 1, 0, options)
@@ -274,7 +274,7 @@ def test_ranks_and_gpus_have_no_cpu_workers(monkeypatch):
 def test_dealing_out_loses_no_pair(pairs, count):
     rows = torch.arange(2 * pairs).view(pairs, 2)
     batch = Batch(rows, rows, rows, 2 * pairs, 2 * pairs, torch.arange(pairs))
-    parts = batch.dealt(count)
+    parts = batch.deal(count)
     assert len(parts) == min(pairs, count)
     assert sorted(int(i) for each in parts for i in each.indices) == [*range(pairs)]
     assert max(map(len, parts)) - min(map(len, parts)) <= 1

@@ -204,7 +204,7 @@ from headwise.tasks.translation.task import Translation
 whole_loss = Translation.loss
 
 def loss(self, model, batch, *, smoothing):
-    if os.environ["RANK"] == "1" and batch.num_places > 64 and model.training:
+    if os.environ["RANK"] == "1" and batch.padded_tokens > 64 and model.training:
         raise torch.OutOfMemoryError("CUDA out of memory")
     return whole_loss(self, model, batch, smoothing=smoothing)
 

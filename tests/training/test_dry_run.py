@@ -8,9 +8,9 @@ from tests.tiny import write_text
 from tests.training.conftest import QUICK
 
 from headwise.data.batches import TrainingOrder
+from headwise.data.packed_shapes import PackedShape
 from headwise.data.prepare import prepare
-from headwise.data.row_shapes import RowShape
-from headwise.data.sequence_packing import in_rows
+from headwise.data.sequence_packing import pack_batch
 from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.text.settings import TextSettings
 from headwise.training import dry_run
@@ -120,9 +120,9 @@ def test_padding_is_the_fraction_of_positions_without_a_token(corpus):
 
 
 def test_filler_is_padding_too(corpus):
-    order = TrainingOrder(corpus.train, seed=1, batch_tokens=512, in_rows=True)
-    shape = RowShape.of(1, 512)
-    parts = [part for batch in order.batches(0) for part in in_rows(batch, shape)]
+    order = TrainingOrder(corpus.train, seed=1, batch_tokens=512, packed=True)
+    shape = PackedShape.of(1, 512)
+    parts = [part for batch in order.batches(0) for part in pack_batch(batch, shape)]
     pairs = torch.stack(
         [pair for p in parts for pair in (p.source_pair, p.target_pair)]
     )

@@ -33,7 +33,7 @@ def little_memory(monkeypatch):
 
         def failing(model, batch, *, smoothing):
             found = loss(model, batch, smoothing=smoothing)
-            if batch.num_places > room and torch.is_grad_enabled():
+            if batch.padded_tokens > room and torch.is_grad_enabled():
                 raise error
             return found
 
@@ -56,7 +56,7 @@ def test_gradients_of_micro_batches_add_up_to_those_of_the_batch(
     trainer = make_trainer(config=STILL, callback=MessageRecorder())
     batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
     loss, expected = gradients_of(trainer, batch)
-    little_memory(batch.num_places // 3, error)
+    little_memory(batch.padded_tokens // 3, error)
     split_loss, found = gradients_of(trainer, batch)
 
     assert split_loss == pytest.approx(loss, rel=1e-6)
@@ -73,7 +73,7 @@ def test_a_micro_batch_that_was_too_large_once_is_not_tried_again(
 ):
     trainer = make_trainer(config=STILL, callback=MessageRecorder())
     batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
-    little_memory(batch.num_places // 2, MemoryError())
+    little_memory(batch.padded_tokens // 2, MemoryError())
     gradients_of(trainer, batch)
     told = len(trainer.callbacks[0].said)
     gradients_of(trainer, batch)

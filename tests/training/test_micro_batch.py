@@ -26,12 +26,12 @@ def test_the_rng_is_seeded_from_seed_and_step():
 
 def test_a_split_batch_has_every_pair_once_and_parts_within_a_row_of_the_limit(trainer):
     batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
-    limit = batch.num_places // 3
+    limit = batch.padded_tokens // 3
     parts = split_batch(batch, limit)
 
     assert len(parts) > 2
-    row = batch.num_places // len(batch)
-    assert all(part.num_places < limit + row for part in parts)
+    row = batch.padded_tokens // len(batch)
+    assert all(part.padded_tokens < limit + row for part in parts)
     assert torch.equal(torch.cat([part.indices for part in parts]), batch.indices)
     assert split_batch(batch, None) == [batch]
     assert [len(part) for part in split_batch(batch, 1)] == [1] * len(batch)

@@ -102,7 +102,7 @@ def check_folders(*paths: Path) -> None:
     for path in paths:
         if not path.exists() and path.parent.is_dir():
             with suppress(OSError):  # a writer may have been killed between two renames
-                storage.bring_back(path)
+                storage.restore_replaced(path)
         if not path.exists():
             raise UsageError(
                 f"{path} does not exist (looked for {path.absolute()}); check the name"

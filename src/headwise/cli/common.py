@@ -13,7 +13,7 @@ from headwise.cli.streams import message_stream
 from headwise.data.settings import DataSettings
 from headwise.errors import DataError, UsageError
 from headwise.recipe import Recipe, preset_for
-from headwise.settings import merged, overridden, read, read_toml
+from headwise.settings import merged, read, read_toml, with_overrides
 from headwise.wording import count_of
 
 if TYPE_CHECKING:
@@ -110,11 +110,11 @@ def _has_preset(recipe_file: Path) -> bool:
 def _preset_for_data(
     recipe_file: Path | None, assignments: Sequence[str], extra: dict[str, Any]
 ) -> str | None:
-    from headwise.data.reading import count_pairs
+    from headwise.data.corpus_reader import count_pairs
 
     # The data alone: the other settings may need the preset that is to be chosen.
     table = merged(read_toml(recipe_file) if recipe_file else {}, extra)
-    named = overridden(table, assignments).get("data", {})
+    named = with_overrides(table, assignments).get("data", {})
     if not isinstance(named, dict):
         return None
     corpora = read(DataSettings, named, "data.").corpora
@@ -235,8 +235,8 @@ def read_parallel(source: Path, reference: Path) -> tuple[list[str], list[str]]:
 
     Raises ``DataError`` for bytes that are not UTF-8, or different numbers of lines.
     """
-    from headwise.data.reading import read_lines
-    from headwise.data.sameness import SameTexts
+    from headwise.data.corpus_reader import read_lines
+    from headwise.data.identical_sides import IdenticalSides
 
     check_files(source, reference)
     sources, references = (
@@ -247,7 +247,7 @@ def read_parallel(source: Path, reference: Path) -> tuple[list[str], list[str]]:
             f"{source} has {count_of(len(sources), 'line')} and {reference} has "
             f"{len(references):,}; line N of both must belong together"
         )
-    same = SameTexts()
+    same = IdenticalSides()
     for pair in zip(sources, references, strict=True):
         same.add(*pair)
     for note in same.notes(source, reference):

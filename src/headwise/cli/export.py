@@ -65,7 +65,7 @@ def export(
     check_files(text)
     check_replaceable(out, EXPORT)
 
-    from headwise.data.reading import read_lines
+    from headwise.data.corpus_reader import read_lines
     from headwise.interop.exports import export as write
     from headwise.run_folder.model_folder import open_model_folder
 

@@ -178,10 +178,10 @@ def parse_minutes(time: str) -> float:
 
 def parse_search(assignments: list[str] | None) -> dict[str, Any]:
     """Return the assignments of ``--search`` as a table of decoding settings."""
-    from headwise.settings import overridden
+    from headwise.settings import with_overrides
 
     check_assignments("--search", "alpha=0.6", assignments)
-    return overridden({}, assignments or [], option="--search")
+    return with_overrides({}, assignments or [], option="--search")
 
 
 def say_ignored_settings(names: Iterable[str], chosen: DecodingSettings) -> None:

@@ -140,10 +140,10 @@ def score(
 def _scored(
     translator: Translator, source: Path, target: Path, table: dict[str, object]
 ) -> Iterator[Scored]:
-    from headwise.data.sameness import SameTexts
+    from headwise.data.identical_sides import IdenticalSides
 
     sources, targets = input_lines([source]), input_lines([target])
-    same = SameTexts()
+    same = IdenticalSides()
     count = 0
     while True:
         ours = list(islice(sources, PAIRS_AT_ONCE))

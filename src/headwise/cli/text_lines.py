@@ -15,7 +15,7 @@ from headwise.cli.streams import error_reason
 from headwise.errors import DataError
 
 if TYPE_CHECKING:
-    from headwise.text.arriving import Pause
+    from headwise.text.stream_lines import Pause
 
 
 def is_terminal(files: Sequence[Path]) -> bool:
@@ -86,20 +86,20 @@ class InputLines:
 
     def _lines(self, file: BinaryIO, name: str) -> Iterator[str | Pause]:
         """Yield the lines of ``file``; then print what was replaced in them."""
-        from headwise.text.arriving import PAUSE, Arriving
-        from headwise.text.encodings import opened_text
-        from headwise.text.lines import LineTally, line_of
+        from headwise.text.encodings import open_text
+        from headwise.text.lines import LineTally, decode_line
+        from headwise.text.stream_lines import PAUSE, StreamLines
 
-        arriving = Arriving(
+        arriving = StreamLines(
             file, before_waiting=self.before_waiting, after_each=self.after_each
         )
         yield from arriving.wait()
         tally = LineTally()
-        for raw in arriving.lines(opened_text(file, name)):
+        for raw in arriving.lines(open_text(file, name)):
             if raw is PAUSE:
                 yield raw
                 continue
-            line = line_of(
+            line = decode_line(
                 raw,
                 tally.lines + 1,
                 name=name,

@@ -20,8 +20,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headwise.data.packed_shapes import pack_batches
 from headwise.data.prepared import PairStore, Side, SplitFacts
-from headwise.data.row_shapes import cut_to_rows
 from headwise.errors import SettingsError
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
@@ -70,7 +70,7 @@ class Batch:
         return self.target_out != PAD
 
     @property
-    def num_places(self) -> int:
+    def padded_tokens(self) -> int:
         """Pairs times the longer side: what a budget of tokens is compared with."""
         return len(self) * max(self.source.shape[1], self.target_out.shape[1])
 
@@ -82,7 +82,7 @@ class Batch:
             self._rows(rows) for rows in torch.arange(len(self)).tensor_split(count)
         ]
 
-    def dealt(self, count: int) -> list[Batch]:
+    def deal(self, count: int) -> list[Batch]:
         """Deal out the pairs in turn, so that all get long ones; none gets nothing."""
         if count == 1:
             return [self]
@@ -128,8 +128,8 @@ class TrainingOrder:
     that alone is longer is a batch of one. With ``batch_pairs`` it holds that many
     pairs, however long: 1 makes each sentence a batch, as in the plain objective.
 
-    With ``in_rows`` a shard is not sorted: a batch holds pairs of all lengths, as many
-    as go into rows (:mod:`headwise.data.row_shapes`) of ``batch_tokens`` places.
+    With ``packed`` a shard is not sorted: a batch holds pairs of all lengths, as many
+    as go into rows (:mod:`headwise.data.packed_shapes`) of ``batch_tokens`` places.
     """
 
     def __init__(
@@ -140,14 +140,14 @@ class TrainingOrder:
         batch_tokens: int,
         batch_pairs: int | None = None,
         shard_pairs: int = 131_072,
-        in_rows: bool = False,
+        packed: bool = False,
     ) -> None:
         _check(seed, batch_tokens, batch_pairs, shard_pairs)
         self.store = store
         self.seed = seed
         self.batch_tokens = batch_tokens
         self.batch_pairs = batch_pairs
-        self.in_rows = in_rows
+        self.packed = packed
         self._blocks = _blocks(store)
         self._num_shards = max(1, math.ceil(self._blocks.expected.sum() / shard_pairs))
         self._num_batches: dict[tuple[int, int], int] = {}
@@ -162,7 +162,7 @@ class TrainingOrder:
             plan = self._plan(epoch, number, blocks)
             yield from plan[start:]
             start = max(0, start - len(plan))
-            self.store.forget()
+            self.store.release_pages()
 
     def num_batches(self, epoch: int) -> int:
         """Count the steps of ``epoch``; epochs differ by a few."""
@@ -201,16 +201,16 @@ class TrainingOrder:
         self, chance: NDArray[np.uint64], source: Indices, target: Indices
     ) -> list[Indices]:
         """Return which of the pairs of these lengths go into each batch."""
-        if self.in_rows:
+        if self.packed:
             order = np.argsort(chance, kind="stable")
-            found = cut_to_rows(source[order], target[order], self.batch_tokens)
+            found = pack_batches(source[order], target[order], self.batch_tokens)
             return [order[batch] for batch in found]
         # Among equally long pairs the source counts, or it would be padded more. The
         # target does not: of small corpora, chance would have nothing left to mix.
         longest = np.maximum(source, target)
         order = np.lexsort((chance, source, longest))
         if self.batch_pairs is None:
-            starts = cut_by_tokens(longest[order], self.batch_tokens)
+            starts = split_by_tokens(longest[order], self.batch_tokens)
         else:
             starts = list(range(0, len(order), self.batch_pairs))
         return np.split(order, starts[1:]) if starts else []
@@ -232,7 +232,7 @@ class TrainingOrder:
             source, target = self.store.lengths(start, stop)
             sources.append(np.repeat(source + 1, times))
             targets.append(np.repeat(target + 1, times))
-        self.store.forget()
+        self.store.release_pages()
         return (
             np.concatenate(indices),
             np.concatenate(sources),
@@ -244,7 +244,7 @@ def dev_batches(store: PairStore, batch_tokens: int) -> Iterator[Batch]:
     """Yield every pair of ``store`` once, short ones first."""
     longest = _longest(store, 0, len(store))
     order = np.argsort(longest, kind="stable")
-    starts = cut_by_tokens(longest[order], batch_tokens)
+    starts = split_by_tokens(longest[order], batch_tokens)
     for start, stop in pairwise([*starts, len(store)]):
         yield make_batch(store, order[start:stop])
 
@@ -262,7 +262,7 @@ def largest_batch(longest_source: int, longest_target: int, batch_tokens: int) -
     return _batch(source, target, np.arange(rows))
 
 
-def demanding_batches(
+def worst_case_batches(
     facts: SplitFacts, batch_tokens: int, batch_pairs: int | None = None
 ) -> list[Batch]:
     """Make up batches that take most memory: of the longest pairs, and of usual ones.
@@ -281,7 +281,7 @@ def demanding_batches(
     return batches
 
 
-def cut_by_tokens(longest: Indices, budget: int) -> list[int]:
+def split_by_tokens(longest: Indices, budget: int) -> list[int]:
     """Return where batches start, so that rows x longest stays within ``budget``.
 
     ``longest`` holds the padded length that each row needs, in rising order. A row
@@ -356,11 +356,11 @@ def _check(
 
 def _blocks(store: PairStore) -> _Blocks:
     starts, stops, weights = [], [], []
-    for stretch in store.stretches:
-        first = np.arange(stretch.start, stretch.stop, BLOCK_PAIRS)
+    for each in store.ranges:
+        first = np.arange(each.start, each.stop, BLOCK_PAIRS)
         starts.append(first)
-        stops.append(np.minimum(first + BLOCK_PAIRS, stretch.stop))
-        weights.append(np.full(len(first), stretch.weight))
+        stops.append(np.minimum(first + BLOCK_PAIRS, each.stop))
+        weights.append(np.full(len(first), each.weight))
     return _Blocks(*map(np.concatenate, (starts, stops, weights)))
 
 

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from headwise import storage
-from headwise.data.held_out import HeldOut, SmallestKeys, hold_out, key, keys_needed
+from headwise.data.corpus_reader import check_file, read_pairs
+from headwise.data.corpus_writer import CorpusWriter
+from headwise.data.identical_sides import IdenticalSides
 from headwise.data.prepared import (
     FACTS,
     FORMAT,
@@ -24,10 +26,14 @@ from headwise.data.prepared import (
     PreparedCorpus,
     PreparedFacts,
 )
-from headwise.data.reading import check_file, read_pairs
-from headwise.data.sameness import SameTexts
 from headwise.data.settings import CorpusSettings, DataSettings
-from headwise.data.writing import CorpusWriter
+from headwise.data.validation_split import (
+    HeldOutSources,
+    SmallestKeys,
+    choose_held_out,
+    key,
+    keys_needed,
+)
 from headwise.errors import DataError, SettingsError, UsageError
 from headwise.settings import as_table
 from headwise.text.settings import TextSettings
@@ -168,7 +174,7 @@ class _Survey:
     keys: SmallestKeys
     """Of the source texts of these pairs."""
 
-    def hold_out(self, data: DataSettings, *, seed: int) -> HeldOut:
+    def choose_held_out(self, data: DataSettings, *, seed: int) -> HeldOutSources:
         """Choose what is held out of the corpora: nothing if a dev corpus is given."""
         if not self.num_pairs:
             raise DataError(
@@ -177,8 +183,8 @@ class _Survey:
                 "text; check the files, columns or keys"
             )
         if data.dev is not None:
-            return HeldOut(seed)
-        return hold_out(
+            return HeldOutSources(seed)
+        return choose_held_out(
             self.keys, seed=seed, num_pairs=self.num_pairs, wanted=data.dev_pairs
         )
 
@@ -230,7 +236,7 @@ def _count(
     also_in: Container[int] = (),
 ) -> _Counts:
     counts = _Counts()
-    same = SameTexts()
+    same = IdenticalSides()
     for pair in read_pairs(corpus, note=say):
         counts.read += 1
         same.add(pair.source, pair.target)
@@ -244,7 +250,9 @@ def _count(
     return counts
 
 
-def _training_text(data: DataSettings, held_out: HeldOut) -> Iterator[tuple[str, str]]:
+def _training_text(
+    data: DataSettings, held_out: HeldOutSources
+) -> Iterator[tuple[str, str]]:
     """Yield all that may be learned from."""
     for corpus in data.corpora:
         for pair in read_pairs(corpus):
@@ -270,14 +278,16 @@ def _all_corpora(facts: PreparedFacts) -> Sequence[CorpusFacts]:
 
 def _summary(corpus: CorpusFacts, max_tokens: int) -> str:
     """Say in one line what became of a corpus."""
-    fates = {
+    outcomes = {
         "to learn from": corpus.train,
         "held out": corpus.dev,
         "left out with a side without text": corpus.empty,
         f"left out with over max_tokens={max_tokens:,} tokens": corpus.too_long,
         "left out with the source of a held-out pair": corpus.held_out,
     }
-    counts = ", ".join(f"{count:,} {fate}" for fate, count in fates.items() if count)
+    counts = ", ".join(
+        f"{count:,} {outcome}" for outcome, count in outcomes.items() if count
+    )
     name = (
         corpus.source
         if corpus.target is None

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwise import settings, storage
-from headwise.data.arrays import MappedArray
+from headwise.data.npy_files import MappedNpyFile
 from headwise.errors import DataError, ModelError, SettingsError
 from headwise.text.tokenizer import TokenizerPair, open_tokenizers
 
@@ -86,7 +86,7 @@ class PreparedFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class WeightedRange:
     """Neighbouring pairs that an epoch takes ``weight`` times each."""
 
     start: int
@@ -106,14 +106,14 @@ class PairStore:
     """Pairs of token rows without START and END, memory-mapped."""
 
     def __init__(
-        self, tokens: Path, offsets: Path, stretches: Sequence[Stretch] | None = None
+        self, tokens: Path, offsets: Path, ranges: Sequence[WeightedRange] | None = None
     ) -> None:
-        self._tokens = MappedArray(tokens)
-        self._offsets = MappedArray(offsets)
+        self._tokens = MappedNpyFile(tokens)
+        self._offsets = MappedNpyFile(offsets)
         self._num_pairs = len(self._offsets.values) // 2
-        self.stretches = tuple(stretches or [Stretch(0, self._num_pairs, 1.0)])
+        self.ranges = tuple(ranges or [WeightedRange(0, self._num_pairs, 1.0)])
         if self._offsets.values[-1:].tolist() != [len(self._tokens.values)] or (
-            self.stretches[-1].stop != self._num_pairs
+            self.ranges[-1].stop != self._num_pairs
         ):
             raise DataError(
                 f"{offsets} does not belong to {tokens}, or to the {FACTS} beside "
@@ -154,8 +154,8 @@ class PairStore:
 
     def forget(self) -> None:
         """Give back the memory of the pages that were looked at."""
-        self._tokens.forget()
-        self._offsets.forget()
+        self._tokens.release_pages()
+        self._offsets.release_pages()
 
     def _sides(self, sides: NDArray[np.int64]) -> Side:
         starts, stops = (self._offsets.values[sides + i] for i in (0, 1))
@@ -210,7 +210,9 @@ class PreparedCorpus:
         return self._store(
             "train",
             [
-                Stretch(each.first_pair, each.first_pair + each.train, each.weight)
+                WeightedRange(
+                    each.first_pair, each.first_pair + each.train, each.weight
+                )
                 for each in self.facts.corpora
                 if each.train
             ],
@@ -231,11 +233,11 @@ class PreparedCorpus:
         """Raw source and target lines of the held-out pairs."""
         return self._lines("dev.source.txt"), self._lines("dev.target.txt")
 
-    def _store(self, name: str, stretches: Sequence[Stretch] | None) -> PairStore:
+    def _store(self, name: str, ranges: Sequence[WeightedRange] | None) -> PairStore:
         return PairStore(
             self.folder / f"{name}.tokens.npy",
             self.folder / f"{name}.offsets.npy",
-            stretches,
+            ranges,
         )
 
     def _lines(self, name: str) -> list[str]:

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from headwise.data.batches import Batch, Indices
-from headwise.data.row_shapes import RowShape
+from headwise.data.packed_shapes import PackedShape
 from headwise.text.vocabulary import PAD
 
 
 @dataclass(frozen=True, slots=True)
-class RowBatch:
+class PackedBatch:
     """The pairs of a batch, or some of them, in rows [R W]; filler is 0 everywhere."""
 
     source: Tensor
@@ -38,21 +38,21 @@ class RowBatch:
         return len(self.source)
 
     @property
-    def num_places(self) -> int:
+    def padded_tokens(self) -> int:
         """Places of a side, filler counted."""
         return self.source.numel()
 
-    def to(self, device: torch.device | str) -> RowBatch:
+    def to(self, device: torch.device | str) -> PackedBatch:
         """Return this batch on ``device``; it travels in one piece."""
         names = [name for name in self.__slots__ if name != "longest"]
         together = torch.stack([getattr(self, name) for name in names])
         if torch.device(device).type == "cuda":
             together = together.pin_memory().to(device, non_blocking=True)
         parts = together.unbind()
-        return RowBatch(**dict(zip(names, parts, strict=True)), longest=self.longest)
+        return PackedBatch(**dict(zip(names, parts, strict=True)), longest=self.longest)
 
 
-def in_rows(batch: Batch, shape: RowShape) -> list[RowBatch]:
+def pack_batch(batch: Batch, shape: PackedShape) -> list[PackedBatch]:
     """Put a padded batch into rows of a shape; what goes into no row left is another.
 
     Its pairs keep their order. Each is to be no longer than a row.
@@ -86,7 +86,7 @@ def in_rows(batch: Batch, shape: RowShape) -> list[RowBatch]:
         for name, values in fields.items()
     }
     return [
-        RowBatch(
+        PackedBatch(
             **{name: piece[part] for name, piece in pieces.items()}, longest=longest
         )
         for part in range(count)

@@ -21,7 +21,7 @@ def check_files(folder: Path, what: str) -> Iterator[Check]:
     except ModelError as error:
         yield Check(what, FAILED, str(error), "copy the whole folder again")
         return
-    damages = list(storage.damages(folder, manifest))
+    damages = list(storage.damaged_files(folder, manifest))
     for damage in damages[:MAX_NAMED]:
         found, _, advice = damage.rpartition(": ")
         yield Check(what, FAILED, found, advice)

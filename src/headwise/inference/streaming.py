@@ -20,7 +20,7 @@ from headwise.inference.line_translator import (
     PieceResult,
 )
 from headwise.tasks.translation.results import Translated
-from headwise.text.arriving import Pause
+from headwise.text.stream_lines import Pause
 
 BLOCK_LINES = 4000
 """Lines of a block: many, so that lines of similar length can be batched."""

@@ -25,7 +25,7 @@ from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.paths import model_path
 from headwise.settings import as_table, merged, read
 from headwise.tasks.translation.results import Candidate, Translated
-from headwise.text.arriving import PAUSE, Pause
+from headwise.text.stream_lines import PAUSE, Pause
 from headwise.wording import count_of
 
 if TYPE_CHECKING:

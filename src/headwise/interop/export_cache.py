@@ -71,7 +71,9 @@ def _write(
     folder: Path, opened: ModelFolder, *, target: str, quantization: str
 ) -> None:
     if folder.exists():
-        storage.make_way(folder, EXPORT)  # a damaged one is renamed, not replaced
+        storage.set_aside_foreign(
+            folder, EXPORT
+        )  # a damaged one is renamed, not replaced
     export(folder, opened, target=target, quantization=quantization)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from headwise import __version__
 from headwise.run_folder.model_folder import CARD, WEIGHTS, ModelFolder
 from headwise.run_folder.paths import EXPORT
-from headwise.storage.manifests import seal
+from headwise.storage.manifests import manifest_sha256
 
 
 def export_description(
@@ -24,7 +24,7 @@ def export_description(
         **more,
         "headwise": __version__,
         "weights_sha256": opened.manifest["files"][WEIGHTS]["sha256"],
-        "model_manifest_sha256": seal(dict(opened.manifest)),
+        "model_manifest_sha256": manifest_sha256(dict(opened.manifest)),
     }
 
 

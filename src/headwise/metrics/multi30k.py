@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwise.errors import UsageError
 from headwise.metrics.score import Score, check_pairs
-from headwise.metrics.translation import scored
+from headwise.metrics.translation import corpus_score
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
@@ -32,7 +32,7 @@ def multi30k_bleu(
     from sacrebleu.metrics.bleu import BLEU
 
     metric: Metric = BLEU(tokenize="none", force=True)
-    score = scored(
+    score = corpus_score(
         "BLEU, lower-cased, Moses-tokenised",
         metric,
         [lower_cased_tokens(line, language=language) for line in hypotheses],

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from headwise.errors import UsageError
-from headwise.metrics.exact import exact_match, token_error_rate, word_error_rate
+from headwise.metrics.error_rates import exact_match, token_error_rate, word_error_rate
 from headwise.metrics.multi30k import multi30k_bleu
 from headwise.metrics.score import Score
 from headwise.metrics.translation import bleu, chrf, ter
@@ -28,7 +28,7 @@ NEED_LANGUAGE = frozenset({"multi30k-bleu"})
 CAN_RESAMPLE = frozenset({"bleu", "chrf", "ter", "multi30k-bleu"})
 """Metrics that give a confidence interval by bootstrap, through sacreBLEU."""
 
-MOST_RESAMPLED = 2_000_000
+MAX_RESAMPLED_LINES = 2_000_000
 """Lines drawn by all resamples together at most: sacreBLEU holds what it counted of
 each at once, about 40 bytes for BLEU."""
 
@@ -50,7 +50,7 @@ def measure(
         raise UsageError(f"{name!r} is not a metric; known: {', '.join(METRICS)}")
     how: dict[str, Any] = {}
     if resamples is not None and name in CAN_RESAMPLE:
-        affordable = MOST_RESAMPLED // max(1, len(references))
+        affordable = MAX_RESAMPLED_LINES // max(1, len(references))
         how["resamples"] = min(resamples, max(100, affordable))
     if name not in NEED_LANGUAGE:
         return METRICS[name](hypotheses, references, **how)

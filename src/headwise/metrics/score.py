@@ -33,7 +33,7 @@ class Score:
         return f"{self.name} {said}"
 
 
-def limits(higher_is_better: bool) -> tuple[float, float]:
+def value_range(higher_is_better: bool) -> tuple[float, float]:
     """Return what a measure cannot lie beyond; an error rate has no upper end."""
     return 0.0, 100.0 if higher_is_better else math.inf
 
@@ -42,7 +42,7 @@ def interval_ends(
     value: float, interval: float, higher_is_better: bool
 ) -> tuple[float, float]:
     """Return both ends of a confidence interval: resamples are no better than all."""
-    least, most = limits(higher_is_better)
+    least, most = value_range(higher_is_better)
     return max(least, value - interval), min(most, value + interval)
 
 

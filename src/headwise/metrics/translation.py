@@ -30,7 +30,7 @@ def bleu(
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU(tokenize=tokenize, force=True)
-    return scored("BLEU", metric, hypotheses, references, resamples=resamples)
+    return corpus_score("BLEU", metric, hypotheses, references, resamples=resamples)
 
 
 def chrf(
@@ -43,7 +43,7 @@ def chrf(
     check_pairs(hypotheses, references)
     from sacrebleu.metrics.chrf import CHRF
 
-    return scored("chrF", CHRF(), hypotheses, references, resamples=resamples)
+    return corpus_score("chrF", CHRF(), hypotheses, references, resamples=resamples)
 
 
 def ter(
@@ -56,7 +56,7 @@ def ter(
     check_pairs(hypotheses, references)
     from sacrebleu.metrics.ter import TER
 
-    return scored(
+    return corpus_score(
         "TER",
         TER(),
         hypotheses,
@@ -66,7 +66,7 @@ def ter(
     )
 
 
-def scored(
+def corpus_score(
     name: str,
     metric: Metric,
     hypotheses: Sequence[str],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headwise.metrics.score import interval_ends, limits
+from headwise.metrics.score import interval_ends, value_range
 from headwise.reports.history import LIVE, History, UpdateBucket, ValidationRecord
 from headwise.reports.plot import Plot, Point, Series, Span
 
@@ -172,7 +172,7 @@ def _score(history: History, key: str) -> Plot:
         series=series,
         main=True,
         from_zero=len(of_it) == 1,
-        within=limits(of_it[-1].higher_is_better),
+        within=value_range(of_it[-1].higher_is_better),
         last=history.step,
         resumes=history.resumes,
     )

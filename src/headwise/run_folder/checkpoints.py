@@ -68,7 +68,7 @@ class Checkpoints:
     ) -> Path:
         """Write a checkpoint, flush it to disk, and read it back."""
         path = self._path(state.step)
-        storage.make_way(path, KIND)  # a damaged one of the same step
+        storage.set_aside_foreign(path, KIND)  # a damaged one of the same step
         describe = {"kind": KIND, "step": state.step, "corpus": corpus}
         with storage.new_folder(path, describe=describe) as folder:
             write_tensors(folder / WEIGHTS, weights)
@@ -197,7 +197,7 @@ class Checkpoints:
     def _remove_leftovers(self) -> None:
         if self.folder.is_dir():
             try:
-                storage.sweep(self.folder)
+                storage.remove_leftovers(self.folder)
             except OSError as error:
                 self.say(f"leftovers in {self.folder} cannot be deleted: {error}")
 

@@ -55,7 +55,7 @@ def model_path(folder: Path) -> Path:
         return folder
     if folder.is_dir():
         with suppress(OSError):  # the folder may be read-only
-            storage.bring_back(folder / BEST)
+            storage.restore_replaced(folder / BEST)
     if (folder / BEST / CONFIG).is_file():
         return folder / BEST
     if not folder.is_dir():

@@ -150,7 +150,7 @@ def _reset_missing_best(
     if found.state.best_value is None:
         return found
     try:
-        storage.bring_back(folder / BEST)
+        storage.restore_replaced(folder / BEST)
         storage.verify(folder / BEST)
     except (ModelError, OSError) as error:
         say(
@@ -228,7 +228,7 @@ class RunCheckpointWriter:
         self, state: TrainingState, model: Transformer, validation: Validation
     ) -> None:
         """Write the model folder ``best``; rename a damaged one."""
-        aside = storage.make_way(self.folder / BEST, MODEL)
+        aside = storage.set_aside_foreign(self.folder / BEST, MODEL)
         if aside is not None:
             self.checkpoints.say(
                 f"{BEST} was damaged and has been renamed to {aside.name}"

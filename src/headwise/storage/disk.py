@@ -50,19 +50,19 @@ def make_folder(path: Path) -> None:
         sync(path.parent)  # whoever made ours may have been killed before that
 
 
-def draft_of(path: Path) -> Path:
-    """Return a hidden name beside ``path``; ``sweep`` knows whose it is."""
+def temporary_path(path: Path) -> Path:
+    """Return a hidden name beside ``path``; ``remove_leftovers`` knows whose it is."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}{UNFINISHED}")
 
 
-def put(draft: Path, final: Path) -> None:
+def replace_atomically(draft: Path, final: Path) -> None:
     """Put ``draft`` at ``final`` for good; what stood there goes, or is now ``draft``.
 
     Where the system can swap two names, ``final`` is never missing. Elsewhere a folder
     is for a moment, and whoever is killed just then finds the older one beside it:
-    ``bring_back`` mends that. When this raises, ``final`` is as it was.
+    ``restore_replaced`` mends that. When this raises, ``final`` is as it was.
     """
-    undo = _renamed(draft, final)
+    undo = _rename(draft, final)
     try:
         sync(final.parent)
     except OSError:
@@ -72,13 +72,13 @@ def put(draft: Path, final: Path) -> None:
     shutil.rmtree(_aside(draft), ignore_errors=True)
 
 
-def _renamed(draft: Path, final: Path) -> Callable[[], object]:
+def _rename(draft: Path, final: Path) -> Callable[[], object]:
     """Rename ``draft`` to ``final``; return what takes that back."""
     if not os.path.lexists(final):
         draft.rename(final)
         return lambda: final.rename(draft)
-    if swapped(draft, final):
-        return lambda: swapped(draft, final)
+    if swap_names(draft, final):
+        return lambda: swap_names(draft, final)
     if not final.is_dir():
         draft.replace(final)
         return lambda: None
@@ -99,7 +99,7 @@ def _renamed(draft: Path, final: Path) -> Callable[[], object]:
     return take_back
 
 
-def swapped(one: Path, other: Path) -> bool:
+def swap_names(one: Path, other: Path) -> bool:
     """Swap two names in one step with Linux's renameat2; False where it cannot be."""
     swap = getattr(ctypes.CDLL(None), "renameat2", None)
     if swap is None:
@@ -109,22 +109,22 @@ def swapped(one: Path, other: Path) -> bool:
     return bool(swap(here, names[0], here, names[1], exchange) == 0)
 
 
-def sweep(folder: Path, name: str | None = None) -> None:
+def remove_leftovers(folder: Path, name: str | None = None) -> None:
     """Clear away what writers in ``folder`` left behind that were killed.
 
     With ``name``, only what was to stand under that name.
     """
     for left, owner in _leftovers(folder, name):
-        bring_back(folder / owner)
+        restore_replaced(folder / owner)
         if not os.path.lexists(left):
             continue
-        handle = hold(left)
+        handle = lock_while_used(left)
         if handle is not None:
-            delete(left)
+            delete_temporary(left)
             os.close(handle)
 
 
-def bring_back(final: Path) -> None:
+def restore_replaced(final: Path) -> None:
     """Mend ``final`` where its writer was killed between two renames.
 
     What stood there before lies beside it. A writer at work is left alone.
@@ -133,7 +133,7 @@ def bring_back(final: Path) -> None:
         if aside.suffix != REPLACED or os.path.lexists(final):
             continue
         draft = aside.with_suffix(UNFINISHED)
-        handle = hold(draft) if draft.exists() else None
+        handle = lock_while_used(draft) if draft.exists() else None
         if handle is None and draft.exists():
             continue
         aside.rename(final)
@@ -142,7 +142,7 @@ def bring_back(final: Path) -> None:
             os.close(handle)
 
 
-def hold(path: Path) -> int | None:
+def lock_while_used(path: Path) -> int | None:
     """Mark ``path`` as in use while this process lives; None if that cannot be."""
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -153,8 +153,8 @@ def hold(path: Path) -> int | None:
     return handle
 
 
-def delete(path: Path) -> None:
-    """Delete a draft, as far as that can be done; ``sweep`` takes the rest."""
+def delete_temporary(path: Path) -> None:
+    """Delete a draft, as far as that can be done; ``remove_leftovers`` takes the rest."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -20,17 +20,17 @@ def write_text(path: Path, text: str) -> None:
         if path.is_dir():  # two names could be swapped all the same
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         disk.make_folder(path.parent)
-        disk.sweep(path.parent, path.name)
-        draft = disk.draft_of(path)
+        disk.remove_leftovers(path.parent, path.name)
+        draft = disk.temporary_path(path)
         in_use = None
         try:
             with draft.open("x", encoding="utf-8", newline="") as file:
-                in_use = disk.hold(draft)
+                in_use = disk.lock_while_used(draft)
                 file.write(text)
             disk.sync(draft)
-            disk.put(draft, path)
+            disk.replace_atomically(draft, path)
         finally:
-            disk.delete(draft)
+            disk.delete_temporary(draft)
             if in_use is not None:
                 os.close(in_use)
     except OSError as error:
@@ -42,13 +42,13 @@ def check_writable(path: Path) -> None:
 
     One byte is, beside it: a full disk takes an empty file.
     """
-    draft = disk.draft_of(path)
+    draft = disk.temporary_path(path)
     try:
         try:
             draft.write_bytes(b"\n")
             disk.sync(draft)
         finally:
-            disk.delete(draft)
+            disk.delete_temporary(draft)
     except OSError as error:
         raise disk.resource_error(error, path) from error
 

@@ -34,10 +34,10 @@ def new_folder(
     try:
         check_replaceable(final, (describe or {}).get("kind"))
         disk.make_folder(place.parent)
-        disk.sweep(place.parent, place.name)
-        draft = disk.draft_of(place)
+        disk.remove_leftovers(place.parent, place.name)
+        draft = disk.temporary_path(place)
         draft.mkdir()
-        in_use = disk.hold(draft)
+        in_use = disk.lock_while_used(draft)
     except OSError as error:
         raise disk.resource_error(error, final) from error
     try:
@@ -45,14 +45,14 @@ def new_folder(
         write_manifest(draft, describe or {})
         _sync_tree(draft)
         _read_back(draft, final)
-        disk.put(draft, place)
+        disk.replace_atomically(draft, place)
     except Exception as error:
         refusal = _refusal(error, draft, place)
         if refusal is None:
             raise
         raise disk.resource_error(refusal, final) from error
     finally:
-        disk.delete(draft)
+        disk.delete_temporary(draft)
         if in_use is not None:
             os.close(in_use)
 
@@ -62,7 +62,7 @@ def remove_folder(folder: Path) -> None:
 
     An ``OSError`` leaves it as it was.
     """
-    gone = disk.draft_of(folder)
+    gone = disk.temporary_path(folder)
     folder.rename(gone)
     disk.sync(folder.parent)
     shutil.rmtree(gone, ignore_errors=True)
@@ -82,7 +82,7 @@ def set_aside(path: Path) -> Path:
     return aside
 
 
-def make_way(path: Path, kind: str | None = None) -> Path | None:
+def set_aside_foreign(path: Path, kind: str | None = None) -> Path | None:
     """Set aside what ``new_folder`` would not replace; for a place that is ours alone.
 
     A folder whose manifest was damaged looks like one of somebody else's.

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from headwise.errors import ModelError
-from headwise.storage.disk import bring_back
+from headwise.storage.disk import restore_replaced
 from headwise.storage.files import read_json, sha256, write_json
 
 MANIFEST = "manifest.json"
@@ -36,10 +36,10 @@ def write_manifest(folder: Path, describe: dict[str, Any]) -> None:
         if path.is_file() and path != folder / MANIFEST
     }
     manifest = {**describe, "format": FORMAT, "files": files}
-    write_json(folder / MANIFEST, {**manifest, "sha256": seal(manifest)})
+    write_json(folder / MANIFEST, {**manifest, "sha256": manifest_sha256(manifest)})
 
 
-def seal(manifest: dict[str, Any]) -> str:
+def manifest_sha256(manifest: dict[str, Any]) -> str:
     """Return the SHA-256 of the rest of a manifest: names sorted, no white space."""
     rest = {name: value for name, value in manifest.items() if name != "sha256"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
@@ -52,12 +52,12 @@ def verify(folder: Path) -> dict[str, Any]:
     Raises ``ModelError`` naming the first file that is missing, cut or changed.
     """
     manifest = read_manifest(folder)
-    for damage in damages(folder, manifest):
+    for damage in damaged_files(folder, manifest):
         raise ModelError(damage)
     return manifest
 
 
-def damages(folder: Path, manifest: dict[str, Any]) -> Iterator[str]:
+def damaged_files(folder: Path, manifest: dict[str, Any]) -> Iterator[str]:
     """Say of each file of ``folder`` that is not what ``manifest`` says, what is wrong.
 
     All of every file is read: a bit that flipped on the disk changes nothing else.
@@ -90,7 +90,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of ``folder`` without checking the files it lists."""
     if not folder.exists() and folder.parent.is_dir():
         with suppress(OSError):  # on a disk that only reads, it stays where it lies
-            bring_back(folder)
+            restore_replaced(folder)
     if not folder.is_dir():
         raise ModelError(
             f"{folder} is not a folder: see that the path is right and leads to a "
@@ -107,7 +107,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{folder / MANIFEST} is not a manifest of ours, which names its format; "
             "copy the folder again"
         )
-    if manifest["format"] != 1 and manifest.get("sha256") != seal(manifest):
+    if manifest["format"] != 1 and manifest.get("sha256") != manifest_sha256(manifest):
         raise ModelError(
             f"{folder / MANIFEST} is not what was written (it does not match the "
             "SHA-256 in it); it was damaged or edited: copy the folder again"

@@ -13,7 +13,7 @@ from headwise.errors import DataError
 GZIP = b"\x1f\x8b"
 """How a gzip file starts, and no UTF-8 text can."""
 
-LOOKED_AT = 4096
+PEEK_BYTES = 4096
 """Bytes that tell UTF-16 without a byte order mark."""
 
 _UTF16 = "UTF-16 text"
@@ -37,31 +37,31 @@ OTHER_FORMATS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
 """How files start that are no UTF-8 text, what they are, and what makes it of them."""
 
 
-def opened_text(file: BinaryIO, name: str) -> BinaryIO:
+def open_text(file: BinaryIO, name: str) -> BinaryIO:
     """Return what to read of ``file``, which may be gzip whatever its name is.
 
     What is neither gzip nor UTF-8 text by its first bytes is a ``DataError``.
     """
     if not isinstance(file, BufferedReader):
         file = BufferedReader(cast(RawIOBase, file))
-    start = file.peek(LOOKED_AT)
+    start = file.peek(PEEK_BYTES)
     if not start.startswith(GZIP):
-        check_start(start, name)
+        check_encoding(start, name)
         return file
     unzipped = gzip.GzipFile(fileobj=file)
-    check_start(unzipped.peek(LOOKED_AT), name)
+    check_encoding(unzipped.peek(PEEK_BYTES), name)
     return cast(BinaryIO, unzipped)
 
 
-def check_start(start: bytes, name: str) -> None:
+def check_encoding(start: bytes, name: str) -> None:
     """Raise a ``DataError`` if the file called ``name`` cannot be UTF-8 text.
 
-    ``start`` is how it starts, up to ``LOOKED_AT`` bytes of it.
+    ``start`` is how it starts, up to ``PEEK_BYTES`` bytes of it.
     """
     for pattern, found, remedy in OTHER_FORMATS:
         if pattern.match(start):
             raise _not_text(name, found, remedy)
-    encoding = _utf16_without_mark(start[:LOOKED_AT])
+    encoding = _utf16_without_mark(start[:PEEK_BYTES])
     if encoding is not None:
         raise _not_text(name, _UTF16, f"iconv -f {encoding} -t UTF-8 FILE")
 

@@ -107,12 +107,12 @@ def split_lines(
     messages.
     """
     for number, raw in enumerate(raw_lines, start=1):
-        yield line_of(
+        yield decode_line(
             raw, number, name=name, strict=strict, refuse_old_mac=refuse_old_mac
         )
 
 
-def line_of(
+def decode_line(
     raw: bytes, number: int, *, name: str, strict: bool, refuse_old_mac: bool
 ) -> Line:
     """Return line ``number`` of a file, as :func:`split_lines` does."""

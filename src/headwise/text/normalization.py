@@ -20,13 +20,13 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]+")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 
-def normalized(text: str, form: Normalization) -> str:
+def normalize(text: str, form: Normalization) -> str:
     """Return ``text`` with single spaces, none at its ends, and in Unicode ``form``.
 
     ``nfkc`` makes every white space a space, drops control characters and applies
     NFKC. ``none`` changes nothing but runs of spaces.
     """
-    text = encodable(text)
+    text = replace_surrogates(text)
     if form == "none":
         return _SPACES.sub(" ", text).strip(" ")
     # Controls go first: what stood around one may compose.
@@ -34,7 +34,7 @@ def normalized(text: str, form: Normalization) -> str:
     return _WHITE_SPACE.sub(" ", text).strip(" ")
 
 
-def encodable(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Return ``text`` with halves of characters, which UTF-8 cannot hold, as U+FFFD."""
     return _SURROGATES.sub("\ufffd", text)
 
@@ -52,7 +52,7 @@ class Symbols:
         longest_first = sorted(symbols, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first)))
 
-    def apart(self, text: str) -> list[tuple[str, bool]]:
+    def split(self, text: str) -> list[tuple[str, bool]]:
         """Cut ``text`` into stretches, each with whether it is a symbol."""
         if not self.symbols:
             return [(text, False)]
@@ -63,14 +63,14 @@ class Symbols:
         parts.append((text[end:], False))
         return [(part, is_symbol) for part, is_symbol in parts if part]
 
-    def normalized(self, text: str, form: Normalization) -> str:
+    def normalize(self, text: str, form: Normalization) -> str:
         """Return ``text`` in ``form``, except that symbols stay as they are."""
         if not self.symbols:
-            return normalized(text, form)
+            return normalize(text, form)
         # A bar at each end, which composes with nothing, keeps the spaces that touch a
         # symbol from being stripped.
         parts = [
-            part if is_symbol else normalized(f"|{part}|", form)[1:-1]
-            for part, is_symbol in self.apart(text)
+            part if is_symbol else normalize(f"|{part}|", form)[1:-1]
+            for part, is_symbol in self.split(text)
         ]
-        return normalized("".join(parts), "none")
+        return normalize("".join(parts), "none")

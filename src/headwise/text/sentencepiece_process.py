@@ -5,7 +5,7 @@ options and then line after line through a pipe, and answers with the bytes of a
 It goes when we stop waiting for it, and also when we are killed.
 
     stdin    a JSON object of options, then the lines; before each its length
-    stdout   one byte, LEARNED or FAILED, and the model or the message
+    stdout   one byte, TRAINED or FAILED, and the model or the message
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import Any, BinaryIO
 import sentencepiece
 
 from headwise.errors import ResourceError
-from headwise.subprocesses import be_child, start_child
+from headwise.subprocesses import init_subprocess, start_subprocess
 
-LEARNED = b"+"
+TRAINED = b"+"
 FAILED = b"-"
 
 _LENGTH = struct.Struct("<I")
@@ -34,11 +34,11 @@ _END = 2**32 - 1
 """A length that no line has: all were sent. A pipe that merely ends broke."""
 
 
-class LearningError(RuntimeError):
+class SentencePieceError(RuntimeError):
     """What SentencePiece said where it could not learn."""
 
 
-def learn(options: Mapping[str, Any], lines: Iterable[str]) -> bytes:
+def train_sentencepiece(options: Mapping[str, Any], lines: Iterable[str]) -> bytes:
     """Return the model that SentencePiece learns of ``lines`` with these options."""
     child = _started()
     try:
@@ -51,14 +51,14 @@ def learn(options: Mapping[str, Any], lines: Iterable[str]) -> bytes:
             _closed(pipe)
     kind, content = answer[:1], answer[1:]
     if kind == FAILED:
-        raise LearningError(content.decode("utf-8", "replace"))
-    if kind != LEARNED or code:
+        raise SentencePieceError(content.decode("utf-8", "replace"))
+    if kind != TRAINED or code:
         raise ResourceError(_ending(code))
     return content
 
 
 def _started() -> subprocess.Popen[bytes]:
-    return start_child(
+    return start_subprocess(
         __name__,
         "SentencePiece learns",
         stdin=subprocess.PIPE,
@@ -108,11 +108,11 @@ def _ending(code: int) -> str:
 
 def main() -> None:
     """Be the child."""
-    be_child()
+    init_subprocess()
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever else is printed is no part of the answer
     try:
-        content = LEARNED + _learned(sys.stdin.buffer)
+        content = TRAINED + _learned(sys.stdin.buffer)
     except (RuntimeError, OSError, ValueError) as error:
         content = FAILED + str(error).encode("utf-8", "replace")
     answer.write(content)

@@ -14,8 +14,8 @@ from typing import Literal
 import sentencepiece
 
 from headwise.errors import DataError, ModelError, SettingsError
-from headwise.text.normalization import encodable, one_line
-from headwise.text.sentencepiece_process import LearningError, learn
+from headwise.text.normalization import one_line, replace_surrogates
+from headwise.text.sentencepiece_process import SentencePieceError, train_sentencepiece
 from headwise.text.settings import TextSettings
 from headwise.text.vocabulary import (
     END,
@@ -51,7 +51,7 @@ class SentencePieceTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of ``text``, without start and end."""
-        return list(self._processor.encode(encodable(text)))
+        return list(self._processor.encode(replace_surrogates(text)))
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ``ids``; what is no text (pad, start, end) is left out."""
@@ -128,8 +128,8 @@ def _train(
         "minloglevel": _ERRORS_ONLY,
     }
     try:
-        tokenizer = SentencePieceTokenizer(learn(options, usable))
-    except LearningError as error:
+        tokenizer = SentencePieceTokenizer(train_sentencepiece(options, usable))
+    except SentencePieceError as error:
         raise _explained(error, vocab_size) from None
     tokenizer.notes = tuple(usable.notes(kind, tokenizer.size, vocab_size))
     return tokenizer
@@ -144,7 +144,7 @@ class _UsableLines:
 
     def __iter__(self) -> Iterator[str]:
         for line in self._lines:
-            line = encodable(line)
+            line = replace_surrogates(line)
             if len(line.encode()) > MAX_LINE_BYTES:
                 self._num_long += 1
             else:
@@ -165,7 +165,7 @@ class _UsableLines:
         return notes
 
 
-def _explained(error: LearningError, vocab_size: int) -> DataError | SettingsError:
+def _explained(error: SentencePieceError, vocab_size: int) -> DataError | SettingsError:
     """Say in the user's words why SentencePiece could not learn."""
     message = str(error)
     if any(each in message for each in _NO_TEXT):

@@ -17,7 +17,7 @@ SENTENCEPIECE = ("bpe", "unigram")
 BYTE_PIECES = 256
 
 # Below this, SentencePiece itself refuses.
-LEAST_COVERAGE = 0.98
+MIN_COVERAGE = 0.98
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +72,7 @@ class TextSettings:
         return self.target_tokenizer or self.tokenizer
 
     @property
-    def least_vocab_size(self) -> int:
+    def min_vocab_size(self) -> int:
         """Entries that are taken before any text is seen."""
         return len(SPECIALS) + len(self.symbols) + BYTE_PIECES * int(self.byte_fallback)
 
@@ -95,14 +95,14 @@ class TextSettings:
         if self.target_vocab_size is not None:
             sizes["target_vocab_size"] = self.target_vocab_size
         problems += [
-            f"{name} must be more than {self.least_vocab_size} (special symbols, your "
+            f"{name} must be more than {self.min_vocab_size} (special symbols, your "
             f"symbols and bytes take that many), not {size}"
             for name, size in sizes.items()
-            if size <= self.least_vocab_size
+            if size <= self.min_vocab_size
         ]
-        if not LEAST_COVERAGE <= self.character_coverage <= 1:
+        if not MIN_COVERAGE <= self.character_coverage <= 1:
             problems.append(
-                f"character_coverage must be from {LEAST_COVERAGE} to 1, "
+                f"character_coverage must be from {MIN_COVERAGE} to 1, "
                 f"not {self.character_coverage}"
             )
         if self.sample_pairs < 1:

@@ -17,14 +17,14 @@ from typing import Any, Protocol
 from headwise.errors import ModelError, SettingsError
 from headwise.settings import as_table, read
 from headwise.storage import read_json, resource_error, sha256, write_json
-from headwise.text.characters import CharacterTokenizer
+from headwise.text.character_tokenizer import CharacterTokenizer
 from headwise.text.sentencepiece_tokenizer import (
     SentencePieceTokenizer,
     train_bpe,
     train_unigram,
 )
 from headwise.text.settings import TextSettings, TokenizerName
-from headwise.text.words import WordTokenizer
+from headwise.text.word_tokenizer import WordTokenizer
 
 DESCRIPTION = "tokenizer.json"
 FORMAT = 1

@@ -36,7 +36,7 @@ from headwise.errors import ResourceError
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
 from headwise.settings import as_table, read
-from headwise.subprocesses import be_child, start_child
+from headwise.subprocesses import init_subprocess, start_subprocess
 from headwise.training.allocator import keep_freed_memory
 from headwise.training.distributed import LostRankError, Ranks
 from headwise.training.memory_usage import ProcessMemory
@@ -188,7 +188,7 @@ class _Worker:
         self._pipe, theirs = Pipe()
         with theirs:
             handles = theirs.fileno(), memory.fileno()
-            self._process = start_child(
+            self._process = start_subprocess(
                 __name__,
                 "A data-parallel worker runs",
                 *map(str, handles),
@@ -317,7 +317,7 @@ def _deserialize(message: bytes) -> tuple[Batch, int, int, WorkerOptions]:
 
 def main() -> None:
     """Run a worker process until the main process closes the pipe."""
-    pipe, memory = map(int, be_child())
+    pipe, memory = map(int, init_subprocess())
     keep_freed_memory()
     connection = Connection(pipe)
     configuration = json.loads(connection.recv_bytes())

@@ -46,7 +46,7 @@ def training_order(
         seed=seed,
         batch_tokens=settings.batch_tokens,
         batch_pairs=settings.batch_pairs,
-        in_rows=settings.backend == "torch_compile",
+        packed=settings.backend == "torch_compile",
     )
 
 

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 from headwise.data.batches import TrainingOrder, dev_batches
+from headwise.data.packed_shapes import PackedShape
 from headwise.data.prepared import CorpusFacts, PreparedCorpus
-from headwise.data.row_shapes import RowShape
 from headwise.training.data_loader import training_order
 from headwise.training.epochs import epochs_to_steps
 from headwise.training.memory_estimate import (
@@ -161,9 +161,9 @@ def padding_fraction(order: TrainingOrder) -> float:
     tokens = places = 0
     for batch in islice(order.batches(0), NUM_PADDING_BATCHES):
         tokens += batch.num_source_tokens + batch.num_target_tokens
-        if order.in_rows:
+        if order.packed:
             longest = max(batch.source.shape[1], batch.target_out.shape[1])
-            shape = RowShape.of(longest, order.batch_tokens)
+            shape = PackedShape.of(longest, order.batch_tokens)
             places += 2 * shape.rows * shape.width
         else:
             places += batch.source.numel() + batch.target_out.numel()
@@ -179,7 +179,7 @@ def longest_pairs(corpus: PreparedCorpus) -> list[LongPair]:
         here = zip(sources.tolist(), targets.tolist(), range(start, stop), strict=True)
         rows = ((max(s, t), s + t, -index, s) for s, t, index in here)
         found = heapq.nlargest(NUM_LONGEST_PAIRS, [*found, *rows])
-        corpus.train.forget()
+        corpus.train.release_pages()
     return [
         LongPair(
             index=-index,

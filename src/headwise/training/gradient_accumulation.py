@@ -207,7 +207,7 @@ class GradientAccumulator:
             )
             if self.is_sharded:  # a rank cannot run a forward pass alone
                 return f"It may have been {place}"
-            parts: Sequence[MicroBatch] = batch.dealt(self._runner.num_workers)
+            parts: Sequence[MicroBatch] = batch.deal(self._runner.num_workers)
             if self._runner.num_workers == 1:
                 parts = self._runner.micro_batches(batch, self._max_padded_tokens)
             for part, each in enumerate(parts):
@@ -225,7 +225,7 @@ class GradientAccumulator:
             return self._forward_backward_sharded(
                 self._sharded, batch, number, step, divisor
             )
-        parts = batch.dealt(self._runner.num_workers)
+        parts = batch.deal(self._runner.num_workers)
         options = WorkerOptions(1 / divisor, self._max_padded_tokens)
         micro_batches = self._runner.micro_batches(parts[0], self._max_padded_tokens)
         with self.workers.running(parts[1:], step, number, options) as others:
@@ -235,7 +235,7 @@ class GradientAccumulator:
         if len(found) == len(losses):
             return sum(found)
         failed = micro_batches[0]
-        self._halve_micro_batches(len(failed), failed.num_places)
+        self._halve_micro_batches(len(failed), failed.padded_tokens)
         return None
 
     def _forward_backward_sharded(
@@ -266,7 +266,7 @@ class GradientAccumulator:
                 sharded, part, 0.0 if is_dummy else scale, step, number, index
             )
             if any(self.ranks.all_reduce_sum(loss is None)):
-                failed = (len(part), part.num_places) if loss is None else None
+                failed = (len(part), part.padded_tokens) if loss is None else None
                 sizes = self.ranks.all_gather(failed)
                 self._halve_micro_batches(*min(sizes, key=_half))
                 return None
@@ -282,7 +282,7 @@ class GradientAccumulator:
         def catch_up() -> None:
             pair = part.parts(len(part))[-1]
             if runner.run([pair], 0.0, *place) is None:
-                raise _no_memory_for_a_pair(pair.num_places)
+                raise _no_memory_for_a_pair(pair.padded_tokens)
 
         return sharded.attempt(lambda: runner.run([part], scale, *place), catch_up)
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headwise.data.batches import Batch, cut_by_tokens, demanding_batches
+from headwise.data.batches import Batch, split_by_tokens, worst_case_batches
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import ResourceError, is_out_of_memory
 from headwise.model.transformer import Transformer
@@ -131,7 +131,7 @@ class MemoryEstimator:
     def _run_trial(self, batch_tokens: int | None, *, validate: bool) -> None:
         """Run everything in the order of training, which decides on fragmentation."""
         settings = self.settings
-        longest, usual, middle = demanding_batches(
+        longest, usual, middle = worst_case_batches(
             self.corpus.facts.train,
             batch_tokens or settings.batch_tokens,
             settings.batch_pairs,
@@ -172,7 +172,7 @@ class MemoryEstimator:
         was_training = self.model.training
         self.model.eval()
         try:
-            for batch in demanding_batches(self.corpus.facts.dev, VALIDATION_TOKENS):
+            for batch in worst_case_batches(self.corpus.facts.dev, VALIDATION_TOKENS):
                 self.task.loss(self.model, batch.to(self.model.device), smoothing=0.0)
             # Most rows take the most memory: outputs may be longer by a constant. On a
             # CPU each thread translation_batches a batch of its own.

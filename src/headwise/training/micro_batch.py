@@ -17,14 +17,14 @@ from headwise.backends.pytorch.torch_compile_loss import (
     explain_compile_errors,
 )
 from headwise.data.batches import Batch
-from headwise.data.sequence_packing import RowBatch
+from headwise.data.sequence_packing import PackedBatch
 from headwise.errors import is_out_of_memory
 from headwise.model.activation_checkpointing import checkpoint_activations
 from headwise.model.transformer import Transformer
 from headwise.training.settings import TrainingSettings
 from headwise.training.step_result import Scalar
 
-MicroBatch = Batch | RowBatch
+MicroBatch = Batch | PackedBatch
 """What one forward and backward pass takes: a padded batch, or packed sequences."""
 
 LossFunction = Callable[..., Tensor]
@@ -172,7 +172,7 @@ def split_batch(batch: Batch, max_padded_tokens: int | None) -> list[Batch]:
     """
     if max_padded_tokens is None:
         return [batch]
-    return batch.parts(min(len(batch), -(-batch.num_places // max_padded_tokens)))
+    return batch.parts(min(len(batch), -(-batch.padded_tokens // max_padded_tokens)))
 
 
 def seed_rng(seed: int, *key: int) -> None:

@@ -16,7 +16,7 @@ from headwise.backends.pytorch.torch_compile_loss import (
 )
 from headwise.backends.training_loss import cross_entropy_of
 from headwise.data.batches import Batch, largest_batch
-from headwise.data.sequence_packing import RowBatch
+from headwise.data.sequence_packing import PackedBatch
 from headwise.errors import ResourceError
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
@@ -68,7 +68,7 @@ def readable(model, batch):
     return learned(model, cross_entropy_of(model, batch, smoothing=0.1))
 
 
-def in_rows(model, batch, tokens):
+def packed_loss(model, batch, tokens):
     """Learn from a batch in rows, each box called as it is."""
     use_backend(model, "torch_compile")
     loss = TorchCompileLoss(model, smoothing=0.1, batch_tokens=tokens)
@@ -82,7 +82,7 @@ def test_rows_teach_what_the_readable_way_teaches(kind):
     batch = batch_of([(5, 9), (30, 28), (1, 1), (17, 3), (30, 30), (2, 12)] * 2)
 
     expected, wanted = readable(model, batch)
-    found, got = in_rows(model, batch, 256)
+    found, got = packed_loss(model, batch, 256)
 
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(got, wanted, rtol=1e-8, atol=1e-9)
@@ -96,7 +96,7 @@ def test_how_much_filler_there_is_changes_nothing(lengths, tokens):
     batch = batch_of(lengths, seed=len(lengths))
 
     expected, wanted = readable(model, batch)
-    found, got = in_rows(model, batch, tokens)
+    found, got = packed_loss(model, batch, tokens)
 
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(got, wanted, rtol=1e-8, atol=1e-9)
@@ -109,8 +109,8 @@ def test_other_pairs_in_a_row_are_not_seen():
     both = batch_of(first + second)
     alone = [both._rows(torch.tensor(rows)) for rows in ([0, 1], [2])]
 
-    together, gradients = in_rows(model, both, 128)
-    apart = [in_rows(model, each, 128) for each in alone]
+    together, gradients = packed_loss(model, both, 128)
+    apart = [packed_loss(model, each, 128) for each in alone]
 
     torch.testing.assert_close(together, apart[0][0] + apart[1][0])
     for whole, one, other in zip(gradients, apart[0][1], apart[1][1], strict=True):
@@ -147,5 +147,5 @@ def test_other_errors_stay_as_they_are():
 )
 def test_the_loss_comes_in_few_equal_pieces(rows, pieces):
     places = torch.zeros(rows, 128, dtype=torch.int64)
-    assert _pieces(RowBatch(*[places] * 7, longest=1)) == pieces
+    assert _pieces(PackedBatch(*[places] * 7, longest=1)) == pieces
     assert rows % pieces == 0

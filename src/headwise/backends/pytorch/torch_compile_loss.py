@@ -3,7 +3,7 @@
 torch fuses what lies between two products. It compiles a block of the encoder, one of
 the decoder and a piece of the loss, each once for a shape of rows, and all layers share
 what came of it; the rest is a few operations an update. Batches come in rows
-(:mod:`headwise.data.row_shapes`), so that their shapes do not change.
+(:mod:`headwise.data.packed_shapes`), so that their shapes do not change.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from torch.utils.checkpoint import checkpoint
 
 from headwise.backends.pytorch.sequence_packing import PackedRows, decode_rows
 from headwise.data.batches import Batch
-from headwise.data.row_shapes import MANY_ROWS, RowShape
-from headwise.data.sequence_packing import RowBatch, in_rows
+from headwise.data.packed_shapes import ROW_MULTIPLE, PackedShape
+from headwise.data.sequence_packing import PackedBatch, pack_batch
 from headwise.errors import ResourceError
-from headwise.losses import cross_entropy_in_pieces, piece_with_gradients
+from headwise.losses import chunk_with_gradients, chunked_cross_entropy
 from headwise.model.activation_checkpointing import is_checkpointed
 from headwise.model.decoder import DecoderBlock
 from headwise.model.encoder import EncoderBlock
@@ -59,15 +59,15 @@ class TorchCompileLoss(nn.Module):
             kind: torch.compile(kind.forward, **how)
             for kind in (EncoderBlock, DecoderBlock)
         }
-        self._piece = torch.compile(piece_with_gradients, **how)
+        self._piece = torch.compile(chunk_with_gradients, **how)
 
-    def parts(self, batch: Batch, most_places: int | None = None) -> list[RowBatch]:
+    def parts(self, batch: Batch, most_places: int | None = None) -> list[PackedBatch]:
         """Put a batch into rows; several times as many where they do not suffice."""
         longest = max(batch.source.shape[1], batch.target_out.shape[1])
         tokens = self._batch_tokens if most_places is None else most_places
-        return in_rows(batch, RowShape.of(longest, tokens))
+        return pack_batch(batch, PackedShape.of(longest, tokens))
 
-    def forward(self, rows: RowBatch) -> Tensor:
+    def forward(self, rows: PackedBatch) -> Tensor:
         """Sum the cross-entropy over the real target tokens, in nats."""
         model = self.model
         source = PackedRows(
@@ -78,7 +78,7 @@ class TorchCompileLoss(nn.Module):
         )
         call = self._call if self.is_compiled else None
         hidden = decode_rows(model, source, target, call=call)
-        return cross_entropy_in_pieces(
+        return chunked_cross_entropy(
             hidden.flatten(0, 1),
             model.output_vectors,
             model.output.bias,
@@ -86,7 +86,7 @@ class TorchCompileLoss(nn.Module):
             rows.target_pair.flatten() > 0,
             self._smoothing,
             pieces=_pieces(rows),
-            piece=self._piece if self.is_compiled else piece_with_gradients,
+            piece=self._piece if self.is_compiled else chunk_with_gradients,
         )
 
     def _call(self, block: nn.Module, *inputs: Any) -> Any:
@@ -96,11 +96,13 @@ class TorchCompileLoss(nn.Module):
         return compiled(block, *inputs)
 
 
-def _pieces(rows: RowBatch) -> int:
+def _pieces(rows: PackedBatch) -> int:
     """Return into how many equal pieces the rows are cut for the loss."""
-    if len(rows) % MANY_ROWS:
+    if len(rows) % ROW_MULTIPLE:
         return 1
-    return min(MANY_ROWS, 1 << max(0, (rows.num_places - 1) // PIECE).bit_length())
+    return min(
+        ROW_MULTIPLE, 1 << max(0, (rows.padded_tokens - 1) // PIECE).bit_length()
+    )
 
 
 @contextmanager

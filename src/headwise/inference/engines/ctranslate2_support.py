@@ -13,7 +13,7 @@ from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.interop.limits import CTRANSLATE2, reasons_against
 from headwise.interop.positions import num_positions
-from headwise.interop.unsupported_decoding import left_behind
+from headwise.interop.unsupported_decoding import ignored_settings
 from headwise.run_folder.model_folder import ModelFolder
 
 

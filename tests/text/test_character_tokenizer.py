@@ -3,8 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwise.errors import DataError
-from headwise.text.characters import CharacterTokenizer
-from headwise.text.normalization import normalized
+from headwise.text.character_tokenizer import CharacterTokenizer
+from headwise.text.normalization import normalize
 from headwise.text.settings import TextSettings
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
@@ -68,7 +68,7 @@ def test_no_text_is_a_data_error(lines):
 @settings(deadline=None)
 def test_known_text_comes_back_normalized(text):
     tokenizer = trained([text, "x"])
-    assert tokenizer.decode(tokenizer.encode(text)) == normalized(text, "nfkc")
+    assert tokenizer.decode(tokenizer.encode(text)) == normalize(text, "nfkc")
 
 
 def test_a_saved_tokenizer_is_opened_again(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwise.data.reading import RawPair, count_pairs, read_pairs
+from headwise.data.corpus_reader import RawPair, count_pairs, read_pairs
 from headwise.data.settings import CorpusSettings
 from headwise.errors import DataError
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from headwise.data.arrays import GrowingArray, MappedArray
+from headwise.data.npy_files import MappedNpyFile, NpyWriter
 from headwise.errors import DataError
 
 
 @pytest.fixture
 def path(tmp_path):
-    with GrowingArray(tmp_path / "a.npy", np.uint16) as array:
+    with NpyWriter(tmp_path / "a.npy", np.uint16) as array:
         array.append([1, 2, 3])
         array.append([])
         array.append(np.arange(60_000))
@@ -20,29 +20,29 @@ def test_pieces_become_one_array_that_numpy_reads(path):
     expected = np.concatenate([[1, 2, 3], np.arange(60_000)])
 
     np.testing.assert_array_equal(np.load(path, allow_pickle=False), expected)
-    np.testing.assert_array_equal(MappedArray(path).values, expected)
-    assert MappedArray(path).values.dtype == np.uint16
+    np.testing.assert_array_equal(MappedNpyFile(path).values, expected)
+    assert MappedNpyFile(path).values.dtype == np.uint16
 
 
 def test_an_array_may_be_empty(tmp_path):
-    with GrowingArray(tmp_path / "a.npy", np.int64):
+    with NpyWriter(tmp_path / "a.npy", np.int64):
         pass
 
-    assert len(MappedArray(tmp_path / "a.npy").values) == 0
+    assert len(MappedNpyFile(tmp_path / "a.npy").values) == 0
 
 
 def test_values_are_the_same_after_they_were_forgotten(path):
-    array = MappedArray(path)
+    array = MappedNpyFile(path)
     before = array.values[:100].copy()
 
-    array.forget()
+    array.release_pages()
 
     np.testing.assert_array_equal(array.values[:100], before)
 
 
 def test_nobody_writes_through_a_map(path):
     with pytest.raises(ValueError, match="read-only"):
-        MappedArray(path).values[0] = 7
+        MappedNpyFile(path).values[0] = 7
 
 
 DAMAGES = {
@@ -62,4 +62,4 @@ def test_a_damaged_array_is_refused(path, damage):
     path.write_bytes(DAMAGES[damage](path.read_bytes()))
 
     with pytest.raises(DataError, match="cannot be read as an array"):
-        MappedArray(path)
+        MappedNpyFile(path)

@@ -3,10 +3,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwise.errors import DataError
-from headwise.text.normalization import normalized
+from headwise.text.normalization import normalize
 from headwise.text.settings import TextSettings
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
-from headwise.text.words import WordTokenizer
+from headwise.text.word_tokenizer import WordTokenizer
 
 
 def trained(lines, vocab_size=100, **options):
@@ -94,7 +94,7 @@ def test_no_text_is_a_data_error(lines):
 @settings(deadline=None)
 def test_known_text_comes_back_normalized(text):
     tokenizer = trained([text, "x"], vocab_size=1000)
-    assert tokenizer.decode(tokenizer.encode(text)) == normalized(text, "nfkc")
+    assert tokenizer.decode(tokenizer.encode(text)) == normalize(text, "nfkc")
 
 
 @given(text=st.text("ab <>.,"))

@@ -16,54 +16,56 @@ from numpy.typing import NDArray
 
 Indices = NDArray[np.int64]
 
-LEAST_WIDTH = 128
+MIN_WIDTH = 128
 """Places of a row where no pair is longer; else twice as many, or four times, ...
 
 Rows of 64 are filled worse, and attention costs the square of the width.
 """
 
-MANY_ROWS = 8
+ROW_MULTIPLE = 8
 """From these on rows come in multiples of it, which can be cut into equal pieces."""
 
 
 @dataclass(frozen=True, slots=True)
-class RowShape:
+class PackedShape:
     """How many rows of how many places."""
 
     rows: int
     width: int
 
     @classmethod
-    def of(cls, longest: int, tokens: int) -> RowShape:
+    def of(cls, longest: int, tokens: int) -> PackedShape:
         """Return the rows for pairs of up to ``longest`` that hold most ``tokens``."""
-        width = int(width_of(np.array(longest)))
+        width = int(row_width(np.array(longest)))
         rows = max(1, tokens // width)
-        return cls(rows - rows % MANY_ROWS if rows > MANY_ROWS else rows, width)
+        return cls(rows - rows % ROW_MULTIPLE if rows > ROW_MULTIPLE else rows, width)
 
 
-def width_of(longest: Indices) -> Indices:
+def row_width(longest: Indices) -> Indices:
     """Return the width of the row that a pair with this longer side goes into."""
-    least = np.maximum(longest, LEAST_WIDTH)
+    least = np.maximum(longest, MIN_WIDTH)
     return 1 << np.ceil(np.log2(least)).astype(np.int64)
 
 
-def cut_to_rows(source: Indices, target: Indices, tokens: int) -> list[Indices]:
+def pack_batches(source: Indices, target: Indices, tokens: int) -> list[Indices]:
     """Cut pairs of these lengths, in their order, into batches that fill rows.
 
     Returns which pairs go into each batch, row after row, so that whoever fills rows
     with them in this order needs no more rows (:mod:`headwise.data.sequence_packing`).
     """
-    widths = width_of(np.maximum(source, target))
+    widths = row_width(np.maximum(source, target))
     batches: list[Indices] = []
     for width in np.unique(widths).tolist():
         chosen = np.flatnonzero(widths == width)
-        shape = RowShape.of(width, tokens)
-        filled = _filled(source[chosen].tolist(), target[chosen].tolist(), shape)
+        shape = PackedShape.of(width, tokens)
+        filled = _first_fit(source[chosen].tolist(), target[chosen].tolist(), shape)
         batches += [chosen[batch] for batch in filled]
     return batches
 
 
-def _filled(sources: list[int], targets: list[int], shape: RowShape) -> list[list[int]]:
+def _first_fit(
+    sources: list[int], targets: list[int], shape: PackedShape
+) -> list[list[int]]:
     """Put each pair into the first row that has room; without any, a batch is full."""
     batches: list[list[int]] = []
     pairs: list[list[int]] = []

@@ -1,10 +1,10 @@
 """One file given for both sides is said, by what it holds."""
 
-from headwise.data.sameness import SameTexts
+from headwise.data.identical_sides import IdenticalSides
 
 
 def notes_of(pairs):
-    same = SameTexts()
+    same = IdenticalSides()
     for pair in pairs:
         same.add(*pair)
     return same.notes("a.en", "a.de")

@@ -61,7 +61,7 @@ class SmallestKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOut:
+class HeldOutSources:
     """The source texts that are kept from train."""
 
     seed: int
@@ -72,9 +72,9 @@ class HeldOut:
         return self.highest_key >= 0 and key(self.seed, source) <= self.highest_key
 
 
-def hold_out(
+def choose_held_out(
     keys: Iterable[int], *, seed: int, num_pairs: int, wanted: int | None
-) -> HeldOut:
+) -> HeldOutSources:
     """Choose from ``keys``, the smallest of all sources, how many are held out.
 
     ``keys`` holds all of them or at least ``keys_needed``. Without ``wanted``, the
@@ -90,9 +90,9 @@ def hold_out(
             "different source texts held out for validation; hold out fewer "
             "(data.dev_pairs), or name a file for it (data.dev)"
         )
-    return HeldOut(seed, ordered[wanted - 1])
+    return HeldOutSources(seed, ordered[wanted - 1])
 
 
 def keys_needed(wanted: int | None) -> int:
-    """Return how many keys tell ``hold_out`` all it has to know."""
+    """Return how many keys ``choose_held_out`` needs."""
     return MOST * SOURCES_LEFT if wanted is None else wanted + 1

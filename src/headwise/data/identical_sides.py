@@ -9,7 +9,7 @@ TOO_MANY = 0.95
 
 
 @dataclass(slots=True)
-class SameTexts:
+class IdenticalSides:
     """Counts the pairs that say the same on both sides, empty ones left out."""
 
     pairs: int = 0

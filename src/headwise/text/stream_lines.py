@@ -17,7 +17,7 @@ from typing import BinaryIO, Final, Literal
 CHUNK_BYTES = 2**16
 """Bytes that are read at a time: what a pipe of Linux holds."""
 
-PATIENCE = 0.01
+WAIT_SECONDS = 0.01
 """Seconds that a writer has for its next lines before there are none yet."""
 
 
@@ -31,7 +31,7 @@ PAUSE: Final = Pause.PAUSE
 """Stands among lines where reading the next one would have to wait."""
 
 
-class Arriving:
+class StreamLines:
     """The raw lines of a file that is open for reading bytes, and pauses.
 
     Of a regular file every line is there at once, and there is no pause. Before it
@@ -58,12 +58,12 @@ class Arriving:
     def lines(self, opened: BinaryIO) -> Iterator[bytes | Literal[Pause.PAUSE]]:
         """Yield line after line of ``opened``, which is the file or made of it."""
         may_wait = opened is self.file and _may_wait(self.file)
-        for each in self._as_they_come() if may_wait else opened:
+        for each in self._available_lines() if may_wait else opened:
             yield each
             if self.after_each and each is not PAUSE:
                 yield from self._pause()
 
-    def _as_they_come(self) -> Iterator[bytes | Literal[Pause.PAUSE]]:
+    def _available_lines(self) -> Iterator[bytes | Literal[Pause.PAUSE]]:
         assert isinstance(self.file, BufferedReader)
         unended: list[bytes] = []
         # What was looked at before is in the buffer, and nothing is after a read1.
@@ -98,4 +98,4 @@ def _may_wait(file: BinaryIO) -> bool:
 
 def _has_more(file: BinaryIO) -> bool:
     """Tell whether bytes, or the end, are there to be read or soon will be."""
-    return bool(select.select([file], [], [], PATIENCE)[0])
+    return bool(select.select([file], [], [], WAIT_SECONDS)[0])

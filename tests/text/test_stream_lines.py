@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from headwise.text.arriving import PAUSE, Arriving
+from headwise.text.stream_lines import PAUSE, StreamLines
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def pipe():
 def test_a_pause_comes_where_the_writer_has_no_more_yet(pipe):
     reader, writer = pipe
     waits = []
-    arriving = Arriving(reader, before_waiting=lambda: waits.append("waits"))
+    arriving = StreamLines(reader, before_waiting=lambda: waits.append("waits"))
     writer.write(b"one\ntwo\nthr")
     lines = arriving.lines(reader)
 
@@ -36,8 +36,8 @@ def test_a_writer_who_is_quick_is_not_paused_for(pipe):
     writer.write(b"one\ntwo")
     writer.close()
 
-    assert list(Arriving(reader).wait()) == []
-    assert list(Arriving(reader).lines(reader)) == [b"one\n", b"two"]
+    assert list(StreamLines(reader).wait()) == []
+    assert list(StreamLines(reader).lines(reader)) == [b"one\n", b"two"]
 
 
 def test_what_was_looked_at_before_is_not_waited_for(pipe):
@@ -45,34 +45,34 @@ def test_what_was_looked_at_before_is_not_waited_for(pipe):
     writer.write(b"one\n")
     reader.peek()
 
-    assert next(Arriving(reader).lines(reader)) == b"one\n"
+    assert next(StreamLines(reader).lines(reader)) == b"one\n"
 
 
 def test_before_the_first_line_there_is_a_pause_too(pipe):
     reader, _ = pipe
 
-    assert list(Arriving(reader).wait()) == [PAUSE]
+    assert list(StreamLines(reader).wait()) == [PAUSE]
 
 
 def test_a_pause_behind_every_line_can_be_asked_for(tmp_path):
     (tmp_path / "text").write_bytes(b"one\ntwo\n")
     for file in (io.BytesIO(b"one\ntwo\n"), (tmp_path / "text").open("rb")):
         with file:
-            lines = list(Arriving(file, after_each=True).lines(file))
+            lines = list(StreamLines(file, after_each=True).lines(file))
         assert lines == [b"one\n", PAUSE, b"two\n", PAUSE]
 
 
 def test_of_a_file_there_is_no_pause(tmp_path):
     (tmp_path / "text").write_bytes(b"one\n" * 99_999)
     with open(tmp_path / "text", "rb") as file:
-        assert list(Arriving(file).lines(file)) == [b"one\n"] * 99_999
+        assert list(StreamLines(file).lines(file)) == [b"one\n"] * 99_999
 
 
 def test_lines_longer_than_a_chunk_come_whole(pipe, monkeypatch):
-    monkeypatch.setattr("headwise.text.arriving.CHUNK_BYTES", 3)
+    monkeypatch.setattr("headwise.text.stream_lines.CHUNK_BYTES", 3)
     reader, writer = pipe
     content = b"a\nbcd\n\nefghijklmn\nop"
     writer.write(content)
     writer.close()
 
-    assert list(Arriving(reader).lines(reader)) == content.splitlines(keepends=True)
+    assert list(StreamLines(reader).lines(reader)) == content.splitlines(keepends=True)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from headwise.errors import DataError
 
 
-class GrowingArray:
+class NpyWriter:
     """A one-dimensional ``.npy`` file that is appended to; a context manager."""
 
     def __init__(self, path: Path, dtype: type[np.generic]) -> None:
@@ -33,7 +33,7 @@ class GrowingArray:
         self._file.write(piece.tobytes())
         self.size += piece.size
 
-    def __enter__(self) -> GrowingArray:
+    def __enter__(self) -> NpyWriter:
         return self
 
     def __exit__(
@@ -57,7 +57,7 @@ class GrowingArray:
         npy.write_array_header_1_0(self._file, facts)
 
 
-class MappedArray:
+class MappedNpyFile:
     """A one-dimensional ``.npy`` file, read where it lies.
 
     The pages that were looked at stay in memory until ``forget``.

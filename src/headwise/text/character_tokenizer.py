@@ -41,7 +41,7 @@ class CharacterTokenizer:
         symbols = Symbols(settings.symbols)
         counts: Counter[str] = Counter()
         for line in lines:
-            text = symbols.normalized(line, settings.normalization)
+            text = symbols.normalize(line, settings.normalization)
             counts.update(_tokens(text, symbols))
         kept = _covering(counts, settings.character_coverage)
         vocabulary = Vocabulary.of_most_frequent(
@@ -64,7 +64,7 @@ class CharacterTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of ``text``, without start and end."""
-        text = self._symbols.normalized(text, self._normalization)
+        text = self._symbols.normalize(text, self._normalization)
         return [self.vocabulary.id(token) for token in _tokens(text, self._symbols)]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -91,7 +91,7 @@ class CharacterTokenizer:
 
 
 def _tokens(text: str, symbols: Symbols) -> Iterator[str]:
-    for part, is_symbol in symbols.apart(text):
+    for part, is_symbol in symbols.split(text):
         if is_symbol:
             yield part
         else:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwise.data.held_out import (
-    HeldOut,
+from headwise.data.validation_split import (
+    HeldOutSources,
     SmallestKeys,
-    hold_out,
+    choose_held_out,
     key,
     keys_needed,
 )
@@ -40,7 +40,7 @@ def test_the_smallest_keys_are_those_of_a_sorted_list_without_repeats(keys, most
 def held(num_sources: int, num_pairs: int, wanted: int | None = None) -> int:
     """Return how many of so many sources are held out."""
     keys = range(num_sources)
-    held_out = hold_out(keys, seed=1, num_pairs=num_pairs, wanted=wanted)
+    held_out = choose_held_out(keys, seed=1, num_pairs=num_pairs, wanted=wanted)
     return sum(each <= held_out.highest_key for each in keys)
 
 
@@ -80,9 +80,9 @@ def test_the_keys_kept_tell_all_that_is_needed(wanted):
 
     facts = {"seed": 1, "num_pairs": len(keys), "wanted": wanted}
 
-    assert hold_out(smallest, **facts) == hold_out(keys, **facts)
+    assert choose_held_out(smallest, **facts) == choose_held_out(keys, **facts)
 
 
 def test_nothing_is_held_out_unless_it_is_chosen():
-    assert "a" not in HeldOut(seed=1)
-    assert "a" in HeldOut(seed=1, highest_key=key(1, "a"))
+    assert "a" not in HeldOutSources(seed=1)
+    assert "a" in HeldOutSources(seed=1, highest_key=key(1, "a"))

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from headwise.data.held_out import HeldOut
+from headwise.data.corpus_writer import CorpusWriter
 from headwise.data.prepared import PairStore
 from headwise.data.settings import CorpusSettings
-from headwise.data.writing import CorpusWriter
+from headwise.data.validation_split import HeldOutSources
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,9 @@ def test_the_last_word_of_any_vocabulary_comes_back(tmp_path, size, dtype):
     tokenizers = SimpleNamespace(source=small, target=large)
 
     with CorpusWriter(tmp_path, tokenizers, max_tokens=5) as writer:
-        writer.write(CorpusSettings(source=str(tmp_path / "a.tsv")), HeldOut(seed=1))
+        writer.write(
+            CorpusSettings(source=str(tmp_path / "a.tsv")), HeldOutSources(seed=1)
+        )
 
     pairs = PairStore(tmp_path / "train.tokens.npy", tmp_path / "train.offsets.npy")
     assert pairs.source(0).tolist() == [9]

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwise.errors import UsageError
-from headwise.metrics.exact import (
+from headwise.metrics.error_rates import (
     edit_distance,
     exact_match,
     token_error_rate,

@@ -50,7 +50,7 @@ class WordTokenizer:
         symbols = Symbols(settings.symbols)
         counts: Counter[str] = Counter()
         for line in lines:
-            text = symbols.normalized(line, settings.normalization)
+            text = symbols.normalize(line, settings.normalization)
             counts.update(_tokens(text, symbols))
         vocabulary = Vocabulary.of_most_frequent(
             counts, size=vocab_size, symbols=settings.symbols
@@ -70,7 +70,7 @@ class WordTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of ``text``, without start and end."""
-        text = self._symbols.normalized(text, self._normalization)
+        text = self._symbols.normalize(text, self._normalization)
         return [self.vocabulary.id(token) for token in _tokens(text, self._symbols)]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -103,7 +103,7 @@ class WordTokenizer:
 def _tokens(text: str, symbols: Symbols) -> Iterator[str]:
     """Cut normalized text into symbols, words and punctuation marks."""
     follows_space = True
-    for part, is_symbol in symbols.apart(text):
+    for part, is_symbol in symbols.split(text):
         if is_symbol:
             yield part
             follows_space = False

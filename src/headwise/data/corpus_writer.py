@@ -1,4 +1,4 @@
-"""The files of a prepared corpus, written pair by pair, and the count of each fate."""
+"""The files of a prepared corpus, written pair by pair, and the count of each outcome."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Literal, TextIO
 
 import numpy as np
 
-from headwise.data.arrays import GrowingArray
-from headwise.data.held_out import HeldOut, key
+from headwise.data.corpus_reader import RawPair, read_pairs
+from headwise.data.npy_files import NpyWriter
 from headwise.data.prepared import CorpusFacts, SplitFacts
-from headwise.data.reading import RawPair, read_pairs
 from headwise.data.settings import CorpusSettings
+from headwise.data.validation_split import HeldOutSources, key
 from headwise.text.tokenizer import TokenizerPair
 
-Fate = Literal["train", "dev", "empty", "too_long", "held_out"]
+Outcome = Literal["train", "dev", "empty", "too_long", "held_out"]
 """What becomes of a pair: written to one of two splits, or left out for a reason."""
 
 
@@ -40,20 +40,20 @@ class CorpusWriter:
         self._dropped.write("file\tline\treason\tsource_tokens\ttarget_tokens\n")
         self._keys_in_dev: set[int] = set()
 
-    def write(self, corpus: CorpusSettings, held_out: HeldOut) -> CorpusFacts:
+    def write(self, corpus: CorpusSettings, held_out: HeldOutSources) -> CorpusFacts:
         """Write a corpus: what ``held_out`` names once to dev, the rest to train."""
-        fates: Counter[Fate] = Counter()
+        outcomes: Counter[Outcome] = Counter()
         first_pair = self.train.pairs
         for pair in read_pairs(corpus):
-            fates[self._write_pair(pair, corpus, held_out)] += 1
-        return _corpus_facts(corpus, fates, first_pair)
+            outcomes[self._write_pair(pair, corpus, held_out)] += 1
+        return _corpus_facts(corpus, outcomes, first_pair)
 
     def write_dev(self, corpus: CorpusSettings) -> CorpusFacts:
         """Write a corpus that is all for validation."""
-        fates: Counter[Fate] = Counter()
+        outcomes: Counter[Outcome] = Counter()
         for pair in read_pairs(corpus):
-            fates[self._write_pair(pair, corpus, None)] += 1
-        return _corpus_facts(corpus, fates, 0)
+            outcomes[self._write_pair(pair, corpus, None)] += 1
+        return _corpus_facts(corpus, outcomes, 0)
 
     def __enter__(self) -> CorpusWriter:
         return self
@@ -67,29 +67,29 @@ class CorpusWriter:
         self._files.close()
 
     def _write_pair(
-        self, pair: RawPair, corpus: CorpusSettings, held_out: HeldOut | None
-    ) -> Fate:
+        self, pair: RawPair, corpus: CorpusSettings, held_out: HeldOutSources | None
+    ) -> Outcome:
         source = self._tokenizers.source.encode(pair.source)
         target = self._tokenizers.target.encode(pair.target)
-        fate = self._fate(pair, len(source), len(target), held_out)
-        if fate == "train":
+        outcome = self._outcome(pair, len(source), len(target), held_out)
+        if outcome == "train":
             self.train.add(source, target)
-        elif fate == "dev":
+        elif outcome == "dev":
             self.dev.add(source, target)
             self._dev_source.write(f"{pair.source}\n")
             self._dev_target.write(f"{pair.target}\n")
         else:
             where = f"{corpus.source}\t{pair.line}"
-            self._dropped.write(f"{where}\t{fate}\t{len(source)}\t{len(target)}\n")
-        return fate
+            self._dropped.write(f"{where}\t{outcome}\t{len(source)}\t{len(target)}\n")
+        return outcome
 
-    def _fate(
+    def _outcome(
         self,
         pair: RawPair,
         source_tokens: int,
         target_tokens: int,
-        held_out: HeldOut | None,
-    ) -> Fate:
+        held_out: HeldOutSources | None,
+    ) -> Outcome:
         if pair.is_empty or not (source_tokens and target_tokens):
             return "empty"
         if max(source_tokens, target_tokens) > self._max_tokens:
@@ -112,9 +112,9 @@ class _PairFiles:
     def __init__(
         self, folder: Path, name: str, dtype: type[np.generic], files: ExitStack
     ) -> None:
-        tokens = GrowingArray(folder / f"{name}.tokens.npy", dtype)
+        tokens = NpyWriter(folder / f"{name}.tokens.npy", dtype)
         self._tokens = files.enter_context(tokens)
-        offsets = GrowingArray(folder / f"{name}.offsets.npy", np.int64)
+        offsets = NpyWriter(folder / f"{name}.offsets.npy", np.int64)
         self._offsets = files.enter_context(offsets)
         self._offsets.append([0])
         self.pairs = 0
@@ -143,17 +143,17 @@ class _PairFiles:
 
 
 def _corpus_facts(
-    corpus: CorpusSettings, fates: Counter[Fate], first_pair: int
+    corpus: CorpusSettings, outcomes: Counter[Outcome], first_pair: int
 ) -> CorpusFacts:
     return CorpusFacts(
         source=corpus.source,
         target=corpus.target,
         weight=corpus.weight,
         first_pair=first_pair,
-        read=fates.total(),
-        train=fates["train"],
-        dev=fates["dev"],
-        empty=fates["empty"],
-        too_long=fates["too_long"],
-        held_out=fates["held_out"],
+        read=outcomes.total(),
+        train=outcomes["train"],
+        dev=outcomes["dev"],
+        empty=outcomes["empty"],
+        too_long=outcomes["too_long"],
+        held_out=outcomes["held_out"],
     )

@@ -19,7 +19,7 @@ from typing import Any
 
 from headwise.data.settings import CorpusSettings, Layout
 from headwise.errors import DataError
-from headwise.text.encodings import opened_text
+from headwise.text.encodings import open_text
 from headwise.text.lines import Line, LineTally, split_lines
 from headwise.text.normalization import one_line
 from headwise.wording import count_of
@@ -65,7 +65,7 @@ def read_lines(path: Path, note: Note) -> Iterator[Line]:
     tally = LineTally()
     try:
         with path.open("rb") as file:
-            for line in split_lines(opened_text(file, str(path)), name=str(path)):
+            for line in split_lines(open_text(file, str(path)), name=str(path)):
                 tally.add(line)
                 yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

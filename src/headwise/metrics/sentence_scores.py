@@ -26,7 +26,7 @@ def sentence_bleu(text: str, other: str) -> float:
     return float(bleu.sentence_score(text, [other]).score)
 
 
-UTILITIES: dict[str, Callable[[str, str], float]] = {
+SENTENCE_SCORES: dict[str, Callable[[str, str], float]] = {
     "chrf": sentence_chrf,
     "bleu": sentence_bleu,
 }
