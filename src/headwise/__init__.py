@@ -21,7 +21,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Reach what needs torch only when it is asked for, so that importing is cheap."""
+    """Import lazily what needs torch, so that ``import headwise`` is fast."""
     if name in ("load", "TranslationWarning", "Translator"):
         from headwise.inference import translator
 

@@ -1,6 +1,6 @@
-"""The exceptions a user may want to catch, each with the exit code it brings.
+"""Exceptions that users may catch, each with its exit code.
 
-The codes are a contract for scripts: 0 ok, 1 bug, 2 usage, 3 settings, 4 data, 5 model,
+Scripts may rely on the codes: 0 ok, 1 bug, 2 usage, 3 settings, 4 data, 5 model,
 6 resources, 7 numerics, 75 saved after a stop signal, 130 interrupted.
 """
 
@@ -10,25 +10,25 @@ from collections.abc import Sequence
 
 
 class HeadwiseError(Exception):
-    """Anything that went wrong for a reason the user can act on."""
+    """Base class of errors that the user can act on."""
 
     exit_code = 1
 
 
 class UsageError(HeadwiseError, ValueError):
-    """A call or a command line that cannot be carried out as it stands."""
+    """A wrong call or command line."""
 
     exit_code = 2
 
 
 class SettingsError(HeadwiseError, ValueError):
-    """Settings that cannot work. The message lists every problem, not the first."""
+    """Invalid settings. The message lists all problems."""
 
     exit_code = 3
 
     def __init__(self, problems: Sequence[str]) -> None:
         assert not isinstance(problems, str), "a list of problems, even of one"
-        # What Exception is given, a worker process hands on: so the list, not the text.
+        # Exception pickles its arguments between processes: so the list, not the text.
         super().__init__(list(problems))
         self.problems = list(problems)
 
@@ -55,39 +55,35 @@ class ResourceError(HeadwiseError):
 
 
 class NumericsError(HeadwiseError):
-    """A loss, gradient or weight that is not a finite number."""
+    """NaN or infinity in a loss, gradient or weight."""
 
     exit_code = 7
 
     @classmethod
     def of_scores(cls) -> NumericsError:
-        """Return the error for scores that no next token can be chosen by."""
+        """Return the error for logits that allow no next token."""
         return cls(
-            "the model gave scores for the next token that are not numbers (NaN, "
-            "infinite, or -inf for every token); weights in float32 and a checkpoint "
-            "from before training diverged may help"
+            "scores for the next token are NaN or infinite; use float32, or a "
+            "checkpoint from before training diverged"
         )
 
 
 class Stopped(HeadwiseError):  # noqa: N818 - a state that was reached, not a fault
-    """A stop signal came; everything was saved and the work can be resumed."""
+    """Stopped by a signal; a checkpoint was saved and the run can be resumed."""
 
     exit_code = 75
 
 
 class TranslationWarning(UserWarning):
-    """What a reader of a translation should know, of calls that return texts alone.
-
-    Python's ``warnings`` shows or silences it, or makes it an error.
-    """
+    """Python warning for a translation, from calls that return only texts."""
 
 
-NO_MEMORY = ("can't allocate memory", "out of memory")
-"""What torch says where Python would raise ``MemoryError``."""
+OUT_OF_MEMORY = ("can't allocate memory", "out of memory")
+"""Texts of torch's errors where memory runs out."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether an error, of Python or of torch, says that memory is used up."""
+    """Return whether an error of Python or torch means that memory ran out."""
     return isinstance(error, MemoryError) or any(
-        each in str(error) for each in NO_MEMORY
+        each in str(error) for each in OUT_OF_MEMORY
     )

@@ -1,7 +1,7 @@
-"""Cross-entropy with label smoothing (Section 5.4), as sums over real tokens.
+"""Cross-entropy with label smoothing (Section 5.4), summed over tokens.
 
-Sums, not means: a mean is taken once, over all the tokens of a step, however many
-batches or devices they came from.
+Sums, not means: the mean is taken once, over all tokens of an update, whatever the
+number of micro-batches or devices.
 
 Letters used for sizes: N target tokens, D model width, V vocabulary.
 """
@@ -17,18 +17,18 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 BYTES_AT_ONCE = 16 << 20
-"""Memory for the scores that :func:`projected_cross_entropy` has at a time."""
+"""Memory for the logits of one chunk in :func:`projected_cross_entropy`."""
 
 
-ROUND = 128
-"""Rows of a piece come in multiples of this."""
+ROW_MULTIPLE = 128
+"""Chunks have a multiple of so many rows."""
 
 
 def cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    """Sum −Σ q(w) ln p(w) over the rows of ``logits`` [N V].
+    """Return the sum of −Σ q(w) ln p(w) over the rows of ``logits`` [N V].
 
-    ``q`` gives 1 − ε to the right word and spreads ε over the whole vocabulary, the
-    right word included (Szegedy et al. 2016, Section 7); ε = 0 is −ln p(right word).
+    ``q`` gives 1 − ε to the label and spreads ε over the whole vocabulary, the label
+    included (Szegedy et al. 2016, Section 7); ε = 0 is −ln p(label).
     """
     return F.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
 
@@ -40,14 +40,14 @@ def projected_cross_entropy(
     targets: Tensor,
     smoothing: float,
 ) -> Tensor:
-    """Compute ``cross_entropy(hidden @ vectors.T + bias, …)`` without all the logits.
+    """Compute ``cross_entropy(hidden @ vectors.T + bias, …)`` in chunks.
 
-    ``hidden`` [N D] is scored against ``vectors`` [V D] a few rows at a time, and the
-    gradients are made while the scores are at hand; so memory does not grow with
-    N × V, and each score is visited while it is in the cache.
+    ``hidden`` [N D] is projected onto ``vectors`` [V D] a few rows at a time, and the
+    gradients are computed in the forward pass, while the logits are in cache; so memory
+    does not grow with N × V.
 
-    What smoothing gives to every word alike is one vector for all rows and one for all
-    words, and is taken off the products rather than off each score.
+    The uniform part of label smoothing is the same for all rows and words, and is
+    subtracted from the results rather than from each logit.
     """
     loss: Tensor = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         hidden, vectors, bias, targets, smoothing, torch.is_grad_enabled()
@@ -66,13 +66,13 @@ def chunked_cross_entropy(
     pieces: int,
     piece: Callable[..., tuple[Tensor, ...]],
 ) -> Tensor:
-    """Compute what :func:`projected_cross_entropy` does, by shapes that never change.
+    """Compute :func:`projected_cross_entropy` with static shapes, for torch.compile.
 
-    Rows count for nothing where ``counted`` [N] is False, and so many equal ``pieces``
-    are gone through by ``piece``: :func:`chunk_with_gradients`, or what a compiler made
-    of it. Nothing on the way asks for a number, which would hold a GPU up.
+    Rows where ``counted`` [N] is False are ignored. There are ``pieces`` equal chunks,
+    each computed by ``piece``: :func:`chunk_with_gradients`, or its compiled version.
+    Nothing synchronises the GPU.
     """
-    loss: Tensor = _InPieces.apply(  # type: ignore[no-untyped-call]
+    loss: Tensor = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         hidden, vectors, bias, targets, counted, smoothing, pieces, piece
     )
     return loss
@@ -86,7 +86,7 @@ def chunk_with_gradients(
     counted: Tensor,
     smoothing: float,
 ) -> tuple[Tensor, ...]:
-    """Return the loss of some rows, and its gradients for hidden, vectors and bias."""
+    """Return the loss of a chunk, and its gradients for hidden, vectors and bias."""
     scores = F.linear(hidden, vectors, bias)
     exact = scores.to(torch.promote_types(scores.dtype, torch.float32))
     words = exact.shape[1]
@@ -100,7 +100,7 @@ def chunk_with_gradients(
     return loss, to_scores @ vectors, to_scores.T @ hidden, back.sum(dim=0)
 
 
-class _InPieces(torch.autograd.Function):
+class _ChunkedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
@@ -113,7 +113,7 @@ class _InPieces(torch.autograd.Function):
         pieces: int,
         piece: Callable[..., tuple[Tensor, ...]],
     ) -> Tensor:
-        dtype = _dtype_of_products(hidden)
+        dtype = _matmul_dtype(hidden)
         exact = torch.promote_types(dtype, torch.float32)
         with torch.autocast(hidden.device.type, enabled=False):
             seen, table = hidden.to(dtype), vectors.to(dtype)
@@ -153,7 +153,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         smoothing: float,
         wants_gradient: bool,
     ) -> Tensor:
-        dtype = _dtype_of_products(hidden)
+        dtype = _matmul_dtype(hidden)
         exact = torch.promote_types(dtype, torch.float32)
         with torch.autocast(hidden.device.type, enabled=False):
             seen, table = hidden.to(dtype), vectors.to(dtype)
@@ -163,9 +163,9 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             to_bias = None if bias is None else torch.zeros_like(bias, dtype=exact)
             loss = hidden.new_zeros((), dtype=exact)
             for chosen in _pieces(len(seen), len(table), seen.element_size()):
-                rows, count = _rounded_up(seen[chosen], len(seen))
+                rows, count = _pad_rows(seen[chosen], len(seen))
                 scores = F.linear(rows, table, given)
-                found = _turned_into_gradients(
+                found = _softmax_to_gradients(
                     scores[:count], targets[chosen], smoothing
                 )
                 loss += found
@@ -175,8 +175,8 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                     to_vectors += scores.T @ rows
                     if to_bias is not None:
                         to_bias += scores.sum(0, dtype=exact)
-            if not loss.isfinite():  # a probability may have been too small for a type
-                loss = _loss_by_logarithms(seen, table, given, targets, smoothing)
+            if not loss.isfinite():  # a probability may have underflowed
+                loss = _log_domain_loss(seen, table, given, targets, smoothing)
             if smoothing:
                 share = smoothing / len(table)
                 rows = seen.sum(0, dtype=exact)
@@ -200,52 +200,52 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         return *scaled, None, None, None
 
 
-def _loss_by_logarithms(
+def _log_domain_loss(
     hidden: Tensor,
     table: Tensor,
     bias: Tensor | None,
     targets: Tensor,
     smoothing: float,
 ) -> Tensor:
-    """Sum what :func:`_turned_into_gradients` returns, however small e^score is."""
+    """Compute the loss of :func:`_softmax_to_gradients` in the log domain."""
     exact = torch.promote_types(hidden.dtype, torch.float32)
     loss = hidden.new_zeros((), dtype=exact)
     for chosen in _pieces(len(hidden), len(table), hidden.element_size()):
         scores = F.linear(hidden[chosen], table, bias).to(exact)
-        right = scores.take(_places(targets[chosen], scores.shape[1]))
+        right = scores.take(_label_indices(targets[chosen], scores.shape[1]))
         loss += (scores.logsumexp(1) - (1 - smoothing) * right).sum()
     return loss
 
 
 def _pieces(rows: int, words: int, bytes_each: int) -> Iterator[slice]:
     at_once = max(1, BYTES_AT_ONCE // (words * bytes_each))
-    at_once -= at_once % ROUND if at_once > ROUND else 0
+    at_once -= at_once % ROW_MULTIPLE if at_once > ROW_MULTIPLE else 0
     return (slice(start, start + at_once) for start in range(0, rows, at_once))
 
 
-def _rounded_up(rows: Tensor, of_all: int) -> tuple[Tensor, int]:
-    """Add empty rows, so that few shapes occur; return the number of real ones as well.
+def _pad_rows(rows: Tensor, of_all: int) -> tuple[Tensor, int]:
+    """Pad with empty rows, so that few shapes occur; return also the number of rows.
 
-    Libraries prepare each product anew for a shape that they have not seen.
+    Matmul libraries set up anew for each new shape.
     """
-    missing = -len(rows) % ROUND if of_all > ROUND else 0
+    missing = -len(rows) % ROW_MULTIPLE if of_all > ROW_MULTIPLE else 0
     return (F.pad(rows, (0, 0, 0, missing)) if missing else rows), len(rows)
 
 
-def _dtype_of_products(hidden: Tensor) -> torch.dtype:
+def _matmul_dtype(hidden: Tensor) -> torch.dtype:
     device = hidden.device.type
     if torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)
     return hidden.dtype
 
 
-def _turned_into_gradients(scores: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    """Put softmax(scores) − (1 − ε) at the right word in the place of ``scores``.
+def _softmax_to_gradients(scores: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """Replace ``scores`` by softmax(scores), minus (1 − ε) at the label, in place.
 
-    Returns Σ ln Σ exp(scores) − (1 − ε) score of the right word, summed over rows.
+    Returns the sum over rows of ln Σ exp(scores) − (1 − ε) score of the label.
     """
     exact = torch.promote_types(scores.dtype, torch.float32)
-    right = _places(targets, scores.shape[1])
+    right = _label_indices(targets, scores.shape[1])
     score = scores.take(right).to(exact)
     torch.softmax(scores, dim=1, out=scores)
     probability = scores.take(right).to(exact)
@@ -253,6 +253,6 @@ def _turned_into_gradients(scores: Tensor, targets: Tensor, smoothing: float) ->
     return (smoothing * score - probability.log()).sum()
 
 
-def _places(targets: Tensor, words: int) -> Tensor:
-    """Return where in the scores [N V], row after row, those of ``targets`` stand."""
+def _label_indices(targets: Tensor, words: int) -> Tensor:
+    """Return the flat indices of the labels in scores [N V]."""
     return torch.arange(len(targets), device=targets.device) * words + targets

@@ -1,4 +1,4 @@
-"""Processes of our own that do part of the work, and go when we go."""
+"""Subprocesses that run a module of headwise, and die with their parent."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def start_subprocess(
     handles: Sequence[int] = (),
     **pipes: Any,
 ) -> subprocess.Popen[bytes]:
-    """Run ``module`` in a process that imports what we do; it calls :func:`init_subprocess`.
+    """Run ``module`` with the same ``sys.path``; it calls :func:`init_subprocess`.
 
-    ``handles`` are the file descriptors that it gets besides ``pipes``.
+    ``purpose`` starts the error message; ``handles`` are file descriptors that it
+    inherits besides ``pipes``. Raises ``ResourceError`` if it cannot be started.
     """
     path = os.pathsep.join(each or os.getcwd() for each in sys.path)
     try:
@@ -33,21 +34,20 @@ def start_subprocess(
             [sys.executable, "-P", "-m", module, str(os.getpid()), *arguments],
             env={**os.environ, **(environment or {}), "PYTHONPATH": path},
             pass_fds=tuple(handles),
-            process_group=0,  # so that a Ctrl-C of the terminal is ours alone
+            process_group=0,  # so that Ctrl-C is sent to the parent only
             **pipes,
         )
     except OSError as error:
         raise ResourceError(
-            f"{purpose} in a process of its own, and none could be started "
-            f"with {sys.executable or 'no name of a Python'}: "
-            f"{error.strerror or error}"
+            f"{purpose} in a subprocess, which could not be started with "
+            f"{sys.executable or 'an unknown Python'}: {error.strerror or error}"
         ) from error
 
 
 def init_subprocess() -> list[str]:
-    """Let only the parent's end be ours: it decides what a signal means.
+    """Ignore stop signals and die with the parent; return the arguments.
 
-    Returns the arguments that it gave.
+    The parent alone handles signals.
     """
     parent, *arguments = sys.argv[1:]
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -1,15 +1,15 @@
-"""Counts and durations as people write them."""
+"""Formatting of counts and durations in messages."""
 
 from __future__ import annotations
 
 
 def count_of(count: int, noun: str, plural: str | None = None) -> str:
-    """Write a count with what is counted: 1 pair, 2 pairs, 1,000 pairs."""
+    """Return a count with its noun: 1 pair, 2 pairs, 1,000 pairs."""
     return f"1 {noun}" if count == 1 else f"{count:,} {plural or f'{noun}s'}"
 
 
 def duration(seconds: float) -> str:
-    """Write a duration: 0.06 s, 30 s, 1 min, 1 min 05 s, 2 h 10 min."""
+    """Return a duration as text: 0.06 s, 30 s, 1 min, 1 min 05 s, 2 h 10 min."""
     if 0 < seconds < 1:
         return f"{seconds:.2g} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -1,1 +1,1 @@
-"""Files to examples to batches."""
+"""Corpora: read, split, tokenize, store, batch."""

@@ -1,7 +1,7 @@
-"""Batches under a budget of tokens, in an order that is a function of its seed.
+"""Batches of at most so many tokens, in an order that depends on the seed only.
 
-A pair takes one place more than its tokens on either side: END for the source, START
-or END for the target. Budgets and lengths in this file count that place, and padding.
+Lengths in this file include one special token per side: END for the source, START or
+END for the target. Batch sizes count padding too.
 
 Letters used for sizes in this file:
 
@@ -28,33 +28,33 @@ from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 Indices = NDArray[np.int64]
 
 BLOCK_PAIRS = 8192
-"""Neighbouring pairs that always stay in one shard, so that disks read in long runs.
+"""Consecutive pairs that stay in one shard, so that the disk is read sequentially.
 
-Around each run the system maps up to a megabyte more, so short runs cost memory.
+The system maps up to a megabyte around each block, so small blocks cost memory.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a model reads and what it should say, padded to the longest of each side."""
+    """A batch of sentence pairs, padded to the longest source and target."""
 
     source: Tensor
-    """[B S] tokens and END, then PAD."""
+    """[B S] source tokens and END, then PAD."""
 
     target_in: Tensor
-    """[B T] START and tokens, then PAD: what the decoder has seen."""
+    """[B T] decoder input: START and target tokens, then PAD."""
 
     target_out: Tensor
-    """[B T] tokens and END, then PAD: what it should say next."""
+    """[B T] labels: target tokens and END, then PAD."""
 
     num_source_tokens: int
-    """Tokens and ENDs of ``source``, without padding."""
+    """Tokens of ``source``, END included, without padding."""
 
     num_target_tokens: int
-    """Tokens and ENDs of ``target_out``, without padding: what the loss divides by."""
+    """Tokens of ``target_out`` without padding, by which the loss is divided."""
 
     indices: Tensor
-    """[B] which pairs of the store these are."""
+    """[B] indices of the pairs in the store."""
 
     def __len__(self) -> int:
         return len(self.source)
@@ -71,11 +71,11 @@ class Batch:
 
     @property
     def padded_tokens(self) -> int:
-        """Pairs times the longer side: what a budget of tokens is compared with."""
+        """Pairs times the longer side: compared with ``batch_tokens``."""
         return len(self) * max(self.source.shape[1], self.target_out.shape[1])
 
     def parts(self, count: int) -> list[Batch]:
-        """Cut this batch into ``count`` of about as many pairs each."""
+        """Split into ``count`` batches of consecutive pairs, of about equal size."""
         if count == 1:
             return [self]
         return [
@@ -83,7 +83,7 @@ class Batch:
         ]
 
     def deal(self, count: int) -> list[Batch]:
-        """Deal out the pairs in turn, so that all get long ones; none gets nothing."""
+        """Split into up to ``count`` batches round-robin, which balances lengths."""
         if count == 1:
             return [self]
         rows = torch.arange(len(self))
@@ -111,25 +111,24 @@ class Batch:
 
 
 def make_batch(store: PairStore, indices: Indices) -> Batch:
-    """Read the pairs ``indices`` of ``store`` and pad them."""
+    """Return the pairs ``indices`` of ``store`` as a padded batch."""
     return _batch(*store.sides(np.asarray(indices)), indices)
 
 
 class TrainingOrder:
-    """Which pairs each step sees: a pure function of (seed, epoch, step).
+    """The pairs of each training step: a pure function of (seed, epoch, step).
 
-    An epoch deals blocks of neighbouring pairs into shards by chance, so that a shard
-    mixes all corpora. Within a shard, pairs are shuffled, sorted by length, cut into
-    batches, and the batches shuffled. Planning reads lengths and no tokens, and holds
-    one shard at a time; so memory does not grow with the corpus, and resuming at any
-    step of an epoch costs only the plan.
+    Each epoch assigns blocks of consecutive pairs to shards at random, so that a shard
+    mixes all corpora. Within a shard, pairs are shuffled, sorted by length, split into
+    batches, and the batches shuffled. Only lengths are read for this, one shard at a
+    time: memory does not grow with the corpus, and resuming at any step is cheap.
 
-    A batch holds as many pairs as keep B x T and B x S within ``batch_tokens``; a pair
-    that alone is longer is a batch of one. With ``batch_pairs`` it holds that many
-    pairs, however long: 1 makes each sentence a batch, as in the plain objective.
+    A batch has as many pairs as keep B x T and B x S within ``batch_tokens``; a longer
+    pair is a batch of its own. With ``batch_pairs`` it has that many pairs, whatever
+    their lengths.
 
-    With ``packed`` a shard is not sorted: a batch holds pairs of all lengths, as many
-    as go into rows (:mod:`headwise.data.packed_shapes`) of ``batch_tokens`` places.
+    With ``packed`` a shard is not sorted: a batch has pairs of all lengths, as many as
+    can be packed (:mod:`headwise.data.packed_shapes`) into ``batch_tokens``.
     """
 
     def __init__(
@@ -153,7 +152,7 @@ class TrainingOrder:
         self._num_batches: dict[tuple[int, int], int] = {}
 
     def epoch(self, epoch: int, *, start: int = 0) -> Iterator[Indices]:
-        """Yield the pairs of each step of ``epoch``, from step ``start`` of it on."""
+        """Yield the pair indices of each step of ``epoch``, from step ``start``."""
         for number, blocks in enumerate(self._shards(epoch)):
             known = self._num_batches.get((epoch, number))
             if known is not None and known <= start:
@@ -165,7 +164,7 @@ class TrainingOrder:
             self.store.release_pages()
 
     def num_batches(self, epoch: int) -> int:
-        """Count the steps of ``epoch``; epochs differ by a few."""
+        """Return the number of steps of ``epoch``; epochs differ by a few."""
         for number, blocks in enumerate(self._shards(epoch)):
             if (epoch, number) not in self._num_batches:
                 self._plan(epoch, number, blocks)
@@ -174,41 +173,43 @@ class TrainingOrder:
         )
 
     def batches(self, epoch: int, *, start: int = 0) -> Iterator[Batch]:
-        """Yield the batches of ``epoch``, from its step ``start`` on."""
+        """Yield the batches of ``epoch``, from step ``start``."""
         for indices in self.epoch(epoch, start=start):
             yield make_batch(self.store, indices)
 
     def _shards(self, epoch: int) -> list[Indices]:
-        """Deal the blocks into shards of about equal size, by chance."""
+        """Assign the blocks to shards of about equal size, at random."""
         expected = self._blocks.expected
-        chance = _random(self.seed, epoch).random_raw(len(expected))
-        dealt = np.argsort(chance, kind="stable")
-        before = np.cumsum(expected[dealt]) - expected[dealt]
+        keys = _random(self.seed, epoch).random_raw(len(expected))
+        shuffled = np.argsort(keys, kind="stable")
+        before = np.cumsum(expected[shuffled]) - expected[shuffled]
         shards = before * self._num_shards // expected.sum()
-        return [np.sort(dealt[shards == number]) for number in range(self._num_shards)]
+        return [
+            np.sort(shuffled[shards == number]) for number in range(self._num_shards)
+        ]
 
     def _plan(self, epoch: int, shard: int, blocks: Indices) -> list[Indices]:
-        """Return the batches of one shard, in the order they are taken."""
+        """Return the batches of one shard, in the order of training."""
         random = _random(self.seed, epoch, shard + 1)
         indices, source, target = self._pairs(blocks, random)
-        chance = random.random_raw(len(indices))
-        batches = [indices[each] for each in self._cut(chance, source, target)]
+        keys = random.random_raw(len(indices))
+        batches = [indices[each] for each in self._split(keys, source, target)]
         self._num_batches[epoch, shard] = len(batches)
         shuffled = np.argsort(random.random_raw(len(batches)), kind="stable")
         return [batches[index] for index in shuffled]
 
-    def _cut(
-        self, chance: NDArray[np.uint64], source: Indices, target: Indices
+    def _split(
+        self, keys: NDArray[np.uint64], source: Indices, target: Indices
     ) -> list[Indices]:
-        """Return which of the pairs of these lengths go into each batch."""
+        """Split pairs of these lengths into batches, shuffled by random ``keys``."""
         if self.packed:
-            order = np.argsort(chance, kind="stable")
+            order = np.argsort(keys, kind="stable")
             found = pack_batches(source[order], target[order], self.batch_tokens)
             return [order[batch] for batch in found]
-        # Among equally long pairs the source counts, or it would be padded more. The
-        # target does not: of small corpora, chance would have nothing left to mix.
+        # Pairs of equal length are sorted by their source, to reduce padding, but not
+        # by their target, which would leave nothing to shuffle in small corpora.
         longest = np.maximum(source, target)
-        order = np.lexsort((chance, source, longest))
+        order = np.lexsort((keys, source, longest))
         if self.batch_pairs is None:
             starts = split_by_tokens(longest[order], self.batch_tokens)
         else:
@@ -218,9 +219,9 @@ class TrainingOrder:
     def _pairs(
         self, blocks: Indices, random: np.random.PCG64
     ) -> tuple[Indices, Indices, Indices]:
-        """Return the pairs in ``blocks``, as often as weighed, and their lengths.
+        """Return indices, source and target lengths of the pairs in ``blocks``.
 
-        Those are the places that the source takes and the target, END counted.
+        Pairs are repeated by weight; lengths include END.
         """
         indices = [np.empty(0, np.int64)]
         sources, targets = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -241,7 +242,7 @@ class TrainingOrder:
 
 
 def dev_batches(store: PairStore, batch_tokens: int) -> Iterator[Batch]:
-    """Yield every pair of ``store`` once, short ones first."""
+    """Yield every pair of ``store`` once, in batches, shortest first."""
     longest = _longest(store, 0, len(store))
     order = np.argsort(longest, kind="stable")
     starts = split_by_tokens(longest[order], batch_tokens)
@@ -250,9 +251,9 @@ def dev_batches(store: PairStore, batch_tokens: int) -> Iterator[Batch]:
 
 
 def largest_batch(longest_source: int, longest_target: int, batch_tokens: int) -> Batch:
-    """Make up the batch that takes most memory, to be tried before step 1.
+    """Return a dummy batch of the largest size, to test memory before step 1.
 
-    The lengths are those of the longest sides kept, in tokens without END.
+    The lengths are of the longest sides in the corpus, in tokens without END.
     """
     rows = max(1, batch_tokens // (max(longest_source, longest_target) + 1))
     source, target = (
@@ -265,27 +266,27 @@ def largest_batch(longest_source: int, longest_target: int, batch_tokens: int) -
 def worst_case_batches(
     facts: SplitFacts, batch_tokens: int, batch_pairs: int | None = None
 ) -> list[Batch]:
-    """Make up batches that take most memory: of the longest pairs, and of usual ones.
+    """Return dummy batches that need most memory: of long, average and middle pairs.
 
-    Both are as large as the settings allow, but their parts are of other sizes, for
-    which an allocator may not find room in what was used before.
+    All are as large as the settings allow, but tensors differ in size, so that the
+    allocator may not be able to reuse memory.
     """
     mean = max(1, round(max(facts.mean_source, facts.mean_target)))
     longest = facts.longest_source, facts.longest_target
     middle = (mean + max(longest)) // 2
     batches = []
     for source, target in (longest, (mean, mean), (middle, middle)):
-        places = max(source, target) + 1
-        tokens = batch_tokens if batch_pairs is None else batch_pairs * places
+        width = max(source, target) + 1
+        tokens = batch_tokens if batch_pairs is None else batch_pairs * width
         batches.append(largest_batch(source, target, tokens))
     return batches
 
 
 def split_by_tokens(longest: Indices, budget: int) -> list[int]:
-    """Return where batches start, so that rows x longest stays within ``budget``.
+    """Return the first index of each batch, so that rows x longest <= ``budget``.
 
-    ``longest`` holds the padded length that each row needs, in rising order. A row
-    that alone is over the budget is a batch of its own.
+    ``longest`` is the length of each row, in rising order. A row longer than the
+    budget is a batch of its own.
     """
     starts = []
     start = 0
@@ -302,7 +303,7 @@ def _batch(sources: Side, targets: Side, indices: Indices) -> Batch:
     target = _padded(targets)
     target_in = np.roll(target, 1, axis=1)
     target_in[:, 0] = START
-    target_in[target_in == END] = PAD  # nothing comes after END, so it is not read
+    target_in[target_in == END] = PAD  # END is never a decoder input
     return Batch(
         source=torch.from_numpy(_padded(sources)),
         target_in=torch.from_numpy(target_in),
@@ -314,18 +315,18 @@ def _batch(sources: Side, targets: Side, indices: Indices) -> Batch:
 
 
 def _padded(side: Side) -> Indices:
-    """Return the rows of a side below each other, each with END after it, then PAD."""
+    """Return the rows of one side as a matrix, each followed by END and PAD."""
     lengths = side.lengths
-    place = np.arange(lengths.max() + 1)
-    padded = np.full((len(lengths), len(place)), PAD, dtype=np.int64)
-    padded[place < lengths[:, None]] = side.tokens
+    position = np.arange(lengths.max() + 1)
+    padded = np.full((len(lengths), len(position)), PAD, dtype=np.int64)
+    padded[position < lengths[:, None]] = side.tokens
     padded[np.arange(len(lengths)), lengths] = END
     return padded
 
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
-    """Runs of neighbouring pairs that share a weight, none over ``BLOCK_PAIRS``."""
+    """Blocks of up to ``BLOCK_PAIRS`` consecutive pairs of the same weight."""
 
     starts: Indices
     stops: Indices
@@ -333,7 +334,7 @@ class _Blocks:
 
     @property
     def expected(self) -> NDArray[np.float64]:
-        """How many pairs an epoch takes of each, on average."""
+        """Mean number of pairs per epoch of each block."""
         return (self.stops - self.starts) * self.weights
 
 
@@ -365,19 +366,19 @@ def _blocks(store: PairStore) -> _Blocks:
 
 
 def _longest(store: PairStore, start: int, stop: int) -> Indices:
-    """Return the places that pairs take on their longer side, END counted."""
+    """Return the longer side of each pair, END included."""
     return np.maximum(*store.lengths(start, stop)) + 1
 
 
 def _random(*keys: int) -> np.random.PCG64:
-    """Return a stream of random bits for ``keys``, the same with every numpy.
+    """Return a generator seeded by ``keys``, the same with every version of numpy.
 
-    Numpy promises that of raw bits and not of ``Generator``'s shuffles.
+    numpy guarantees that for raw bits, not for the shuffles of ``Generator``.
     """
     return np.random.PCG64(np.random.SeedSequence(keys))
 
 
 def _uniform(random: np.random.PCG64, count: int) -> NDArray[np.float64]:
-    """Return ``count`` numbers from 0 up to, and without, 1."""
+    """Return ``count`` uniform numbers in [0, 1)."""
     bits: NDArray[np.uint64] = random.random_raw(int(count))
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53

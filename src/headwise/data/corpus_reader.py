@@ -1,8 +1,8 @@
-"""Pairs of text from files: two that are line-aligned, a TSV, or JSON Lines; or .gz.
+"""Read parallel text: two line-aligned files, TSV, or JSON Lines; plain or .gz.
 
-Reading is strict, since a shifted line spoils every pair after it and says nothing: one
-side that ends early, bytes that are not UTF-8, a missing column or key each end it with
-the file and line. One line is held in memory at a time.
+Reading is strict, since one shifted line silently misaligns all pairs after it: a side
+that ends early, invalid UTF-8, a missing column or field raise ``DataError`` with file
+and line. One line is in memory at a time.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ Note = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class RawPair:
-    """Two texts that say the same, and where they stand."""
+    """A source text, its translation, and their line."""
 
     line: int
-    """Line of the file or files, counted from 1."""
+    """Line number, counted from 1."""
 
     source: str
     target: str
 
     @property
     def is_empty(self) -> bool:
-        """A side holds nothing but white space."""
+        """Whether a side has only white space."""
         return not (self.source.strip() and self.target.strip())
 
 
 def read_pairs(
     corpus: CorpusSettings, *, note: Note = lambda _: None
 ) -> Iterator[RawPair]:
-    """Yield the pairs of ``corpus`` in their order, empty ones too.
+    """Yield the pairs of ``corpus`` in order, empty ones included.
 
-    After the last pair, ``note`` is given one sentence for each thing that was changed
-    on the way, such as line ends of another system.
+    After the last pair, ``note`` is called with a message for each kind of change, such
+    as converted line ends.
     """
     yield from READERS[corpus.layout](corpus, note)
 
 
 def count_pairs(corpus: CorpusSettings) -> int:
-    """Count the pairs of ``corpus``, empty ones too, by the lines of its source."""
+    """Return the number of lines of the source of ``corpus``."""
     return sum(1 for _ in read_lines(Path(corpus.source), lambda _: None))
 
 
 def read_lines(path: Path, note: Note) -> Iterator[Line]:
-    """Yield the lines of ``path``, plain or gzip; then tell ``note`` what changed."""
+    """Yield the lines of ``path``, plain or gzip; then report changes to ``note``."""
     check_file(path)
     tally = LineTally()
     try:
@@ -70,28 +70,28 @@ def read_lines(path: Path, note: Note) -> Iterator[Line]:
                 yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
-            f"{path} is a damaged .gz file: {error}; only "
+            f"{path} is a corrupt .gz file: {error}; only "
             f"{count_of(tally.lines, 'line')} can be read: copy it again"
         ) from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
     if not tally.lines:
-        raise DataError(f"{path} holds no lines; a corpus needs at least one")
+        raise DataError(f"{path} is empty; a corpus needs at least one line")
     for each in tally.notes(str(path)):
         note(each)
 
 
 def check_file(path: Path) -> None:
-    """Raise a ``DataError`` unless ``path`` is a file, to be read more than once."""
+    """Raise ``DataError`` unless ``path`` is a regular file."""
     if not path.exists():
         raise DataError(
-            f"{path} does not exist (looked for at {path.absolute()}); check the name"
+            f"{path} does not exist (looked for {path.absolute()}); check the name"
         )
     if path.is_dir():
-        raise DataError(f"{path} is a folder; name the text file in it")
+        raise DataError(f"{path} is a folder; give a text file")
     if not path.is_file():
         raise DataError(
-            f"{path} is a pipe or device, and a corpus is read several times; write it "
+            f"{path} is a pipe or device, but a corpus is read several times; write it "
             "to a file first"
         )
 
@@ -107,9 +107,9 @@ def _read_lines(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
     if num_sources != num_targets:
         raise DataError(
             f"{source} has {count_of(num_sources, 'line')} and {target} has "
-            f"{num_targets:,}; line N of one must say what line N of the other says. "
-            "Lines end at \\n alone: a tool that splits elsewhere, or drops blank "
-            "lines, shifts them"
+            f"{num_targets:,}; line N of both must belong together. Lines end at "
+            "\\n only: a tool that splits elsewhere, or drops blank lines, misaligns "
+            "them"
         )
 
 
@@ -123,8 +123,8 @@ def _read_tsv(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
         elif len(cells) < last:
             raise DataError(
                 f"{path}, line {line.number:,}: {count_of(len(cells), 'column')}, "
-                f"though column {last} is asked for; it reads {_shown(line.text)}. "
-                "Columns are set apart by one TAB and counted from 1 (source_column, "
+                f"but column {last} is needed: {_quoted(line.text)}. Columns are "
+                "separated by one TAB and counted from 1 (source_column, "
                 "target_column)"
             )
         yield RawPair(
@@ -142,7 +142,7 @@ def _read_jsonl(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
             yield RawPair(line.number, "", "")
             continue
         where = f"{path}, line {line.number:,}"
-        table = _parsed(line.text, where)
+        table = _parse_object(line.text, where)
         source = _text(table, corpus.source_field, where)
         target = _text(table, corpus.target_field, where)
         pair = RawPair(line.number, one_line(source), one_line(target))
@@ -159,92 +159,92 @@ READERS: dict[Layout, Callable[[CorpusSettings, Note], Iterator[RawPair]]] = {
 }
 
 
-def _parsed(text: str, where: str) -> dict[str, Any]:
+def _parse_object(text: str, where: str) -> dict[str, Any]:
     try:
-        table = json.loads(text, object_pairs_hook=lambda pairs: _once(pairs, where))
+        table = json.loads(
+            text, object_pairs_hook=lambda pairs: _without_duplicates(pairs, where)
+        )
     except (ValueError, RecursionError) as error:
         raise DataError(
-            f"{where}: not JSON ({error}); it reads {_shown(text)}. Each line must be "
-            "one object"
+            f"{where}: not JSON ({error}): {_quoted(text)}. Each line must be one "
+            "object"
         ) from None
     if not isinstance(table, dict):
         raise DataError(
-            f"{where}: {_shown(text)} is JSON but no object; each line must be one, "
+            f"{where}: {_quoted(text)} is not a JSON object; each line must be one, "
             'such as {"source": "...", "target": "..."}'
         )
     return table
 
 
-def _once(pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
-    """Make an object of its keys and values; of one key there is one value."""
+def _without_duplicates(pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
+    """Return the object; raise ``DataError`` for a duplicate key."""
     table = dict(pairs)
     if len(table) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in table if keys.count(key) > 1)
         raise DataError(
-            f"{where}: the key {_json(twice)} stands {keys.count(twice)} times in one "
-            "object, and which text is meant nobody can know; leave one of them"
+            f"{where}: the key {_json(twice)} occurs {keys.count(twice)} times in one "
+            "object; keep one of them"
         )
     return table
 
 
 NESTED = "translation"
-"""Key of an object that holds both texts, as collections of data sets have it."""
+"""Key of an inner object with both texts, as in Hugging Face datasets."""
 
 
 def _text(table: dict[str, Any], field: str, where: str) -> str:
     nested = table.get(NESTED)
-    place = table
+    inner = table
     if field not in table and isinstance(nested, dict):
-        place = nested
-    if field not in place:
+        inner = nested
+    if field not in inner:
         raise DataError(
-            f"{where}: the key {_json(field)} is missing; {_keys(place)}"
-            f"{_hint(place)}. source_field and target_field say which are read"
+            f"{where}: the key {_json(field)} is missing; {_keys(inner)}"
+            f"{_hint(inner)}. source_field and target_field set the keys to read"
         )
-    text = place[field]
+    text = inner[field]
     if not isinstance(text, str):
-        raise DataError(
-            f"{where}: {_json(field)} is {_json(text)}, and a text in quotes is wanted"
-        )
+        raise DataError(f"{where}: {_json(field)} must be a string, not {_json(text)}")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         half = text[error.start]
         raise DataError(
-            f"{where}: {_json(field)} holds {half!a}, half of a character, which is no "
-            "text; write both halves, or the character itself"
+            f"{where}: {_json(field)} contains {half!a}, a lone surrogate; write the "
+            "whole surrogate pair, or the character itself"
         ) from None
     return text
 
 
 def _keys(table: dict[str, Any]) -> str:
-    """Say which keys there are."""
+    """Return a phrase with the keys of ``table``."""
     keys = [_json(key) for key in table]
     if not keys:
         return "the object has no key"
     if len(keys) == 1:
-        return f"the only one is {keys[0]}"
-    return f"there are {', '.join(keys)}"
+        return f"the only key is {keys[0]}"
+    return f"the keys are {', '.join(keys)}"
 
 
 def _json(value: Any) -> str:
-    """Write a value as JSON does, cut short."""
+    """Return a value as JSON, truncated."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 def _hint(table: dict[str, Any]) -> str:
-    """Say how texts under their languages are asked for, where these look like it."""
+    """Suggest ``--languages`` if the keys look like language codes."""
     codes = [key for key in table if re.fullmatch("[a-z]{2,3}", key)]
     if len(codes) < 2:
         return ""
     one, other = codes[:2]
     return (
-        f"; if they are languages, name the source and the target, such as "
+        f"; for texts by language, give source and target, such as "
         f"--languages {one} {other}"
     )
 
 
-def _shown(text: str) -> str:
+def _quoted(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:80]}...")

@@ -1,4 +1,4 @@
-"""The files of a prepared corpus, written pair by pair, and the count of each outcome."""
+"""Write the files of a prepared corpus, pair by pair, and count kept and dropped."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from headwise.data.validation_split import HeldOutSources, key
 from headwise.text.tokenizer import TokenizerPair
 
 Outcome = Literal["train", "dev", "empty", "too_long", "held_out"]
-"""What becomes of a pair: written to one of two splits, or left out for a reason."""
+"""Split that a pair is written to, or the reason why it is dropped."""
 
 
 class CorpusWriter:
-    """Encodes corpora one after the other into a folder; a context manager."""
+    """Context manager that tokenizes corpora into a folder."""
 
     def __init__(
         self, folder: Path, tokenizers: TokenizerPair, *, max_tokens: int
@@ -41,7 +41,7 @@ class CorpusWriter:
         self._keys_in_dev: set[int] = set()
 
     def write(self, corpus: CorpusSettings, held_out: HeldOutSources) -> CorpusFacts:
-        """Write a corpus: what ``held_out`` names once to dev, the rest to train."""
+        """Write a corpus: sources in ``held_out`` to dev (once), others to train."""
         outcomes: Counter[Outcome] = Counter()
         first_pair = self.train.pairs
         for pair in read_pairs(corpus):
@@ -49,7 +49,7 @@ class CorpusWriter:
         return _corpus_facts(corpus, outcomes, first_pair)
 
     def write_dev(self, corpus: CorpusSettings) -> CorpusFacts:
-        """Write a corpus that is all for validation."""
+        """Write a validation corpus."""
         outcomes: Counter[Outcome] = Counter()
         for pair in read_pairs(corpus):
             outcomes[self._write_pair(pair, corpus, None)] += 1
@@ -107,7 +107,7 @@ class CorpusWriter:
 
 
 class _PairFiles:
-    """The arrays of one split, growing."""
+    """Token and offset files of one split."""
 
     def __init__(
         self, folder: Path, name: str, dtype: type[np.generic], files: ExitStack

@@ -1,16 +1,16 @@
-"""Pairs whose sides are the same text: a file that was given twice, mostly."""
+"""Detect pairs with identical source and target, as when one file was given twice."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 TOO_MANY = 0.95
-"""Share of such pairs from which it is said."""
+"""Share of identical pairs from which a warning is given."""
 
 
 @dataclass(slots=True)
 class IdenticalSides:
-    """Counts the pairs that say the same on both sides, empty ones left out."""
+    """Counts pairs with identical sides; empty pairs are ignored."""
 
     pairs: int = 0
     same: int = 0
@@ -23,7 +23,7 @@ class IdenticalSides:
             self.same += source == target
 
     def notes(self, *names: object) -> list[str]:
-        """Say it, where nearly all pairs of the files of these names are so."""
+        """Return a warning for files ``names`` if nearly all pairs are identical."""
         if not self.pairs or self.same < TOO_MANY * self.pairs:
             return []
         return [

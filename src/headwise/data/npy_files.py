@@ -1,6 +1,6 @@
-"""Arrays on disk that outgrow memory: written piece by piece, read through a map.
+"""Large arrays in ``.npy`` files: appended to while writing, memory-mapped to read.
 
-The files are plain ``.npy``: ``numpy.load(path, mmap_mode="r")`` reads them too.
+``numpy.load(path, mmap_mode="r")`` reads them too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headwise.errors import DataError
 
 
 class NpyWriter:
-    """A one-dimensional ``.npy`` file that is appended to; a context manager."""
+    """Context manager that writes a one-dimensional ``.npy`` file by appending."""
 
     def __init__(self, path: Path, dtype: type[np.generic]) -> None:
         self.dtype = np.dtype(dtype).newbyteorder("<")
@@ -28,7 +28,7 @@ class NpyWriter:
         self._header_bytes = self._file.tell()
 
     def append(self, values: Any) -> None:
-        """Add ``values`` at the end."""
+        """Append ``values``."""
         piece = np.asarray(values, dtype=self.dtype)
         self._file.write(piece.tobytes())
         self.size += piece.size
@@ -45,7 +45,7 @@ class NpyWriter:
         with self._file:
             self._file.seek(0)
             self._write_header()
-            # numpy leaves room in the header for a first axis that grows.
+            # numpy pads the header, so that a longer shape fits.
             assert self._file.tell() == self._header_bytes
 
     def _write_header(self) -> None:
@@ -58,9 +58,10 @@ class NpyWriter:
 
 
 class MappedNpyFile:
-    """A one-dimensional ``.npy`` file, read where it lies.
+    """A memory-mapped one-dimensional ``.npy`` file.
 
-    The pages that were looked at stay in memory until ``forget``.
+    Pages that were read stay in memory until ``release_pages``. Raises ``DataError``
+    for a damaged file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -71,26 +72,26 @@ class MappedNpyFile:
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             if len(self._map) != start + shape[0] * dtype.itemsize:
                 raise ValueError(
-                    f"{len(self._map)} bytes, though its header promises "
+                    f"{len(self._map)} bytes, but its header says "
                     f"{shape[0]} items of {dtype.itemsize}"
                 )
         except (OSError, ValueError) as error:
             raise DataError(
-                f"{path} cannot be read as an array: {error}; it was damaged or "
-                "copied in part: prepare the corpus again"
+                f"{path} cannot be read as an array: {error}; it is damaged or "
+                "incomplete: prepare the corpus again"
             ) from None
         self.values: NDArray[Any] = np.frombuffer(self._map, dtype, offset=start)
 
-    def forget(self) -> None:
-        """Give the pages that were looked at back to the system; they stay readable."""
+    def release_pages(self) -> None:
+        """Return the pages that were read to the system; they stay readable."""
         if hasattr(mmap, "MADV_DONTNEED"):  # not on every system
             self._map.madvise(mmap.MADV_DONTNEED)
 
 
 def _read_header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
     if npy.read_magic(file) != (1, 0):
-        raise ValueError("an .npy version that we do not write")
+        raise ValueError("unsupported .npy version")
     shape, _, dtype = npy.read_array_header_1_0(file)
     if len(shape) != 1 or dtype.kind not in "iu":
-        raise ValueError(f"shape {shape} of {dtype}, not a row of whole numbers")
+        raise ValueError(f"shape {shape} of {dtype}, not one axis of integers")
     return shape, dtype

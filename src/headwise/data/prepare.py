@@ -1,9 +1,9 @@
-"""Raw text to a prepared corpus, in passes that hold one pair at a time.
+"""Prepare a corpus from raw text, in three streaming passes.
 
-The first pass checks every line and chooses what is held out; the second draws a
-sample for the tokenizers, which never see held-out text; the third writes tokens. So a
-fault in the last line of a large corpus is found before any work is done, and memory
-does not grow with the corpus.
+The first pass checks every line and chooses the validation set; the second draws a
+sample to train the tokenizers, without validation text; the third writes tokens. So an
+error in the last line is found before any work is done, and memory does not grow with
+the corpus.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def prepare(
     seed: int,
     say: Say = lambda _: None,
 ) -> PreparedCorpus:
-    """Turn the raw text that ``data`` names into a prepared corpus at ``folder``.
+    """Prepare the raw text of ``data`` as a corpus in ``folder``, and open it.
 
-    A folder that was made of the same text with the same settings is returned as it
-    is. ``say`` is given one sentence for each thing a user may want to know.
+    A folder that was prepared from the same text with the same settings is reused.
+    ``say`` is called with messages for the user.
     """
     _check(data, folder)
     name = fingerprint(data, text, seed=seed)
-    done = _done_before(folder, name)
+    done = _up_to_date(folder, name)
     if done is not None:
         say(f"{folder} is up to date: same text, same settings")
         return done
@@ -75,22 +75,19 @@ def prepare(
 
 
 def fingerprint(data: DataSettings, text: TextSettings, *, seed: int) -> str:
-    """Return a name for what ``prepare`` would make: the same text, the same name.
-
-    It depends on what the files hold and not on where they lie.
-    """
+    """Return a hash of settings, seed and the contents (not the paths) of the text."""
     table = as_table(data)
     table["corpora"] = [_identity(each) for each in data.corpora]
     table["dev"] = _identity(data.dev) if data.dev else None
-    whole = {"format": FORMAT, "seed": seed, "data": table, "text": as_table(text)}
-    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+    content = {"format": FORMAT, "seed": seed, "data": table, "text": as_table(text)}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _identity(corpus: CorpusSettings) -> dict[str, Any]:
     """Return the settings of ``corpus`` with contents in place of paths."""
     hashes = [_content_hash(Path(name)) for name in corpus.files]
-    places = {"source": hashes[0], "target": hashes[1:], "format": corpus.layout}
-    return {**as_table(corpus), **places}
+    contents = {"source": hashes[0], "target": hashes[1:], "format": corpus.layout}
+    return {**as_table(corpus), **contents}
 
 
 def _content_hash(path: Path) -> str:
@@ -110,9 +107,9 @@ def _write(
     name: str,
     say: Say,
 ) -> PreparedFacts:
-    """Do all three passes, and say in numbers what came of them."""
+    """Do all three passes; return the counts."""
     survey = _survey(data, seed=seed, say=say)
-    held_out = survey.hold_out(data, seed=seed)
+    held_out = survey.choose_held_out(data, seed=seed)
     tokenizers = train_tokenizers(
         lambda: _training_text(data, held_out), text, seed=seed
     )
@@ -135,14 +132,14 @@ def _write(
         dev_corpus=dev_corpus,
     )
     survey.check(facts)
-    _check_what_is_left(facts)
+    _check_not_empty(facts)
     return facts
 
 
 def _check(data: DataSettings, folder: Path) -> None:
     if not data.corpora:
         raise SettingsError(
-            ["data.corpora is empty; name at least one corpus to learn from"]
+            ["data.corpora is empty; name at least one training corpus"]
         )
     is_new = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     if not is_new and not (folder / FACTS).is_file():
@@ -152,8 +149,8 @@ def _check(data: DataSettings, folder: Path) -> None:
         )
 
 
-def _done_before(folder: Path, name: str) -> PreparedCorpus | None:
-    """Open ``folder`` if it is whole and made of the same; else it will be replaced."""
+def _up_to_date(folder: Path, name: str) -> PreparedCorpus | None:
+    """Open ``folder`` if it is intact and has the fingerprint ``name``; else None."""
     try:
         corpus = PreparedCorpus.open(folder, thorough=True)
     except DataError:
@@ -163,24 +160,24 @@ def _done_before(folder: Path, name: str) -> PreparedCorpus | None:
 
 @dataclass(frozen=True, slots=True)
 class _Survey:
-    """What the first pass found."""
+    """Results of the first pass."""
 
     num_read: tuple[int, ...]
-    """Lines of each corpus, the dev corpus last."""
+    """Number of lines of each corpus, the dev corpus last."""
 
     num_pairs: int
-    """Pairs of the corpora with text on both sides."""
+    """Number of pairs with text on both sides."""
 
     keys: SmallestKeys
-    """Of the source texts of these pairs."""
+    """Smallest keys of the source texts of these pairs."""
 
     def choose_held_out(self, data: DataSettings, *, seed: int) -> HeldOutSources:
-        """Choose what is held out of the corpora: nothing if a dev corpus is given."""
+        """Return the sources to hold out: none if a dev corpus is given."""
         if not self.num_pairs:
             raise DataError(
-                "nothing can be learned: of "
-                f"{count_of(sum(self.num_read), 'pair')} read, each has a side without "
-                "text; check the files, columns or keys"
+                "there is no training data: all "
+                f"{count_of(sum(self.num_read), 'pair')} have an empty side; check the "
+                "files, columns or fields"
             )
         if data.dev is not None:
             return HeldOutSources(seed)
@@ -189,18 +186,18 @@ class _Survey:
         )
 
     def check(self, facts: PreparedFacts) -> None:
-        """Refuse files that were changed between the passes."""
+        """Raise ``DataError`` if a file changed between the passes."""
         for corpus, num_read in zip(_all_corpora(facts), self.num_read, strict=True):
             if corpus.read != num_read:
                 raise DataError(
-                    f"{corpus.source} was changed while it was read: first it had "
+                    f"{corpus.source} changed while it was read: it had "
                     f"{count_of(num_read, 'line')}, then {corpus.read:,}; prepare it "
                     "again when nothing writes to it"
                 )
 
 
 def _survey(data: DataSettings, *, seed: int, say: Say) -> _Survey:
-    """Read every line once, and say what was changed in reading."""
+    """Read and check every line once."""
     in_dev = SmallestKeys(keys_needed(None))
     dev_read = [_count(data.dev, in_dev, seed=seed, say=say).read] if data.dev else []
     keys = SmallestKeys(keys_needed(data.dev_pairs))
@@ -210,8 +207,8 @@ def _survey(data: DataSettings, *, seed: int, say: Say) -> _Survey:
     num_known = sum(each.known for each in counts)
     if num_known:
         say(
-            f"pairs to learn from whose source is also in the dev corpus: {num_known:,}"
-            "; they were left in, and make scores on it look better"
+            f"training pairs whose source is also in the dev corpus: {num_known:,}; "
+            "they were kept, and inflate scores on it"
         )
     return _Survey(
         num_read=tuple([each.read for each in counts] + dev_read),
@@ -253,21 +250,21 @@ def _count(
 def _training_text(
     data: DataSettings, held_out: HeldOutSources
 ) -> Iterator[tuple[str, str]]:
-    """Yield all that may be learned from."""
+    """Yield the training pairs, without held-out ones."""
     for corpus in data.corpora:
         for pair in read_pairs(corpus):
             if not pair.is_empty and pair.source not in held_out:
                 yield pair.source, pair.target
 
 
-def _check_what_is_left(facts: PreparedFacts) -> None:
+def _check_not_empty(facts: PreparedFacts) -> None:
     for corpus in _all_corpora(facts):
         if corpus.train + corpus.dev == 0:
-            raise DataError(f"nothing is left: {_summary(corpus, facts.max_tokens)}")
-    for name, split in (("learn from", facts.train), ("validate on", facts.dev)):
+            raise DataError(f"no pair is left: {_summary(corpus, facts.max_tokens)}")
+    for name, split in (("training", facts.train), ("validation", facts.dev)):
         if not split.pairs:
             raise DataError(
-                f"no pair is left to {name}:\n"
+                f"no pair is left for {name}:\n"
                 + "\n".join(_summary(e, facts.max_tokens) for e in _all_corpora(facts))
             )
 
@@ -277,13 +274,13 @@ def _all_corpora(facts: PreparedFacts) -> Sequence[CorpusFacts]:
 
 
 def _summary(corpus: CorpusFacts, max_tokens: int) -> str:
-    """Say in one line what became of a corpus."""
+    """Return the counts of a corpus as one line."""
     outcomes = {
-        "to learn from": corpus.train,
-        "held out": corpus.dev,
-        "left out with a side without text": corpus.empty,
-        f"left out with over max_tokens={max_tokens:,} tokens": corpus.too_long,
-        "left out with the source of a held-out pair": corpus.held_out,
+        "for training": corpus.train,
+        "for validation": corpus.dev,
+        "dropped with an empty side": corpus.empty,
+        f"dropped with more than max_tokens={max_tokens:,}": corpus.too_long,
+        "dropped with the source of a validation pair": corpus.held_out,
     }
     counts = ", ".join(
         f"{count:,} {outcome}" for outcome, count in outcomes.items() if count

@@ -1,12 +1,12 @@
-"""A prepared corpus: pairs of token rows in a folder, read where they lie on disk.
+"""A prepared corpus: tokenized pairs in a folder, memory-mapped.
 
 prepared.json                 settings, counts, lengths, fingerprint
-train.tokens.npy              all tokens, source and target of a pair in turn
-train.offsets.npy             where each side starts; one more for the end
+train.tokens.npy              all tokens, source and target of each pair in turn
+train.offsets.npy             start of each side, and the end
 dev.tokens.npy dev.offsets.npy
-dev.source.txt dev.target.txt the raw text of the held-out pairs, for scores
-dropped.tsv                   every pair that was left out, and why
-tokenizer/                    trained on train alone
+dev.source.txt dev.target.txt raw text of the validation pairs, for scores
+dropped.tsv                   every dropped pair, with the reason
+tokenizer/                    trained on the training set
 manifest.json                 sizes, SHA-256
 """
 
@@ -32,25 +32,25 @@ FACTS = "prepared.json"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CorpusFacts:
-    """What became of one corpus. ``read`` is the sum of all the counts after it."""
+    """Counts of one corpus; ``read`` is the sum of the counts after it."""
 
     source: str
     target: str | None
     weight: float
     first_pair: int
-    """Index in train of its first pair; its ``train`` pairs follow one another."""
+    """Index of its first pair in the training set; its pairs are consecutive."""
     read: int
     train: int
     dev: int
     empty: int
     too_long: int
     held_out: int
-    """Left out of train because a dev pair has the same source."""
+    """Dropped because a validation pair has the same source."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SplitFacts:
-    """How much there is to learn from, or to validate on. Tokens without specials."""
+    """Counts of the training or validation set, without special tokens."""
 
     pairs: int
     source_tokens: int
@@ -60,18 +60,18 @@ class SplitFacts:
 
     @property
     def mean_source(self) -> float:
-        """Tokens of a source, on average."""
+        """Mean number of source tokens."""
         return self.source_tokens / max(1, self.pairs)
 
     @property
     def mean_target(self) -> float:
-        """Tokens of a target, on average."""
+        """Mean number of target tokens."""
         return self.target_tokens / max(1, self.pairs)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedFacts:
-    """The numbers of ``prepared.json``."""
+    """The counts in ``prepared.json``."""
 
     fingerprint: str
     seed: int
@@ -87,7 +87,7 @@ class PreparedFacts:
 
 @dataclass(frozen=True, slots=True)
 class WeightedRange:
-    """Neighbouring pairs that an epoch takes ``weight`` times each."""
+    """Consecutive pairs that each epoch takes ``weight`` times."""
 
     start: int
     stop: int
@@ -96,14 +96,14 @@ class WeightedRange:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Rows of tokens, one after the other."""
+    """Ragged rows of tokens, concatenated."""
 
     tokens: NDArray[Any]
     lengths: NDArray[np.int64]
 
 
 class PairStore:
-    """Pairs of token rows without START and END, memory-mapped."""
+    """Memory-mapped pairs of token sequences, without START and END."""
 
     def __init__(
         self, tokens: Path, offsets: Path, ranges: Sequence[WeightedRange] | None = None
@@ -116,8 +116,7 @@ class PairStore:
             self.ranges[-1].stop != self._num_pairs
         ):
             raise DataError(
-                f"{offsets} does not belong to {tokens}, or to the {FACTS} beside "
-                "them; prepare the corpus again"
+                f"{offsets} does not fit {tokens} or {FACTS}; prepare the corpus again"
             )
 
     def __len__(self) -> int:
@@ -145,15 +144,15 @@ class PairStore:
         return sides[0::2], sides[1::2]
 
     def count_tokens(self, indices: NDArray[np.int64]) -> tuple[int, int]:
-        """Count source and target tokens of some pairs, ENDs counted."""
+        """Return the number of source and target tokens of some pairs, with END."""
         starts, middles, stops = (
             self._offsets.values[2 * indices + i] for i in range(3)
         )
         sources, targets = (middles - starts).sum(), (stops - middles).sum()
         return int(sources) + len(indices), int(targets) + len(indices)
 
-    def forget(self) -> None:
-        """Give back the memory of the pages that were looked at."""
+    def release_pages(self) -> None:
+        """Return the memory of pages that were read to the system."""
         self._tokens.release_pages()
         self._offsets.release_pages()
 
@@ -161,8 +160,8 @@ class PairStore:
         starts, stops = (self._offsets.values[sides + i] for i in (0, 1))
         lengths = (stops - starts).astype(np.int64)
         before = np.cumsum(lengths) - lengths
-        places = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
-        return Side(self._tokens.values[places], lengths)
+        indices = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
+        return Side(self._tokens.values[indices], lengths)
 
     def _side(self, side: int) -> NDArray[Any]:
         start, stop = self._offsets.values[side : side + 2]
@@ -170,19 +169,19 @@ class PairStore:
 
 
 class PreparedCorpus:
-    """A prepared folder, opened; made by ``PreparedCorpus.open``."""
+    """An open prepared corpus; see ``PreparedCorpus.open``."""
 
     def __init__(self, folder: Path, facts: PreparedFacts, fields: Any) -> None:
         self.folder = folder
         self.facts = facts
         self.fields = fields
-        """All of ``prepared.json``, with the settings that made the corpus."""
+        """All of ``prepared.json``, with the settings of the corpus."""
 
     @classmethod
     def open(cls, folder: Path, *, thorough: bool = False) -> PreparedCorpus:
-        """Open ``folder``; every file's size is checked, if ``thorough`` its SHA-256.
+        """Open ``folder``; check the size of every file, with ``thorough`` its SHA-256.
 
-        Raises ``DataError`` for a folder that is not whole or not ours.
+        Raises ``DataError`` for a folder that is damaged or not a prepared corpus.
         """
         try:
             if thorough:
@@ -201,12 +200,12 @@ class PreparedCorpus:
         try:
             facts = settings.read(PreparedFacts, table if type(table) is dict else {})
         except SettingsError as error:
-            raise DataError(f"{folder / FACTS} was changed:\n{error}") from None
+            raise DataError(f"{folder / FACTS} cannot be used:\n{error}") from None
         return cls(folder, facts, fields)
 
     @cached_property
     def train(self) -> PairStore:
-        """The pairs to learn from."""
+        """The training pairs."""
         return self._store(
             "train",
             [
@@ -220,17 +219,17 @@ class PreparedCorpus:
 
     @cached_property
     def dev(self) -> PairStore:
-        """The held-out pairs."""
+        """The validation pairs."""
         return self._store("dev", None)
 
     @cached_property
     def tokenizers(self) -> TokenizerPair:
-        """What turned text into these tokens, and turns tokens back."""
+        """The tokenizers of source and target."""
         return open_tokenizers(self.folder / "tokenizer")
 
     @cached_property
     def dev_text(self) -> tuple[list[str], list[str]]:
-        """Raw source and target lines of the held-out pairs."""
+        """Raw source and target lines of the validation pairs."""
         return self._lines("dev.source.txt"), self._lines("dev.target.txt")
 
     def _store(self, name: str, ranges: Sequence[WeightedRange] | None) -> PairStore:
@@ -250,6 +249,6 @@ def _check_sizes(folder: Path) -> None:
         path = folder / name
         if not path.is_file() or path.stat().st_size != facts["bytes"]:
             raise ModelError(
-                f"{path} is missing or not as long as {storage.MANIFEST} says; the "
-                "folder was copied in part or changed: copy or prepare it again"
+                f"{path} is missing, or its size differs from {storage.MANIFEST}; the "
+                "folder is incomplete or was changed: copy or prepare it again"
             )

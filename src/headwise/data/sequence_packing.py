@@ -1,6 +1,6 @@
-"""A batch as a compiled model takes it: its pairs in rows that always have one shape.
+"""Sequence packing: several pairs per row, in static shapes for torch.compile.
 
-Letters used for sizes in this file: R rows, W places of a row.
+Letters used for sizes in this file: R rows, W width of a row in tokens.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from headwise.text.vocabulary import PAD
 
 @dataclass(frozen=True, slots=True)
 class PackedBatch:
-    """The pairs of a batch, or some of them, in rows [R W]; filler is 0 everywhere."""
+    """Pairs packed into rows: all tensors are [R W], with 0 for padding."""
 
     source: Tensor
     target_in: Tensor
     target_out: Tensor
 
     source_pair: Tensor
-    """Number of the pair that a token belongs to, from 1 on."""
+    """Number of the pair that each token belongs to, from 1; keeps attention inside."""
 
     target_pair: Tensor
     source_position: Tensor
     target_position: Tensor
 
     longest: int
-    """More than every position."""
+    """Length of the longest sequence: above every position."""
 
     def __len__(self) -> int:
         return len(self.source)
 
     @property
     def padded_tokens(self) -> int:
-        """Places of a side, filler counted."""
+        """Tokens of one side, padding included."""
         return self.source.numel()
 
     def to(self, device: torch.device | str) -> PackedBatch:
-        """Return this batch on ``device``; it travels in one piece."""
+        """Return this batch on ``device``, copied as one tensor."""
         names = [name for name in self.__slots__ if name != "longest"]
         together = torch.stack([getattr(self, name) for name in names])
         if torch.device(device).type == "cuda":
@@ -53,9 +53,9 @@ class PackedBatch:
 
 
 def pack_batch(batch: Batch, shape: PackedShape) -> list[PackedBatch]:
-    """Put a padded batch into rows of a shape; what goes into no row left is another.
+    """Pack a padded batch into batches of ``shape``, as many as it needs.
 
-    Its pairs keep their order. Each is to be no longer than a row.
+    Pairs keep their order, and must not be longer than a row.
     """
     real = {
         "source": (batch.source != PAD).numpy(),
@@ -63,7 +63,7 @@ def pack_batch(batch: Batch, shape: PackedShape) -> list[PackedBatch]:
     }
     lengths = {side: found.sum(axis=1) for side, found in real.items()}
     row_of, first = _next_fit(lengths["source"], lengths["target"], shape.width)
-    count = -(-(int(row_of[-1]) + 1) // shape.rows)  # whole shapes
+    count = -(-(int(row_of[-1]) + 1) // shape.rows)  # full batches
     size = count * shape.rows * shape.width
     fields: dict[str, Indices] = {}
     longest = 0
@@ -71,33 +71,32 @@ def pack_batch(batch: Batch, shape: PackedShape) -> list[PackedBatch]:
         before = np.cumsum(length) - length
         position = np.arange(length.sum()) - np.repeat(before, length)
         start = row_of * shape.width + before - before[first[row_of]]
-        place = np.repeat(start, length) + position
+        slot = np.repeat(start, length) + position
         pair = np.repeat(np.arange(1, len(length) + 1), length)
         for name, values in ((f"{side}_pair", pair), (f"{side}_position", position)):
             fields[name] = np.zeros(size, dtype=np.int64)
-            fields[name][place] = values
+            fields[name][slot] = values
         names = ["source"] if side == "source" else ["target_in", "target_out"]
         for name in names:
             fields[name] = np.full(size, PAD, dtype=np.int64)
-            fields[name][place] = getattr(batch, name).numpy()[real[side]]
+            fields[name][slot] = getattr(batch, name).numpy()[real[side]]
         longest = max(longest, int(length.max()))
-    pieces = {
+    batches = {
         name: torch.from_numpy(values).view(count, shape.rows, shape.width)
         for name, values in fields.items()
     }
     return [
         PackedBatch(
-            **{name: piece[part] for name, piece in pieces.items()}, longest=longest
+            **{name: tensor[part] for name, tensor in batches.items()}, longest=longest
         )
         for part in range(count)
     ]
 
 
 def _next_fit(source: Indices, target: Indices, width: int) -> tuple[Indices, Indices]:
-    """Put pairs into rows in their order, each row as full as it gets.
+    """Pack pairs into rows in order (next fit), which is optimal for a fixed order.
 
-    Returns the row of each pair, and the first pair of each row. No other way of
-    cutting this order into rows needs fewer.
+    Returns the row of each pair, and the first pair of each row.
     """
     ends = [np.cumsum(side) for side in (source, target)]
     first = [0]

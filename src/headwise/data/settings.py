@@ -1,4 +1,4 @@
-"""Where the text lies and how much of it is used."""
+"""Settings of corpora: files, formats, weights, validation set."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ SUFFIXES: dict[str, Layout] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
 }
-"""What ``format = "auto"`` makes of a name, once ``.gz`` is taken off."""
+"""Format by the suffix of a file, without ``.gz``, for ``format = "auto"``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CorpusSettings:
-    """One parallel corpus: two line-aligned files, a TSV, or JSON Lines; or in .gz."""
+    """A parallel corpus: two line-aligned files, a TSV, or JSON Lines, also in .gz."""
 
     source: str
-    """Path of the source text, or of the one file that holds both sides."""
+    """Path of the source text, or of the file with both sides."""
 
     target: str | None = None
-    """Path of the target text; not set where ``source`` holds both sides."""
+    """Path of the target text; not set if ``source`` has both sides."""
 
     format: Literal["auto", "lines", "tsv", "jsonl"] = "auto"
-    """How the files are read; auto: lines with a target, otherwise by the suffix."""
+    """File format; auto: lines if there is a target, otherwise by the suffix."""
 
     source_column: int = 1
-    """Column of a TSV that holds the source, counted from 1."""
+    """TSV column of the source, counted from 1."""
 
     target_column: int = 2
-    """Column of a TSV that holds the target, counted from 1."""
+    """TSV column of the target, counted from 1."""
 
     source_field: str = "source"
-    """Key of a JSON line that holds the source, at its top or in "translation"."""
+    """JSON key of the source, at the top level or inside "translation"."""
 
     target_field: str = "target"
-    """Key of a JSON line that holds the target, at its top or in "translation"."""
+    """JSON key of the target, at the top level or inside "translation"."""
 
     weight: float = 1.0
-    """How many times an epoch takes each pair, on average; 0.5 takes every second."""
+    """Mean number of times that an epoch takes each pair; 0.5: half of the pairs."""
 
     def __post_init__(self) -> None:
         problems = []
@@ -61,8 +61,8 @@ class CorpusSettings:
             )
         if self.format == "auto" and self.target is None and self._suffix() is None:
             problems.append(
-                f"source {self.source!r} stands alone, and its suffix is none of "
-                f"{', '.join(SUFFIXES)} (also with .gz); set target, or format to "
+                f"source {self.source!r} has no target, and its suffix is none of "
+                f"{', '.join(SUFFIXES)} (or with .gz); set target, or format to "
                 "'tsv' or 'jsonl'"
             )
         if min(self.source_column, self.target_column) < 1:
@@ -85,7 +85,7 @@ class CorpusSettings:
 
     @property
     def layout(self) -> Layout:
-        """How the files are read, with "auto" resolved."""
+        """File format, with "auto" resolved."""
         if self.format != "auto":
             return self.format
         suffix = self._suffix()
@@ -93,7 +93,7 @@ class CorpusSettings:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The paths that are read, the source first."""
+        """Paths of the files, the source first."""
         return (self.source,) if self.target is None else (self.source, self.target)
 
     def _suffix(self) -> Layout | None:
@@ -104,26 +104,26 @@ class CorpusSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataSettings:
-    """All the text of one experiment."""
+    """The training and validation text of one experiment."""
 
     corpora: tuple[CorpusSettings, ...] = ()
-    """What is learned from; several corpora are mixed by their weights."""
+    """Training corpora, mixed by their weights."""
 
     dev: CorpusSettings | None = None
-    """Held-out text for validation; not set: split off from the corpora."""
+    """Validation set; not set: split off the training corpora."""
 
     dev_pairs: int | None = None
-    """Pairs to split off for validation; not set: 2% of them, from 50 to 2,000."""
+    """Number of pairs to split off for validation; not set: 2%, from 50 to 2,000."""
 
     max_tokens: int = 256
-    """A pair with a longer side, in tokens without END, is left out and listed."""
+    """Longest side of a pair, in tokens without END; longer pairs are dropped."""
 
     def __post_init__(self) -> None:
         problems = []
         if self.dev is not None and self.dev_pairs is not None:
             problems.append(
-                f"dev names a file and dev_pairs ({self.dev_pairs}) asks for a split; "
-                "set one of them"
+                f"dev and dev_pairs ({self.dev_pairs}) exclude each other; set one of "
+                "them"
             )
         if self.dev_pairs is not None and self.dev_pairs < 1:
             problems.append(f"dev_pairs must be at least 1, not {self.dev_pairs}")

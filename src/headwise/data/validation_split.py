@@ -1,8 +1,8 @@
-"""Which pairs are held out for validation: a function of seed and source text.
+"""Split off a validation set: a function of the seed and the source text.
 
-Every source text has a key, and those with the smallest keys are held out. So the
-choice depends neither on the order of the lines nor on how many copies a text has, a
-source that is held out never stays in train, and only the smallest keys are kept.
+Every source text is hashed, and those with the smallest hashes are held out. So the
+split does not depend on the order of lines or on duplicates, a held-out source is never
+in the training set, and only the smallest hashes are kept in memory.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from dataclasses import dataclass
 from headwise.errors import DataError
 
 SHARE = 50
-"""One of so many pairs is held out, unless a number is given."""
+"""One in so many pairs is held out by default."""
 
-FEWEST, MOST = 50, 2000
-"""Bounds on the pairs held out, unless a number is given."""
+MIN_PAIRS, MAX_PAIRS = 50, 2000
+"""Bounds on the number of held-out pairs by default."""
 
 SOURCES_LEFT = 10
-"""At most one of so many different sources is held out, unless a number is given."""
+"""At most one in so many different sources is held out by default."""
 
 
 def key(seed: int, source: str) -> int:
-    """Return a number of 64 bits that looks random; white space makes no difference."""
+    """Return a 64-bit hash of seed and text; differences in white space are ignored."""
     text = f"{seed} {' '.join(source.split())}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
 
 
 class SmallestKeys:
-    """The smallest of all the different keys that were added, in bounded memory."""
+    """The ``most`` smallest different keys added so far, in bounded memory."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -39,7 +39,7 @@ class SmallestKeys:
         self._kept: set[int] = set()
 
     def add(self, key: int) -> None:
-        """Keep ``key`` if it is new and among the smallest."""
+        """Add ``key``; keep it if it is new and among the smallest."""
         if key in self._kept:
             return
         if len(self._negated) < self._most:
@@ -62,11 +62,11 @@ class SmallestKeys:
 
 @dataclass(frozen=True, slots=True)
 class HeldOutSources:
-    """The source texts that are kept from train."""
+    """The set of source texts that are held out."""
 
     seed: int
     highest_key: int = -1
-    """No text has this key or a smaller one, unless it is held out."""
+    """Texts with this key or a smaller one are held out."""
 
     def __contains__(self, source: str) -> bool:
         return self.highest_key >= 0 and key(self.seed, source) <= self.highest_key
@@ -75,24 +75,25 @@ class HeldOutSources:
 def choose_held_out(
     keys: Iterable[int], *, seed: int, num_pairs: int, wanted: int | None
 ) -> HeldOutSources:
-    """Choose from ``keys``, the smallest of all sources, how many are held out.
+    """Return the sources to hold out.
 
-    ``keys`` holds all of them or at least ``keys_needed``. Without ``wanted``, the
-    number follows from ``num_pairs``, and most sources stay in train.
+    ``keys`` are the smallest keys of all sources, at least ``keys_needed`` of them.
+    ``wanted`` is the number of sources; by default it depends on ``num_pairs``. Raises
+    ``DataError`` if nothing would be left for training.
     """
     ordered = sorted(keys)
     if wanted is None:
-        share = min(MOST, max(FEWEST, num_pairs // SHARE))
+        share = min(MAX_PAIRS, max(MIN_PAIRS, num_pairs // SHARE))
         wanted = max(1, min(share, len(ordered) // SOURCES_LEFT))
     if len(ordered) <= wanted:
         raise DataError(
-            f"nothing is left to learn from with {wanted:,} of {len(ordered):,} "
+            f"no training data would be left with {wanted:,} of {len(ordered):,} "
             "different source texts held out for validation; hold out fewer "
-            "(data.dev_pairs), or name a file for it (data.dev)"
+            "(data.dev_pairs), or give a validation set (data.dev)"
         )
     return HeldOutSources(seed, ordered[wanted - 1])
 
 
 def keys_needed(wanted: int | None) -> int:
     """Return how many keys ``choose_held_out`` needs."""
-    return MOST * SOURCES_LEFT if wanted is None else wanted + 1
+    return MAX_PAIRS * SOURCES_LEFT if wanted is None else wanted + 1

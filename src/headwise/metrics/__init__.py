@@ -1,1 +1,1 @@
-"""Scores of finished output, each through a well-kept library where one exists."""
+"""Evaluation metrics: BLEU, chrF, TER, error rates, perplexity."""

@@ -1,4 +1,4 @@
-"""Right or wrong, item by item and token by token: spelling, sounds, short answers."""
+"""Exact match, word error rate and token error rate, as for grapheme-to-phoneme."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from headwise.metrics.score import Score, check_pairs
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Return how many of 100 lines equal their reference, blanks at the ends aside."""
+    """Return the percentage of lines equal to their reference, up to outer blanks."""
     check_pairs(hypotheses, references)
-    right = 100 * _num_equal(hypotheses, references) / len(references)
-    return Score("exact match", right, "unit:line|case:mixed", True)
+    percent = 100 * _num_equal(hypotheses, references) / len(references)
+    return Score("exact match", percent, "unit:line|case:mixed", True)
 
 
 def word_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Return how many of 100 lines differ from their reference (WER).
+    """Return the percentage of lines that differ from their reference (WER).
 
-    Each line is the pronunciation of one word, so this is the WER of
-    grapheme-to-phoneme work; the WER of speech recognition is ``token_error_rate``.
+    With one word per line this is the WER of grapheme-to-phoneme conversion; the WER of
+    speech recognition is ``token_error_rate``.
     """
     check_pairs(hypotheses, references)
     wrong = len(references) - _num_equal(hypotheses, references)
@@ -27,10 +27,9 @@ def word_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> Sco
 
 
 def token_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Return the edits for each 100 reference tokens, which blanks part (PER).
+    """Return the edit distance per 100 reference tokens, separated by blanks (PER).
 
-    An edit puts in, takes out or replaces one token. Edits and tokens are summed over
-    all lines before dividing.
+    Edits (insertions, deletions, substitutions) and tokens are summed over all lines.
     """
     check_pairs(hypotheses, references)
     pairs = [
@@ -39,16 +38,15 @@ def token_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> Sc
     num_tokens = sum(len(reference) for _, reference in pairs)
     if not num_tokens:
         raise UsageError(
-            "references must hold tokens, but all lines are blank; an error rate needs "
-            "1 or more to divide by"
+            "all references are blank; an error rate needs at least one reference token"
         )
     edits = sum(edit_distance(hypothesis, reference) for hypothesis, reference in pairs)
     return Score("PER", 100 * edits / num_tokens, "unit:token|case:mixed", False)
 
 
 def edit_distance(first: Sequence[str], second: Sequence[str]) -> int:
-    """Return the fewest insertions, deletions and replacements between the two."""
-    # above[j]: the distance of what was read of `first` to the first j of `second`
+    """Return the Levenshtein distance."""
+    # above[j]: distance of the tokens of `first` so far to the first j of `second`
     above = list(range(len(second) + 1))
     for row, one in enumerate(first, start=1):
         here = [row]

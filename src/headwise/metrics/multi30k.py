@@ -1,6 +1,6 @@
-"""The BLEU that papers on Multi30k report: of lower-cased text in Moses's tokens.
+"""BLEU as papers on Multi30k report it: lower-cased, with Moses tokenization.
 
-It is another number than cased detokenised BLEU: never compare the two.
+It is not comparable with cased, detokenised BLEU.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
 LANGUAGES = ("cs", "de", "en", "fr")
-"""Those of Multi30k; Moses's rules for apostrophes and abbreviations differ in each."""
+"""Languages of Multi30k; Moses tokenization depends on the language."""
 
 
 def multi30k_bleu(
@@ -27,7 +27,7 @@ def multi30k_bleu(
     language: str,
     resamples: int | None = None,
 ) -> Score:
-    """Return BLEU of plain text after ``lower_cased_tokens`` on both sides."""
+    """Return BLEU after ``lower_cased_tokens`` on both sides."""
     check_pairs(hypotheses, references)
     from sacrebleu.metrics.bleu import BLEU
 
@@ -39,9 +39,9 @@ def multi30k_bleu(
         [lower_cased_tokens(line, language=language) for line in references],
         resamples=resamples,
     )
-    # sacreBLEU saw prepared text and would call it cased: say what was done.
-    was, done = "case:mixed", f"case:lc|norm:moses-{language}"
-    signature = score.signature.replace(was, done)
+    # sacreBLEU cannot know of the preprocessing: put it into the signature.
+    lower = f"case:lc|norm:moses-{language}"
+    signature = score.signature.replace("case:mixed", lower)
     signature = signature.replace("tok:none", f"tok:moses-{language}-escaped")
     return Score(
         score.name, score.value, signature, score.higher_is_better, score.interval
@@ -49,7 +49,7 @@ def multi30k_bleu(
 
 
 def lower_cased_tokens(line: str, *, language: str) -> str:
-    """Prepare a line as the publisher did: normalise, tokenise and escape, lower-case.
+    """Preprocess a line as the data set was: normalise, tokenise, escape, lower-case.
 
     Equal to the published files on all but 1 or 2 of 6,000 lines in English and German.
     """
@@ -63,7 +63,7 @@ def _moses(language: str) -> tuple[Any, Any]:
     if language not in LANGUAGES:
         raise UsageError(
             f"language must be one of {', '.join(LANGUAGES)}, not {language!r}; for "
-            f"other languages use cased detokenised BLEU"
+            f"other languages use --metric bleu"
         )
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
 

@@ -1,4 +1,4 @@
-"""Perplexity: how many tokens the model wavers between."""
+"""Perplexity per token."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from headwise.errors import UsageError
 
 
 def perplexity(sum_loss_nats: float, num_tokens: int) -> float:
-    """Return e to the mean cross-entropy; infinite where that is too large a number.
+    """Return exp of the mean cross-entropy; infinity on overflow.
 
-    The loss is the sum of -ln p over all tokens, END counted, without label smoothing.
+    ``sum_loss_nats`` is the sum of -ln p over all tokens, END included, without label
+    smoothing.
     """
     if num_tokens < 1:
-        raise UsageError(
-            f"num_tokens must be 1 or more, not {num_tokens}: without tokens there is "
-            f"no perplexity"
-        )
+        raise UsageError(f"num_tokens must be 1 or more, not {num_tokens}")
     try:
         return math.exp(sum_loss_nats / num_tokens)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""The metrics that settings and the command line can name."""
+"""All metrics by name, as in settings and on the command line."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ METRICS: dict[str, Callable[..., Score]] = {
     "word-error-rate": word_error_rate,
     "token-error-rate": token_error_rate,
 }
-"""Each takes hypotheses and references; see also NEED_LANGUAGE."""
+"""Functions of hypotheses and references; see also NEED_LANGUAGE."""
 
 NEED_LANGUAGE = frozenset({"multi30k-bleu"})
-"""Metrics that must be told the ``language`` of the text."""
+"""Metrics that need the ``language`` of the text."""
 
 CAN_RESAMPLE = frozenset({"bleu", "chrf", "ter", "multi30k-bleu"})
-"""Metrics that give a confidence interval by bootstrap, through sacreBLEU."""
+"""Metrics with bootstrap confidence intervals (sacreBLEU)."""
 
 MAX_RESAMPLED_LINES = 2_000_000
-"""Lines drawn by all resamples together at most: sacreBLEU holds what it counted of
-each at once, about 40 bytes for BLEU."""
+"""Most lines over all resamples: sacreBLEU keeps the statistics of each in memory,
+about 40 bytes for BLEU."""
 
 
 def measure(
@@ -41,19 +41,19 @@ def measure(
     language: str | None = None,
     resamples: int | None = None,
 ) -> Score:
-    """Compute the metric of this name; ``language`` goes to those that need it.
+    """Compute a metric by name; raise ``UsageError`` for an unknown one.
 
-    ``resamples`` asks for a confidence interval where a metric can give one; for very
-    long texts, whose interval is narrow, there are fewer.
+    ``resamples`` is the number of bootstrap samples for a confidence interval, if the
+    metric has one; it is reduced for very long texts, whose interval is narrow.
     """
     if name not in METRICS:
-        raise UsageError(f"{name!r} is not a metric; known: {', '.join(METRICS)}")
-    how: dict[str, Any] = {}
+        raise UsageError(f"{name!r} is not a metric; choose from {', '.join(METRICS)}")
+    options: dict[str, Any] = {}
     if resamples is not None and name in CAN_RESAMPLE:
-        affordable = MAX_RESAMPLED_LINES // max(1, len(references))
-        how["resamples"] = min(resamples, max(100, affordable))
+        limit = MAX_RESAMPLED_LINES // max(1, len(references))
+        options["resamples"] = min(resamples, max(100, limit))
     if name not in NEED_LANGUAGE:
-        return METRICS[name](hypotheses, references, **how)
+        return METRICS[name](hypotheses, references, **options)
     if language is None:
         raise UsageError(f"{name} needs the language of the text, such as 'de'")
-    return METRICS[name](hypotheses, references, language=language, **how)
+    return METRICS[name](hypotheses, references, language=language, **options)

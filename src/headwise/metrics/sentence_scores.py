@@ -1,4 +1,4 @@
-"""How alike two sentences are: what minimum-Bayes-risk search can go by."""
+"""Sentence-level scores, the utilities of minimum-Bayes-risk decoding."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def _sentence_metrics() -> Any:
 
 
 def sentence_chrf(text: str, other: str) -> float:
-    """Return chrF2 (Popović, 2015) of one sentence, as sacreBLEU computes it."""
+    """Return sentence-level chrF2 (sacreBLEU)."""
     chrf, _ = _sentence_metrics()
     return float(chrf.sentence_score(text, [other]).score)
 
 
 def sentence_bleu(text: str, other: str) -> float:
-    """Return smoothed BLEU of one sentence, as sacreBLEU computes it."""
+    """Return smoothed sentence-level BLEU (sacreBLEU)."""
     _, bleu = _sentence_metrics()
     return float(bleu.sentence_score(text, [other]).score)
 
@@ -30,4 +30,4 @@ SENTENCE_SCORES: dict[str, Callable[[str, str], float]] = {
     "chrf": sentence_chrf,
     "bleu": sentence_bleu,
 }
-"""Every utility under its name in ``decoding.choose``."""
+"""Utilities by their name in ``decoding.choose``."""

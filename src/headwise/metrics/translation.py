@@ -1,7 +1,6 @@
-"""BLEU, chrF and TER, computed by sacreBLEU, so that others can compare.
+"""BLEU, chrF and TER, computed by sacreBLEU.
 
-sacreBLEU is imported where it is used: it costs half a second, and this module is read
-for the names of the metrics too.
+sacreBLEU takes half a second to import, so functions import it when they are called.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ def bleu(
     tokenize: str = "13a",
     resamples: int | None = None,
 ) -> Score:
-    """Return cased BLEU of detokenised text: sacreBLEU's own, Post (2018).
+    """Return cased, detokenised BLEU (sacreBLEU, Post 2018).
 
-    ``resamples`` (1,000 is usual) asks for a confidence interval by bootstrap.
+    ``resamples``: bootstrap samples for a confidence interval, usually 1,000.
     """
     check_pairs(hypotheses, references)
     from sacrebleu.metrics.bleu import BLEU
@@ -39,7 +38,7 @@ def chrf(
     *,
     resamples: int | None = None,
 ) -> Score:
-    """Return chrF2: the F-score of character n-grams, Popović (2015)."""
+    """Return chrF2, the F-score of character n-grams (Popović, 2015)."""
     check_pairs(hypotheses, references)
     from sacrebleu.metrics.chrf import CHRF
 
@@ -52,7 +51,7 @@ def ter(
     *,
     resamples: int | None = None,
 ) -> Score:
-    """Return TER: edits and shifts for each 100 words of reference, Snover (2006)."""
+    """Return TER, edits and shifts per 100 reference words (Snover, 2006)."""
     check_pairs(hypotheses, references)
     from sacrebleu.metrics.ter import TER
 
@@ -75,7 +74,7 @@ def corpus_score(
     higher_is_better: bool = True,
     resamples: int | None = None,
 ) -> Score:
-    """Run a metric of sacreBLEU against one reference for each hypothesis."""
+    """Compute a metric of sacreBLEU with one reference per hypothesis."""
     result: Any = metric.corpus_score(
         list(hypotheses), [list(references)], n_bootstrap=resamples or 1
     )

@@ -1,13 +1,13 @@
-"""Folders and files on disk: written whole or not at all, checked when read.
+"""Crash-safe files and folders: written atomically, verified when read.
 
-A folder is written beside its final name, every file synced, a manifest with sizes and
-SHA-256 put in last, all of it read back, and the folder renamed. So a folder under its
-own name is complete, or was damaged later, and then ``verify`` says which file.
+A folder is written under a temporary name; every file is synced, a manifest with sizes
+and SHA-256 added, everything read back, and the folder renamed. So a folder under its
+final name is complete, or was damaged later, and then ``verify`` names the file.
 
-disk       what the disk holds for good: syncing, names put in one step, leftovers
-files      single files: text, JSON, bytes in pieces
-manifests  what a folder should hold
-folders    folders that come and go whole
+disk       fsync, atomic renames, leftovers of killed processes
+files      single files: text, JSON, binary
+manifests  lists of the files of a folder with SHA-256
+folders    atomic creation, replacement and deletion of folders
 """
 
 from headwise.storage.disk import make_folder as make_folder

@@ -1,7 +1,7 @@
-"""What the disk holds for good: synced, under names that change in one step.
+"""Durable writes: fsync, atomic renames, and leftovers of killed processes.
 
-A name is on the disk once the folder that holds it was synced, and a file's content
-once the file was; until then a power cut may take either, in any order.
+A name is durable once its folder is synced, and the content of a file once the file is;
+until then a power cut may lose either, in any order.
 """
 
 from __future__ import annotations
@@ -24,43 +24,43 @@ REPLACED = ".replaced"
 
 
 def sync(path: Path) -> None:
-    """Have the disk hold ``path``, a file or a folder, before we go on."""
+    """Flush ``path``, a file or a folder, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
-        if hasattr(fcntl, "F_FULLFSYNC"):  # macOS: fsync stops short of the disk
+        if hasattr(fcntl, "F_FULLFSYNC"):  # macOS: fsync does not flush the disk cache
             fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
-        if hasattr(os, "posix_fadvise"):  # so that reading back asks the disk
+        if hasattr(os, "posix_fadvise"):  # so that reading back reads from disk
             os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
-        # Some network disks cannot sync a folder; they order renames themselves.
+        # Some network file systems cannot sync a folder; they order renames themselves.
     finally:
         os.close(handle)
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it, where missing; the disk holds their names."""
+    """Create a folder and its parents, durably."""
     if not path.is_dir():
         if path.parent != path:
             make_folder(path.parent)
         path.mkdir(exist_ok=True)
-    with suppress(PermissionError):  # a folder of others, where we may not look
-        sync(path.parent)  # whoever made ours may have been killed before that
+    with suppress(PermissionError):  # a parent that we may not read
+        sync(path.parent)  # its creator may have been killed before that
 
 
 def temporary_path(path: Path) -> Path:
-    """Return a hidden name beside ``path``; ``remove_leftovers`` knows whose it is."""
+    """Return a hidden temporary name beside ``path``."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}{UNFINISHED}")
 
 
 def replace_atomically(draft: Path, final: Path) -> None:
-    """Put ``draft`` at ``final`` for good; what stood there goes, or is now ``draft``.
+    """Rename ``draft`` to ``final`` durably; what was there is deleted, or ``draft``.
 
-    Where the system can swap two names, ``final`` is never missing. Elsewhere a folder
-    is for a moment, and whoever is killed just then finds the older one beside it:
-    ``restore_replaced`` mends that. When this raises, ``final`` is as it was.
+    If the system can swap two names, ``final`` always exists. Otherwise a folder is
+    missing for a moment; if the process is killed just then, ``restore_replaced``
+    renames the old one back. If this raises, ``final`` is unchanged.
     """
     undo = _rename(draft, final)
     try:
@@ -68,12 +68,12 @@ def replace_atomically(draft: Path, final: Path) -> None:
     except OSError:
         undo()
         raise
-    # Not before: a power cut may take the renames and leave what was deleted after.
+    # Only now: a power cut could undo the renames, but not the deletion.
     shutil.rmtree(_aside(draft), ignore_errors=True)
 
 
 def _rename(draft: Path, final: Path) -> Callable[[], object]:
-    """Rename ``draft`` to ``final``; return what takes that back."""
+    """Rename ``draft`` to ``final``; return a function that undoes it."""
     if not os.path.lexists(final):
         draft.rename(final)
         return lambda: final.rename(draft)
@@ -85,7 +85,7 @@ def _rename(draft: Path, final: Path) -> Callable[[], object]:
 
     aside = _aside(draft)
 
-    def take_back() -> None:
+    def undo() -> None:
         if not draft.exists():
             final.rename(draft)
         aside.rename(final)
@@ -94,13 +94,13 @@ def _rename(draft: Path, final: Path) -> Callable[[], object]:
     try:
         draft.rename(final)
     except OSError:
-        take_back()
+        undo()
         raise
-    return take_back
+    return undo
 
 
 def swap_names(one: Path, other: Path) -> bool:
-    """Swap two names in one step with Linux's renameat2; False where it cannot be."""
+    """Swap two names atomically with Linux's renameat2; return False if unsupported."""
     swap = getattr(ctypes.CDLL(None), "renameat2", None)
     if swap is None:
         return False
@@ -110,9 +110,9 @@ def swap_names(one: Path, other: Path) -> bool:
 
 
 def remove_leftovers(folder: Path, name: str | None = None) -> None:
-    """Clear away what writers in ``folder`` left behind that were killed.
+    """Delete temporary files in ``folder`` that killed processes left behind.
 
-    With ``name``, only what was to stand under that name.
+    With ``name``, only those for that final name.
     """
     for left, owner in _leftovers(folder, name):
         restore_replaced(folder / owner)
@@ -125,9 +125,9 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
 
 
 def restore_replaced(final: Path) -> None:
-    """Mend ``final`` where its writer was killed between two renames.
+    """Rename the old ``final`` back if its writer was killed between two renames.
 
-    What stood there before lies beside it. A writer at work is left alone.
+    Nothing is done while the writer is still running.
     """
     for aside, _ in _leftovers(final.parent, final.name):
         if aside.suffix != REPLACED or os.path.lexists(final):
@@ -143,7 +143,7 @@ def restore_replaced(final: Path) -> None:
 
 
 def lock_while_used(path: Path) -> int | None:
-    """Mark ``path`` as in use while this process lives; None if that cannot be."""
+    """Lock ``path`` for the life of this process; return the handle, or None."""
     handle = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -154,7 +154,7 @@ def lock_while_used(path: Path) -> int | None:
 
 
 def delete_temporary(path: Path) -> None:
-    """Delete a draft, as far as that can be done; ``remove_leftovers`` takes the rest."""
+    """Delete a temporary file or folder; ignore errors."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -163,17 +163,17 @@ def delete_temporary(path: Path) -> None:
 
 
 def resource_error(error: OSError, path: Path) -> ResourceError:
-    """Say what the operating system refused, and what would help."""
+    """Return a ``ResourceError`` with the reason and advice."""
     advice = {
         errno.ENOSPC: "free some space or choose a folder on another disk",
         errno.EDQUOT: "free some space or choose a folder on another disk",
         errno.EACCES: "choose a folder you may write to",
         errno.EPERM: "choose a folder you may write to",
         errno.EROFS: "choose a folder you may write to",
-    }.get(error.errno or 0, "see to the disk, or choose another folder")
+    }.get(error.errno or 0, "check the disk, or choose another folder")
     return ResourceError(
-        f"{path} cannot be written: {error.strerror or error}; what stood there "
-        f"before is unchanged: {advice}"
+        f"{path} cannot be written: {error.strerror or error}; what was there before "
+        f"is unchanged: {advice}"
     )
 
 
@@ -182,7 +182,7 @@ def _aside(draft: Path) -> Path:
 
 
 def _leftovers(folder: Path, name: str | None) -> list[tuple[Path, str]]:
-    """Return the hidden names in ``folder`` that are ours, each with its owner."""
+    """Return the temporary names in ``folder``, each with its final name."""
     owner = r".+" if name is None else re.escape(name)
     ours = re.compile(rf"\.({owner})\.[0-9a-f]{{8}}({UNFINISHED}|{REPLACED})")
     found = [(each, ours.fullmatch(each.name)) for each in folder.iterdir()]

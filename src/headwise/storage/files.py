@@ -1,4 +1,4 @@
-"""Single files: text and JSON, whole or not at all; bytes in pieces; their SHA-256."""
+"""Single files: atomic text and JSON, binary files, SHA-256."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from headwise.storage import disk
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all (UTF-8, line ends as they stand in ``text``)."""
+    """Write a file atomically (UTF-8, line ends unchanged)."""
     try:
-        if path.is_dir():  # two names could be swapped all the same
+        if path.is_dir():  # swapping names would succeed
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         disk.make_folder(path.parent)
         disk.remove_leftovers(path.parent, path.name)
@@ -38,9 +38,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raise a ``ResourceError`` unless a file could be written at ``path`` now.
+    """Raise ``ResourceError`` unless a file can be written at ``path`` now.
 
-    One byte is, beside it: a full disk takes an empty file.
+    Writes one byte beside it, as a full disk accepts an empty file.
     """
     draft = disk.temporary_path(path)
     try:
@@ -54,25 +54,25 @@ def check_writable(path: Path) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write ``value`` as indented JSON, whole or not at all."""
+    """Write ``value`` as indented JSON, atomically."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     if any("\ud800" <= character <= "\udfff" for character in text):
-        # A file name in another encoding; only JSON's escapes can carry it.
+        # A file name in another encoding needs JSON escapes.
         text = json.dumps(value, indent=2)
     write_text(path, text + "\n")
 
 
 def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    """Write a file of a folder that is still being filled, piece by piece."""
+    """Write a binary file in pieces, inside a folder that is not final yet."""
     with path.open("wb", buffering=0) as file:
         for piece in pieces:
             rest = memoryview(piece)
-            while rest:  # a disk that is nearly full takes a part
+            while rest:  # a nearly full disk writes a part
                 rest = rest[file.write(rest) :]
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file; a broken or missing one is a ``ModelError``."""
+    """Read a JSON file; raise ``ModelError`` if it is missing or invalid."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

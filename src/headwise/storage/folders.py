@@ -1,4 +1,4 @@
-"""Folders that come whole or not at all, and go so too."""
+"""Create, replace and delete folders atomically."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ DAMAGED = "damaged-"
 def new_folder(
     final: Path, *, describe: dict[str, Any] | None = None
 ) -> Iterator[Path]:
-    """Give a folder to fill; when the block ends well it stands at ``final``, whole.
+    """Yield a temporary folder to fill, which is renamed to ``final`` at the end.
 
-    An older folder of ours of the same kind is replaced, and goes only after the new
-    one was read back; a folder with anything else in it is refused. When the block
-    raises, nothing at ``final`` has changed. ``describe`` goes into the manifest, and
-    names the kind. A full disk, a missing permission or a disk that gives back other
-    bytes is a ``ResourceError``.
+    An older folder of the same kind is replaced after the new one was read back; any
+    other content raises ``UsageError``. If the context raises, ``final`` is unchanged.
+    ``describe`` goes into the manifest, with the kind. A full disk, a missing
+    permission or data that reads back differently raises ``ResourceError``.
     """
-    place = final.resolve()  # through a link, to the disk that the user chose
+    place = final.resolve()  # follow links, to rename on the right file system
     try:
         check_replaceable(final, (describe or {}).get("kind"))
         disk.make_folder(place.parent)
@@ -58,10 +57,7 @@ def new_folder(
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete a folder; whoever looks meanwhile, or after a kill, finds it whole or not.
-
-    An ``OSError`` leaves it as it was.
-    """
+    """Delete a folder atomically, by renaming it; an ``OSError`` changes nothing."""
     gone = disk.temporary_path(folder)
     folder.rename(gone)
     disk.sync(folder.parent)
@@ -69,10 +65,10 @@ def remove_folder(folder: Path) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename what is damaged, so that nothing is in its way and nobody takes it."""
+    """Rename a damaged file or folder to ``damaged-NAME``; return the new path."""
     names = (f"-{number}" for number in count(2))
     aside = path.with_name(f"{DAMAGED}{path.name}")
-    while os.path.lexists(aside):  # what it holds may be dear to somebody
+    while os.path.lexists(aside):  # never overwrite an older one
         aside = path.with_name(f"{DAMAGED}{path.name}{next(names)}")
     try:
         path.rename(aside)
@@ -83,9 +79,9 @@ def set_aside(path: Path) -> Path:
 
 
 def set_aside_foreign(path: Path, kind: str | None = None) -> Path | None:
-    """Set aside what ``new_folder`` would not replace; for a place that is ours alone.
+    """Rename what ``new_folder`` would refuse to replace, such as a damaged folder.
 
-    A folder whose manifest was damaged looks like one of somebody else's.
+    Only for paths inside a run folder, where nothing else can be.
     """
     try:
         check_replaceable(path, kind)
@@ -104,14 +100,14 @@ def _read_back(draft: Path, final: Path) -> None:
         verify(draft)
     except ModelError as error:
         raise ResourceError(
-            f"{final} was written and reads back differently ({error}); it was given "
-            "up, and what stood there before is unchanged: see to disk and memory, or "
-            "choose a folder on another disk"
+            f"{final} was written, but reads back differently ({error}); what was "
+            "there before is unchanged: check disk and memory, or choose a folder "
+            "on another disk"
         ) from error
 
 
 def check_replaceable(final: Path, kind: str | None) -> None:
-    """Raise a ``UsageError`` where ``new_folder`` would replace what is not ours."""
+    """Raise ``UsageError`` unless ``final`` is new, empty, or of the same kind."""
     if not final.exists() or (final.is_dir() and not any(final.iterdir())):
         return
     try:
@@ -121,18 +117,18 @@ def check_replaceable(final: Path, kind: str | None) -> None:
     else:
         if there == kind:
             return
-    what = f"a folder of kind {there!r}" if there else "something else"
+    what = f"a folder of kind {there!r}" if there else "other files"
     raise UsageError(
-        f"{final} holds {what} already, which would be lost; choose a folder that is "
-        "new, empty or written by the same command"
+        f"{final} already contains {what}, which would be lost; choose a folder that "
+        "is new, empty or written by the same command"
     )
 
 
 def _refusal(error: Exception, draft: Path, final: Path) -> OSError | None:
-    """Return what the system refused of the folder being written, if that was it.
+    """Return the system error of the folder being written, if that is the cause.
 
-    An input that cannot be read or a closed pipe is no fault of the folder.
-    safetensors wraps the system's error in one of its own and keeps only the number.
+    Errors of inputs or closed pipes are not. safetensors wraps system errors in its
+    own, with only the number in its text.
     """
     if isinstance(error, ResourceError) and isinstance(error.__cause__, OSError):
         return _refusal(error.__cause__, draft, final)

@@ -1,7 +1,7 @@
-"""Manifests: what a folder should hold, with sizes and SHA-256, and of what kind it is.
+"""Manifests: the kind of a folder, and its files with sizes and SHA-256.
 
-Since format 2 a manifest has a SHA-256 of itself, so that a change in it is seen as one
-in any other file is. Folders of format 1 are read for ever.
+Since format 2 a manifest has a SHA-256 of itself, so that changes in it are detected
+too. Format 1 remains readable.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ FORMAT = 2
 
 
 class NewerFormat(ModelError):  # noqa: N818 - nothing is wrong with the folder
-    """What was written, whole, by a version that is newer than this one."""
+    """The folder was written by a newer version."""
 
 
 def write_manifest(folder: Path, describe: dict[str, Any]) -> None:
-    """List the files of ``folder`` in it; ``describe`` says what they are."""
+    """Write the manifest of ``folder``, with the entries of ``describe``."""
     files = {
         path.relative_to(folder).as_posix(): {
             "bytes": path.stat().st_size,
@@ -40,16 +40,16 @@ def write_manifest(folder: Path, describe: dict[str, Any]) -> None:
 
 
 def manifest_sha256(manifest: dict[str, Any]) -> str:
-    """Return the SHA-256 of the rest of a manifest: names sorted, no white space."""
+    """Return the SHA-256 of a manifest without its own: sorted keys, no white space."""
     rest = {name: value for name, value in manifest.items() if name != "sha256"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def verify(folder: Path) -> dict[str, Any]:
-    """Check every file of ``folder`` against its manifest and return the manifest.
+    """Verify every file of ``folder`` against its manifest; return the manifest.
 
-    Raises ``ModelError`` naming the first file that is missing, cut or changed.
+    Raises ``ModelError`` for the first file that is missing, truncated or changed.
     """
     manifest = read_manifest(folder)
     for damage in damaged_files(folder, manifest):
@@ -58,16 +58,16 @@ def verify(folder: Path) -> dict[str, Any]:
 
 
 def damaged_files(folder: Path, manifest: dict[str, Any]) -> Iterator[str]:
-    """Say of each file of ``folder`` that is not what ``manifest`` says, what is wrong.
+    """Yield a message for each file of ``folder`` that does not match ``manifest``.
 
-    All of every file is read: a bit that flipped on the disk changes nothing else.
+    Files are read in full, to detect flipped bits.
     """
     for name, facts in manifest["files"].items():
         path = folder / name
         if not path.is_file():
             yield (
-                f"{path} is missing, though {MANIFEST} lists it; the folder was "
-                "copied in part or changed: copy it again"
+                f"{path} is missing, but listed in {MANIFEST}; the folder is "
+                "incomplete or was changed: copy it again"
             )
             continue
         try:
@@ -75,42 +75,41 @@ def damaged_files(folder: Path, manifest: dict[str, Any]) -> Iterator[str]:
             same = size == facts["bytes"] and sha256(path) == facts["sha256"]
         except OSError as error:
             yield (
-                f"{path} cannot be read: {error.strerror or error}; a folder is used "
-                "only where every file can be checked: see to its permissions"
+                f"{path} cannot be read: {error.strerror or error}; every file must be "
+                "readable: check its permissions"
             )
             continue
         if not same:
             yield (
-                f"{path} is not what {MANIFEST} says (sizes or SHA-256 differ); the "
-                "file was damaged or edited: copy the folder again"
+                f"{path} does not match {MANIFEST} (size or SHA-256 differ); the file "
+                "was damaged or edited: copy the folder again"
             )
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of ``folder`` without checking the files it lists."""
     if not folder.exists() and folder.parent.is_dir():
-        with suppress(OSError):  # on a disk that only reads, it stays where it lies
+        with suppress(OSError):  # the disk may be read-only
             restore_replaced(folder)
     if not folder.is_dir():
         raise ModelError(
-            f"{folder} is not a folder: see that the path is right and leads to a "
-            f"folder with a {MANIFEST}"
+            f"{folder} is not a folder: give the path of a folder with a {MANIFEST}"
         )
     if not (folder / MANIFEST).is_file():
         raise ModelError(
-            f"{folder} has no {MANIFEST}, so it is not a folder of ours or was copied "
-            "in part: copy it again, or name the folder inside it"
+            f"{folder} has no {MANIFEST}, so it was not written by headwise or is "
+            "incomplete: copy it again, or name the folder inside it"
         )
     manifest = read_json(folder / MANIFEST)
     if not isinstance(manifest, dict) or "format" not in manifest:
         raise ModelError(
-            f"{folder / MANIFEST} is not a manifest of ours, which names its format; "
-            "copy the folder again"
+            f"{folder / MANIFEST} is not a manifest: it has no format; copy the folder "
+            "again"
         )
     if manifest["format"] != 1 and manifest.get("sha256") != manifest_sha256(manifest):
         raise ModelError(
-            f"{folder / MANIFEST} is not what was written (it does not match the "
-            "SHA-256 in it); it was damaged or edited: copy the folder again"
+            f"{folder / MANIFEST} does not match the SHA-256 in it; it was damaged or "
+            "edited: copy the folder again"
         )
     if manifest["format"] not in (1, FORMAT):
         raise NewerFormat(
@@ -120,14 +119,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     files = manifest.get("files")
     if not isinstance(files, dict) or not all(map(_is_listing, files, files.values())):
         raise ModelError(
-            f"{folder / MANIFEST} lists files in a way that we never write; it was "
-            "edited or is not ours: copy the folder again"
+            f"{folder / MANIFEST} has an invalid list of files; it was edited or not "
+            "written by headwise: copy the folder again"
         )
     return manifest
 
 
 def _is_listing(name: str, facts: object) -> bool:
-    """Tell whether a line of a manifest names a file inside the folder, with facts."""
+    """Return whether an entry is a file inside the folder, with size and SHA-256."""
     inside = PurePosixPath(name)
     return (
         bool(name)

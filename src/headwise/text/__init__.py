@@ -1,1 +1,1 @@
-"""Text to tokens and back. No torch here."""
+"""Tokenizers, and decoding of text files. Nothing here needs torch."""

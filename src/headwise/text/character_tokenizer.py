@@ -1,4 +1,4 @@
-"""Each character a token."""
+"""Character tokenizer: each character is a token."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headwise.text.vocabulary import (
 
 
 class CharacterTokenizer:
-    """Each character of the normalized text a token; a space is ``WORD_START``."""
+    """Each character of the normalized text is a token; a space is ``WORD_START``."""
 
     def __init__(
         self,
@@ -37,13 +37,13 @@ class CharacterTokenizer:
     def train(
         cls, lines: Iterable[str], *, vocab_size: int, settings: TextSettings
     ) -> CharacterTokenizer:
-        """Take the characters of ``lines``, the most frequent first, up to a size."""
+        """Build the vocabulary from the most frequent characters of ``lines``."""
         symbols = Symbols(settings.symbols)
         counts: Counter[str] = Counter()
         for line in lines:
             text = symbols.normalize(line, settings.normalization)
             counts.update(_tokens(text, symbols))
-        kept = _covering(counts, settings.character_coverage)
+        kept = _most_frequent(counts, settings.character_coverage)
         vocabulary = Vocabulary.of_most_frequent(
             kept, size=vocab_size, symbols=settings.symbols
         )
@@ -59,7 +59,7 @@ class CharacterTokenizer:
 
     @property
     def size(self) -> int:
-        """Entries of the vocabulary, special symbols counted."""
+        """Size of the vocabulary, special symbols included."""
         return len(self.vocabulary)
 
     def encode(self, text: str) -> list[int]:
@@ -68,16 +68,16 @@ class CharacterTokenizer:
         return [self.vocabulary.id(token) for token in _tokens(text, self._symbols)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ``ids``; what is no text (pad, start, end) is left out."""
-        shown = (
+        """Return the text of ``ids``, without pad, start and end."""
+        texts = (
             UNKNOWN_MARK if each == UNKNOWN else self.vocabulary.pieces[each]
             for each in ids
             if each not in (PAD, START, END)
         )
-        return one_line("".join(shown).replace(WORD_START, " ")).strip(" ")
+        return one_line("".join(texts).replace(WORD_START, " ")).strip(" ")
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return the piece behind each id."""
+        """Return the piece of each id."""
         return [self.vocabulary.pieces[each] for each in ids]
 
     def save(self, file: Path) -> None:
@@ -86,7 +86,7 @@ class CharacterTokenizer:
 
     @classmethod
     def open(cls, file: Path, settings: TextSettings) -> CharacterTokenizer:
-        """Read a vocabulary that ``save`` wrote."""
+        """Read a vocabulary written by ``save``."""
         return cls(Vocabulary.open(file, settings.symbols), settings)
 
 
@@ -98,13 +98,13 @@ def _tokens(text: str, symbols: Symbols) -> Iterator[str]:
             yield from part.replace(" ", WORD_START)
 
 
-def _covering(counts: Counter[str], share: float) -> dict[str, int]:
-    """Keep the most frequent pieces that together make ``share`` of all."""
-    wanted = share * counts.total()
+def _most_frequent(counts: Counter[str], share: float) -> dict[str, int]:
+    """Return the most frequent pieces that together cover ``share`` of the text."""
+    needed = share * counts.total()
     kept: dict[str, int] = {}
     covered = 0
     for piece in sorted(counts, key=lambda piece: (-counts[piece], piece)):
-        if covered >= wanted:
+        if covered >= needed:
             break
         kept[piece] = counts[piece]
         covered += counts[piece]

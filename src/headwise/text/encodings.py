@@ -1,4 +1,4 @@
-"""What a file is by its first bytes: UTF-8 text, or something to be converted first."""
+"""Detect the format of a file from its first bytes: UTF-8, gzip, or unsupported."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import BinaryIO, cast
 from headwise.errors import DataError
 
 GZIP = b"\x1f\x8b"
-"""How a gzip file starts, and no UTF-8 text can."""
+"""Magic bytes of gzip, which are not valid UTF-8."""
 
 PEEK_BYTES = 4096
-"""Bytes that tell UTF-16 without a byte order mark."""
+"""Bytes inspected to detect UTF-16 without a byte order mark."""
 
 _UTF16 = "UTF-16 text"
 
@@ -34,13 +34,13 @@ OTHER_FORMATS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
         (rb"\xff\xfe|\xfe\xff", _UTF16, "iconv -f UTF-16 -t UTF-8 FILE"),
     )
 )
-"""How files start that are no UTF-8 text, what they are, and what makes it of them."""
+"""Magic bytes of other formats, their names, and a command that converts them."""
 
 
 def open_text(file: BinaryIO, name: str) -> BinaryIO:
-    """Return what to read of ``file``, which may be gzip whatever its name is.
+    """Return ``file`` for reading, decompressed if it is gzip, whatever its name.
 
-    What is neither gzip nor UTF-8 text by its first bytes is a ``DataError``.
+    Raises ``DataError`` if its first bytes are neither gzip nor UTF-8 text.
     """
     if not isinstance(file, BufferedReader):
         file = BufferedReader(cast(RawIOBase, file))
@@ -54,9 +54,9 @@ def open_text(file: BinaryIO, name: str) -> BinaryIO:
 
 
 def check_encoding(start: bytes, name: str) -> None:
-    """Raise a ``DataError`` if the file called ``name`` cannot be UTF-8 text.
+    """Raise ``DataError`` if the file ``name`` is not UTF-8 text.
 
-    ``start`` is how it starts, up to ``PEEK_BYTES`` bytes of it.
+    ``start`` is its beginning, up to ``PEEK_BYTES``.
     """
     for pattern, found, remedy in OTHER_FORMATS:
         if pattern.match(start):
@@ -74,10 +74,10 @@ def _not_text(name: str, found: str, remedy: str) -> DataError:
 
 
 def _utf16_without_mark(start: bytes) -> str | None:
-    """Return the encoding that makes text of ``start``, if it is one of UTF-16.
+    """Return the UTF-16 variant of ``start``; None if it is not UTF-16.
 
-    Letters of many scripts, spaces and line ends have a zero for one of their bytes,
-    always on the same side. Text in UTF-8 has no zeros; a few in it fall anywhere.
+    In UTF-16, letters of many scripts, spaces and line ends have one zero byte, always
+    at the same position of a pair. UTF-8 text has no zeros, or few at any position.
     """
     start = start[: len(start) // 2 * 2]
     pairs = len(start) // 2

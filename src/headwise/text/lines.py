@@ -1,8 +1,8 @@
-r"""Lines of a byte stream: ended by ``\n`` alone, decoded as UTF-8, nothing lost.
+r"""Lines of a byte stream: split at ``\n`` only, and decoded as UTF-8.
 
-Python's own text files also end lines at ``\r``, and ``str.splitlines`` at U+0085,
-U+2028 and others, which stand inside sentences of real corpora. Here N line ends give N
-lines, and a last line without its ``\n`` counts.
+Python's text files also split lines at ``\r``, and ``str.splitlines`` at U+0085, U+2028
+and others, which occur inside sentences of real corpora. Here N line ends give N lines,
+and a last line without ``\n`` counts.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ _REPLACEMENT = "\ufffd"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of text, and what had to be done to get it."""
+    """One line of text, and what was changed in decoding it."""
 
     number: int
-    """Its place in the file, counted from 1."""
+    """Line number, counted from 1."""
 
     text: str
-    """The text, without the line's end."""
+    """The text without line end."""
 
     had_carriage_return: bool = False
     """A final ``\\r`` was dropped."""
 
     has_lone_returns: bool = False
-    """A ``\\r`` stands inside, which on old Macs ended lines and here ends none."""
+    """The text contains a ``\\r``, the line end of old Macs."""
 
     had_byte_order_mark: bool = False
-    """It opened the file with a byte order mark, which was dropped."""
+    """A byte order mark at the start of the file was dropped."""
 
     num_replaced: int = 0
-    """Undecodable places that became U+FFFD."""
+    """Number of invalid byte sequences replaced by U+FFFD."""
 
 
 @dataclass(slots=True)
 class LineTally:
-    """Counts what was done to the lines that passed, so that it can be said once."""
+    """Counts changes over all lines, for one message per kind."""
 
     lines: int = 0
     carriage_returns: int = 0
@@ -65,7 +65,7 @@ class LineTally:
             self.first_replaced = self.first_replaced or line.number
 
     def notes(self, name: str) -> list[str]:
-        """Say, one sentence each, what was done to the file called ``name``."""
+        """Return a message for each kind of change in the file ``name``."""
         notes = []
         if self.byte_order_marks:
             notes.append(f"{name}: a byte order mark at the start was dropped")
@@ -76,16 +76,15 @@ class LineTally:
                 "was dropped"
             )
         if self.lone_returns:
-            held = count_of(self.lone_returns, "line")
+            lines = count_of(self.lone_returns, "line")
             notes.append(
-                f"{name}: {held} held \\r without \\n, which ends "
-                f"no line here, first line {self.first_lone_return:,}; if they should "
-                f"end there: {MAKE_NEWLINES}"
+                f"{name}: {lines} with \\r without \\n, which does not end a line, "
+                f"first line {self.first_lone_return:,}; if it should: {MAKE_NEWLINES}"
             )
         if self.replaced_lines:
-            held = count_of(self.replaced_lines, "line")
+            lines = count_of(self.replaced_lines, "line")
             notes.append(
-                f"{name}: {held} held bytes that are not UTF-8, "
+                f"{name}: {lines} with bytes that are not UTF-8, "
                 f"first line {self.first_replaced:,}; they were replaced by "
                 f"{_REPLACEMENT}"
             )
@@ -99,12 +98,11 @@ def split_lines(
     strict: bool = True,
     refuse_old_mac: bool = True,
 ) -> Iterator[Line]:
-    r"""Yield the lines of a file that is open for reading bytes, one at a time.
+    r"""Yield the lines of a binary file.
 
-    Undecodable bytes are a ``DataError`` naming file, line and byte when ``strict``,
-    else they become U+FFFD. Text whose lines end in ``\r`` alone would be one line,
-    and is one only without ``refuse_old_mac``. ``name`` stands for the file in
-    messages.
+    Invalid UTF-8 raises ``DataError`` with file, line and byte if ``strict``, else it
+    is replaced by U+FFFD. With ``refuse_old_mac``, a file whose lines end in ``\r``
+    only raises ``DataError``, else it is one line. ``name`` is the file in messages.
     """
     for number, raw in enumerate(raw_lines, start=1):
         yield decode_line(
@@ -133,7 +131,7 @@ def decode_line(
             start = error.start + len(_BOM) * had_mark
             raise _undecodable(name, number, raw, start, error) from None
         text = raw.decode("utf-8", "replace")
-        # U+FFFD may also stand in the input; its bytes are never part of a mistake.
+        # U+FFFD may be in the input too; its bytes are never an invalid sequence.
         num_replaced = text.count(_REPLACEMENT) - raw.count(_REPLACEMENT.encode())
     return Line(
         number,
@@ -150,7 +148,7 @@ MAKE_NEWLINES = "tr '\\r' '\\n' < FILE > NEW"
 
 def _old_mac(name: str, count: int) -> DataError:
     return DataError(
-        f"{name} has no line end (\\n) and {count:,} of old Macs (\\r); lines must end "
+        f"{name} has no \\n, but {count:,} \\r (line end of old Macs); lines must end "
         f"in \\n or \\r\\n: convert it, for example: {MAKE_NEWLINES}"
     )
 

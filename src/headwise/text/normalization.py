@@ -1,7 +1,6 @@
-"""One form for text that looks the same, for words and characters.
+"""Unicode normalization for the word and character tokenizers.
 
-SentencePiece carries its own normalization inside ``spm.model``; this is its like for
-the tokenizers that have none.
+SentencePiece has its own normalization inside ``spm.model``; this is its equivalent.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ import unicodedata
 from headwise.text.settings import Normalization
 from headwise.text.vocabulary import WORD_START
 
-# Every white space of Unicode, two characters without width that separate words in
-# practice, and the mark that stands for a space inside pieces.
+# Unicode white space, two zero-width characters that separate words in practice, and
+# the mark for a space inside pieces.
 _WHITE_SPACE = re.compile(rf"[\s\u200b\ufeff{WORD_START}]+")
 _SPACES = re.compile(rf"[ {WORD_START}]+")
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]+")
@@ -23,29 +22,29 @@ _SURROGATES = re.compile(r"[\ud800-\udfff]")
 def normalize(text: str, form: Normalization) -> str:
     """Return ``text`` with single spaces, none at its ends, and in Unicode ``form``.
 
-    ``nfkc`` makes every white space a space, drops control characters and applies
-    NFKC. ``none`` changes nothing but runs of spaces.
+    ``nfkc`` turns all white space into spaces, drops control characters and applies
+    NFKC. ``none`` only collapses spaces.
     """
     text = replace_surrogates(text)
     if form == "none":
         return _SPACES.sub(" ", text).strip(" ")
-    # Controls go first: what stood around one may compose.
+    # Controls first: the characters around one may compose.
     text = unicodedata.normalize("NFKC", _CONTROLS.sub("", text))
     return _WHITE_SPACE.sub(" ", text).strip(" ")
 
 
 def replace_surrogates(text: str) -> str:
-    """Return ``text`` with halves of characters, which UTF-8 cannot hold, as U+FFFD."""
+    """Return ``text`` with lone surrogates, which UTF-8 cannot encode, as U+FFFD."""
     return _SURROGATES.sub("\ufffd", text)
 
 
 def one_line(text: str) -> str:
-    """Return ``text`` with its line ends as spaces: a translation is one line."""
+    """Return ``text`` with line ends replaced by spaces."""
     return text.replace("\n", " ").replace("\r", " ")
 
 
 class Symbols:
-    """The user's own symbols: found before anything else, the longest first."""
+    """User-defined symbols, matched before tokenization, the longest first."""
 
     def __init__(self, symbols: tuple[str, ...]) -> None:
         self.symbols = symbols
@@ -53,7 +52,7 @@ class Symbols:
         self._pattern = re.compile("|".join(map(re.escape, longest_first)))
 
     def split(self, text: str) -> list[tuple[str, bool]]:
-        """Cut ``text`` into stretches, each with whether it is a symbol."""
+        """Split ``text`` into parts, each with whether it is a symbol."""
         if not self.symbols:
             return [(text, False)]
         parts, end = [], 0
@@ -67,8 +66,8 @@ class Symbols:
         """Return ``text`` in ``form``, except that symbols stay as they are."""
         if not self.symbols:
             return normalize(text, form)
-        # A bar at each end, which composes with nothing, keeps the spaces that touch a
-        # symbol from being stripped.
+        # A bar at each end, which does not compose, keeps spaces beside a symbol from
+        # being stripped.
         parts = [
             part if is_symbol else normalize(f"|{part}|", form)[1:-1]
             for part, is_symbol in self.split(text)

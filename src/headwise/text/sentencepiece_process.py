@@ -1,11 +1,11 @@
-"""SentencePiece learns in a process of its own, since it holds the interpreter.
+"""Train SentencePiece in a subprocess, since it holds the GIL.
 
-In ours, no stop signal would be noticed until it is done. The child is given its
-options and then line after line through a pipe, and answers with the bytes of a model.
-It goes when we stop waiting for it, and also when we are killed.
+In this process, no stop signal would be handled until it is done. The subprocess reads
+options and lines from a pipe, and writes the model. It is killed when this process
+stops waiting or dies.
 
-    stdin    a JSON object of options, then the lines; before each its length
-    stdout   one byte, TRAINED or FAILED, and the model or the message
+    stdin    a JSON object of options, then the lines, each after its length
+    stdout   one byte, TRAINED or FAILED, then the model or the message
 """
 
 from __future__ import annotations
@@ -31,45 +31,48 @@ FAILED = b"-"
 
 _LENGTH = struct.Struct("<I")
 _END = 2**32 - 1
-"""A length that no line has: all were sent. A pipe that merely ends broke."""
+"""Length that marks the end of the lines; a pipe that just ends is broken."""
 
 
 class SentencePieceError(RuntimeError):
-    """What SentencePiece said where it could not learn."""
+    """SentencePiece failed; the message is its own."""
 
 
 def train_sentencepiece(options: Mapping[str, Any], lines: Iterable[str]) -> bytes:
-    """Return the model that SentencePiece learns of ``lines`` with these options."""
-    child = _started()
+    """Train SentencePiece on ``lines``; return the model as bytes.
+
+    Raises ``SentencePieceError``, or ``ResourceError`` if the process was killed.
+    """
+    child = _start()
     try:
-        answer = _asked(child, options, lines)
+        answer = _communicate(child, options, lines)
         code = child.wait()
     finally:
         child.kill()
         child.wait()
         for pipe in (child.stdin, child.stdout):
-            _closed(pipe)
+            _close(pipe)
     kind, content = answer[:1], answer[1:]
     if kind == FAILED:
         raise SentencePieceError(content.decode("utf-8", "replace"))
     if kind != TRAINED or code:
-        raise ResourceError(_ending(code))
+        raise ResourceError(_exit_message(code))
     return content
 
 
-def _started() -> subprocess.Popen[bytes]:
+def _start() -> subprocess.Popen[bytes]:
     return start_subprocess(
         __name__,
-        "SentencePiece learns",
+        "SentencePiece training runs",
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
 
 
-def _asked(
+def _communicate(
     child: subprocess.Popen[bytes], options: Mapping[str, Any], lines: Iterable[str]
 ) -> bytes:
-    """Send everything and return the answer; a child that fell silent gave none."""
+    """Send everything; return the answer, empty if the subprocess died."""
     assert child.stdin is not None
     assert child.stdout is not None
     try:
@@ -79,7 +82,7 @@ def _asked(
         child.stdin.write(_LENGTH.pack(_END))
         child.stdin.flush()
     except BrokenPipeError:
-        pass  # why it wants no more is in its answer, or in how it ended
+        pass  # its answer or exit code tells why
     return child.stdout.read()
 
 
@@ -88,39 +91,39 @@ def _send(pipe: Any, content: bytes) -> None:
     pipe.write(content)
 
 
-def _closed(pipe: Any) -> None:
-    """Close ``pipe``, though what waits in it can reach nobody any more."""
+def _close(pipe: Any) -> None:
+    """Close ``pipe``, even if the other end is closed."""
     with suppress(BrokenPipeError):
         pipe.close()
 
 
-def _ending(code: int) -> str:
+def _exit_message(code: int) -> str:
     if code == -signal.SIGKILL:
         return (
-            "the process in which SentencePiece learned was killed (SIGKILL), as the "
-            "system does where memory is short; a smaller text.sample_pairs needs less"
+            "SentencePiece training was killed (SIGKILL), probably because memory ran "
+            "out; a smaller text.sample_pairs needs less"
         )
     return (
-        f"the process in which SentencePiece learned ended with code {code} and "
-        "without a model; what it said stands above"
+        f"SentencePiece training exited with code {code} and without a model; its "
+        "messages are above"
     )
 
 
 def main() -> None:
-    """Be the child."""
+    """Run the subprocess."""
     init_subprocess()
     answer = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever else is printed is no part of the answer
+    os.dup2(2, 1)  # keep other output out of the answer
     try:
-        content = TRAINED + _learned(sys.stdin.buffer)
+        content = TRAINED + _train(sys.stdin.buffer)
     except (RuntimeError, OSError, ValueError) as error:
         content = FAILED + str(error).encode("utf-8", "replace")
     answer.write(content)
     answer.close()
 
 
-def _learned(pipe: BinaryIO) -> bytes:
-    received = _received(pipe)
+def _train(pipe: BinaryIO) -> bytes:
+    received = _receive(pipe)
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         **json.loads(next(received)), sentence_iterator=received, model_writer=model
@@ -128,11 +131,11 @@ def _learned(pipe: BinaryIO) -> bytes:
     return model.getvalue()
 
 
-def _received(pipe: BinaryIO) -> Iterator[bytes]:
+def _receive(pipe: BinaryIO) -> Iterator[bytes]:
     while True:
         head = pipe.read(_LENGTH.size)
         if len(head) < _LENGTH.size:
-            os._exit(1)  # whoever asked is gone
+            os._exit(1)  # the parent process has died
         (length,) = _LENGTH.unpack(head)
         if length == _END:
             return

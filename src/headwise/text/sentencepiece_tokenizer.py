@@ -1,7 +1,7 @@
-"""BPE and unigram pieces, through the SentencePiece library.
+"""BPE and unigram tokenizers, by the SentencePiece library.
 
-A model is held, saved and compared as the bytes that SentencePiece itself writes, so
-``spm.model`` can be read by every tool that reads such files.
+``spm.model`` has the bytes that SentencePiece itself writes, so that other tools can
+read it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from headwise.text.vocabulary import (
     UNKNOWN_MARK,
 )
 
-# SentencePiece leaves out longer lines, and 4,192 bytes unless told.
+# SentencePiece skips longer lines; its own default is 4,192 bytes.
 MAX_LINE_BYTES = 100_000
 
 NORMALIZATIONS = {"nfkc": "nmt_nfkc", "none": "identity"}
@@ -37,16 +37,16 @@ _NO_TEXT = ("!sentences_.empty()", "(all_chars_count) > (0)")
 
 
 class SentencePieceTokenizer:
-    """Pieces of words, learned from text."""
+    """A SentencePiece model: subwords learned from text."""
 
     def __init__(self, model: bytes, notes: Sequence[str] = ()) -> None:
         self.model = model
         self.notes = tuple(notes)
-        self._processor, self._pieces = _opened(model)
+        self._processor, self._pieces = _open(model)
 
     @property
     def size(self) -> int:
-        """Entries of the vocabulary, special symbols counted."""
+        """Size of the vocabulary, special symbols included."""
         return int(self._processor.get_piece_size())
 
     def encode(self, text: str) -> list[int]:
@@ -54,11 +54,11 @@ class SentencePieceTokenizer:
         return list(self._processor.encode(replace_surrogates(text)))
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ``ids``; what is no text (pad, start, end) is left out."""
+        """Return the text of ``ids``, without pad, start and end."""
         return one_line(self._processor.decode([*map(int, ids)]))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return the piece behind each id."""
+        """Return the piece of each id."""
         return [self._pieces[int(each)] for each in ids]
 
     def save(self, file: Path) -> None:
@@ -67,7 +67,7 @@ class SentencePieceTokenizer:
 
     @classmethod
     def open(cls, file: Path, settings: TextSettings) -> SentencePieceTokenizer:
-        """Read a model that ``save`` wrote."""
+        """Read a model written by ``save``."""
         try:
             tokenizer = cls(file.read_bytes())
         except (OSError, ValueError) as error:
@@ -86,14 +86,14 @@ class SentencePieceTokenizer:
 def train_bpe(
     lines: Iterable[str], *, vocab_size: int, settings: TextSettings
 ) -> SentencePieceTokenizer:
-    """Learn pieces by byte pair encoding: frequent neighbours are joined."""
+    """Train byte pair encoding."""
     return _train("bpe", lines, vocab_size, settings)
 
 
 def train_unigram(
     lines: Iterable[str], *, vocab_size: int, settings: TextSettings
 ) -> SentencePieceTokenizer:
-    """Learn pieces by likelihood: unneeded ones are taken away."""
+    """Train a unigram language model (Kudo, 2018)."""
     return _train("unigram", lines, vocab_size, settings)
 
 
@@ -107,7 +107,7 @@ def _train(
     options = {
         "model_type": kind,
         "vocab_size": vocab_size,
-        # A small corpus yields fewer pieces; that is said in the notes below.
+        # A small corpus gives fewer pieces; see the notes below.
         "hard_vocab_limit": False,
         "pad_id": PAD,
         "bos_id": START,
@@ -123,20 +123,20 @@ def _train(
         "normalization_rule_name": NORMALIZATIONS[settings.normalization],
         "character_coverage": settings.character_coverage,
         "max_sentence_length": MAX_LINE_BYTES,
-        # Sums of probabilities depend on how they are shared among threads.
+        # Floating-point sums depend on the number of threads.
         "num_threads": 1,
         "minloglevel": _ERRORS_ONLY,
     }
     try:
         tokenizer = SentencePieceTokenizer(train_sentencepiece(options, usable))
     except SentencePieceError as error:
-        raise _explained(error, vocab_size) from None
+        raise _user_error(error, vocab_size) from None
     tokenizer.notes = tuple(usable.notes(kind, tokenizer.size, vocab_size))
     return tokenizer
 
 
 class _UsableLines:
-    """Passes on the lines that SentencePiece takes, and counts the others."""
+    """Yields the lines that SentencePiece accepts, and counts the others."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._lines = lines
@@ -154,24 +154,26 @@ class _UsableLines:
         notes = []
         if size < vocab_size:
             notes.append(
-                f"the text holds only {size:,} {kind} pieces, so the vocabulary has "
-                f"{size:,} entries and not vocab_size={vocab_size:,}"
+                f"the text has only {size:,} {kind} pieces, so that is the size of the "
+                f"vocabulary, not vocab_size={vocab_size:,}"
             )
         if self._num_long:
             notes.append(
-                f"the {kind} pieces were learned without the lines longer than "
-                f"{MAX_LINE_BYTES:,} bytes ({self._num_long:,} in all)"
+                f"{kind} training skipped lines longer than {MAX_LINE_BYTES:,} bytes "
+                f"({self._num_long:,} in all)"
             )
         return notes
 
 
-def _explained(error: SentencePieceError, vocab_size: int) -> DataError | SettingsError:
-    """Say in the user's words why SentencePiece could not learn."""
+def _user_error(
+    error: SentencePieceError, vocab_size: int
+) -> DataError | SettingsError:
+    """Return an error in terms of settings or data for SentencePiece's message."""
     message = str(error)
     if any(each in message for each in _NO_TEXT):
         return DataError(
-            "a tokenizer cannot be trained: there is no text in the lines given, or "
-            "only white space; give at least one line with text"
+            "a tokenizer cannot be trained: the training text is empty, or only white "
+            "space"
         )
     found = _TOO_MANY_CHARACTERS.search(message)
     if found:
@@ -183,23 +185,23 @@ def _explained(error: SentencePieceError, vocab_size: int) -> DataError | Settin
                 "token"
             ]
         )
-    return DataError(f"SentencePiece could not learn from this text: {message}")
+    return DataError(f"SentencePiece could not be trained on this text: {message}")
 
 
-def _opened(model: bytes) -> tuple[sentencepiece.SentencePieceProcessor, list[str]]:
-    """Open ``model`` and list its pieces; a ``ValueError`` says what is wrong."""
+def _open(model: bytes) -> tuple[sentencepiece.SentencePieceProcessor, list[str]]:
+    """Open ``model`` and list its pieces; raise ``ValueError`` if it is not usable."""
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.load_from_serialized_proto(model)
     except RuntimeError:
-        raise ValueError("its bytes are damaged") from None
+        raise ValueError("it is damaged") from None
     try:
         pieces = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
     except UnicodeDecodeError:
         raise ValueError("its pieces are not UTF-8") from None
     first = tuple(pieces[: len(SPECIALS)])
     if first != SPECIALS or not processor.is_unknown(UNKNOWN):
-        raise ValueError(f"it starts with {first} where {SPECIALS} must stand")
+        raise ValueError(f"it starts with {first} instead of {SPECIALS}")
     if not all(processor.is_control(each) for each in (PAD, START, END)):
         raise ValueError("its special symbols are not marked as such")
     return processor, pieces

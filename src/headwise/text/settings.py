@@ -1,4 +1,4 @@
-"""What the user chooses about tokenizers; no tokenizer is imported here."""
+"""Settings of tokenizers; no tokenizer is imported here."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Normalization = Literal["nfkc", "none"]
 
 SENTENCEPIECE = ("bpe", "unigram")
 
-# SentencePiece keeps one piece for each of the 256 values of a byte.
+# Byte fallback needs one piece for each byte.
 BYTE_PIECES = 256
 
-# Below this, SentencePiece itself refuses.
+# The smallest value that SentencePiece accepts.
 MIN_COVERAGE = 0.98
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TextSettings:
-    """How text becomes tokens, and how the tokenizers are trained."""
+    """Tokenizers of source and target, and how they are trained."""
 
     tokenizer: TokenizerName = "bpe"
     """Tokenizer of the source: bpe, unigram, words or characters."""
@@ -34,25 +34,25 @@ class TextSettings:
     """One tokenizer and one vocabulary for both sides."""
 
     vocab_size: int = 8000
-    """Entries of the vocabulary at most, special symbols counted."""
+    """Size of the vocabulary at most, special symbols included."""
 
     target_vocab_size: int | None = None
-    """The same for a target vocabulary of its own; not set: ``vocab_size``."""
+    """Size of a separate target vocabulary; not set: ``vocab_size``."""
 
     symbols: tuple[str, ...] = ()
     """Symbols that are never split, such as language tags (">>fr<<")."""
 
     byte_fallback: bool = False
-    """Spell unknown characters as bytes (bpe and unigram only)."""
+    """Encode unknown characters as bytes (bpe and unigram only)."""
 
     normalization: Normalization = "nfkc"
-    """Unicode form of the text before it is split: nfkc or none."""
+    """Unicode normalization before tokenization: nfkc or none."""
 
     character_coverage: float = 1.0
-    """Share of the characters that get a token, from 0.98 to 1; not for words."""
+    """Share of the text whose characters get a token, from 0.98 to 1; not for words."""
 
     sample_pairs: int = 200_000
-    """Pairs, drawn at random, that a tokenizer is trained on at most."""
+    """Pairs, sampled at random, on which tokenizers are trained."""
 
     def __post_init__(self) -> None:
         problems = [*self._problems_of_values(), *self._problems_of_symbols()]
@@ -73,7 +73,7 @@ class TextSettings:
 
     @property
     def min_vocab_size(self) -> int:
-        """Entries that are taken before any text is seen."""
+        """Number of reserved entries: special symbols, user symbols and bytes."""
         return len(SPECIALS) + len(self.symbols) + BYTE_PIECES * int(self.byte_fallback)
 
     def _problems_of_values(self) -> list[str]:
@@ -121,10 +121,10 @@ class TextSettings:
                 problems.append(f"symbols must be printable; {symbol!r} is not")
             elif symbol in SPECIALS:
                 problems.append(
-                    f"symbols holds {symbol!r}, which is built in: leave it out"
+                    f"symbols contains {symbol!r}, which is built in: leave it out"
                 )
         if len(set(self.symbols)) < len(self.symbols):
-            problems.append("symbols holds the same symbol twice")
+            problems.append("symbols contains the same symbol twice")
         return problems
 
     def _problems_of_combinations(self) -> list[str]:
@@ -137,13 +137,13 @@ class TextSettings:
             )
         if self.joint and self.target_vocab_size is not None:
             problems.append(
-                "target_vocab_size has no meaning in a joint vocabulary: leave it out "
-                "or set joint = false"
+                "target_vocab_size has no effect with a joint vocabulary: leave it "
+                "out, or set joint = false"
             )
         if self.byte_fallback and not kinds & set(SENTENCEPIECE):
             problems.append(
                 f"byte_fallback needs bpe or unigram, not {self.target_kind}"
             )
         if self.character_coverage < 1 and kinds == {"words"}:
-            problems.append("character_coverage has no meaning for words: leave it out")
+            problems.append("character_coverage has no effect for words: leave it out")
         return problems

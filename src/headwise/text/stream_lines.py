@@ -1,7 +1,7 @@
-r"""Lines of a pipe or terminal as they arrive, with a sign where there are none yet.
+r"""Lines of a stream (pipe, terminal or file), with ``PAUSE`` where none has arrived.
 
-Whoever translates lines in batches gains by reading ahead, and must not withhold an
-answer while there is nothing to read. ``PAUSE`` among the lines says so.
+Translating in batches needs reading ahead, but must not delay answers while there is
+nothing to read: at a ``PAUSE``, what was read so far is to be translated.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from io import BufferedReader
 from typing import BinaryIO, Final, Literal
 
 CHUNK_BYTES = 2**16
-"""Bytes that are read at a time: what a pipe of Linux holds."""
+"""Bytes to read at a time: the capacity of a Linux pipe."""
 
 WAIT_SECONDS = 0.01
-"""Seconds that a writer has for its next lines before there are none yet."""
+"""Time to wait for the next line before a pause."""
 
 
 class Pause(Enum):
-    """What ``PAUSE`` is of."""
+    """The type of ``PAUSE``."""
 
-    PAUSE = "the next line is not there yet"
+    PAUSE = "no further line has arrived yet"
 
 
 PAUSE: Final = Pause.PAUSE
-"""Stands among lines where reading the next one would have to wait."""
+"""Yielded between lines where reading the next one would block."""
 
 
 class StreamLines:
-    """The raw lines of a file that is open for reading bytes, and pauses.
+    """The raw lines of a binary file, with pauses.
 
-    Of a regular file every line is there at once, and there is no pause. Before it
-    waits, ``before_waiting`` is called: when that is, everybody has had what came
-    before the pause. With ``after_each`` there is a pause behind every line.
+    A regular file has no pauses. ``before_waiting`` is called after the consumer of a
+    pause asks for more, and before reading blocks. With ``after_each`` there is a pause
+    after every line.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class StreamLines:
         self.after_each = after_each
 
     def wait(self) -> Iterator[Literal[Pause.PAUSE]]:
-        """Yield a pause if there is nothing to read yet."""
+        """Yield a pause if nothing can be read yet."""
         if _may_wait(self.file) and not _has_more(self.file):
             yield from self._pause()
 
     def lines(self, opened: BinaryIO) -> Iterator[bytes | Literal[Pause.PAUSE]]:
-        """Yield line after line of ``opened``, which is the file or made of it."""
+        """Yield the lines of ``opened``: the file, or its decompressed content."""
         may_wait = opened is self.file and _may_wait(self.file)
         for each in self._available_lines() if may_wait else opened:
             yield each
@@ -65,21 +65,21 @@ class StreamLines:
 
     def _available_lines(self) -> Iterator[bytes | Literal[Pause.PAUSE]]:
         assert isinstance(self.file, BufferedReader)
-        unended: list[bytes] = []
-        # What was looked at before is in the buffer, and nothing is after a read1.
+        incomplete: list[bytes] = []
+        # The first read1 returns what was peeked at; later ones leave the buffer empty.
         chunk = self.file.read1(CHUNK_BYTES)
         while chunk:
             *lines, rest = chunk.split(b"\n")
             for line in lines:
-                yield b"".join([*unended, line, b"\n"])
-                unended = []
+                yield b"".join([*incomplete, line, b"\n"])
+                incomplete = []
             if rest:
-                unended.append(rest)
+                incomplete.append(rest)
             if not _has_more(self.file):
                 yield from self._pause()
             chunk = self.file.read1(CHUNK_BYTES)
-        if unended:
-            yield b"".join(unended)
+        if incomplete:
+            yield b"".join(incomplete)
 
     def _pause(self) -> Iterator[Literal[Pause.PAUSE]]:
         yield PAUSE
@@ -87,15 +87,15 @@ class StreamLines:
 
 
 def _may_wait(file: BinaryIO) -> bool:
-    """Tell whether ``file`` is a pipe, a terminal or the like."""
+    """Return whether ``file`` is a pipe, a terminal or the like."""
     if not isinstance(file, BufferedReader):
         return False
     try:
         return not stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-    except OSError:  # a file of Python's own, in memory
+    except OSError:  # an in-memory file
         return False
 
 
 def _has_more(file: BinaryIO) -> bool:
-    """Tell whether bytes, or the end, are there to be read or soon will be."""
+    """Return whether data or end of file can be read within ``WAIT_SECONDS``."""
     return bool(select.select([file], [], [], WAIT_SECONDS)[0])

@@ -1,8 +1,8 @@
-"""Tokenizers: text to ids and back; trained, saved and opened as a pair.
+"""Tokenizers of source and target: train, save and open.
 
-A tokenizer folder holds ``tokenizer.json`` (the settings, and size and SHA-256 of each
-file) and one file a vocabulary: ``spm.model`` or ``vocabulary.json`` for both sides, or
-one for each with ``source.`` or ``target.`` before its name.
+A tokenizer folder has ``tokenizer.json`` (settings; size and SHA-256 of each file) and
+one file per vocabulary: ``spm.model`` or ``vocabulary.json`` for both sides, or one for
+each, prefixed ``source.`` and ``target.``.
 """
 
 from __future__ import annotations
@@ -33,40 +33,40 @@ Pairs = Iterable[tuple[str, str]]
 
 
 class Tokenizer(Protocol):
-    """Text to ids and back. Ids of text never hold pad, start or end."""
+    """Converts text to ids and back. ``encode`` never returns pad, start or end."""
 
     notes: tuple[str, ...]
-    """What the user should know of how it was trained; empty once it is opened."""
+    """Messages from training; empty for an opened tokenizer."""
 
     @property
     def size(self) -> int:
-        """Entries of the vocabulary, special symbols counted."""
+        """Size of the vocabulary, special symbols included."""
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of ``text``, without start and end."""
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ``ids`` as one line, pad, start and end left out."""
+        """Return the text of ``ids`` as one line, without pad, start and end."""
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return the piece behind each id."""
+        """Return the piece of each id."""
 
     def save(self, file: Path) -> None:
-        """Write what ``TOKENIZERS[kind].open`` reads."""
+        """Write a file for ``TOKENIZERS[kind].open``."""
 
 
 class Train(Protocol):
-    """Learns a tokenizer from lines of text."""
+    """Trains a tokenizer on lines of text."""
 
     def __call__(
         self, lines: Iterable[str], *, vocab_size: int, settings: TextSettings
     ) -> Tokenizer:
-        """Return a tokenizer of ``vocab_size`` entries at most."""
+        """Return a tokenizer with at most ``vocab_size`` entries."""
 
 
 @dataclass(frozen=True)
 class TokenizerKind:
-    """One choice of tokenizer: how it is learned, and how it is kept."""
+    """A kind of tokenizer: how to train and open it, and its file name."""
 
     train: Train
     open: Callable[[Path, TextSettings], Tokenizer]
@@ -104,12 +104,12 @@ class TokenizerPair:
 
     @property
     def joint(self) -> bool:
-        """One vocabulary serves both sides."""
+        """Whether both sides share one vocabulary."""
         return self.settings.joint
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know of how the tokenizers were trained."""
+        """Messages from training."""
         if self.joint:
             return self.source.notes
         return (
@@ -142,9 +142,9 @@ class TokenizerPair:
 def train_tokenizers(
     pairs: Callable[[], Pairs], settings: TextSettings, *, seed: int
 ) -> TokenizerPair:
-    """Train the tokenizers of both sides on pairs of text that ``pairs()`` yields.
+    """Train the tokenizers of both sides on the pairs of ``pairs()``.
 
-    Of more than ``settings.sample_pairs`` pairs, so many are drawn at random.
+    If there are more than ``settings.sample_pairs``, a random sample is used.
     """
     sample = _sample(pairs(), settings.sample_pairs, seed)
     sources = (source for source, _ in sample)
@@ -173,21 +173,21 @@ def train_tokenizers(
 
 
 def open_tokenizers(folder: Path) -> TokenizerPair:
-    """Open the tokenizers that ``save`` wrote; anything amiss is a ``ModelError``."""
-    settings, files = _described(folder)
+    """Open tokenizers written by ``save``; raise ``ModelError`` if damaged."""
+    settings, files = _read_description(folder)
     names = _file_names(settings)
-    source = _opened(folder / names[0], settings.source_kind, settings, files)
+    source = _open(folder / names[0], settings.source_kind, settings, files)
     if settings.joint:
         return TokenizerPair(source, source, settings)
-    target = _opened(folder / names[1], settings.target_kind, settings, files)
+    target = _open(folder / names[1], settings.target_kind, settings, files)
     return TokenizerPair(source, target, settings)
 
 
-def _described(folder: Path) -> tuple[TextSettings, dict[str, Any]]:
+def _read_description(folder: Path) -> tuple[TextSettings, dict[str, Any]]:
     path = folder / DESCRIPTION
     table = read_json(path)
     if not isinstance(table, dict) or "format" not in table:
-        raise ModelError(f"{path} does not describe tokenizers of ours")
+        raise ModelError(f"{path} is not a description of tokenizers")
     if table["format"] != FORMAT:
         raise ModelError(
             f"{path} has format {table['format']!r}; this version reads format "
@@ -195,32 +195,32 @@ def _described(folder: Path) -> tuple[TextSettings, dict[str, Any]]:
         )
     settings, files = table.get("settings"), table.get("files")
     if not isinstance(settings, dict) or not isinstance(files, dict):
-        raise ModelError(f"{path} lacks its tables settings and files")
+        raise ModelError(f"{path} lacks the tables settings and files")
     try:
         return read(TextSettings, settings, "settings."), files
     except SettingsError as error:
         raise ModelError(f"{path} cannot be used:\n{error}") from None
 
 
-def _opened(
+def _open(
     path: Path, kind: TokenizerName, settings: TextSettings, files: dict[str, Any]
 ) -> Tokenizer:
-    """Open one tokenizer after its bytes were found to be those that were saved."""
+    """Open one tokenizer after checking its SHA-256."""
     facts = files.get(path.name)
     if not isinstance(facts, dict):
-        raise ModelError(f"{path.with_name(DESCRIPTION)} says nothing of {path.name}")
+        raise ModelError(f"{path.with_name(DESCRIPTION)} does not list {path.name}")
     if not path.is_file():
         raise ModelError(f"{path} is missing; copy the folder again")
     if sha256(path) != facts.get("sha256"):
         raise ModelError(
-            f"{path} is not the file that {DESCRIPTION} describes (SHA-256 differs); "
-            "it was damaged or exchanged: copy the folder again"
+            f"{path} is not the file listed in {DESCRIPTION} (SHA-256 differs); it was "
+            "damaged or replaced: copy the folder again"
         )
     tokenizer = TOKENIZERS[kind].open(path, settings)
     if tokenizer.size != facts.get("size"):
         raise ModelError(
-            f"{path} has {tokenizer.size:,} entries, not the {facts.get('size')!r} "
-            f"that {DESCRIPTION} says"
+            f"{path} has {tokenizer.size:,} entries, but {DESCRIPTION} says "
+            f"{facts.get('size')!r}"
         )
     return tokenizer
 
@@ -234,14 +234,14 @@ def _file_names(settings: TextSettings) -> tuple[str, str]:
 
 
 def _sample(pairs: Pairs, most: int, seed: int) -> list[tuple[str, str]]:
-    """Draw ``most`` pairs, each equally likely, in one pass over any number of them."""
+    """Sample ``most`` pairs uniformly in one pass (reservoir sampling)."""
     generator = random.Random(seed)
     kept: list[tuple[str, str]] = []
     for number, pair in enumerate(pairs):
         if number < most:
             kept.append(pair)
             continue
-        place = int(generator.random() * (number + 1))
-        if place < most:
-            kept[place] = pair
+        index = int(generator.random() * (number + 1))
+        if index < most:
+            kept[index] = pair
     return kept

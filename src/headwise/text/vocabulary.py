@@ -1,4 +1,4 @@
-"""The vocabulary: pieces of text and their ids, special symbols first."""
+"""Vocabulary: pieces and their ids, special symbols first."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from headwise.storage import read_json, write_json
 PAD, START, END, UNKNOWN = 0, 1, 2, 3
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
 
-# White space before a token, written as SentencePiece writes it (U+2581).
+# Word boundary before a token: SentencePiece's U+2581.
 WORD_START = "\u2581"
 
-# What an unknown token looks like in text (U+2047), as SentencePiece shows it.
+# Text of an unknown token: SentencePiece's U+2047.
 UNKNOWN_MARK = "\u2047"
 
 
 class Vocabulary:
-    """A list of pieces without repeats; the place of a piece is its id."""
+    """A list of unique pieces; the index of a piece is its id."""
 
     def __init__(self, pieces: Iterable[str]) -> None:
         self.pieces = tuple(pieces)
@@ -30,7 +30,7 @@ class Vocabulary:
                 f"not with {self.pieces[: len(SPECIALS)]}"
             )
         if len(self._ids) != len(self.pieces):
-            raise ValueError("a vocabulary holds each piece once")
+            raise ValueError("a vocabulary contains each piece once")
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -52,18 +52,18 @@ class Vocabulary:
     def of_most_frequent(
         cls, counts: Mapping[str, int], *, size: int, symbols: tuple[str, ...] = ()
     ) -> Vocabulary:
-        """Take the specials, ``symbols`` and the most frequent pieces, up to ``size``.
+        """Return special symbols, ``symbols`` and the most frequent pieces.
 
-        Among equally frequent pieces the first by code point wins, so that the same
-        text gives the same vocabulary.
+        There are at most ``size``. Ties are broken by code point, so that the result
+        is deterministic.
         """
         if not counts:
             raise DataError(
-                "a tokenizer cannot be trained: there is no text in the lines given, "
-                "or only white space; give at least one line with text"
+                "a tokenizer cannot be trained: the training text is empty, or only "
+                "white space"
             )
         first = [*SPECIALS, *symbols]
-        # Text may spell a special symbol; that is no reason to hold it twice.
+        # Text may contain a special symbol, which must not be added twice.
         ranked = sorted(
             counts.keys() - first, key=lambda piece: (-counts[piece], piece)
         )
@@ -75,14 +75,14 @@ class Vocabulary:
 
     @classmethod
     def open(cls, path: Path, symbols: tuple[str, ...] = ()) -> Vocabulary:
-        """Read a vocabulary that ``save`` wrote, and see that it holds ``symbols``."""
+        """Read a vocabulary written by ``save``; check that it has ``symbols``."""
         pieces = read_json(path)
         if not isinstance(pieces, list) or not all(isinstance(p, str) for p in pieces):
-            raise ModelError(f"{path} is not a JSON list of texts")
+            raise ModelError(f"{path} is not a JSON list of strings")
         try:
             vocabulary = cls(pieces)
         except ValueError as error:
-            raise ModelError(f"{path} is not a vocabulary of ours: {error}") from None
+            raise ModelError(f"{path} is not a vocabulary: {error}") from None
         missing = [symbol for symbol in symbols if symbol not in vocabulary]
         if missing:
             raise ModelError(f"{path} lacks the symbols {', '.join(missing)}")

@@ -1,4 +1,4 @@
-"""Whole words, the most frequent ones of the text."""
+"""Word tokenizer: the most frequent words and punctuation marks are tokens."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from headwise.text.vocabulary import (
 
 
 class WordTokenizer:
-    """Words and punctuation marks, each a token; rare ones are unknown.
+    """Words and punctuation marks are tokens; rare ones are unknown.
 
-    A token that follows white space, or opens the text, starts with ``WORD_START``, so
-    that decoding gives the text back up to white space. Symbols of the user's own stand
-    as they are and are decoded with a space before them.
+    A token after white space, or at the start of the text, begins with ``WORD_START``,
+    so that decoding restores the text up to white space. User-defined symbols are kept
+    as they are, and decoded with a space before them.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class WordTokenizer:
     def train(
         cls, lines: Iterable[str], *, vocab_size: int, settings: TextSettings
     ) -> WordTokenizer:
-        """Take the ``vocab_size`` most frequent words of ``lines``."""
+        """Build the vocabulary from the most frequent words of ``lines``."""
         symbols = Symbols(settings.symbols)
         counts: Counter[str] = Counter()
         for line in lines:
@@ -58,14 +58,14 @@ class WordTokenizer:
         notes = []
         if len(vocabulary) < vocab_size:
             notes.append(
-                f"the text holds only {len(vocabulary):,} different words and symbols, "
+                f"the text has only {len(vocabulary):,} different words and symbols, "
                 f"so that is the size of the vocabulary, not vocab_size={vocab_size:,}"
             )
         return cls(vocabulary, settings, notes)
 
     @property
     def size(self) -> int:
-        """Entries of the vocabulary, special symbols counted."""
+        """Size of the vocabulary, special symbols included."""
         return len(self.vocabulary)
 
     def encode(self, text: str) -> list[int]:
@@ -74,12 +74,12 @@ class WordTokenizer:
         return [self.vocabulary.id(token) for token in _tokens(text, self._symbols)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ``ids``; what is no text (pad, start, end) is left out."""
-        shown = (self._shown(each) for each in ids if each not in (PAD, START, END))
-        return one_line("".join(shown)).strip(" ")
+        """Return the text of ``ids``, without pad, start and end."""
+        texts = (self._text(each) for each in ids if each not in (PAD, START, END))
+        return one_line("".join(texts)).strip(" ")
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return the piece behind each id."""
+        """Return the piece of each id."""
         return [self.vocabulary.pieces[each] for each in ids]
 
     def save(self, file: Path) -> None:
@@ -88,11 +88,11 @@ class WordTokenizer:
 
     @classmethod
     def open(cls, file: Path, settings: TextSettings) -> WordTokenizer:
-        """Read a vocabulary that ``save`` wrote."""
+        """Read a vocabulary written by ``save``."""
         return cls(Vocabulary.open(file, settings.symbols), settings)
 
-    def _shown(self, token: int) -> str:
-        # Most unknown tokens and symbols are words, so both are set off by a space.
+    def _text(self, token: int) -> str:
+        # Most unknown tokens and symbols are words, so both get a space before them.
         if token == UNKNOWN:
             return f" {UNKNOWN_MARK}"
         if token < len(SPECIALS) + len(self._symbols.symbols):
@@ -101,7 +101,7 @@ class WordTokenizer:
 
 
 def _tokens(text: str, symbols: Symbols) -> Iterator[str]:
-    """Cut normalized text into symbols, words and punctuation marks."""
+    """Split normalized text into symbols, words and punctuation marks."""
     follows_space = True
     for part, is_symbol in symbols.split(text):
         if is_symbol:
@@ -116,7 +116,7 @@ def _tokens(text: str, symbols: Symbols) -> Iterator[str]:
                 follows_space = False
 
 
-# Combining marks stand in the first two planes of Unicode, and here.
+# Combining marks are in the first two planes of Unicode, and here.
 _LAST_CODE_SEARCHED = 0x1FFFF
 _VARIATION_SELECTORS = "\U000e0100-\U000e01ef"
 _JOINERS = "\u200c\u200d"
@@ -129,8 +129,8 @@ _MODIFIERS = "\u02b0-\u02ff\ua700-\ua71f"
 def _words_and_marks() -> re.Pattern[str]:
     r"""Match white space, a word, or one other character with its combining marks.
 
-    ``\w`` alone would cut a word at every combining mark, and so take the sounds of
-    phonetic script apart (t͡ʃ), and the vowels of many others.
+    ``\w`` alone would split a word at every combining mark, and so the sounds of
+    phonetic script (t͡ʃ), and the vowels of many scripts.
     """
     marks = _combining_marks()
     word = rf"[\w{_MODIFIERS}{marks}]+"
