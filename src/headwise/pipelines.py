@@ -1,8 +1,8 @@
-"""``headwise.pipeline("translation", model=FOLDER)``, as transformers 4 had it.
+"""``headwise.pipeline("translation", model=FOLDER)``, as in transformers 4.
 
-The names of arguments and the shape of results are those of its translation pipeline,
-so that a program which was written for that one keeps working. What is not listed here
-is refused: an argument that is passed over would be another search than was asked for.
+Arguments and results are those of its translation pipeline, so that programs written
+for it keep working. Unknown arguments raise ``UsageError``: ignoring one would silently
+change the search.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ def pipeline(
     """Open a run or model folder as a translation pipeline.
 
     ``device`` is as in transformers: -1 or None for the CPU, a number for that GPU.
-    ``engine`` and ``precision`` are those of ``headwise.load``. Other ``options`` hold
-    for every call that does not say otherwise.
+    ``engine`` and ``precision`` are those of ``headwise.load``. Other ``options`` are
+    defaults for every call.
     """
     if not isinstance(task, str) or not TASK.fullmatch(task):
         raise UsageError(
-            f"{task!r} is no task of headwise.pipeline; 'translation' is, and names "
-            "such as 'translation_en_to_de'"
+            f"{task!r} is not a task of headwise.pipeline; use 'translation', or a "
+            "name such as 'translation_en_to_de'"
         )
     if model is None:
         raise UsageError(
-            "no model is named, and there is none that everybody means; give a run or "
-            "model folder: headwise.pipeline('translation', model='en-de')"
+            "there is no default model; give a run folder or model folder: "
+            "headwise.pipeline('translation', model='en-de')"
         )
     for name in ("tokenizer", "config"):
         given = options.pop(name, None)
@@ -61,7 +61,7 @@ def pipeline(
                 f"{name}={given!r} cannot be used: a model folder has its own; leave "
                 f"{name} out"
             )
-    options = _without_what_changes_nothing(options, OPENING)
+    options = _drop_neutral(options, OPENING)
     if isinstance(model, Translator):
         return TranslationPipeline(model, task=task, **options)
     translator = load(model, device=_device(device), engine=engine, precision=precision)
@@ -69,7 +69,7 @@ def pipeline(
 
 
 class TranslationPipeline:
-    """Texts in, ``{"translation_text": ...}`` out."""
+    """Callable that turns texts into ``{"translation_text": ...}``."""
 
     def __init__(
         self, translator: Translator, *, task: str = "translation", **options: Any
@@ -77,54 +77,54 @@ class TranslationPipeline:
         self.translator = translator
         self.task = task
         self.options = options
-        self._understood({})  # so that what is amiss is said now
+        self._parse_options({})  # raises for unknown options
 
     def __call__(self, texts: Any, *more: Any, **options: Any) -> Any:
-        """Translate a text, a list of texts, or texts one by one as they come.
+        """Translate a text, a list of texts, or any iterable of texts.
 
         A text gives a list of its translations: one, or ``num_return_sequences``, best
-        first. A list gives one translation for each text or, of several, a list for
-        each. Any other iterable is read as it is asked for, ``batch_size`` texts at a
-        time (1), and gives a list for each.
+        first. A list gives one translation per text, or a list of several per text. Any
+        other iterable is read lazily, ``batch_size`` texts at a time (default 1), and
+        gives a list per text.
         """
         if more:
             raise UsageError(
-                f"{1 + len(more)} texts were given one by one; give them as a list"
+                f"{1 + len(more)} texts were given as separate arguments; give a list"
             )
-        search, how = self._understood(options)
+        search, result_options = self._parse_options(options)
         warned: Warned = []
         if isinstance(texts, str):
-            outputs = next(self._records([texts], search, how, warned))
+            outputs = next(self._records([texts], search, result_options, warned))
             warn_of(warned, stacklevel=2)
             return outputs
         if isinstance(texts, bytes | Mapping) or not isinstance(texts, Iterable):
             checked_text(texts)
         if not isinstance(texts, list | tuple):
-            return self._one_by_one(iter(texts), search, how)
-        found = list(self._records(texts, search, how, warned))
+            return self._lazily(iter(texts), search, result_options)
+        found = list(self._records(texts, search, result_options, warned))
         warn_of(warned, stacklevel=2)
         if search.get("num_best", 1) == 1:
             return [record for (record,) in found]
         return found
 
-    def _one_by_one(
-        self, texts: Iterator[str], search: Search, how: dict[str, Any]
+    def _lazily(
+        self, texts: Iterator[str], search: Search, result_options: dict[str, Any]
     ) -> Iterator[list[Record]]:
-        while some := list(islice(texts, how.get("batch_size") or 1)):
+        while batch := list(islice(texts, result_options.get("batch_size") or 1)):
             warned: Warned = []
-            yield from self._records(some, search, how, warned)
+            yield from self._records(batch, search, result_options, warned)
             warn_of(warned, stacklevel=2)
 
     def _records(
         self,
         texts: Iterable[str],
         search: Search,
-        how: dict[str, Any],
+        result_options: dict[str, Any],
         warned: Warned,
     ) -> Iterator[list[Record]]:
-        """Yield the translations of each text; of one in several lines, the best.
+        """Yield the translations of each text; of a text of several lines, the best.
 
-        What each line came with goes into ``warned``.
+        Warnings of each line are appended to ``warned``.
         """
         sizes: deque[int] = deque()
 
@@ -142,26 +142,27 @@ class TranslationPipeline:
                 outputs = ["\n".join(each.text for each in (first, *rest))]
             else:
                 outputs = [each.text for each in first.candidates]
-            if how.get("clean_up_tokenization_spaces"):
+            if result_options.get("clean_up_tokenization_spaces"):
                 outputs = [cleaned_up(each) for each in outputs]
             yield [{"translation_text": each} for each in outputs]
 
-    def _understood(self, options: Mapping[str, Any]) -> tuple[Search, dict[str, Any]]:
-        """Split what was asked into our search and what concerns the results."""
-        asked = {**self.options, **options}
-        asked = _without_what_changes_nothing(asked, CALLING)
-        how = {name: asked.pop(name) for name in RESULTS if name in asked}
-        for name, value in how.items():
+    def _parse_options(
+        self, options: Mapping[str, Any]
+    ) -> tuple[Search, dict[str, Any]]:
+        """Split options into decoding settings and options of the results."""
+        given = _drop_neutral({**self.options, **options}, CALLING)
+        result_options = {name: given.pop(name) for name in RESULTS if name in given}
+        for name, value in result_options.items():
             RESULTS[name](name, value)
         search: Search = {}
-        for name, value in asked.items():
+        for name, value in given.items():
             if name not in SEARCH:
-                raise _not_known(name, value)
+                raise _unknown(name, value)
             search |= SEARCH[name](name, value)
-        if "max_new_tokens" in asked:  # which wins, there as well
-            search |= SEARCH["max_new_tokens"]("", asked["max_new_tokens"])
+        if "max_new_tokens" in given:  # wins over max_length, as in transformers
+            search |= SEARCH["max_new_tokens"]("", given["max_new_tokens"])
         self._check(search)
-        return search, how
+        return search, result_options
 
     def _check(self, search: Search) -> None:
         default = self.translator.decoding
@@ -169,19 +170,17 @@ class TranslationPipeline:
         count = search.get("num_best", 1)
         if count > beam:
             raise UsageError(
-                f"num_return_sequences={count} is more than the {beam} that a beam "
-                f"of {beam} finds; num_beams={count} would allow it"
+                f"num_return_sequences={count} is more than the beam of {beam}; set "
+                f"num_beams={count}"
             )
         try:
             read(DecodingSettings, merged(as_table(default), search))
         except SettingsError as error:
-            raise UsageError(
-                f"these arguments ask for a search that cannot be:\n{error}"
-            ) from None
+            raise UsageError(f"invalid decoding settings:\n{error}") from None
 
 
 def cleaned_up(text: str) -> str:
-    """Take out the spaces that tokens of English leave before signs and endings."""
+    """Remove spaces before punctuation and English contractions."""
     for before, after in SPACES.items():
         text = text.replace(before, after)
     return text
@@ -192,25 +191,25 @@ SPACES = {
     " ' ": "'",
     **{f" {ending}": ending for ending in ("n't", "'m", "'s", "'ve", "'re")},
 }
-"""In this order, as transformers cleans up."""
+"""In the order of transformers."""
 
 
 def _beams(name: str, value: Any) -> Search:
-    return {"beam": _whole(name, value, least=1)}
+    return {"beam": _integer(name, value, least=1)}
 
 
 def _sequences(name: str, value: Any) -> Search:
-    return {"num_best": _whole(name, value, least=1)}
+    return {"num_best": _integer(name, value, least=1)}
 
 
 def _new_tokens(name: str, value: Any) -> Search:
-    limit = _whole("max_new_tokens", value, least=1)
+    limit = _integer("max_new_tokens", value, least=1)
     return {"max_length_factor": 0.0, "max_length_offset": limit}
 
 
 def _tokens(name: str, value: Any) -> Search:
-    limit = _whole(name, value, least=2)
-    return {"max_length_factor": 0.0, "max_length_offset": limit - 1}  # START counted
+    limit = _integer(name, value, least=2)
+    return {"max_length_factor": 0.0, "max_length_offset": limit - 1}  # START included
 
 
 def _penalty(name: str, value: Any) -> Search:
@@ -229,8 +228,8 @@ def _stopping(name: str, value: Any) -> Search:
     if value == "never":
         return {"stopping": "exact"}
     raise UsageError(
-        f"{name}={value!r} is a rule of thumb that headwise does not have; True stops "
-        "at num_beams outputs, 'never' when none can become better"
+        f"{name}={value!r} is not supported; True stops at num_beams finished "
+        "hypotheses, 'never' when none can become better"
     )
 
 
@@ -242,7 +241,7 @@ SEARCH: dict[str, Callable[[str, Any], Search]] = {
     "length_penalty": _penalty,
     "early_stopping": _stopping,
 }
-"""Arguments of ``generate``, and the settings of ours that they mean."""
+"""Arguments of ``generate``, and the decoding settings that they set."""
 
 
 def _is_flag(name: str, value: Any) -> None:
@@ -251,14 +250,14 @@ def _is_flag(name: str, value: Any) -> None:
 
 
 def _is_size(name: str, value: Any) -> None:
-    _whole(name, value, least=1)
+    _integer(name, value, least=1)
 
 
 RESULTS: dict[str, Callable[[str, Any], None]] = {
     "clean_up_tokenization_spaces": _is_flag,
     "batch_size": _is_size,
 }
-"""Arguments that choose no word, and what their values must be."""
+"""Arguments without effect on the search, and checks of their values."""
 
 ANYTHING = object()
 
@@ -267,13 +266,13 @@ OPENING: dict[str, tuple[Any, ...]] = {
     "torch_dtype": (torch.float32, "float32", "auto"),
     "dtype": (torch.float32, "float32", "auto"),
     "revision": ("main",),
-    "trust_remote_code": (False,),  # nothing of a folder is ever run
+    "trust_remote_code": (False,),  # code in a folder is never run
     "use_fast": (ANYTHING,),
     "token": (ANYTHING,),
     "use_auth_token": (ANYTHING,),
     "model_kwargs": ({},),
 }
-"""Arguments of ``pipeline``, with the values that ask for what is done anyway."""
+"""Arguments of ``pipeline``, with the values that have no effect."""
 
 CALLING: dict[str, tuple[Any, ...]] = {
     "return_text": (True,),
@@ -284,7 +283,7 @@ CALLING: dict[str, tuple[Any, ...]] = {
     "num_workers": (ANYTHING,),
     "src_lang": (ANYTHING,),  # "no effect for single pair translation models"
     "tgt_lang": (ANYTHING,),
-    "use_cache": (ANYTHING,),  # the same words, faster or slower
+    "use_cache": (ANYTHING,),  # affects speed only
     "do_sample": (False,),
     "num_beam_groups": (1,),
     "diversity_penalty": (0.0,),
@@ -296,53 +295,53 @@ CALLING: dict[str, tuple[Any, ...]] = {
     "min_length": (0,),
     "min_new_tokens": (0,),
 }
-"""The same for a call; whatever it is, None asks for nothing either."""
+"""The same for a call; None never has an effect."""
 
 WHY_NOT = {
-    "truncation": "nothing is cut off here: a line that is too long is split, "
+    "truncation": "lines are never truncated: a line that is too long is split, "
     "translated and rejoined",
-    "return_tensors": "token ids are not given; headwise.load(FOLDER).engine.search "
-    "has them",
-    "torch_dtype": "precision='float16' or 'int8' has CTranslate2 compute in these",
-    "dtype": "precision='float16' or 'int8' has CTranslate2 compute in these",
-    "framework": "headwise is written in PyTorch, 'pt'",
+    "return_tensors": "for token ids use headwise.load(FOLDER).engine.search",
+    "torch_dtype": "use precision='float16' or 'int8' (CTranslate2)",
+    "dtype": "use precision='float16' or 'int8' (CTranslate2)",
+    "framework": "headwise uses PyTorch, 'pt'",
 }
 
 
-def _without_what_changes_nothing(
+def _drop_neutral(
     options: Mapping[str, Any], neutral: Mapping[str, tuple[Any, ...]]
 ) -> dict[str, Any]:
-    """Leave out what asks for nothing; refuse what only those values are known of."""
-    left = {}
+    """Drop options at neutral values; raise ``UsageError`` for their other values."""
+    others = {}
     for name, value in options.items():
         values = neutral.get(name)
         if value is None or (values is not None and values[0] is ANYTHING):
-            _known(name, value)
+            _check_known(name, value)
             continue
         if values is None:
-            left[name] = value
+            others[name] = value
         elif not any(value is each or value == each for each in values):
             only = " or ".join(map(repr, values))
-            why = WHY_NOT.get(name, "headwise.load(FOLDER).translate has the searches")
+            why = WHY_NOT.get(name, "use headwise.load(FOLDER).translate")
             raise UsageError(
-                f"{name}={value!r} cannot be done by this pipeline, only {only}; {why}"
+                f"{name}={value!r} is not supported by this pipeline, only {only}; "
+                f"{why}"
             )
-    return left
+    return others
 
 
-def _known(name: str, value: Any) -> None:
+def _check_known(name: str, value: Any) -> None:
     if not any(name in each for each in (SEARCH, RESULTS, OPENING, CALLING)):
-        raise _not_known(name, value)
+        raise _unknown(name, value)
 
 
-def _not_known(name: str, value: Any) -> UsageError:
+def _unknown(name: str, value: Any) -> UsageError:
     known = [*SEARCH, *RESULTS]
     close = get_close_matches(name, [*known, *CALLING], n=1)
     hint = f" (did you mean {close[0]}?)" if close else ""
     return UsageError(
-        f"{name}={value!r} is no argument of this pipeline{hint}; it knows "
-        f"{', '.join(known)}; headwise.load(FOLDER).translate has the searches of "
-        "headwise"
+        f"{name}={value!r} is not an argument of this pipeline{hint}; choose from "
+        f"{', '.join(known)}, or use headwise.load(FOLDER).translate for all "
+        "decoding settings"
     )
 
 
@@ -354,7 +353,7 @@ def _device(given: int | str | torch.device | None) -> str | torch.device:
     return given
 
 
-def _whole(name: str, value: Any, *, least: int) -> int:
+def _integer(name: str, value: Any, *, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UsageError(
             f"{name} must be a whole number, {least} or more, not {value!r}"

@@ -1,7 +1,7 @@
-"""The whole experiment as one value: from text to a measured model.
+"""Recipes: all settings of an experiment.
 
-A recipe is put together in this order, later ones winning: the defaults of each part,
-the settings that belong to a preset, a recipe file, assignments (``--set``).
+Settings come from, in rising priority: defaults, a preset, a recipe file, assignments
+(``--set``).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from headwise.training.settings import TrainingSettings
 Table = dict[str, Any]
 
 LICENSE = r"[A-Za-z0-9][A-Za-z0-9.+-]*"
-"""What an SPDX identifier looks like, and so the name of a licence on hubs."""
+"""Pattern of SPDX identifiers, the names of licences on model hubs."""
 
 LANGUAGE = (
     r"[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?"
     r"(-([a-z0-9]{5,8}|[0-9][a-z0-9]{3}))*"
 )
-"""A tag of BCP 47: language, script, region and variants, each in its usual case."""
+"""Pattern of BCP 47 tags: language, script, region and variants."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,19 +46,19 @@ class Recipe:
     """Every setting of an experiment; the defaults are the paper's base model."""
 
     seed: int = 1
-    """Where all chance comes from: 0 or more, below 2 to the power of 63."""
+    """Random seed: 0 or more, below 2 to the power of 63."""
 
     must_export_to: tuple[str, ...] = ()
-    """Programs that are to run the model, such as "ctranslate2" and "huggingface": what
-    one of them cannot express is refused before anything is prepared or trained."""
+    """Export formats that the model must support, such as "ctranslate2" and
+    "huggingface"; settings that one of them cannot express are refused."""
 
     languages: tuple[str, ...] = ()
-    """Languages for the model card, as tags of BCP 47 such as "en" and "pt-BR"; not
-    set: what the names of the corpora end with, where those are codes of ISO 639."""
+    """Languages for the model card, as BCP 47 tags such as "en" and "pt-BR"; not set:
+    the suffixes of the corpus files, if they are ISO 639 codes."""
 
     license: str | None = None
-    """Licence for the model card, by its SPDX identifier, such as "cc-by-4.0"; "other"
-    for one that hubs do not know. Not set: the card says that it is unknown."""
+    """Licence for the model card, as SPDX identifier such as "cc-by-4.0", or "other";
+    not set: unknown."""
 
     data: DataSettings = field(default_factory=DataSettings)
     text: TextSettings = field(default_factory=TextSettings)
@@ -89,16 +89,16 @@ class Recipe:
         if self.model.positions == "learned" and self.model.max_positions < longest:
             problems.append(
                 f"model.max_positions must be at least {longest}, not "
-                f"{self.model.max_positions}: a source of data.max_tokens="
-                f"{self.data.max_tokens} may become so long, and learned positions end "
-                "where their table ends"
+                f"{self.model.max_positions}: the translation of a source of "
+                f"data.max_tokens={self.data.max_tokens} may be that long, which is "
+                "beyond the learned positions"
             )
         if problems:
             raise SettingsError(problems)
 
 
 def card_problems(languages: Iterable[str], license: str | None) -> list[str]:
-    """Say what of the languages and the licence cannot stand in a model card."""
+    """Return problems of languages and licence of a model card."""
     problems = [
         f"languages must be tags such as 'en' or 'pt-BR', not {each!r}"
         for each in languages
@@ -106,7 +106,7 @@ def card_problems(languages: Iterable[str], license: str | None) -> list[str]:
     ]
     if license is not None and not re.fullmatch(LICENSE, license):
         problems.append(
-            "license must be a name that hubs use, such as 'cc-by-4.0', 'mit' or "
+            "license must be an SPDX identifier, such as 'cc-by-4.0', 'mit' or "
             f"'other', not {license!r}"
         )
     return problems
@@ -124,7 +124,7 @@ FEW_DATA: Table = {
         "average_last": 5,
     },
 }
-"""What suits some thousand pairs: small batches, and a look at short intervals."""
+"""For thousands of pairs: small batches, and frequent validation."""
 
 SMALL_DATA: Table = {
     "text": {"vocab_size": 8000},
@@ -138,7 +138,7 @@ SMALL_DATA: Table = {
         "average_last": 8,
     },
 }
-"""What suits some ten thousand pairs: a high rate, short warm-up, early stopping."""
+"""For tens of thousands of pairs: high learning rate, short warm-up, early stopping."""
 
 MIDDLE_DATA: Table = {
     "text": {"vocab_size": 16_000},
@@ -154,26 +154,26 @@ MIDDLE_DATA: Table = {
 }
 
 PAPER_TRAINING: Table = {"text": {"vocab_size": 37_000}}
-"""Section 5: the defaults themselves, and Section 5.1's joint vocabulary."""
+"""Section 5: the defaults, with the joint vocabulary of Section 5.1."""
 
-TRAINING_OF_PRESETS: dict[str, Table] = {
+PRESET_TRAINING: dict[str, Table] = {
     "micro": FEW_DATA,
     "tiny": SMALL_DATA,
     "small": MIDDLE_DATA,
     "student": MIDDLE_DATA,
 }
-"""What goes with a preset's architecture; all others train as the paper did."""
+"""Training settings of presets; all others use those of the paper."""
 
 
 def preset_table(name: str) -> Table:
-    """Return the settings of a preset: architecture and how to train it."""
+    """Return the settings of a preset: architecture and training."""
     if not isinstance(name, str) or name not in PRESETS:
         raise SettingsError(
-            [f"{name!r} is not a preset; known: {', '.join(sorted(PRESETS))}"]
+            [f"{name!r} is not a preset; choose from {', '.join(sorted(PRESETS))}"]
         )
     preset = PRESETS[name]
     table = merged(
-        TRAINING_OF_PRESETS.get(name, PAPER_TRAINING),
+        PRESET_TRAINING.get(name, PAPER_TRAINING),
         {
             "model": as_table(preset.config),
             "training": {"label_smoothing": preset.label_smoothing},
@@ -187,7 +187,7 @@ def preset_table(name: str) -> Table:
 
 
 def preset_for(num_pairs: int) -> str:
-    """Choose a preset that so many pairs can fill."""
+    """Return a preset for a corpus of so many pairs."""
     if num_pairs < 10_000:
         return "micro"
     if num_pairs < 200_000:
@@ -210,11 +210,11 @@ def resolve(
     assignments: Iterable[str] = (),
     extra: Mapping[str, Any] | None = None,
 ) -> Recipe:
-    """Put a recipe together; every problem in it is reported.
+    """Build a recipe; raise ``SettingsError`` with all problems.
 
-    A recipe file may name its preset (``preset = "tiny"``). ``extra`` comes between
-    the file and the assignments: what other command-line arguments say. Whoever says
-    how many epochs, and not how many steps, does not mean the preset's or default's.
+    A recipe file may name its preset (``preset = "tiny"``). ``extra`` has settings from
+    other command-line options; its priority is between file and assignments. If epochs
+    are given without steps, the steps of the preset do not apply.
     """
     from_file = read_toml(file) if file is not None else {}
     named = from_file.pop("preset", None)

@@ -1,11 +1,11 @@
-"""Settings: TOML tables to dataclasses and back; what is unknown is refused.
+"""Settings: typed dataclasses from TOML and back, with errors for unknown names.
 
-A settings dataclass states each default once, documents each field by the string below
-it, and checks itself in ``__post_init__`` by raising one ``SettingsError`` with every
-problem. Types understood: ``bool``, ``int``, ``float``, ``str``, ``Literal``, another
+A settings dataclass has each default once, documents each field by the string below it,
+and checks itself in ``__post_init__`` by raising one ``SettingsError`` with all
+problems. Supported types: ``bool``, ``int``, ``float``, ``str``, ``Literal``, another
 settings dataclass, ``tuple[X, ...]`` of any of these, and each of them ``| None``.
 
-TOML has no null. ``None`` is an absent line where it is the default, and the text
+TOML has no null. ``None`` is an absent line if it is the default, and the text
 ``"none"`` elsewhere; so an optional text cannot be the word none itself.
 """
 
@@ -25,13 +25,13 @@ from headwise.errors import SettingsError
 T = TypeVar("T")
 
 ABSENT = "none"
-"""What a user writes to say that an optional setting has no value."""
+"""Text for an optional setting without value."""
 
 KINDS = {
     bool: "true or false",
     int: "a whole number",
     float: "a number",
-    str: "a text in quotes",
+    str: "a string in quotes",
 }
 
 
@@ -79,7 +79,7 @@ def with_new_names(
 
 
 def read(kind: type[T], table: Mapping[str, Any], where: str = "") -> T:
-    """Build the dataclass ``kind`` from ``table``; tables inside it likewise.
+    """Build the dataclass ``kind`` from ``table``, recursively.
 
     ``where`` is the path to ``table`` in the file, such as ``"training."``, and
     starts every problem, so that a reader can find the line to mend. Settings are also
@@ -112,7 +112,7 @@ def read(kind: type[T], table: Mapping[str, Any], where: str = "") -> T:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the tables of a TOML file; a syntax error names file, line and column."""
+    """Return the tables of a TOML file; raise ``SettingsError`` if it is invalid."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -129,8 +129,8 @@ def with_overrides(
 ) -> dict[str, Any]:
     """Return ``table`` with assignments such as ``training.steps=60`` applied.
 
-    The right side is read as a TOML value, and as plain text where it is not one, so
-    that ``text.tokenizer=words`` needs no quotes.
+    The right side is a TOML value, or else plain text, so that ``text.tokenizer=words``
+    needs no quotes.
     """
     result = _copied(table)
     problems = []
@@ -139,8 +139,8 @@ def with_overrides(
         names = [name.strip() for name in path.split(".")]
         if not equals or not all(names):
             problems.append(
-                f"{option} wants NAME=VALUE, such as training.steps=60; "
-                f"{assignment!r} is not of that form"
+                f"{option} takes NAME=VALUE, such as training.steps=60, not "
+                f"{assignment!r}"
             )
             continue
         inner = result
@@ -148,8 +148,8 @@ def with_overrides(
             deeper = inner.setdefault(name, {})
             if not isinstance(deeper, dict):
                 problems.append(
-                    f"{option} {assignment}: {name} is {deeper!r}, and only a table "
-                    f"has settings in it; {option} {name}=VALUE replaces it"
+                    f"{option} {assignment}: {name} is {deeper!r}, not a table; use "
+                    f"{option} {name}=VALUE"
                 )
                 break
             inner = deeper
@@ -161,7 +161,7 @@ def with_overrides(
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay the settings of ``above`` over those of ``below``, table by table."""
+    """Return ``below`` updated by ``above``, recursively."""
     result = dict(below)
     for name, value in above.items():
         under = result.get(name)
@@ -173,7 +173,7 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 
 def as_table(settings: Any) -> dict[str, Any]:
-    """Return a settings dataclass as plain tables, from which ``read`` makes it."""
+    """Return a settings dataclass as nested dicts, the inverse of ``read``."""
     return {
         field.name: _plain(value)
         for field, value in _items(settings)
@@ -182,7 +182,7 @@ def as_table(settings: Any) -> dict[str, Any]:
 
 
 def as_toml(settings: Any) -> str:
-    """Write a settings dataclass as TOML, every default spelled out."""
+    """Return a settings dataclass as TOML, with all defaults."""
     return "\n".join(_toml_lines(settings, "")).strip() + "\n"
 
 
@@ -275,7 +275,7 @@ def _converted_value(kind: Any, value: Any, path: str) -> Any:
 
 
 def _is_unicode(text: str) -> bool:
-    """Tell whether ``text`` is free of the lone surrogates that stand for odd bytes."""
+    """Return whether ``text`` has no lone surrogates (bytes that are not UTF-8)."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -286,11 +286,11 @@ def _one_of(names: Iterable[Any]) -> str:
 
 def _hint(name: str, known: Iterable[str]) -> str:
     close = get_close_matches(name, list(known), n=1)
-    return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+    return f"did you mean {close[0]}?" if close else f"choose from {', '.join(known)}"
 
 
 def _parsed(text: str) -> Any:
-    """Read ``text`` as one TOML value, or as plain text where it is not just that."""
+    """Parse ``text`` as one TOML value, or return it as it is."""
     try:
         # Inside braces a comment or a second line, which TOML would drop, is an error.
         document = tomllib.loads(f"value = {{ value = {text} }}")

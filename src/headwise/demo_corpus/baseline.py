@@ -1,7 +1,7 @@
-"""What is to be beaten, and the measure of the hard part.
+"""Word-by-word dictionary baseline, and scores of pronouns and exact matches.
 
-A dictionary knows every word of the corpus and nothing else: no order, no agreement, no
-"it". How far it gets says how much of the corpus is more than vocabulary.
+The dictionary knows every word of the corpus, but no word order, no agreement and no
+"it". Its score shows how much of the task is vocabulary.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _FUNCTION_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class ExactMatches:
-    """How many translations equal their reference, to the letter."""
+    """Number of translations equal to their reference."""
 
     right: int
     of: int

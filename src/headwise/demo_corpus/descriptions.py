@@ -14,18 +14,6 @@ from headwise.demo_corpus.clauses import (
     that_is_done,
     who_does,
 )
-from headwise.demo_corpus.draws import (
-    BEINGS,
-    SEEN,
-    THINGS,
-    judged,
-    placed_at,
-    pronoun_for,
-    random_actor,
-    random_head,
-    random_topic,
-    verbs_of,
-)
 from headwise.demo_corpus.lexicon import (
     ADJECTIVES,
     COMPARATIVES,
@@ -47,6 +35,18 @@ from headwise.demo_corpus.phrases import (
     random_determiner,
     random_object,
     random_subject,
+)
+from headwise.demo_corpus.random_phrases import (
+    BEINGS,
+    SEEN,
+    THINGS,
+    judged,
+    placed_at,
+    pronoun_for,
+    random_actor,
+    random_head,
+    random_topic,
+    verbs_of,
 )
 
 

@@ -1,6 +1,6 @@
-"""Sentences to show translated, each with the one translation that the grammar gives.
+"""Example sentences to translate, with the reference translation of the grammar.
 
-No part of a corpus has them, so nothing that is shown was learned by heart.
+They are in no part of the corpus, so none was seen in training.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from headwise.demo_corpus.clauses import (
     that_is_done,
 )
 from headwise.demo_corpus.descriptions import there_is
-from headwise.demo_corpus.draws import verbs_of
 from headwise.demo_corpus.lexicon import ADJECTIVES, NOUNS, Verb
 from headwise.demo_corpus.pairs import Pair, closed
 from headwise.demo_corpus.phrases import Phrase, name, noun_phrase
 from headwise.demo_corpus.pronouns import with_reason
 from headwise.demo_corpus.questions import what_is
+from headwise.demo_corpus.random_phrases import verbs_of
 
 
 def _noun(word: str, determiner: str = "the", *, plural: bool = False) -> Phrase:

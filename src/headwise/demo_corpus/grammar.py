@@ -1,4 +1,4 @@
-"""The grammar as a whole: which kinds of sentence there are, and how common each is.
+"""The grammar: all kinds of sentences, with their weights.
 
 It is far larger than any corpus drawn from it: transitive statements alone number more
 than a thousand million (a test multiplies this out from the tables).

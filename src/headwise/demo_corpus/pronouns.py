@@ -22,7 +22,6 @@ from __future__ import annotations
 from random import Random
 
 from headwise.demo_corpus.clauses import Clause, Manner, being, statement
-from headwise.demo_corpus.draws import pronoun_for, verbs_of
 from headwise.demo_corpus.lexicon import (
     ADJECTIVES,
     FRAMES,
@@ -39,6 +38,7 @@ from headwise.demo_corpus.phrases import (
     random_determiner,
     random_subject,
 )
+from headwise.demo_corpus.random_phrases import pronoun_for, verbs_of
 
 Quartet = tuple[Pair, Pair, Pair, Pair]
 

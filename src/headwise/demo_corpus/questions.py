@@ -11,12 +11,6 @@ from headwise.demo_corpus.clauses import (
     random_manner,
     statement,
 )
-from headwise.demo_corpus.draws import (
-    SHE_AND_THEY,
-    random_actor,
-    random_topic,
-    verbs_of,
-)
 from headwise.demo_corpus.french import Features
 from headwise.demo_corpus.lexicon import (
     ADJECTIVES,
@@ -28,6 +22,12 @@ from headwise.demo_corpus.pairs import Pair, closed
 from headwise.demo_corpus.phrases import (
     Phrase,
     random_object,
+)
+from headwise.demo_corpus.random_phrases import (
+    SHE_AND_THEY,
+    random_actor,
+    random_topic,
+    verbs_of,
 )
 
 

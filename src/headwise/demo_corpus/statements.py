@@ -12,16 +12,6 @@ from headwise.demo_corpus.clauses import (
     statement,
     with_clitic,
 )
-from headwise.demo_corpus.draws import (
-    SEEN,
-    pick,
-    placed_at,
-    pronoun_for,
-    random_actor,
-    random_topic,
-    verbs_of,
-    with_time,
-)
 from headwise.demo_corpus.french import Features
 from headwise.demo_corpus.lexicon import (
     ADJECTIVES,
@@ -39,6 +29,16 @@ from headwise.demo_corpus.pairs import Pair, closed
 from headwise.demo_corpus.phrases import (
     random_object,
     random_subject,
+)
+from headwise.demo_corpus.random_phrases import (
+    SEEN,
+    pick,
+    placed_at,
+    pronoun_for,
+    random_actor,
+    random_topic,
+    verbs_of,
+    with_time,
 )
 
 

@@ -1,1 +1,1 @@
-"""Documents: sentences split and rejoined. No torch here."""
+"""Sentence splitting of long lines. Nothing here needs torch."""

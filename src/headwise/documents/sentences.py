@@ -1,9 +1,8 @@
-"""Long lines: cut where a reader would pause, translated piece by piece, rejoined.
+"""Split long lines into sentences, to be translated separately and rejoined.
 
-A line that is longer than a model was trained for is cut into sentences. A sentence
-that is still too long is cut at semicolons and colons, then at commas, then at white
-space, and a stretch without any of these between characters. Nothing is lost: the
-pieces and what stood between them are the line.
+A sentence that is still too long is split at semicolons and colons, then at commas, at
+white space, and last between characters. Nothing is lost: the pieces and their
+separators make up the line.
 """
 # ruff: noqa: RUF001 - punctuation of many scripts stands here on purpose
 
@@ -17,36 +16,34 @@ from typing import NamedTuple
 
 Fits = Callable[[str], bool]
 
-# Where a text may be cut: the white space, perhaps none, that becomes a separator.
+# A position to split at: the span of white space, perhaps empty, of a separator.
 Gap = tuple[int, int]
 
 
 class Piece(NamedTuple):
-    """A stretch of a line, to be translated by itself."""
+    """A part of a line, to be translated separately."""
 
     text: str
-    """What is to be translated; without white space at its ends."""
+    """Text to translate, without white space at its ends."""
 
     separator: str
-    """The white space, perhaps none, that stood between it and the next piece."""
+    """White space, perhaps empty, between it and the next piece."""
 
 
 def split_long(text: str, fits: Fits) -> Iterator[Piece]:
-    r"""Cut ``text`` into pieces for which ``fits`` says that they are short enough.
+    r"""Split ``text`` lazily into pieces for which ``fits`` is true.
 
-    A text that fits is one piece. Else each sentence is a piece, since sentences are
-    what models are mostly trained on, and a sentence that does not fit becomes as few
-    pieces as there must be. A single character that does not fit is a piece too.
-    ``"".join(piece.text + piece.separator for piece in pieces)`` is ``text``. They come
-    one by one, so that a line of many megabytes is not cut before any is translated.
+    A text that fits is one piece. Otherwise each sentence is a piece, since models are
+    mostly trained on sentences, and a sentence that does not fit becomes as few pieces
+    as possible. A single character is a piece even if it does not fit.
+    ``"".join(piece.text + piece.separator for piece in pieces)`` is ``text``.
 
-    A ``\r`` inside the text ends a line in the eyes of whoever wrote it, though here
-    only ``\n`` does: what stands between two of them is treated as a text of its own.
+    Text is also split at ``\r``, which is a line end to its author.
     """
     if "\r" not in text:
         yield from _split_line(text, fits)
         return
-    for line, separator in _apart(text, _gaps_at(r"\r+")(text), end=""):
+    for line, separator in _split_at(text, _gaps_at(r"\r+")(text), end=""):
         *pieces, last = _split_line(line, fits)
         yield from pieces
         yield Piece(last.text, last.separator + separator)
@@ -64,41 +61,42 @@ def _split_line(text: str, fits: Fits) -> Iterator[Piece]:
     if start:
         yield Piece("", text[:start])
     after = text[start + len(body) :]
-    for sentence, separator in _apart(body, _sentence_gaps(body), end=after):
+    for sentence, separator in _split_at(body, _sentence_gaps(body), end=after):
         if fits(sentence):
             yield Piece(sentence, separator)
         else:
-            yield from _shortened(sentence, separator, fits, _SMALLER_GAPS)
+            yield from _split_further(sentence, separator, fits, _SMALLER_GAPS)
 
 
 def rejoin(pieces: Sequence[Piece], translations: Sequence[str]) -> str:
-    """Join the translations of ``pieces`` with what stood between the pieces.
+    """Join the translations of ``pieces`` with their separators, as one line.
 
-    What comes out is one line: a line end that stood there becomes a space. Chinese and
-    Japanese have no spaces between sentences and other languages do, so a space is
-    added or left out where a translation changes from one custom to the other.
+    Line ends become spaces. Chinese and Japanese have no spaces between sentences, so
+    a space is added or removed if source and target differ in that.
     """
     if len(pieces) != len(translations):
         raise ValueError(
             f"{len(pieces)} pieces need as many translations, not {len(translations)}"
         )
     parts = []
-    for place, (piece, translation) in enumerate(
+    for index, (piece, translation) in enumerate(
         zip(pieces, translations, strict=True)
     ):
         separator = piece.separator.replace("\n", " ").replace("\r", " ")
-        if piece.text and place + 1 < len(pieces):
-            needed_none, needs_none = map(_ends_unspaced, (piece.text, translation))
-            if needed_none and not needs_none:
+        if piece.text and index + 1 < len(pieces):
+            source_unspaced, target_unspaced = map(
+                _ends_unspaced, (piece.text, translation)
+            )
+            if source_unspaced and not target_unspaced:
                 separator = separator or " "
-            elif needs_none and not needed_none:
+            elif target_unspaced and not source_unspaced:
                 separator = ""
         parts += [translation, separator]
     return "".join(parts)
 
 
 def _ends_unspaced(text: str) -> bool:
-    """Say whether ``text`` ends in a script that puts no space behind a sentence."""
+    """Return whether ``text`` ends in a script without spaces between sentences."""
     return bool(_UNSPACED.search(text))
 
 
@@ -110,14 +108,14 @@ _UNSPACED = re.compile(
 
 # Sentences
 
-# Runs are matched from their start and never in part, or a line of nothing but full
-# stops would take time that grows with the square of its length.
+# Runs of marks are matched as a whole, or a line of full stops would take quadratic
+# time.
 _SENTENCE_END = re.compile(
     r"""
-    (?<! [.!?…] ) (?P<mark> [.!?…]++ )  # a mark that needs white space behind it,
-    ["'”’»›)\]}]*+                      # what closes,
+    (?<! [.!?…] ) (?P<mark> [.!?…]++ )  # a mark followed by white space,
+    ["'”’»›)\]}]*+                      # closing quotes and brackets,
     (?P<space> \s++ )
-    (?: ["'“‘«‹„(\[{¿¡]* )              # what opens, and how the next sentence starts
+    (?: ["'“‘«‹„(\[{¿¡]* )              # opening ones, and the next sentence
     (?P<next> \S )
     |
     (?<! [。！？｡] ) [。！？｡]++ [」』】）》”’]*+ (?P<gap> \s*+ ) (?= \S )
@@ -127,18 +125,18 @@ _SENTENCE_END = re.compile(
 _LAST_WORD = re.compile(r"[\w.]*\w$")
 _LONGEST_WORD = 20
 
-# These end with a full stop, and hardly ever a sentence with it.
-_TITLES_AND_THE_LIKE = """
+# These end with a full stop that rarely ends a sentence.
+_TITLES = """
     mr mrs ms dr prof st sr jr vs cf ca approx capt sgt lt rev hon gov sen gen messrs
     bzw vgl ggf evtl inkl hr fr sog mme mlle mgr sra srta dott sig
 """
-_ABBREVIATIONS = frozenset(_TITLES_AND_THE_LIKE.split())
-_COUNTED_THINGS = "no nr vol fig eq pp art abb bd nos núm sec ch"
-_BEFORE_NUMBERS = frozenset(_COUNTED_THINGS.split())
+_ABBREVIATIONS = frozenset(_TITLES.split())
+_NUMBERED = "no nr vol fig eq pp art abb bd nos núm sec ch"
+_BEFORE_NUMBERS = frozenset(_NUMBERED.split())
 
 
 def _sentence_gaps(text: str) -> Iterator[Gap]:
-    # In text without capitals, a small letter says nothing about where sentences start.
+    # In text without capitals, lower case does not show where sentences start.
     has_capitals = text != text.lower()
     position = 0
     while match := _SENTENCE_END.search(text, position):
@@ -146,7 +144,7 @@ def _sentence_gaps(text: str) -> Iterator[Gap]:
             position = match.end()
             yield match.span("gap")
             continue
-        # The first letter of the next sentence may be all there is of it.
+        # The next sentence may be a single letter.
         position = match.end("space")
         starts_small = has_capitals and match["next"].islower()
         if not starts_small and not _is_abbreviation(text, match):
@@ -154,7 +152,7 @@ def _sentence_gaps(text: str) -> Iterator[Gap]:
 
 
 def _is_abbreviation(text: str, match: re.Match[str]) -> bool:
-    """Say whether the full stop found belongs to the word before it."""
+    """Return whether the full stop belongs to an abbreviation."""
     if match["mark"] != ".":
         return False
     end = match.start()
@@ -162,7 +160,7 @@ def _is_abbreviation(text: str, match: re.Match[str]) -> bool:
     if not found:
         return False
     word = found.group().lower()
-    if word.isdecimal():  # German writes ordinals so: am 3. Mai
+    if word.isdecimal():  # German ordinals: am 3. Mai
         return len(word) <= 2
     if match["next"].isdecimal() and word in _BEFORE_NUMBERS:
         return True
@@ -189,16 +187,16 @@ def _gaps_at(pattern: str) -> FindGaps:
 
 
 def _gaps_before_letters(text: str) -> Iterator[Gap]:
-    """Yield the places between characters, marks kept with what they stand on."""
+    """Yield the positions between characters, but not before combining marks."""
     return (
-        (place, place)
-        for place in range(1, len(text))
-        if not unicodedata.category(text[place]).startswith("M")
+        (index, index)
+        for index in range(1, len(text))
+        if not unicodedata.category(text[index]).startswith("M")
     )
 
 
 def _gaps_anywhere(text: str) -> Iterator[Gap]:
-    return ((place, place) for place in range(1, len(text)))
+    return ((index, index) for index in range(1, len(text)))
 
 
 _SMALLER_GAPS: tuple[FindGaps, ...] = (
@@ -210,64 +208,63 @@ _SMALLER_GAPS: tuple[FindGaps, ...] = (
 )
 
 
-def _shortened(
+def _split_further(
     text: str, separator: str, fits: Fits, finders: Sequence[FindGaps]
 ) -> Iterator[Piece]:
-    """Cut ``text``, which does not fit, at the first kind of gap that it has."""
+    """Split ``text``, which does not fit, at the first kind of gap that it has."""
     if not finders:
         yield Piece(text, separator)
         return
-    parts = _Ahead(_apart(text, finders[0](text), end=separator))
-    if parts.there(2) < 2:
-        yield from _shortened(text, separator, fits, finders[1:])
+    parts = _Lookahead(_split_at(text, finders[0](text), end=separator))
+    if parts.available(2) < 2:
+        yield from _split_further(text, separator, fits, finders[1:])
         return
     num_joined = 1
-    while parts.there(1):
+    while parts.available(1):
         num_fitting = _num_fitting(parts, fits, guess=num_joined)
         num_joined = max(1, num_fitting)
-        stretch, behind = parts.taken(num_joined)
+        joined, separator_after = parts.take(num_joined)
         if num_fitting:
-            yield Piece(stretch, behind)
+            yield Piece(joined, separator_after)
         else:
-            yield from _shortened(stretch, behind, fits, finders[1:])
+            yield from _split_further(joined, separator_after, fits, finders[1:])
 
 
-class _Ahead:
-    """Parts of a text with what stands behind each, few of them in memory."""
+class _Lookahead:
+    """Lazily read parts of a text, with the separator after each."""
 
     def __init__(self, parts: Iterator[tuple[str, str]]) -> None:
         self._parts = parts
         self._read: list[tuple[str, str]] = []
 
-    def there(self, count: int) -> int:
-        """Return how many of the next ``count`` parts there are."""
+    def available(self, count: int) -> int:
+        """Return how many of the next ``count`` parts exist."""
         self._read += islice(self._parts, max(0, count - len(self._read)))
         return min(count, len(self._read))
 
     def joined(self, count: int) -> str:
-        """Put the next parts together, without what stands behind the last one."""
+        """Return the next parts joined, without the separator after the last one."""
         *first, last = self._read[:count]
         return "".join([part + gap for part, gap in first]) + last[0]
 
-    def taken(self, count: int) -> tuple[str, str]:
-        """Take the next parts away: what they are together and what stands behind."""
+    def take(self, count: int) -> tuple[str, str]:
+        """Remove the next parts; return them joined, and the separator after them."""
         found = self.joined(count), self._read[count - 1][1]
         del self._read[:count]
         return found
 
 
-def _num_fitting(parts: _Ahead, fits: Fits, *, guess: int) -> int:
-    """Count the next parts that fit together, perhaps none.
+def _num_fitting(parts: _Lookahead, fits: Fits, *, guess: int) -> int:
+    """Return how many of the next parts fit together, perhaps none.
 
-    Asks for ``guess`` parts, doubles while they fit, and then halves the doubt: asking
-    is what costs, and more so the longer the text is.
+    Exponential, then binary search from ``guess``, as ``fits`` is expensive.
     """
     fitting, count = 0, guess
     too_many: int | None = None
     while too_many is None or too_many - fitting > 1:
-        there = parts.there(count)
-        if there < count:
-            too_many, count = there + 1, there
+        available = parts.available(count)
+        if available < count:
+            too_many, count = available + 1, available
         if count > fitting and fits(parts.joined(count)):
             fitting = count
         elif count > fitting:
@@ -278,8 +275,8 @@ def _num_fitting(parts: _Ahead, fits: Fits, *, guess: int) -> int:
     return fitting
 
 
-def _apart(text: str, gaps: Iterable[Gap], *, end: str) -> Iterator[tuple[str, str]]:
-    """Cut ``text`` at ``gaps``: each part and what stood behind it, ``end`` at last."""
+def _split_at(text: str, gaps: Iterable[Gap], *, end: str) -> Iterator[tuple[str, str]]:
+    """Split ``text`` at ``gaps``; yield parts with separators, ``end`` at last."""
     start = 0
     for gap_start, gap_end in gaps:
         yield text[start:gap_start], text[gap_start:gap_end]

@@ -1,4 +1,4 @@
-"""Draws that several sentence kinds share: who acts, where, when, how judged."""
+"""Random subjects, places, times and qualities, shared by kinds of sentences."""
 
 from __future__ import annotations
 
