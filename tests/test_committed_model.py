@@ -39,7 +39,7 @@ def test_it_is_whole_and_gives_what_it_gave_when_it_was_written():
     findings = list(check_folder(FOLDER))
 
     assert [each for each in findings if each.status == "FAILED"] == []
-    assert any("5 of 5 as when written" in each.found for each in findings)
+    assert any("5 of 5 as stored" in each.found for each in findings)
 
 
 def test_it_is_small():

@@ -287,7 +287,7 @@ def test_what_is_no_text_is_refused(pipe, texts):
 
 
 def test_texts_one_after_another_are_refused(pipe):
-    with pytest.raises(UsageError, match="give them as a list"):
+    with pytest.raises(UsageError, match="give a list"):
         pipe("one", "two")
 
 

@@ -155,8 +155,8 @@ def test_all_problems_of_all_parts_come_at_once(write):
         ("data.corpora=a.en", "data.corpora must be a list in [ ], not 'a.en'"),
         ("seed=-1", "seed must be from 0 to 9223372036854775807, not -1"),
         ("seed=9223372036854775808", "not 9223372036854775808"),
-        ("training", "--set wants NAME=VALUE"),
-        ("=3", "--set wants NAME=VALUE"),
+        ("training", "--set takes NAME=VALUE"),
+        ("=3", "--set takes NAME=VALUE"),
     ],
 )
 def test_nonsense_is_answered_with_what_would_work(assignment, said):

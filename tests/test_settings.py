@@ -324,9 +324,9 @@ def test_assignments_that_cannot_be_read_are_all_listed():
         with_overrides({"seed": 1}, ["steps", "a..b=1", "=1", "seed.deep=1", "seed=2"])
 
     assert [problem[:40] for problem in caught.value.problems] == [
-        "--set wants NAME=VALUE, such as training",
-        "--set wants NAME=VALUE, such as training",
-        "--set wants NAME=VALUE, such as training",
+        "--set takes NAME=VALUE, such as training",
+        "--set takes NAME=VALUE, such as training",
+        "--set takes NAME=VALUE, such as training",
         "--set seed.deep=1: seed is 1, and only a",
     ]
 

@@ -159,7 +159,7 @@ def test_an_exception_inside_leaves_nothing_where_nothing_was(final):
         (errno.EDQUOT, "free some space"),
         (errno.EACCES, "a folder you may write to"),
         (errno.EROFS, "a folder you may write to"),
-        (errno.EIO, "see to the disk"),
+        (errno.EIO, "check the disk"),
     ],
     ids=errno.errorcode.get,
 )
@@ -284,7 +284,7 @@ with storage.new_folder(final) as draft:
 def test_a_kill_between_two_renames_is_mended_by_the_next_writer(final, older):
     """Where names cannot be swapped the older one is aside for a moment."""
     code = """
-disk.swapped = lambda one, other: False
+disk.swap_names = lambda one, other: False
 rename = Path.rename
 def rename_once(path, target):
     if path.suffix == disk.UNFINISHED and path.parent == final.parent:
@@ -516,7 +516,7 @@ def test_the_older_one_comes_back_when_its_folder_cannot_be_synced(
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         sync(path)
 
-    for swapped in (disk.swapped, lambda one, other: False):
+    for swapped in (disk.swap_names, lambda one, other: False):
         monkeypatch.setattr(disk, "swap_names", swapped)
         monkeypatch.setattr(disk, "sync", sync)
         disk.make_folder(final.parent)
@@ -565,7 +565,7 @@ def test_a_folder_of_another_kind_is_not_replaced(final):
     fill(final, "old", kind="model")
     before = content(final)
 
-    with pytest.raises(UsageError, match="a folder of kind 'model' already"):
+    with pytest.raises(UsageError, match="already contains a folder of kind 'model'"):
         fill(final, "new", kind="export")
     assert content(final) == before
 

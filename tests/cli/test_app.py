@@ -158,7 +158,7 @@ class TestReported:
             self.ending(SettingsError(["a is wrong", "b is wrong"]))
 
         assert capsys.readouterr().err == (
-            "headwise: these settings cannot be used:\n- a is wrong\n- b is wrong\n"
+            "headwise: invalid settings:\n- a is wrong\n- b is wrong\n"
         )
 
     def test_a_bug_asks_to_be_reported(self, capsys):

@@ -41,7 +41,10 @@ def test_a_corpus_of_the_users_own_is_not_written_over(headwise, tmp_path):
     found = headwise("demo", "--out", tmp_path)
 
     assert found.code == 2
-    assert "holds no run but corpus, and a run might overwrite" in found.error
+    assert (
+        "is not a run folder: it contains corpus, which a run might overwrite"
+        in found.error
+    )
     assert (tmp_path / "corpus" / "train.en").read_text() == "mine"
 
 

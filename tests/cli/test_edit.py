@@ -21,7 +21,7 @@ def test_a_changed_model_says_what_changed_and_searches_so(headwise, run, tmp_pa
     assert (found.code, found.out) == (0, "")
     assert "beam: 4 → 2\nalpha: 1.0 → 0.5\n" in found.error
     assert "golden translations made again: " in found.error
-    assert f"{run / 'best'}: written and sealed" in found.error
+    assert f"{run / 'best'}: written, with a new manifest" in found.error
     card = (run / "best" / "README.md").read_text()
     assert "# Tiny\n" in card
     assert card.endswith("## Notes\n\nFor captions.\n")
@@ -40,12 +40,12 @@ def test_the_doctor_says_what_a_card_leaves_open_until_it_is_said(headwise, run)
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ((), 2, "nothing to change is named"),
+        ((), 2, "nothing to change; give"),
         (("--search", "beam"), 2, "NAME=VALUE"),
         (("--search", "bem=3"), 3, "did you mean beam?"),
         (("--languages", "English", "de"), 3, "tags such as 'en' or 'pt-BR'"),
         (("--license", "CC BY"), 3, "license must be a name that hubs use"),
-        (("--notes", "/nowhere/notes.md"), 2, "is not there"),
+        (("--notes", "/nowhere/notes.md"), 2, "does not exist"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_code(headwise, run, arguments, code, said):
@@ -61,7 +61,9 @@ def test_a_licence_that_hubs_do_not_list_is_taken_and_said(headwise, run):
     found = headwise("edit", run, "--license", "Apache2")
 
     assert found.code == 0
-    assert "do not list the licence apache2; did you mean apache-2.0?" in found.error
+    assert (
+        "is not a licence that model hubs list; did you mean apache-2.0?" in found.error
+    )
 
 
 def test_another_threshold_of_warnings_is_told_alone(headwise, run):
@@ -71,8 +73,8 @@ def test_another_threshold_of_warnings_is_told_alone(headwise, run):
     assert found.code == 0
     assert found.error == (
         "warnings.copied: 0.75 → 0.5\n"
-        f"{run / 'best'}: written and sealed\n"
-        f"{run / 'recipe.toml'}: changed likewise, for better models of this run\n"
+        f"{run / 'best'}: written, with a new manifest\n"
+        f"{run / 'recipe.toml'}: changed as well, for later checkpoints of this run\n"
     )
 
 

@@ -103,7 +103,7 @@ def test_nothing_is_lost_when_the_disk_has_filled_up_meanwhile(
     assert found.out.startswith("BLEU ")
     assert found.error.endswith(
         f"{out} cannot be written: No space left on device\n"
-        f"what was made is kept in {kept}\n"
+        f"the output was saved in {kept}\n"
     )
     assert kept.read_text(encoding="utf-8") == wanted
 
@@ -121,9 +121,9 @@ def test_warnings_are_told_once_a_kind(headwise, tiny_run, text):
     ("source", "reference", "code", "said"),
     [
         (b"one.\ntwo.\n", b"eins.\n", 4, "has 2 lines and"),
-        (b"", b"", 4, "holds no lines"),
+        (b"", b"", 4, "is empty"),
         (b"one.\n", b"f\xfcnf\n", 4, "line 1, byte 2 of the line: 0xfc is not valid"),
-        (None, b"eins.\n", 2, "source is not there"),
+        (None, b"eins.\n", 2, "source does not exist"),
     ],
 )
 def test_text_that_cannot_be_compared_is_said(

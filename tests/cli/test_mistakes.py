@@ -83,32 +83,32 @@ NO_CHOICE = {
     "translate {model} --engine ctranslate2 --precision bf16": "or torch-eager has it",
     "translate {model} --engine warp": "known: auto, ctranslate2, torch",
     "evaluate {model} {en} {de} --engine warp": "known: auto",
-    "evaluate {model} {en} {de} --metric blew": "known: bleu",
+    "evaluate {model} {en} {de} --metric blew": "choose from bleu",
     "evaluate {model} {en} {de} --metric multi30k-bleu": "needs --language",
-    "export {model} --to onyx --out new": "known: ctranslate2, huggingface",
+    "export {model} --to onyx --out new": "choose from ctranslate2, huggingface",
     "export {model} --to ctranslate2 --quantization int2 --out new": "float16, int8",
     "export {model} --to huggingface --quantization int8 --out new": "in float32",
-    "score {model} {en} {de} --keep-best 1 --min-score 0": "choose one",
+    "score {model} {en} {de} --keep-best 1 --min-score 0": "exclude each other",
     "score {model} - -": "standard input cannot be both SOURCE and TARGET",
     "score {model} {en} {de} --min-score nan": "must be a number, such as -0.5",
-    "doctor --loader {model}": "name none",
+    "doctor --loader {model}": "give no FOLDER",
     "demo --out new --max-time soon": "30m, not 'soon'",
     "run {en} {de} --out new --max-time soon": "30m, not 'soon'",
     "train {corpus} --out new --max-time 5": "30m, not '5'",
     "train {corpus} --out new --batch-tokens few": "or auto, not 'few'",
     "train {corpus} --out new --json": "only with --dry-run",
     "run {en} {de} --out new --batch-tokens 0": "or auto, not '0'",
-    "run --out new": "no text is named",
-    "evaluate {model} {en} {de} --out {de}": "would be written over what is read",
-    "evaluate {model} {en} {de} --out {model}/config.json": "over what is read",
-    "translate {model} {en} --alignments {en}": "would be written over what is read",
-    "runs diff {run} {run} --html {run}/report.html": "over what is read",
+    "run --out new": "no training text",
+    "evaluate {model} {en} {de} --out {de}": "would overwrite the input",
+    "evaluate {model} {en} {de} --out {model}/config.json": "would overwrite the input",
+    "translate {model} {en} --alignments {en}": "would overwrite the input",
+    "runs diff {run} {run} --html {run}/report.html": "would overwrite the input",
     "evaluate {model} {en} {de} --out /dev/null": "is a device or a pipe",
     "translate {model} {en} --alignments /dev/full": "is a device or a pipe",
-    "translate {model} {en} --alignments away/links": "away is no folder",
-    "evaluate {model} {en} {de} --out away/out.de": "away is no folder",
-    "evaluate {model} {en} {de} --out {en}/out.de": "train.en is no folder",
-    "runs diff {run} {run} --html away/page.html": "away is no folder",
+    "translate {model} {en} --alignments away/links": "away is not a folder",
+    "evaluate {model} {en} {de} --out away/out.de": "away is not a folder",
+    "evaluate {model} {en} {de} --out {en}/out.de": "train.en is not a folder",
+    "runs diff {run} {run} --html away/page.html": "away is not a folder",
     "translate {model} --ensemble {model} --engine ctranslate2": "torch and float32",
     "translate {model} --ensemble {model} --precision int8": "torch and float32",
     "translate {model} {en} --prefix-file /dev/null": "/dev/null is empty",
@@ -117,7 +117,7 @@ NO_CHOICE = {
     "prepare --languages en {en} --out new": "train.en is a file",
     "run {en} {de} --out new --test {en}": "such as --test test.en test.de",
     **{
-        f"{verb} ''": "it is empty; name a folder, or . for this one"
+        f"{verb} ''": "it is empty; name a folder, or . for the current one"
         for verb in (
             *("translate", "evaluate", "score", "export", "edit", "doctor", "train"),
             *("runs", "runs diff", "translate {model} --ensemble", "run --out"),
@@ -125,7 +125,7 @@ NO_CHOICE = {
         )
     },
     **{
-        f"{verb} --device abacus": "--device abacus is no device"
+        f"{verb} --device abacus": "--device abacus is not a device"
         for verb in (
             "translate {model}",
             "score {model} {en} {de}",
@@ -254,7 +254,7 @@ def test_it_is_said_with_its_code(ends, mistake):
     assert code == CODES[mistake], said
     assert said.splitlines()[-1].strip()
     assert "Traceback" not in said
-    assert "fault of headwise" not in said
+    assert "bug in headwise" not in said
 
 
 def test_torch_is_not_waited_for(ends):
@@ -265,14 +265,14 @@ def test_torch_is_not_waited_for(ends):
 @pytest.mark.parametrize("mistake", NOT_THERE)
 def test_what_is_not_there_is_named(ends, mistake):
     said = ends[mistake][1]
-    assert "nowhere is not" in said
+    assert "nowhere does not exist" in said or "nowhere is not" in said
 
 
 @pytest.mark.parametrize("mistake", NO_ASSIGNMENT)
 def test_what_is_no_assignment_is_told_the_form_of_one(ends, mistake):
     said = ends[mistake][1]
     option = "--search" if "--search" in mistake else "--set"
-    assert f"{option} wants NAME=VALUE, such as " in said
+    assert f"{option} takes NAME=VALUE, such as " in said
 
 
 @pytest.mark.parametrize("mistake", NO_CHOICE)
@@ -329,7 +329,7 @@ def test_an_empty_file_of_prefixes_waits_for_the_first_line_of_a_pipe(tiny_run):
     ((code, said, torch),) = ends_of(calls, stdin=None, input="one two.\n")
 
     assert (code, torch) == (2, False)
-    assert "--prefix-file /dev/null is empty, and each line of the text" in said
+    assert "--prefix-file /dev/null is empty, but needs one line for each" in said
     ((code, said, _),) = ends_of(calls, stdin=None, input="")
     assert (code, said) == (0, "")
 

@@ -28,7 +28,7 @@ def test_what_cannot_be_written_is_kept_and_its_place_named(tmp_path, temporary)
         write_out_file(tmp_path / "file" / "out.txt", "füßig\n")
 
     (kept,) = temporary.iterdir()
-    assert str(caught.value).endswith(f"\nwhat was made is kept in {kept}")
+    assert str(caught.value).endswith(f"\nthe output was saved in {kept}")
     assert kept.suffix == ".txt"
     assert kept.read_bytes() == "füßig\n".encode()
 
@@ -36,5 +36,5 @@ def test_what_cannot_be_written_is_kept_and_its_place_named(tmp_path, temporary)
 def test_where_nothing_takes_it_that_is_said(tmp_path, temporary):
     (tmp_path / "file").write_text("")
     temporary.rmdir()
-    with pytest.raises(ResourceError, match=r"nor can .*temporary take what was made"):
+    with pytest.raises(ResourceError, match=r"temporary cannot be written either"):
         write_out_file(tmp_path / "file" / "out.txt", "lost\n")

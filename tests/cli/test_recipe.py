@@ -48,5 +48,5 @@ def test_mistakes_in_settings_are_code_3_and_said(headwise, arguments, said):
 
     assert found.code == 3
     assert found.out == ""
-    assert found.error.startswith("headwise: these settings cannot be used:\n- ")
+    assert found.error.startswith("headwise: invalid settings:\n- ")
     assert said in found.error

@@ -37,7 +37,7 @@ def test_every_reason_of_every_target_is_said():
     assert problems[0].startswith(
         "must_export_to: cannot be exported to ctranslate2: model.d_v = 16: "
     )
-    assert "'onyx' is no target" in problems[3]
+    assert "'onyx' is not an export format" in problems[3]
 
 
 RECIPE = """\

@@ -106,7 +106,7 @@ def test_text_that_changed_is_noticed_before_anything_is_replaced(
     found = headwise("run", source, target, "--out", folder, *plain)
 
     assert found.code == 4
-    assert "holds a run on other text" in found.error
+    assert "contains a run on other text" in found.error
     facts = PreparedCorpus.open(folder / "prepared").facts
     assert facts == PreparedCorpus.open(tiny_run / "prepared").facts
 
@@ -302,12 +302,12 @@ def test_too_short_a_time_still_gives_a_model(headwise, text, tmp_path):
 @pytest.mark.parametrize(
     ("source", "target", "code", "said"),
     [
-        (None, b"eins.\n", 2, "train.en is not there"),
+        (None, b"eins.\n", 2, "train.en does not exist"),
         (b"one.\ntwo.\n", b"eins.\n", 4, "has 2 lines and"),
         (b"one.\nf\xfcnf\n" * 9, b"eins.\n" * 18, 4, "train.en, line 2, byte 2"),
-        (b"", b"", 4, "holds no lines"),
-        (b"\n \n", b"\n\n", 4, "each has a side without text"),
-        (b"one.\n", b"eins.\n", 4, "nothing is left to learn from"),
+        (b"", b"", 4, "is empty"),
+        (b"\n \n", b"\n\n", 4, "have an empty side"),
+        (b"one.\n", b"eins.\n", 4, "no training data would be left"),
     ],
 )
 @pytest.mark.parametrize("verb", ["run", "prepare"])
@@ -330,8 +330,8 @@ def test_text_that_cannot_be_learned_from_is_said(
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ([], 2, "no text is named"),
-        (["a.en"], 2, "a.en is not there"),
+        ([], 2, "no training text"),
+        (["a.en"], 2, "a.en does not exist"),
         (["/dev/null"], 3, "set target, or format"),
         ([".", "."], 2, ". is a folder"),
         (["--preset", "huge", "/dev/null", "/dev/null"], 3, "'huge' is not a preset"),
@@ -371,7 +371,7 @@ def test_a_recipe_of_the_users_own_is_not_written_over(headwise, text, tmp_path)
     found = headwise("run", *text, "--out", tmp_path, *options())
 
     assert found.code == 2
-    assert "holds no run but recipe.toml and 2 more" in found.error
+    assert "is not a run folder: it contains recipe.toml and 2 more" in found.error
     assert names(tmp_path) == ["recipe.toml", "train.de", "train.en"]
 
 

@@ -96,7 +96,7 @@ def test_a_run_named_twice_is_listed_once(headwise, runs):
     ("arguments", "said"),
     [
         (["{}/missing"], "is not a folder"),
-        (["{}"], "is no run and holds none down to 3 folders below"),
+        (["{}"], "is not a run, and there is none up to 3 levels below"),
         (["diff", "{}", "{}"], "is not a run"),
         (["diff", "{}"], "Missing argument"),
         (["--fly"], "No such option"),

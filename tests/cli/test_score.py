@@ -112,7 +112,7 @@ def test_two_ways_to_choose_are_one_too_many(headwise, tiny_run, pairs):
     found = headwise("score", tiny_run, *pairs, *chosen)
 
     assert found.code == 2
-    assert "choose one of them" in found.error
+    assert "exclude each other" in found.error
 
 
 def test_the_same_file_named_twice_is_said(headwise, tiny_run, pairs):

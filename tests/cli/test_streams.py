@@ -102,7 +102,7 @@ def test_a_pipe_that_takes_no_more_for_now_is_no_success(model, unbuffered):
 
 
 def test_a_closed_standard_input_is_input_that_cannot_be_read(model):
-    """It was an AttributeError of None: "a fault of headwise"."""
+    """It was an AttributeError of None: "a bug in headwise"."""
     done = shell(f"{HEADWISE} translate {model[0]} <&-")
 
     assert (done.returncode, done.stdout) == (4, "")
@@ -167,7 +167,7 @@ def test_a_stream_of_messages_hides_only_that_it_failed():
     ["translate nowhere", "translate {model} --beam x", "wrong", "prepare --languages"],
 )
 def test_a_mistake_keeps_its_code_where_it_cannot_be_said(model, mistake, redirection):
-    """A full disk under a log made code 1 of 2: "a fault of headwise"."""
+    """A full disk under a log made code 1 of 2: "a bug in headwise"."""
     done = shell(f"{HEADWISE} {mistake.format(model=model[0])} {redirection}")
 
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "")

@@ -43,7 +43,7 @@ def test_a_dry_run_says_what_training_would_be_and_writes_nothing(train, tmp_pat
         *("parameters", "memory", "batches", "an epoch", "longest", "left out"),
         *("learning rate", "time"),
     ]
-    assert "batches        512 target tokens at most; " in found.out
+    assert "batches        at most 512 target tokens; " in found.out
     assert " of memory at most of the " in found.out
     assert "4 updates, 0." in found.out
     assert list(tmp_path.iterdir()) == []
@@ -66,7 +66,7 @@ def test_a_dry_run_of_a_run_that_has_begun_counts_what_is_left(train, tmp_path):
     before = sorted(path.name for path in (tmp_path / "run").rglob("*"))
     found = train("--batch-tokens", "512", "--dry-run", *options())
 
-    assert "1 update after 3 that are done" in found.out
+    assert "1 update after 3 done" in found.out
     assert sorted(path.name for path in (tmp_path / "run").rglob("*")) == before
 
 
@@ -127,7 +127,10 @@ def test_a_fitted_batch_is_said_and_kept(train, tmp_path, monkeypatch, by):
     if by == "kernels in C" and not why_unavailable():
         assert "training by kernels in C: " in first.error
     assert second.code == 0
-    assert f"auto: {chosen:,}, as the run in {tmp_path / 'run'} began" in second.error
+    assert (
+        f"auto: {chosen:,}, as in the run to be resumed, {tmp_path / 'run'}"
+        in second.error
+    )
     assert batch_tokens(tmp_path / "run") == chosen
 
 
@@ -139,7 +142,7 @@ def test_where_memory_abounds_the_papers_batch_is_the_largest(train, monkeypatch
 
     assert "--batch-tokens auto: 2,000, which takes " in found.error
     assert "an epoch has only about 1 update of that size" in found.error
-    assert "batches        2,000 target tokens" in found.out
+    assert "batches        at most 2,000 target tokens" in found.out
 
 
 def test_where_nothing_fits_is_code_6(train, tmp_path, monkeypatch):
@@ -180,7 +183,7 @@ def test_a_run_of_everything_fits_its_batches_too(
         (
             ["--batch-tokens", "auto", "--set", "training.batch_pairs=8"],
             3,
-            "no meaning with training.batch_pairs = 8",
+            "no effect with training.batch_pairs = 8",
         ),
         (
             ["--batch-tokens", "auto", "--set", "training.backend=torch_compile"],

@@ -203,7 +203,7 @@ def test_a_terminal_is_answered_line_by_line(start, tiny_run, expected):
     def receive():
         return process.stdout.readline().decode()
 
-    assert b"Ctrl-D ends" in process.stderr.readline()
+    assert b"Ctrl-D to exit" in process.stderr.readline()
     assert answered(TALK, send, receive) == expected(*TALK)
     os.write(keyboard, b"\x04")  # Ctrl-D
     assert process.wait(60) == 0
@@ -228,7 +228,7 @@ def test_bytes_that_are_no_text_are_replaced_and_said(headwise, tiny_run, write)
 
     assert found.code == 0
     assert found.out.count("\n") == 2
-    assert f"{file}: 1 line held bytes that are not UTF-8, first line 2" in found.error
+    assert f"{file}: 1 line with bytes that are not UTF-8, first line 2" in found.error
 
 
 def test_a_line_of_10_000_words_comes_out_whole_and_as_one_line(headwise, tiny_run):
@@ -274,10 +274,10 @@ def test_other_searches_and_engines_can_be_asked_for(headwise, tiny_run, how):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["missing.en"], 2, "missing.en is not there"),
+        (["missing.en"], 2, "missing.en does not exist"),
         (["."], 2, ". is a folder"),
         (["--engine", "warp"], 2, "'warp' is not an engine; known: auto"),
-        (["--device", "abacus"], 2, "--device abacus is no device"),
+        (["--device", "abacus"], 2, "--device abacus is not a device"),
         (["--n-best", "9"], 3, "num_best must be at most beam=4, not 9"),
     ],
 )
@@ -295,7 +295,7 @@ def test_a_damaged_gzip_file_is_named(headwise, tiny_run, write):
     found = headwise("translate", tiny_run, file)
 
     assert found.code == 4
-    assert "cut.gz is a damaged .gz file" in found.error
+    assert "cut.gz is a corrupt .gz file" in found.error
 
 
 @pytest.mark.parametrize(("name", "code"), [("missing", 2), ("file", 2), ("empty", 5)])
@@ -334,7 +334,7 @@ def test_it_is_said_once_which_engine_ran(headwise, own_model, expected):
     paper = headwise("translate", own_model, "--paper", stdin=b"one.\n")
 
     assert first.out == again.out == expected("one two.", "", "six.")
-    assert first.error == f"engine: ctranslate2 (its export is kept in {kept})\n"
+    assert first.error == f"engine: ctranslate2 (exported to {kept})\n"
     assert again.error == "engine: ctranslate2\n"
     assert paper.error.startswith("engine: torch (length_penalty = 'gnmt' is none of ")
     assert paper.error.count("\n") == 1
@@ -405,7 +405,7 @@ def test_any_setting_of_the_search_can_be_changed(headwise, tiny_run, write):
     ("setting", "code", "message"),
     [
         ("beem=3", 3, "did you mean beam?"),
-        ("beam", 2, "--search wants NAME=VALUE"),
+        ("beam", 2, "--search takes NAME=VALUE"),
         ("top_p=7", 3, "top_p must be above 0 and at most 1, not 7"),
         ("search=beem", 3, "search"),
     ],

@@ -41,11 +41,11 @@ def test_of_a_long_line_it_says_the_place_the_share_and_the_time_left(said):
     """A tenth in 30 s, after the first tenth: 240 s for the other eight."""
     assert said(10, 6, 100_000, 1_000_000) == ""
     assert said(30, 6, 200_000, 1_000_000) == (
-        "a.en, line 7: 20% of its 1,000,000 characters are translated, 4 min left\n"
+        "a.en, line 7: 20% of its 1,000,000 characters translated, 4 min left\n"
     )
 
 
 def test_the_first_report_of_a_line_has_no_speed_yet(said):
     assert said(60, 6, 100_000, 1_000_000) == (
-        "a.en, line 7: 10% of its 1,000,000 characters are translated\n"
+        "a.en, line 7: 10% of its 1,000,000 characters translated\n"
     )

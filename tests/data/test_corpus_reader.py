@@ -144,8 +144,8 @@ def test_undecodable_bytes_are_refused_with_file_line_and_byte(written):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("only one column", "line 2: 1 column, though column 2 is asked for"),
-        ("a\x85b", "it reads 'a\\x85b'"),
+        ("only one column", "line 2: 1 column, but column 2 is needed"),
+        ("a\x85b", "needed: 'a\\x85b'"),
     ],
 )
 def test_a_tsv_line_with_too_few_columns_is_refused(written, line, said):
@@ -157,28 +157,28 @@ def test_a_tsv_line_with_too_few_columns_is_refused(written, line, said):
     [
         ('{"source": "a"', "line 2: not JSON"),
         ("[" * 100_000, "line 2: not JSON"),
-        ('["a", "b"]', "is JSON but no object"),
+        ('["a", "b"]', "is not a JSON object"),
         (
             '{"source": "a", "traget": "b"}',
-            'the key "target" is missing; there are "source", "traget".',
+            'the key "target" is missing; the keys are "source", "traget".',
         ),
-        ('{"source": "a"}', '"target" is missing; the only one is "source".'),
+        ('{"source": "a"}', '"target" is missing; the only key is "source".'),
         ("{}", '"source" is missing; the object has no key.'),
         (
             '{"source": "a", "target": 5}',
-            '"target" is 5, and a text in quotes is wanted',
+            '"target" must be a string, not 5',
         ),
-        ('{"source": "a", "target": null}', '"target" is null, and a text'),
-        ('{"source": "a", "target": true}', '"target" is true, and a text'),
+        ('{"source": "a", "target": null}', '"target" must be a string, not null'),
+        ('{"source": "a", "target": true}', '"target" must be a string, not true'),
         (
             '{"source": "a", "target": "b", "source": "c"}',
-            'line 2: the key "source" stands 2 times in one object',
+            'line 2: the key "source" occurs 2 times in one object',
         ),
         (
             '{"translation": {"source": "a", "target": "b", "target": "b"}}',
-            'the key "target" stands 2 times',
+            'the key "target" occurs 2 times',
         ),
-        ('{"source": "a", "target": "\\ud83d"}', "half of a character"),
+        ('{"source": "a", "target": "\\ud83d"}', "a lone surrogate"),
     ],
 )
 def test_a_broken_json_line_is_refused(written, line, said):
@@ -194,8 +194,8 @@ def test_files_that_are_none_are_refused(written, tmp_path):
     assert "does not exist" in refusal(source=str(tmp_path / "none"), target=text)
     assert "is a folder" in refusal(source=text, target=str(tmp_path))
     assert "is a pipe" in refusal(source=str(tmp_path / "pipe"), target=text)
-    assert "holds no lines" in refusal(source=written("b", ""), target=text)
-    assert "holds no lines" in refusal(source=written("b.tsv", ""))
+    assert "is empty" in refusal(source=written("b", ""), target=text)
+    assert "is empty" in refusal(source=written("b.tsv", ""))
 
 
 @pytest.mark.parametrize("cut", [20, 200], ids=["in the header", "in the text"])
@@ -204,7 +204,7 @@ def test_a_damaged_gz_file_is_named_even_beside_a_good_one(written, cut):
     source = written("a.gz", gzip.compress(lines.encode())[:cut])
     target = written("b", lines)
 
-    assert refusal(source=source, target=target).startswith(f"{source} is a damaged")
+    assert refusal(source=source, target=target).startswith(f"{source} is a corrupt")
 
 
 TEXT = st.text(st.characters(exclude_characters="\n\r\t", exclude_categories=["Cs"]))
@@ -262,7 +262,7 @@ def test_texts_under_their_languages_are_read_by_naming_these(written, row):
     assert pairs_of(**asked) == [("eine Katze", "a cat")]
     message = refusal(source=source)
     assert 'line 1: the key "source" is missing; ' in message
-    assert "name the source and the target, such as --languages en de" in message
+    assert "give source and target, such as --languages en de" in message
 
 
 def test_keys_that_look_like_no_languages_are_not_taken_for_them(written):
@@ -287,4 +287,4 @@ def test_utf_16_is_refused_with_a_remedy(written):
 def test_text_of_an_old_mac_is_refused(written):
     source, target = written("a.en", "one\rtwo\r"), written("a.de", "eins\rzwei\r")
 
-    assert "2 of old Macs (\\r)" in refusal(source=source, target=target)
+    assert "2 \\r (line end of old Macs)" in refusal(source=source, target=target)

@@ -145,8 +145,8 @@ def test_pairs_left_out_are_counted_and_listed_with_the_reason(corpus, done, tmp
         f"{dev.source}\t2\tempty\t1\t0",
     ]
     assert said[-2] == (
-        f"{first.source}: 6 pairs read: 3 to learn from, 2 left out with a side "
-        "without text, 1 left out with over max_tokens=3 tokens"
+        f"{first.source}: 6 pairs read: 3 for training, 2 dropped with an empty side, "
+        "1 dropped with more than max_tokens=3"
     )
 
 
@@ -267,10 +267,10 @@ def test_two_vocabularies_may_differ(corpus, done):
 @pytest.mark.parametrize(
     ("rows", "data", "said"),
     [
-        ([("", "a"), ("b", " ")], {}, "nothing can be learned: of 2 pairs read"),
+        ([("", "a"), ("b", " ")], {}, "there is no training data: all 2 pairs"),
         ([("a", "b")], {}, "1 of 1 different source texts"),
         (pairs(20), {"dev_pairs": 20}, "20 of 20 different source texts"),
-        (pairs(200, start=100), {"max_tokens": 2}, "nothing is left"),
+        (pairs(200, start=100), {"max_tokens": 2}, "no pair is left"),
     ],
 )
 def test_text_of_which_nothing_is_left_is_refused(
@@ -286,7 +286,9 @@ def test_text_of_which_nothing_is_left_is_refused(
 def test_a_dev_corpus_of_which_nothing_is_left_is_refused_with_counts(corpus, done):
     dev = corpus("dev", pairs(4, start=1000))
 
-    with pytest.raises(DataError, match="4 pairs read: 4 left out with over max_tok"):
+    with pytest.raises(
+        DataError, match="4 pairs read: 4 dropped with more than max_tok"
+    ):
         done(corpus("a", pairs(60)), dev=dev, max_tokens=3)
 
 
@@ -341,7 +343,7 @@ def test_a_file_that_changes_meanwhile_is_noticed(corpus, done, monkeypatch):
 
     monkeypatch.setattr(module, "train_tokenizers", meanwhile)
 
-    with pytest.raises(DataError, match="first it had 60 lines, then 61"):
+    with pytest.raises(DataError, match="it had 60 lines, then 61"):
         done(first)
 
 

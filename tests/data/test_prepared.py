@@ -119,7 +119,7 @@ def test_arrays_that_do_not_belong_together_are_refused(folder):
     (folder / "dev.tokens.npy").write_bytes((folder / "train.tokens.npy").read_bytes())
     manifest_made_anew(folder)
 
-    with pytest.raises(DataError, match="does not belong to"):
+    with pytest.raises(DataError, match="does not fit"):
         _ = PreparedCorpus.open(folder).dev
 
 

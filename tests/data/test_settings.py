@@ -30,8 +30,8 @@ def test_a_format_that_is_given_wins_over_the_suffix():
     ("wrong", "said"),
     [
         ({"source": ""}, "source must be a path"),
-        ({"source": "a.en"}, "'a.en' stands alone"),
-        ({"source": "a.gz"}, "'a.gz' stands alone"),
+        ({"source": "a.en"}, "'a.en' has no target"),
+        ({"source": "a.gz"}, "'a.gz' has no target"),
         ({"source": "a.en", "format": "lines"}, "needs a target file"),
         ({"source": "a.tsv", "target": "b", "format": "tsv"}, "leave target ('b') out"),
         ({"source": "a.tsv", "source_column": 0}, "count from 1, not 0 and 2"),

@@ -44,7 +44,7 @@ def test_a_sound_export_gives_the_golden_translations(opened, write, target):
         *(target, f"{target}, weights", f"{target}, golden translations")
     ]
     assert {each.status for each in found.values()} == {"ok"}
-    assert found[f"{target}, golden translations"].found == "5 of 5 as when written"
+    assert found[f"{target}, golden translations"].found == "5 of 5 as stored"
 
 
 def test_a_model_without_exports_has_none(opened):
@@ -57,7 +57,7 @@ def test_a_damaged_export_is_not_opened(opened, write):
     (check,) = check_exports(opened)
     assert check.status == "FAILED"
     assert "model.bin" in check.found
-    assert check.advice == "delete it; headwise export makes it again"
+    assert check.advice == "delete it, and run headwise export again"
 
 
 def test_an_export_of_other_weights_is_found(opened, write, agree):
@@ -81,7 +81,7 @@ def test_a_tool_that_is_not_installed_is_named_with_its_extra(
 
     *_, last = check_exports(opened)
     assert last.status == "skipped"
-    assert last.found == "transformers, which opens it, is not installed"
+    assert last.found == "transformers, which runs it, is not installed"
     assert last.advice == "pip install 'headwise[export]'"
 
 

@@ -32,7 +32,7 @@ def test_each_is_tried(opened):
 
     assert [name for name in found if "cuda" not in name] == NAMES
     assert {found[name].status for name in NAMES} == {"ok"}
-    assert found["ctranslate2, float32"].found == "5 of 5 as when written"
+    assert found["ctranslate2, float32"].found == "5 of 5 as stored"
 
 
 def test_nothing_is_left_in_the_folder(opened):

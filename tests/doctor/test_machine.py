@@ -106,7 +106,7 @@ def test_a_system_that_tells_nothing_of_its_processor_is_no_fault(tmp_path):
     check = check_cpu(tmp_path / "not there")
 
     assert check.status == "ok"
-    assert "not told" in check.found
+    assert "not known" in check.found
 
 
 def test_the_allocator_is_named(monkeypatch):

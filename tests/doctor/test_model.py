@@ -22,7 +22,7 @@ def test_a_sound_folder_has_no_fault(tiny_run, faults, name):
     assert faults(checks) == {}
     found = {each.what: each for each in checks}
     assert {"files", "weights", "tokenizers", TORCH} <= found.keys()
-    assert found[TORCH].found == "5 of 5 as when written"
+    assert found[TORCH].found == "5 of 5 as stored"
 
 
 def test_every_damaged_file_is_named_and_nothing_is_opened(folder):
@@ -33,7 +33,7 @@ def test_every_damaged_file_is_named_and_nothing_is_opened(folder):
 
     assert [each.status for each in damaged] == ["FAILED", "FAILED"]
     assert "golden.json is missing" in damaged[0].found
-    assert "model.safetensors is not what" in damaged[1].found
+    assert "model.safetensors does not match" in damaged[1].found
     assert "copy it again" in damaged[0].advice
     assert (rest.what, rest.status) == ("all else", "skipped")
 
@@ -55,7 +55,7 @@ def test_a_model_that_is_replaced_meanwhile_is_looked_at_again(
         golden_sources=[each.source for each in opened.golden],
         card="# newer\n",
     )
-    damages = storage.damages
+    damages = storage.damaged_files
 
     def replaced_before(path, manifest):
         if newer.exists():
@@ -63,7 +63,7 @@ def test_a_model_that_is_replaced_meanwhile_is_looked_at_again(
             newer.rename(folder)
         return damages(path, manifest)
 
-    monkeypatch.setattr(storage, "damages", replaced_before)
+    monkeypatch.setattr(storage, "damaged_files", replaced_before)
     found = list(check_folder(folder))
 
     assert not newer.exists()
@@ -107,7 +107,7 @@ def test_weights_that_are_no_numbers_are_found(folder, agree, faults):
     save_file(weights, folder / "model.safetensors")
     agree(folder, "model.safetensors")
 
-    assert "not finite" in faults(check_folder(folder))["weights"].found
+    assert "NaN or infinity" in faults(check_folder(folder))["weights"].found
 
 
 def test_an_exchanged_vocabulary_of_the_same_size_is_found(folder, agree, faults):
@@ -146,7 +146,7 @@ def test_a_golden_translation_that_comes_out_otherwise_is_found(folder, agree, f
     agree(folder, "golden.json")
 
     fault = faults(check_folder(folder))[TORCH]
-    assert fault.found.startswith("4 of 5 as when written; ")
+    assert fault.found.startswith("4 of 5 as stored; ")
     assert golden[1]["source"] in fault.found
     assert "headwise evaluate" in fault.advice
 
@@ -157,4 +157,4 @@ def test_the_same_words_with_other_probabilities_are_found(folder, agree, faults
     (folder / "golden.json").write_text(json.dumps(golden))
     agree(folder, "golden.json")
 
-    assert "log probabilities are" in faults(check_folder(folder))[TORCH].found
+    assert "log-probabilities differ by" in faults(check_folder(folder))[TORCH].found

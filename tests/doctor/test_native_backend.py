@@ -3,7 +3,7 @@
 import pytest
 
 from headwise.backends.native.compiler import NoKernelsError
-from headwise.doctor import kernels
+from headwise.doctor import native_backend
 from headwise.doctor.check import FAILED, NOTE, OK
 from headwise.doctor.native_backend import check_native_backend
 from headwise.errors import UsageError
@@ -17,7 +17,7 @@ from headwise.errors import UsageError
                 "training": ("native", "pytorch"),
                 "decoding": ("native", "ctranslate2", "pytorch"),
             },
-            "training takes these kernels; translating these kernels, else "
+            "training uses the native backend; translation uses the native backend, else "
             "CTranslate2, else PyTorch",
         ),
         (
@@ -25,14 +25,16 @@ from headwise.errors import UsageError
                 "training": ("pytorch", "native"),
                 "decoding": ("ctranslate2", "pytorch", "native"),
             },
-            "training takes PyTorch; translating CTranslate2, else PyTorch",
+            "training uses PyTorch; translation uses CTranslate2, else PyTorch",
         ),
     ],
 )
 def test_what_is_taken_here_is_said(monkeypatch, ways, said):
     """Kernels that are slower were taken, and were called fine."""
-    monkeypatch.setattr(kernels, "description", lambda: "compiled by cc for AVX2")
-    monkeypatch.setattr(kernels, "ranked", ways.__getitem__)
+    monkeypatch.setattr(
+        native_backend, "description", lambda: "compiled by cc for AVX2"
+    )
+    monkeypatch.setattr(native_backend, "ranked", ways.__getitem__)
 
     found = check_native_backend()
 
@@ -48,7 +50,7 @@ def test_what_stands_in_the_way_is_said(monkeypatch, error, status):
     def fails():
         raise error
 
-    monkeypatch.setattr(kernels, "description", fails)
+    monkeypatch.setattr(native_backend, "description", fails)
     found = check_native_backend()
 
     assert (found.status, found.found) == (status, str(error))

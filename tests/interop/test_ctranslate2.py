@@ -271,11 +271,11 @@ def test_the_card_has_the_models_own_name(exported):
     card = (exported("int8") / "README.md").read_text()
 
     assert card.startswith("# demo-model, for CTranslate2\n")
-    assert "in\nint8, written by headwise" in card
+    assert "in\nint8, exported by headwise" in card
 
 
 def test_a_form_of_numbers_that_is_not_known_is_refused(chance_model, tmp_path):
-    with pytest.raises(UsageError, match="'int4' is no form"):
+    with pytest.raises(UsageError, match="int4 is unknown"):
         write_ctranslate2(tmp_path / "out", chance_model(), quantization="int4")
 
 
@@ -300,7 +300,7 @@ def test_what_the_search_loses_is_named_whatever_it_is(chance_model, tmp_path):
     search = DecodingSettings(no_repeat_ngram=3, epsilon=0.5)
     notes = write_ctranslate2(tmp_path / "out", chance_model(decoding=search))
 
-    assert [note.split(" is not carried over")[0] for note in notes] == [
+    assert [note.split(" is not exported")[0] for note in notes] == [
         "epsilon = 0.5",
         "no_repeat_ngram = 3",
     ]

@@ -312,7 +312,7 @@ def test_what_the_search_loses_is_named_whatever_it_is(chance_model, tmp_path):
     search = DecodingSettings(no_repeat_ngram=3, epsilon=0.5, patience=1.0)
     notes = write_huggingface(tmp_path / "out", chance_model(decoding=search))
 
-    assert [note.split(" is not carried over")[0] for note in notes] == [
+    assert [note.split(" is not exported")[0] for note in notes] == [
         "epsilon = 0.5",
         "no_repeat_ngram = 3",
     ]

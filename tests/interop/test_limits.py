@@ -45,7 +45,7 @@ def test_a_target_named_twice_is_answered_once():
 def test_a_target_that_is_not_known_is_a_reason_too():
     (reason,) = reasons_against(["onyx"], TransformerConfig(), PLAIN)
     assert reason == (
-        "'onyx' is no target of an export; known: ctranslate2, huggingface"
+        "'onyx' is not an export format; choose from ctranslate2, huggingface"
     )
 
 

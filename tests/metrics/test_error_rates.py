@@ -63,5 +63,5 @@ def test_edits_are_a_distance(one, two, three):
 
 
 def test_references_without_tokens_have_no_rate():
-    with pytest.raises(UsageError, match="all lines are blank"):
+    with pytest.raises(UsageError, match="all references are blank"):
         token_error_rate(["a", "b"], ["", " "])

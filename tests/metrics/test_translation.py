@@ -99,7 +99,9 @@ def test_one_text_is_not_taken_for_a_list_of_letters(name):
 
 
 def test_an_unknown_metric_is_refused_with_what_is_known():
-    with pytest.raises(UsageError, match="'bleu2' is not a metric; known: bleu, chrf"):
+    with pytest.raises(
+        UsageError, match="'bleu2' is not a metric; choose from bleu, chrf"
+    ):
         measure("bleu2", TEXT, TEXT)
 
 

@@ -43,13 +43,13 @@ def test_a_mean_of_checkpoints_is_a_point_of_its_own():
     ]
     series = by_name(loss(history_of(entries)))
 
-    assert series["mean of checkpoints"].points == [(40.0, 0.05)]
+    assert series["averaged checkpoints"].points == [(40.0, 0.05)]
     assert len(series["validation"].points) == 4
 
 
 def test_a_score_comes_with_its_interval_and_how_it_was_computed(finished):
     (plot,) = scores(finished)
-    held_out = by_name(plot)["held-out text"]
+    held_out = by_name(plot)["validation"]
 
     assert held_out.points[0] == (10.0, 10.0)
     assert held_out.spans[0] == (10.0, 8.75, 11.25)
@@ -65,7 +65,7 @@ def test_a_score_without_an_interval_does_not_speak_of_one():
     (plot,) = scores(history_of([entry]))
 
     assert "confidence" not in plot.about
-    assert by_name(plot)["held-out text"].spans == []
+    assert by_name(plot)["validation"].spans == []
 
 
 def test_each_measure_has_a_figure():
@@ -75,14 +75,14 @@ def test_each_measure_has_a_figure():
     found = scores(history_of([validation(5), entry]))
 
     assert [plot.title for plot in found] == ["BLEU", "WER"]
-    assert by_name(found[1])["held-out text"].points == [(10.0, 20.0)]
+    assert by_name(found[1])["validation"].points == [(10.0, 20.0)]
     assert "Lower is better" in found[1].about
 
 
 def test_throughput_is_tokens_over_seconds():
     history = history_of([start(), update(1, tokens=300, seconds=1.5)])
 
-    assert by_name(throughput(history))["tokens a second"].points == [(1.0, 200.0)]
+    assert by_name(throughput(history))["tokens per second"].points == [(1.0, 200.0)]
 
 
 def test_single_jumps_are_seen_where_updates_are_taken_together(monkeypatch):
@@ -136,7 +136,7 @@ def test_all_figures_of_a_run_have_the_same_steps(finished):
 @pytest.mark.parametrize(
     ("said", "name", "about"),
     [
-        ({"label_smoothing": 0.1}, "training, labels smoothed by 0.1", "neither"),
+        ({"label_smoothing": 0.1}, "training, label smoothing 0.1", "neither"),
         ({"label_smoothing": 0.0}, "training", "Training with dropout"),
         ({}, "training", "smoothed labels"),
     ],

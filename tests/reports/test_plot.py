@@ -69,7 +69,7 @@ def test_resumes_are_marked_where_the_axis_reaches():
 
     (mark,) = opened.all("line", **{"class": "resume"})
     assert mark["x1"] == "25.00%"
-    assert "training went on from step 25" in opened.said("title")
+    assert "resumed from step 25" in opened.said("title")
 
 
 def test_a_logarithmic_scale_is_said():

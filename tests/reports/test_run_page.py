@@ -133,7 +133,7 @@ def test_a_resumed_run_shows_its_past_and_no_step_twice(folder, said):
     train(begun(), 4, 6, validated=[6], validated_step=3)
 
     assert steps_shown(folder) == [1, 2, 3, 4, 5, 6]
-    assert "went on from step 3" in page_of(folder).said("li")
+    assert "resumed from step 3" in page_of(folder).said("li")
     assert said == []
 
 

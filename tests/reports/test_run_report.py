@@ -48,7 +48,7 @@ def test_a_page_of_a_whole_run_has_everything():
         *("Loss", "BLEU", "Learning rate", "Gradient norm", "Throughput")
     ]
     assert page.said("h2") == [
-        *("Sample translations", "Attention", "What happened", "Settings")
+        *("Sample translations", "Attention", "Events", "Settings")
     ]
     assert "ended: all is done" in page.said("span")
     assert "40.0 ± 1.2" in page.said("dd")
@@ -69,7 +69,7 @@ def test_the_speed_says_what_it_is_the_mean_of():
     fast = [update(step, tokens=300, seconds=1.0) for step in range(31, 41)]
     page = opened([start(), *slow, *fast])
 
-    assert "200 a second, mean of the last 20 updates" in page.text
+    assert "200 per second, mean of the last 20 updates" in page.text
     assert "a point is one update or, of many, the mean of neighbours" in page.text
     just_begun = opened([start(), slow[0]])
     assert "100 a second, mean of the last update" in just_begun.text
@@ -213,7 +213,7 @@ def test_what_happened_is_told_newest_first():
     page = opened(entries)
 
     shown = [text for text in page.said("li") if text.strip()]
-    assert shown == ["went on from step 1", "stopped", "heard", "training began"]
+    assert shown == ["resumed from step 1", "stopped", "heard", "training started"]
     lines = page.all("line", **{"class": "resume"})
     assert len(lines) == 4  # one in each figure
 

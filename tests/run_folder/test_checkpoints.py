@@ -191,7 +191,7 @@ def test_the_mean_does_without_a_damaged_one_and_says_so(checkpoints, said):
     damage(checkpoints.paths()[0])
 
     assert steps(checkpoints.last_weights(3, 10)) == [20, 30]
-    assert "step-00000010 is left out of the mean" in said[0]
+    assert "step-00000010 is left out of the average" in said[0]
 
 
 def test_what_others_put_beside_them_is_no_checkpoint(checkpoints):
@@ -218,7 +218,7 @@ def test_a_state_that_was_put_there_later_is_damage(checkpoints, said):
     [
         ({"format": 2}, "has format 2"),
         ({"format": "new"}, "has format 'new'"),
-        ({"mood": "good", "tries": 3}, "holds mood, tries"),
+        ({"mood": "good", "tries": 3}, "contains mood, tries"),
     ],
 )
 def test_a_checkpoint_of_a_newer_version_is_no_damage(
@@ -243,7 +243,7 @@ def test_a_state_that_says_nothing_of_use_is_damage(
     rewrite(checkpoints.paths()[1], "state.json", content)
 
     assert checkpoints.newest().state.step == 10
-    assert "is not a state of ours" in said[0]
+    assert "is not a training state" in said[0]
 
 
 def test_a_checkpoint_of_version_0_1_opens_for_ever(tmp_path, said):
@@ -266,8 +266,8 @@ def test_checkpoints_that_changed_places_are_seen(checkpoints, said):
     (checkpoints.folder / "other").rename(third)
 
     assert checkpoints.newest().state.step == 10
-    assert "holds the state after update 20" in said[0]
-    assert "holds the state after update 30" in said[1]
+    assert "contains the state after update 20" in said[0]
+    assert "contains the state after update 30" in said[1]
 
 
 def test_another_kind_of_folder_is_no_checkpoint(checkpoints, said):
@@ -276,7 +276,7 @@ def test_another_kind_of_folder_is_no_checkpoint(checkpoints, said):
         pass
 
     assert checkpoints.newest().state.step == 10
-    assert "holds a model, not a checkpoint" in said[0]
+    assert "contains a model, not a checkpoint" in said[0]
 
 
 def test_what_killed_runs_left_half_written_is_cleared_away(checkpoints):
@@ -314,7 +314,7 @@ def test_nothing_is_deleted_where_fewer_than_two_verify(checkpoints, said):
     checkpoints.delete_old(1, 10)
 
     assert names(checkpoints) == [f"step-000000{n}" for n in (10, 30, 40)]
-    assert [text.split(" was damaged")[0] for text in said] == [
+    assert [text.split(" is damaged")[0] for text in said] == [
         *("step-00000030", "step-00000020")
     ]
 

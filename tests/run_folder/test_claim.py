@@ -32,7 +32,7 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path, name, kind):
         path = path / "step-1"
     path.write_text("mine")
 
-    refusal = f"holds no run but {name}, and a run might overwrite"
+    refusal = f"is not a run folder: it contains {name}, which a run might overwrite"
     with pytest.raises(UsageError, match=refusal), claim_folder(tmp_path):
         pytest.fail("it was taken")
     assert path.read_text() == "mine"
@@ -43,14 +43,16 @@ def test_how_much_else_there_is_is_said(tmp_path):
     for name in ("c", "a", "b"):
         (tmp_path / name).touch()
 
-    with pytest.raises(UsageError, match="holds no run but a and 2 more"):
+    with pytest.raises(
+        UsageError, match="is not a run folder: it contains a and 2 more"
+    ):
         check_claimable(tmp_path)
 
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").write_text("mine")
 
-    with pytest.raises(UsageError, match="is a file; choose a folder"):
+    with pytest.raises(UsageError, match="is a file; choose a new folder"):
         check_claimable(tmp_path / "file")
 
 
@@ -78,7 +80,7 @@ def test_an_empty_lock_alone_vouches_for_nothing_else(tmp_path):
     (tmp_path / LOCK).touch()
     (tmp_path / "best").mkdir()
 
-    with pytest.raises(UsageError, match="holds no run but best"):
+    with pytest.raises(UsageError, match="is not a run folder: it contains best"):
         check_claimable(tmp_path)
 
 
@@ -98,7 +100,7 @@ def test_a_copy_of_a_run_is_one_without_its_lock(tmp_path):
 def test_a_lock_of_somebody_elses_is_not_ours(tmp_path):
     (tmp_path / LOCK).write_text("pid 7")
 
-    with pytest.raises(UsageError, match="holds no run"):
+    with pytest.raises(UsageError, match="is not a run folder"):
         check_claimable(tmp_path)
 
 
@@ -106,5 +108,5 @@ def test_a_corpus_may_have_been_prepared_where_its_run_goes(prepared):
     check_claimable(prepared)
 
     (prepared / "prepared" / "manifest.json").unlink()
-    with pytest.raises(UsageError, match="holds no run but prepared"):
+    with pytest.raises(UsageError, match="is not a run folder: it contains prepared"):
         check_claimable(prepared)

@@ -96,7 +96,7 @@ def test_what_changes_nothing_writes_nothing(model_folder):
 def test_a_damaged_model_is_refused_and_not_sealed(model_folder):
     (model_folder / "README.md").write_text("by hand")
 
-    with pytest.raises(ModelError, match=r"README.md is not what manifest.json says"):
+    with pytest.raises(ModelError, match=r"README.md does not match manifest.json"):
         edit_model(model_folder, search={"beam": 2})
     assert (model_folder / "README.md").read_text() == "by hand"
 
@@ -116,7 +116,7 @@ def test_a_file_of_the_users_is_not_lost(model_folder):
     mine.write_text("mine")
 
     with pytest.raises(
-        UsageError, match=r"mine.txt is no file of this model, and would"
+        UsageError, match=r"mine.txt does not belong to this model, and would"
     ):
         edit_model(model_folder, search={"beam": 2})
     assert mine.read_text() == "mine"
@@ -185,7 +185,7 @@ def test_a_disk_that_fills_up_while_weights_are_copied_is_said(
 
     before = files(model_folder)
     monkeypatch.setattr(shutil, "copyfile", refuse)
-    with pytest.raises(ResourceError, match="what stood there before is unchanged"):
+    with pytest.raises(ResourceError, match="what was there before is unchanged"):
         edit_model(model_folder, search={"beam": 2})
 
     assert files(model_folder) == before

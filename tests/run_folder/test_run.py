@@ -214,7 +214,9 @@ def test_other_text_makes_another_run(run_folder, tmp_path):
     now = resolve(extra={**SETTINGS, "data": data})
     other = prepare(now.data, now.text, tmp_path / "prepared", seed=1)
 
-    with pytest.raises(DataError, match=r"holds a run on other text.*another folder"):
+    with pytest.raises(
+        DataError, match=r"contains a run on other text.*another folder"
+    ):
         train_run(run_folder, now, other)
     assert resolve(file=run_folder / "recipe.toml") == before
 
@@ -242,7 +244,7 @@ def test_a_folder_of_somebody_elses_is_not_trained_in(tmp_path, corpus, recipe):
     (tmp_path / "best").mkdir()
     (tmp_path / "best" / "chapter.tex").write_text("mine")
 
-    with pytest.raises(UsageError, match="holds no run but best"):
+    with pytest.raises(UsageError, match="is not a run folder: it contains best"):
         train_run(tmp_path, recipe, corpus)
     assert [path.name for path in tmp_path.iterdir()] == ["best"]
     assert (tmp_path / "best" / "chapter.tex").read_text() == "mine"
@@ -251,7 +253,7 @@ def test_a_folder_of_somebody_elses_is_not_trained_in(tmp_path, corpus, recipe):
 def test_a_file_is_no_folder_to_train_in(tmp_path, corpus, recipe):
     (tmp_path / "train.en").write_text("mine")
 
-    with pytest.raises(UsageError, match=r"train\.en is a file; choose a folder"):
+    with pytest.raises(UsageError, match=r"train\.en is a file; choose a new folder"):
         train_run(tmp_path / "train.en", recipe, corpus)
     assert (tmp_path / "train.en").read_text() == "mine"
 

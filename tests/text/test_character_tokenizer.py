@@ -60,7 +60,7 @@ def test_the_users_symbols_are_whole():
 
 @pytest.mark.parametrize("lines", [[], ["", "  "]])
 def test_no_text_is_a_data_error(lines):
-    with pytest.raises(DataError, match="no text"):
+    with pytest.raises(DataError, match="text is empty"):
         trained(lines)
 
 

@@ -68,7 +68,7 @@ def test_text_of_an_old_mac_is_refused(end):
         lines_of(b"one.\rtwo.\rthree." + end, name="mac.txt")
 
     message = str(caught.value)
-    assert f"mac.txt has no line end (\\n) and {2 + len(end)} of old Macs" in message
+    assert f"mac.txt has no \\n, but {2 + len(end)} \\r (line end of old" in message
     assert "tr '\\r' '\\n' < FILE > NEW" in message
 
 
@@ -86,7 +86,9 @@ def test_carriage_returns_inside_lines_are_said():
 
     ended, inside = tally.notes("x.txt")
     assert ended == "x.txt: 1 line of 3 ended in \\r\\n; the \\r was dropped"
-    assert inside.startswith("x.txt: 1 line held \\r without \\n, which ends no line")
+    assert inside.startswith(
+        "x.txt: 1 line with \\r without \\n, which does not end a line"
+    )
     assert "first line 2" in inside
 
 
@@ -108,7 +110,7 @@ def test_a_tally_says_what_was_done_once_for_each_kind():
     assert tally.notes("x.txt") == [
         "x.txt: a byte order mark at the start was dropped",
         "x.txt: 2 lines of 4 ended in \\r\\n; the \\r was dropped",
-        "x.txt: 1 line held bytes that are not UTF-8, first line 4; they were "
+        "x.txt: 1 line with bytes that are not UTF-8, first line 4; they were "
         "replaced by \ufffd",
     ]
 

@@ -22,7 +22,7 @@ import signal, sys
 from headwise.text.sentencepiece_process import train_sentencepiece
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
 signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
-learn(
+train_sentencepiece(
     dict(model_type="unigram", vocab_size=2000, max_sentence_length=100_000),
     open(sys.argv[1]).read().split(),
 )

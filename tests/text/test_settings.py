@@ -52,9 +52,9 @@ def test_a_symbol_given_twice_is_refused():
     ("values", "said"),
     [
         ({"target_tokenizer": "words"}, "joint needs one kind"),
-        ({"target_vocab_size": 500}, "no meaning in a joint vocabulary"),
+        ({"target_vocab_size": 500}, "no effect with a joint vocabulary"),
         ({"tokenizer": "words", "byte_fallback": True}, "needs bpe or unigram"),
-        ({"tokenizer": "words", "character_coverage": 0.99}, "no meaning for words"),
+        ({"tokenizer": "words", "character_coverage": 0.99}, "no effect for words"),
         ({"character_coverage": 0.5}, "from 0.98 to 1"),
     ],
 )

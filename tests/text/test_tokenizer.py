@@ -139,7 +139,7 @@ def test_a_sample_is_drawn_from_all_pairs_and_never_splits_one():
 
 
 def test_no_pairs_are_a_data_error():
-    with pytest.raises(DataError, match="no text"):
+    with pytest.raises(DataError, match="text is empty"):
         trained([])
 
 
@@ -156,16 +156,16 @@ def edited(folder, change):
     ("change", "said"),
     [
         (lambda t: t.update(format=2), "reads format 1: use a newer headwise"),
-        (lambda t: t.pop("format"), "does not describe tokenizers"),
-        (lambda t: t.pop("files"), "lacks its tables"),
-        (lambda t: t.update(settings=[]), "lacks its tables"),
+        (lambda t: t.pop("format"), "is not a description of tokenizers"),
+        (lambda t: t.pop("files"), "lacks the tables"),
+        (lambda t: t.update(settings=[]), "lacks the tables"),
         (lambda t: t["settings"].update(tokenizer="x"), "settings.tokenizer"),
         (lambda t: t["settings"].update(tokenzier="bpe"), "did you mean tokenizer"),
-        (lambda t: t["settings"].update(joint=False), "says nothing of source.spm"),
+        (lambda t: t["settings"].update(joint=False), "does not list source.spm"),
         (lambda t: t["settings"].update(symbols=["<x>"]), "lacks the symbols <x>"),
-        (lambda t: t["files"].clear(), "says nothing of spm.model"),
+        (lambda t: t["files"].clear(), "does not list spm.model"),
         (lambda t: t["files"]["spm.model"].update(sha256="0"), "SHA-256 differs"),
-        (lambda t: t["files"]["spm.model"].update(size=61), "has 60 entries, not"),
+        (lambda t: t["files"]["spm.model"].update(size=61), "has 60 entries, but"),
     ],
 )
 def test_a_wrong_description_is_a_model_error(tmp_path, change, said):

@@ -32,7 +32,7 @@ def test_text_that_spells_a_special_symbol_does_not_hold_it_twice():
 
 
 def test_no_text_is_a_data_error():
-    with pytest.raises(DataError, match="no text"):
+    with pytest.raises(DataError, match="text is empty"):
         Vocabulary.of_most_frequent({}, size=10)
 
 

@@ -86,7 +86,7 @@ def test_a_small_text_gives_a_smaller_vocabulary_and_says_so():
 
 @pytest.mark.parametrize("lines", [[], ["", "  "]])
 def test_no_text_is_a_data_error(lines):
-    with pytest.raises(DataError, match="no text"):
+    with pytest.raises(DataError, match="text is empty"):
         trained(lines)
 
 

@@ -112,11 +112,11 @@ def diff(
     headwise runs diff experiments/a experiments/b
     headwise runs diff experiments/a experiments/b --html comparison.html
     """
-    from headwise.reports.comparison import Compared, as_lines, as_page
+    from headwise.reports.comparison import ComparedRun, as_lines, as_page
     from headwise.storage import write_text
 
     check_out_file("--html", html, inputs=[first, second])
-    one, other = Compared.open(first), Compared.open(second)
+    one, other = ComparedRun.open(first), ComparedRun.open(second)
     output("\n".join(as_lines(one, other)))
     if html is not None:
         write_text(html, as_page(one, other))

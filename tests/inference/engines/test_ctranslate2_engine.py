@@ -262,7 +262,7 @@ def test_a_model_that_was_replaced_meanwhile_does_not_get_its_export(
     of_the_newer = CTranslate2Engine(open_model_folder(folder))
 
     assert of_the_older == CTranslate2Engine(opened).search(sources[:5], greedy())
-    assert of_the_newer.note.startswith("its export is kept in ")
+    assert of_the_newer.note.startswith("exported to ")
     assert of_the_newer.search(sources[:5], greedy()) != of_the_older
 
 
