@@ -196,7 +196,7 @@ def translation_batches(
     every = -(-len(lengths) // settings.validation_pairs)
     chosen = np.arange(0, len(lengths), every)
     rising = chosen[np.argsort(lengths[chosen], kind="stable")]
-    starts = cut_by_tokens(lengths[rising] + 1, BATCH_TOKENS)
+    starts = split_by_tokens(lengths[rising] + 1, BATCH_TOKENS)
     texts, _ = corpus.dev_text
     groups = np.split(rising, starts[1:])
     return [[texts[index] for index in group] for group in groups]

@@ -95,7 +95,7 @@ def unsupported_prefixes(prefixes: Sequence[Prefix] | None) -> list[Unsupported]
 
 
 def _unsupported_settings(settings: DecodingSettings) -> Iterator[Unsupported]:
-    for name, value, usual in left_behind(settings):
+    for name, value, usual in ignored_settings(settings):
         yield Unsupported(
             f"CTranslate2 does not support {name} = {value!r}",
             f"{name} = {usual!r}",

@@ -18,7 +18,7 @@ from headwise.decoding.prefix import NO_PREFIX, Prefix
 from headwise.decoding.search import SearchRequest, search
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
-from headwise.metrics.utilities import UTILITIES
+from headwise.metrics.sentence_scores import SENTENCE_SCORES
 from headwise.model.transformer import Transformer
 from headwise.tasks.translation.cross_attention import CoverageDecoder
 from headwise.tasks.translation.pair_scorer import PairScorer, cut_batches, pad_sources
@@ -265,6 +265,6 @@ class Generator:
         return rank_by_expected_utility(
             hypotheses,
             [self.tokenizers.target.decode(each.tokens) for each in hypotheses],
-            UTILITIES[settings.choose],
+            SENTENCE_SCORES[settings.choose],
             sampled=settings.search == "sampling",
         )[: settings.num_best]

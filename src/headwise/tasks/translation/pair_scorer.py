@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.data.batches import cut_by_tokens
+from headwise.data.batches import split_by_tokens
 from headwise.decoding.ensemble import AVERAGES
 from headwise.decoding.forced_decoding import force_decode
 from headwise.decoding.hypothesis import Hypothesis
@@ -165,7 +165,7 @@ def cut_batches(sizes: Sequence[int], limit: int, *, alone: bool) -> list[list[i
     if alone:
         return [[index] for index in order]
     in_order: Any = np.array([sizes[index] for index in order], dtype=np.int64)
-    starts = [*cut_by_tokens(in_order, limit), len(order)]
+    starts = [*split_by_tokens(in_order, limit), len(order)]
     return [order[first:last] for first, last in pairwise(starts)]
 
 
