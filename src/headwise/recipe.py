@@ -220,9 +220,9 @@ def resolve(
     named = from_file.pop("preset", None)
     chosen = named if preset is None else preset
     below: Table = {} if chosen is None else preset_table(chosen)
-    said = with_overrides(merged(from_file, extra or {}), assignments)
-    said, _ = with_new_names(Recipe, said)
-    training = said.get("training")
+    settings = with_overrides(merged(from_file, extra or {}), assignments)
+    settings, _ = with_new_names(Recipe, settings)
+    training = settings.get("training")
     if isinstance(training, dict) and training.get("epochs", ABSENT) != ABSENT:
         training.setdefault("steps", ABSENT)
-    return read(Recipe, merged(below, said))
+    return read(Recipe, merged(below, settings))

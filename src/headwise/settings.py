@@ -50,7 +50,7 @@ def with_new_names(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return ``table`` with renamed settings by their new names, and what to say.
 
-    What stands under both names counts by the new one.
+    If both names are set, the new one wins.
     """
     if not isinstance(table, Mapping):
         return table, []  # what it should be is for ``read`` to say

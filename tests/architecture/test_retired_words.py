@@ -124,6 +124,56 @@ RETIRED = {
         "wide_instructions": "avx512_enabled",
         "stamp": "weight_versions",
     },
+    "cli": {
+        "[Vv]erbs?|VERBS": "command, Command, COMMANDS",
+        "rehearsal_of|fitted|is_to_be_fitted": "new_memory_estimator, fit_batch_size",
+        "every_error_in_words|reported": "errors_to_exit_codes, exit_on_errors",
+        "say_unknown|say_without_effect": "say_missing_card_fields",
+        "search_table|chosen_device|to_folder": "parse_search, resolve_device",
+        "gone on with|goes on|went on": "resumed, continues",
+    },
+    "doctor": {
+        "Findings?|findings?": "Check, check",
+        r"look_at_\w+": "check_machine, check_files and so on",
+        "precisions|taken": "golden_translations, backends_used",
+    },
+    "reports": {
+        "Look|looks?|looked": "ValidationRecord, validation",
+        "Stretch(es)?|stretch(es)?": "UpdateBucket, bucket",
+        "Picture|Shown|Found": "AttentionMap, Sample, ScoreRecord",
+        "spread|told|best_in_words": "evenly_spaced, describe_best",
+    },
+    "interop": {
+        "KeptExport|kept_export": "CachedExport, cached_export",
+        "left_behind": "ignored_settings",
+        "apart_from_copies|in_int8": "alias_duplicates, quantize_int8",
+        "TAKES_CHANNELS|GIVES_CHANNELS": "INPUT_IS_D_MODEL, OUTPUT_IS_D_MODEL",
+    },
+    "run_folder": {
+        "claimed|card_head": "claim_folder, card_metadata",
+        "rhythm|forget_old": "interval, delete_old",
+        "Edited|edited|searches_otherwise": "EditResult, edit_card, search_changed",
+        "sealed": "with a new manifest",
+        "running mean": "EMA",
+    },
+    "data": {
+        "GrowingArray|MappedArray": "npy_files, NpyWriter, MappedNpyFile",
+        "sameness|SameTexts": "identical_sides, IdenticalSides",
+        "row_shapes|RowShape|RowBatch|in_rows": "packed_shapes, PackedBatch, packed",
+        "dealt|num_places|forget": "deal, padded_tokens, release_pages",
+        "stretch(es)?|fates?": "range, outcome",
+        "learn(s|ed|ing)?|learnt": "train",
+    },
+    "text": {
+        "arriving|Arriving": "stream_lines, StreamLines",
+        "LearningError|learn(s|ed|ing)? of": "SentencePieceError, train",
+        "opened_text|line_of|encodable": "open_text, decode_line",
+    },
+    "storage": {
+        "sweep|bring_back|make_way": "remove_leftovers, restore_replaced",
+        "draft_of|swapped|seal": "temporary_path, swap_names, manifest_sha256",
+        "damages": "damaged_files",
+    },
 }
 """Folder of the package ("" for all of it) -> pattern of whole words -> what to say."""
 

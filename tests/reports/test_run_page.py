@@ -156,7 +156,7 @@ def test_a_page_that_cannot_be_written_is_said_once_and_training_goes_on(
     tell(callbacks, "on_end", TrainingState(step=4), "done")
 
     (once,) = said
-    assert "report.html is not up to date, training goes on" in once
+    assert "report.html could not be updated" in once
 
 
 def test_a_fault_in_drawing_is_no_fault_of_the_run(callbacks, said, monkeypatch):

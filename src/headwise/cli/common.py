@@ -129,7 +129,7 @@ def _preset_for_data(
 def prepare_corpus(folder: Path, recipe: Recipe) -> PreparedCorpus:
     """Prepare the text of a run in its folder.
 
-    Raises if the folder holds a run of another recipe or another text.
+    Raises if the folder contains a run of another recipe or another text.
     """
     from headwise.data.prepare import fingerprint, prepare
     from headwise.run_folder.claim import check_claimable, claim_folder

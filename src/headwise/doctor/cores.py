@@ -30,13 +30,13 @@ def _limits(proc: Path, cgroups: Path) -> Iterator[float]:
     for line in lines:
         _, controllers, name = line.split(":", 2)
         inner = PurePosixPath(name.lstrip("/"))
-        for place in (inner, *inner.parents):
+        for group in (inner, *inner.parents):
             with suppress(OSError, ValueError, ZeroDivisionError):  # "max", or no limit
                 if not controllers:
-                    found = (cgroups / place / "cpu.max").read_text(encoding="utf-8")
+                    found = (cgroups / group / "cpu.max").read_text(encoding="utf-8")
                     quota, period = map(int, found.split())
                 elif "cpu" in controllers.split(","):
-                    folder = cgroups / "cpu" / place
+                    folder = cgroups / "cpu" / group
                     quota = int((folder / "cpu.cfs_quota_us").read_text())
                     period = int((folder / "cpu.cfs_period_us").read_text())
                 else:

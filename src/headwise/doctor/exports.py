@@ -35,8 +35,8 @@ RECREATE = "delete it, and run headwise export again"
 
 def check_exports(opened: ModelFolder) -> Iterator[Check]:
     """Check each folder in ``exports/``."""
-    place = opened.path / EXPORTS_FOLDER
-    for folder in sorted(place.iterdir()) if place.is_dir() else []:
+    exports = opened.path / EXPORTS_FOLDER
+    for folder in sorted(exports.iterdir()) if exports.is_dir() else []:
         if folder.is_dir() and not folder.name.startswith("."):
             yield from _check_export(folder, opened)
 

@@ -105,8 +105,8 @@ def _ctranslate2(opened: ModelFolder, precision: str) -> Check:
         return Check(what, SKIPPED, "; ".join(map(str, reasons)))
     exact = precision == EXACT
     try:
-        with tempfile.TemporaryDirectory(prefix="headwise-") as place:
-            folder = Path(place) / "export"
+        with tempfile.TemporaryDirectory(prefix="headwise-") as temporary:
+            folder = Path(temporary) / "export"
             export(folder, opened, target=CTRANSLATE2, quantization=precision)
             engine = CTranslate2Engine(opened, precision=precision, folder=folder)
             outputs = engine.search(sources, opened.decoding)

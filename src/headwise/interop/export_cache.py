@@ -52,8 +52,8 @@ def cached_export(
     if _is_current(cached, about):  # another process was faster
         yield CachedExport(cached)
         return
-    with _temporary_folder() as place:
-        folder = place / cached.name
+    with _temporary_folder() as temporary:
+        folder = temporary / cached.name
         export(folder, opened, target=target, quantization=quantization)
         yield CachedExport(folder, f"exported to a temporary folder: {refusal}")
 
@@ -80,11 +80,11 @@ def _write(
 @contextmanager
 def _temporary_folder() -> Iterator[Path]:
     try:
-        place = TemporaryDirectory(prefix="headwise-", ignore_cleanup_errors=True)
+        temporary = TemporaryDirectory(prefix="headwise-", ignore_cleanup_errors=True)
     except OSError as error:
         raise ResourceError(
             f"no temporary folder can be created: {error.strerror or error}; set "
             "TMPDIR to another folder"
         ) from error
-    with place:
-        yield Path(place.name)
+    with temporary:
+        yield Path(temporary.name)

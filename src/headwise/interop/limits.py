@@ -59,7 +59,7 @@ def limits_of_huggingface(
     codes = [each for each in text.symbols if _is_language_code(each)]
     if codes:
         yield (
-            f"text.symbols holds {codes[0]!r}: its MarianTokenizer removes such a "
+            f"text.symbols contains {codes[0]!r}: its MarianTokenizer removes such a "
             "language code before SentencePiece, which gives other pieces; "
             "a symbol of another form, such as '<fr>', can be exported"
         )

@@ -222,8 +222,8 @@ def _sampled(series: Series, last: float) -> list[float]:
     points = iter(series.points)
     upcoming = next(points, None)
     value: float | None = None
-    for place in range(1, SPARK_WIDTH + 1):
-        step = last * place / SPARK_WIDTH
+    for column in range(1, SPARK_WIDTH + 1):
+        step = last * column / SPARK_WIDTH
         while upcoming is not None and upcoming[0] <= step:
             value, upcoming = upcoming[1], next(points, None)
         if value is not None:

@@ -261,7 +261,7 @@ HANDLERS: dict[str, Callable[[History, Entry], None]] = {
 def read_history(
     log: Path, *, keep: Callable[[dict[str, Any]], bool] = lambda _: True
 ) -> History:
-    """Read a log, of which only what ``keeps`` says; none is an empty history."""
+    """Read the log entries for which ``keep`` is true; empty without a log."""
     history = History()
     for entry in entries(log):
         if keep(entry):

@@ -1,4 +1,4 @@
-"""Plots as HTML and SVG: curves stretch with the page, text does not.
+"""Plots as HTML and SVG: curves scale with the page, text does not.
 
 Plots are complete without JavaScript; page.js only adds values under the pointer.
 """
@@ -196,8 +196,8 @@ def _down(y: Scale, value: float) -> str:
     return f"{100 * (1 - y.position(value)):.2f}%"
 
 
-def _anchor(place: float) -> str:
-    return "first" if place < 0.04 else "last" if place > 0.96 else ""
+def _anchor(position: float) -> str:
+    return "first" if position < 0.04 else "last" if position > 0.96 else ""
 
 
 def _description(plot: Plot, series: Sequence[Series]) -> str:

@@ -124,4 +124,4 @@ class RunPage:
     def _fail(self, error: Exception) -> None:
         if not self._failed:
             self._failed = True
-            self.say(f"{REPORT} is not up to date, training goes on: {error}")
+            self.say(f"{REPORT} could not be updated: {error}")

@@ -112,11 +112,11 @@ def _has(head: Sequence[str], name: str) -> bool:
 def _replaced(head: Sequence[str], name: str, value: Sequence[str]) -> list[str]:
     """Replace an entry and its list by ``value``; insert a new entry at the top."""
     kept: list[str] = []
-    place, inside = 0, False
+    index, inside = 0, False
     for line in head:
         if line.startswith(f"{name}:"):
-            place, inside = len(kept), True
+            index, inside = len(kept), True
         elif not (inside and line.startswith("- ")):
             kept.append(line)
             inside = False
-    return [*kept[:place], *value, *kept[place:]]
+    return [*kept[:index], *value, *kept[index:]]

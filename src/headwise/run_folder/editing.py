@@ -93,10 +93,10 @@ def edit_model(
 @contextmanager
 def _run_of(folder: Path) -> Iterator[Path | None]:
     """Lock and yield the run of a model; else lock the folder and yield None."""
-    place = folder.resolve()
-    run = place.parent if place.name == BEST else place
+    resolved = folder.resolve()
+    run = resolved.parent if resolved.name == BEST else resolved
     if not (run / RECIPE).is_file():
-        with locked_directly(model_path(place)):
+        with locked_directly(model_path(resolved)):
             yield None
         return
     with locked(run):

@@ -29,12 +29,12 @@ def new_folder(
     ``describe`` goes into the manifest, with the kind. A full disk, a missing
     permission or data that reads back differently raises ``ResourceError``.
     """
-    place = final.resolve()  # follow links, to rename on the right file system
+    resolved = final.resolve()  # follow links, to rename on the right file system
     try:
         check_replaceable(final, (describe or {}).get("kind"))
-        disk.make_folder(place.parent)
-        disk.remove_leftovers(place.parent, place.name)
-        draft = disk.temporary_path(place)
+        disk.make_folder(resolved.parent)
+        disk.remove_leftovers(resolved.parent, resolved.name)
+        draft = disk.temporary_path(resolved)
         draft.mkdir()
         in_use = disk.lock_while_used(draft)
     except OSError as error:
@@ -44,9 +44,9 @@ def new_folder(
         write_manifest(draft, describe or {})
         _sync_tree(draft)
         _read_back(draft, final)
-        disk.replace_atomically(draft, place)
+        disk.replace_atomically(draft, resolved)
     except Exception as error:
-        refusal = _refusal(error, draft, place)
+        refusal = _refusal(error, draft, resolved)
         if refusal is None:
             raise
         raise disk.resource_error(refusal, final) from error
@@ -139,8 +139,8 @@ def _refusal(error: Exception, draft: Path, final: Path) -> OSError | None:
         named = [Path(os.fsdecode(each)) for each in names if not isinstance(each, int)]
         if not named:
             return error
-        places = (final, final.parent)
-        ours = any(each in places or each.is_relative_to(draft) for each in named)
+        targets = (final, final.parent)
+        ours = any(each in targets or each.is_relative_to(draft) for each in named)
         return error if ours else None
     number = re.search(r"\(os error (\d+)\)", str(error))
     if number and type(error).__module__.startswith("safetensors"):
