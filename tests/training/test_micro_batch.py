@@ -37,7 +37,9 @@ def test_a_split_batch_has_every_pair_once_and_parts_within_a_row_of_the_limit(t
     assert [len(part) for part in split_batch(batch, 1)] == [1] * len(batch)
 
 
-@pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory")])
+@pytest.mark.parametrize(
+    "error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory")]
+)
 def test_running_out_of_memory_gives_none(trainer, monkeypatch, error):
     runner = trainer.gradients._runner
     batch = make_batch(trainer.corpus.train, [0, 1])

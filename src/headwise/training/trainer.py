@@ -134,8 +134,9 @@ class Trainer:
         try:
             self.try_largest_batch()
             self._check_time_limit()
-            while not (reason := self._validate_or_stop()):
+            while not (end := self._validate_or_stop()):
                 self._step(batches)
+            reason = end
             self._validate_average()
         except (Stopped, Interrupted):
             reason = "stopped"
