@@ -17,8 +17,8 @@ from headwise.errors import UsageError
                 "training": ("native", "pytorch"),
                 "decoding": ("native", "ctranslate2", "pytorch"),
             },
-            "training uses the native backend; translation uses the native backend, else "
-            "CTranslate2, else PyTorch",
+            "training uses the native backend; translation uses the native backend, "
+            "else CTranslate2, else PyTorch",
         ),
         (
             {

@@ -52,7 +52,7 @@ def test_a_page_fetches_nothing_and_nothing_in_it_is_blocked(shown):
 
 
 def test_a_pointer_on_a_curve_reads_every_curve_there(shown):
-    """Updates are at 1, 2, … 40, the loss 9 / step + 1; a validation is at each tenth."""
+    """Updates are at 1 to 40, the loss 9 / step + 1; a validation is at each tenth."""
     browser = shown(a_run())
     latest = browser.texts("figure.plot:first-child .key b")
     browser.point("figure.plot:first-child .area", 20 / 40)

@@ -227,7 +227,7 @@ def test_a_run_that_says_much_is_cut_and_says_so():
 
 
 def test_a_long_run_makes_a_page_of_less_than_a_megabyte(monkeypatch):
-    """100,000 updates, 200 validations of three long sentences; attention of 24 pieces."""
+    """100,000 updates, 200 validations of 3 long sentences; attention of 24 pieces."""
     picture = {
         "source": ["▁source"] * 24,
         "target": ["▁target"] * 24,
