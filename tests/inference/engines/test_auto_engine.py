@@ -20,7 +20,7 @@ from headwise.inference.engines.auto_engine import AutoEngine
 from headwise.inference.engines.ctranslate2_support import unsupported_search
 from headwise.inference.engines.torch_engine import TorchEngine
 from headwise.interop import export_cache
-from headwise.interop.unsupported_decoding import CARRIED
+from headwise.interop.unsupported_decoding import EXPORTED
 from headwise.run_folder.model_folder import open_model_folder
 from headwise.tasks.translation.generator import Generator
 
@@ -290,4 +290,4 @@ def test_an_unknown_setting_is_unsupported_by_ctranslate2(beam):
 
 
 def test_what_is_carried_over_are_settings_of_a_search():
-    assert {*DecodingSettings.__dataclass_fields__} >= CARRIED
+    assert {*DecodingSettings.__dataclass_fields__} >= EXPORTED
