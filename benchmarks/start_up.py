@@ -37,7 +37,7 @@ from result_file import (
 
 RESULTS = Path(__file__).parent / "results" / "start_up.json"
 
-VERBS = [
+COMMANDS = [
     *("run", "prepare", "train", "translate", "evaluate", "score", "export", "recipe"),
     *("runs", "doctor", "demo"),
 ]
@@ -87,7 +87,10 @@ def commands_with(model: Path) -> dict[str, list[str]]:
         NOTHING: [sys.executable, "-c", "pass"],
         "headwise --version": [headwise, "--version"],
         "headwise --help": [headwise, "--help"],
-        **{f"headwise {verb} --help": [headwise, verb, "--help"] for verb in VERBS},
+        **{
+            f"headwise {command} --help": [headwise, command, "--help"]
+            for command in COMMANDS
+        },
         "headwise translate model --precision int4": [*translate, "--precision=int4"],
         TORCH: [sys.executable, "-c", "import torch"],
         "headwise translate model": translate,

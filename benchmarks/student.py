@@ -82,7 +82,7 @@ class Places:
 
 
 def headwise(*words: object, stdout: Any = None) -> float:
-    """Run a verb as a user would; return its seconds."""
+    """Run a command as a user would; return its seconds."""
     typed = [*HEADWISE, *map(str, words)]
     print("$ headwise", *(Path(each).name for each in typed[3:]), file=sys.stderr)
     started = time.monotonic()

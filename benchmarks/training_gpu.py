@@ -141,7 +141,7 @@ def environment() -> dict[str, str]:
 
 
 def headwise(*words: str | Path, **how: Any) -> subprocess.CompletedProcess[str]:
-    """Run a verb of the command line."""
+    """Run a command."""
     command = [sys.executable, "-m", "headwise", *map(str, words)]
     return subprocess.run(command, env=environment(), check=True, text=True, **how)
 

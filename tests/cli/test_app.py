@@ -38,7 +38,7 @@ print(*sorted({{"torch", "numpy", "rich", "sentencepiece"}} & sys.modules.keys()
 """
 
 
-def test_all_verbs_are_there():
+def test_all_commands_are_there():
     assert [
         *("run", "prepare", "train", "translate"),
         *("evaluate", "score", "export", "edit"),
@@ -47,7 +47,7 @@ def test_all_verbs_are_there():
 
 
 def test_no_help_imports_anything_heavy():
-    calls = [["--help"], ["--version"], *([verb, "--help"] for verb in COMMANDS)]
+    calls = [["--help"], ["--version"], *([command, "--help"] for command in COMMANDS)]
     calls += [["recipe", "--preset", "tiny"], ["recipe", "--list"]]
     calls += [["runs", "diff", "--help"], ["runs", "list", "--help"]]
     done = subprocess.run(
@@ -60,19 +60,19 @@ def test_no_help_imports_anything_heavy():
     assert done.stdout.splitlines()[-1] == ""
 
 
-@pytest.mark.parametrize("verb", COMMANDS)
-def test_every_verb_has_help_with_an_example(headwise, verb):
-    found = headwise(verb, "--help")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(headwise, command):
+    found = headwise(command, "--help")
 
     assert found.code == 0
-    assert f"headwise {verb}" in found.out.split("Usage:")[1].split("\n", 1)[1]
+    assert f"headwise {command}" in found.out.split("Usage:")[1].split("\n", 1)[1]
     assert found.error == ""
 
 
-def test_help_lists_the_verbs_and_the_exit_codes(headwise):
+def test_help_lists_the_commands_and_the_exit_codes(headwise):
     found = headwise("--help")
 
-    assert all(f"  {verb}" in found.out for verb in COMMANDS)
+    assert all(f"  {command}" in found.out for command in COMMANDS)
     assert "75 saved after a stop" in " ".join(found.out.split())
     assert headwise("-h").out == found.out
 
@@ -189,10 +189,10 @@ class TestReported:
         assert caught.value.exit_code == 9
 
     def ending(self, error):
-        def verb():
+        def command():
             raise error
 
-        exit_on_errors(verb, resumable=True)()
+        exit_on_errors(command, resumable=True)()
 
 
 @pytest.mark.parametrize(
@@ -206,13 +206,13 @@ class TestReported:
         ["runs", "none such", "--debug"],
     ],
 )
-def test_debug_stands_before_the_verb_or_behind(headwise, monkeypatch, arguments):
+def test_debug_stands_before_the_command_or_behind(headwise, monkeypatch, arguments):
     """Behind it, where one adds it to a command that failed, it was unknown."""
     monkeypatch.setenv("HEADWISE_DEBUG", "")  # so that it is put back
     with pytest.raises(AssertionError, match="Traceback"):
         headwise(*arguments)
 
 
-@pytest.mark.parametrize("verb", [*COMMANDS, "runs list", "runs diff"])
-def test_every_verb_takes_debug(headwise, verb):
-    assert "--debug" in headwise(*verb.split(), "--help").out
+@pytest.mark.parametrize("command", [*COMMANDS, "runs list", "runs diff"])
+def test_every_command_takes_debug(headwise, command):
+    assert "--debug" in headwise(*command.split(), "--help").out

@@ -117,16 +117,16 @@ NO_CHOICE = {
     "prepare --languages en {en} --out new": "train.en is a file",
     "run {en} {de} --out new --test {en}": "such as --test test.en test.de",
     **{
-        f"{verb} ''": "it is empty; name a folder, or . for the current one"
-        for verb in (
+        f"{command} ''": "it is empty; name a folder, or . for the current one"
+        for command in (
             *("translate", "evaluate", "score", "export", "edit", "doctor", "train"),
             *("runs", "runs diff", "translate {model} --ensemble", "run --out"),
             *("prepare --out", "demo --out", "export {model} --out"),
         )
     },
     **{
-        f"{verb} --device abacus": "--device abacus is not a device"
-        for verb in (
+        f"{command} --device abacus": "--device abacus is not a device"
+        for command in (
             "translate {model}",
             "score {model} {en} {de}",
             "evaluate {model} {en} {de}",

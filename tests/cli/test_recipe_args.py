@@ -49,12 +49,12 @@ norm = "pre"
 """
 
 
-@pytest.mark.parametrize("verb", ["recipe", "prepare", "run"])
-def test_nothing_is_prepared_or_trained(headwise, tiny_text, tmp_path, verb):
+@pytest.mark.parametrize("command", ["recipe", "prepare", "run"])
+def test_nothing_is_prepared_or_trained(headwise, tiny_text, tmp_path, command):
     (tmp_path / "my.toml").write_text(RECIPE)
-    text = tiny_text if verb != "recipe" else ()
-    out = ("--out", tmp_path / "new") if verb != "recipe" else ()
-    found = headwise(verb, *text, "--recipe", tmp_path / "my.toml", *out)
+    text = tiny_text if command != "recipe" else ()
+    out = ("--out", tmp_path / "new") if command != "recipe" else ()
+    found = headwise(command, *text, "--recipe", tmp_path / "my.toml", *out)
 
     assert (found.code, found.out) == (3, "")
     assert "cannot be exported to huggingface: model.norm = 'pre'" in found.error

@@ -310,15 +310,15 @@ def test_too_short_a_time_still_gives_a_model(headwise, text, tmp_path):
         (b"one.\n", b"eins.\n", 4, "no training data would be left"),
     ],
 )
-@pytest.mark.parametrize("verb", ["run", "prepare"])
+@pytest.mark.parametrize("command", ["run", "prepare"])
 def test_text_that_cannot_be_learned_from_is_said(
-    headwise, tmp_path, verb, source, target, code, said
+    headwise, tmp_path, command, source, target, code, said
 ):
     if source is not None:
         (tmp_path / "train.en").write_bytes(source)
     (tmp_path / "train.de").write_bytes(target)
     found = headwise(
-        *(verb, tmp_path / "train.en", tmp_path / "train.de"),
+        *(command, tmp_path / "train.en", tmp_path / "train.de"),
         *("--out", tmp_path / "out", *options()),
     )
 

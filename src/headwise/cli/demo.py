@@ -42,7 +42,7 @@ def demo(
     max_time: MaxTime = None,
     threads: Threads = None,
 ) -> None:
-    """Try everything in a few minutes: generate a corpus, train, evaluate, translate.
+    """Generate a corpus, train a model and evaluate it, in minutes.
 
     The corpus is English and French from a grammar with agreement, elision, negation,
     questions, tenses, and an "it" that becomes il or elle by the noun it refers to. The

@@ -41,8 +41,9 @@ def doctor(
     """Check this machine, or with FOLDER a trained model or a run.
 
     Of a model: files against the manifest, tensor shapes, finite weights, tokenizers,
-    golden translations with every engine and precision available, and exports in the
-    folder. Of a run: recipe, prepared corpus, checkpoints, and the best model.
+    golden translations (stored with the model) with every engine and precision, and
+    exports in the folder. Of a run: recipe, prepared corpus, checkpoints, and the best
+    model.
 
     \b
     headwise doctor

@@ -67,7 +67,7 @@ def edit(
         ),
     ] = None,
 ) -> None:
-    """Change the model card or the default decoding settings of a trained model.
+    """Change the card or the decoding settings of a model.
 
     Weights and tokenizers stay byte for byte the same. If the decoding settings change
     translations, the golden translations are made again. The folder is verified,

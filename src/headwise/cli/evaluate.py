@@ -80,7 +80,9 @@ def evaluate(
     device: Device = "auto",
     deterministic: Deterministic = False,
 ) -> None:
-    """Translate SOURCE and score it against REFERENCE; print scores with signatures.
+    """Translate SOURCE and score it against REFERENCE.
+
+    Each score is printed with its signature.
 
     \b
     headwise evaluate en-de test.en test.de

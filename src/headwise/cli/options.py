@@ -133,10 +133,9 @@ EngineName = Annotated[
     str,
     typer.Option(
         "--engine",
-        help="auto: the fastest that gives the same words; torch: on a CPU by "
-        "kernels of our own in C, faster than ctranslate2 with AVX-512 only; "
-        "torch-eager: without them; torch-readable: the whole stack again at every "
-        "step.",
+        help="auto: the fastest that gives the same translations; torch: C kernels on "
+        "a CPU, faster than ctranslate2 with AVX-512 only; torch-eager: PyTorch "
+        "without them; torch-readable: without KV cache.",
     ),
 ]
 Precision = Annotated[

@@ -106,7 +106,7 @@ def diff(
         ),
     ] = None,
 ) -> None:
-    """Show the settings in which two runs differ, and their learning curves.
+    """Compare settings and learning curves of two runs.
 
     \b
     headwise runs diff experiments/a experiments/b

@@ -83,13 +83,13 @@ def score(
     device: Device = "auto",
     deterministic: Deterministic = False,
 ) -> None:
-    """Score each line pair: N lines in, N lines out, higher is better.
+    """Score given translations: N pairs in, N scores out.
 
     A score is the log-probability of the target, end of sentence included, divided by
-    the model's length penalty: by default the mean per token. --sort, --keep-best and
-    --min-score print score, source and target separated by tabs (a tab inside a text
-    becomes a space), and rank pairs with a blank side last. Without --sort the order of
-    the lines is kept.
+    the model's length penalty: by default the mean per token. Higher is better. --sort,
+    --keep-best and --min-score print score, source and target separated by tabs (a tab
+    inside a text becomes a space), and rank pairs with a blank side last. Without
+    --sort the order of the lines is kept.
 
     \b
     headwise score en-de test.en test.de
