@@ -1,4 +1,4 @@
-// What a pointer asks of the figures, and a page that stays fresh while training goes on.
+// Values under the pointer in plots, and reloading of the page during training.
 "use strict";
 
 const number = (value) => {
@@ -92,7 +92,7 @@ if (body.dataset.running) {
   try {
     const open = JSON.parse(sessionStorage.getItem(kept) || "[]");
     document.querySelectorAll("details").forEach((each, index) => { each.open = open.includes(index); });
-  } catch { /* a browser that keeps nothing */ }
+  } catch { /* session storage may be disabled */ }
   const silent = Date.now() / 1000 - Number(body.dataset.written);
   if (silent > 600) {
     const state = document.querySelector(".state");
