@@ -125,7 +125,7 @@ def test_corpora_come_from_a_file(write):
 def test_an_unknown_preset_is_answered_with_those_that_are_known():
     (problem,) = problems(preset="huge")
 
-    assert problem.startswith("'huge' is not a preset; known: base, big, micro, ")
+    assert problem.startswith("'huge' is not a preset; choose from base, big, micro, ")
 
 
 @pytest.mark.parametrize("name", ["3", "[1]", '""', "{ a = 1 }"])

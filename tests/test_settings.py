@@ -212,7 +212,7 @@ def test_what_a_dataclass_finds_itself_is_listed_with_its_place_too():
 
 def test_a_name_like_no_other_gets_the_list_of_names():
     (problem,) = problems_of({"dev": {"source": "a", "zzz": 1}})
-    assert problem == "dev.zzz is not a setting; known: source, weight"
+    assert problem == "dev.zzz is not a setting; choose from source, weight"
 
 
 def test_a_constant_of_the_class_is_not_a_setting():
@@ -228,7 +228,7 @@ def test_a_constant_of_the_class_is_not_a_setting():
         ("scale", False, "a number"),
         ("level", True, "1 or 2"),
         ("level", 3, "1 or 2"),
-        ("name", 5, "a text in quotes"),
+        ("name", 5, "a string in quotes"),
         ("words", "ab", "a list"),
         ("training", [], "a table"),
         ("limit", "many", "a whole number"),
@@ -327,7 +327,7 @@ def test_assignments_that_cannot_be_read_are_all_listed():
         "--set takes NAME=VALUE, such as training",
         "--set takes NAME=VALUE, such as training",
         "--set takes NAME=VALUE, such as training",
-        "--set seed.deep=1: seed is 1, and only a",
+        "--set seed.deep=1: seed is 1, not a tabl",
     ]
 
 

@@ -34,7 +34,7 @@ def test_a_damaged_model_is_code_5_with_advice(headwise, tiny_run, tmp_path):
     assert first.startswith("FAILED  files: ")
     assert "config.json" in first
     assert advice == "        → copy the folder again"
-    assert rest.startswith("skipped all else: ")
+    assert rest.startswith("skipped all other checks: ")
     assert "1 of 2 checks failed" in found.error
 
 

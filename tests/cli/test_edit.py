@@ -44,7 +44,7 @@ def test_the_doctor_says_what_a_card_leaves_open_until_it_is_said(headwise, run)
         (("--search", "beam"), 2, "NAME=VALUE"),
         (("--search", "bem=3"), 3, "did you mean beam?"),
         (("--languages", "English", "de"), 3, "tags such as 'en' or 'pt-BR'"),
-        (("--license", "CC BY"), 3, "license must be a name that hubs use"),
+        (("--license", "CC BY"), 3, "license must be an SPDX identifier"),
         (("--notes", "/nowhere/notes.md"), 2, "does not exist"),
     ],
 )

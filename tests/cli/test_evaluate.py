@@ -141,7 +141,7 @@ def test_text_that_cannot_be_compared_is_said(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--metric", "bluer"], "--metric bluer is not known; known: bleu"),
+        (["--metric", "bluer"], "--metric bluer is unknown; choose from bleu"),
         (["--metric", "multi30k-bleu"], "multi30k-bleu needs --language, one of cs"),
         (["--language", "xx"], "not 'xx'"),
         (["--out", "."], "--out . is a folder; name a file"),

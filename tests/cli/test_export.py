@@ -15,7 +15,7 @@ def test_a_run_becomes_a_folder_for_another_program(
     found = headwise("export", tiny_run, "--to", target, "--out", tmp_path / "new")
 
     assert (found.code, found.out) == (0, "")
-    assert f"for {target}, in float32" in found.error
+    assert f"{target} in float32" in found.error
     manifest = json.loads((tmp_path / "new" / "manifest.json").read_text())
     assert (manifest["kind"], manifest["target"]) == ("export", target)
 

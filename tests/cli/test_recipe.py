@@ -36,7 +36,7 @@ def test_the_presets_are_listed_with_what_they_are_for(headwise):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--preset", "huge"], "'huge' is not a preset; known: base, big"),
+        (["--preset", "huge"], "'huge' is not a preset; choose from base, big"),
         (["--preset", ""], "'' is not a preset"),
         (["--set", "training.stepps=3"], "did you mean steps?"),
         (["--set", "training.steps=abc"], "must be a whole number, not 'abc'"),

@@ -276,7 +276,7 @@ def test_training_cannot_change_what_was_prepared(headwise, tiny_run, tmp_path):
         )
 
         assert found.code == 3
-        assert f"{change.replace('=', ' = ')} was asked for" in found.error
+        assert f"{change.replace('=', ' is ')} here" in found.error
     assert not (tmp_path / "run").exists()
 
 
@@ -335,7 +335,7 @@ def test_text_that_cannot_be_learned_from_is_said(
         (["/dev/null"], 3, "set target, or format"),
         ([".", "."], 2, ". is a folder"),
         (["--preset", "huge", "/dev/null", "/dev/null"], 3, "'huge' is not a preset"),
-        (["--device", "abacus", "a.en", "a.de"], 2, "abacus is no device"),
+        (["--device", "abacus", "a.en", "a.de"], 2, "abacus is not a device"),
     ],
 )
 def test_a_command_that_names_no_text_is_told_what_to_name(

@@ -42,8 +42,8 @@ def test_output_that_cannot_be_written_is_said(arguments, redirection, reason):
 
     assert done.returncode == 6
     assert done.stderr == (
-        f"headwise: standard output cannot be written: {reason}; send it to a file, a "
-        "pipe or a terminal that takes it (> FILE)\n"
+        f"headwise: standard output cannot be written: {reason}; redirect it to a "
+        "file, a pipe or a terminal (> FILE)\n"
     )
 
 

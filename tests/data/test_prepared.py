@@ -103,7 +103,7 @@ def test_a_changed_byte_is_found_by_a_thorough_look(folder):
         ("[]", "not of format 1"),
         ('{"format": 2}', "not of format 1"),
         ('{"format": 1}', "fingerprint is missing"),
-        ('{"format": 1, "facts": 5}', "was changed"),
+        ('{"format": 1, "facts": 5}', "cannot be used"),
         ("{", "cannot be read as JSON"),
     ],
 )

@@ -88,9 +88,9 @@ def test_threads_are_held_against_cores(threads, cores, environment, status, adv
     ("flags", "status", "said"),
     [
         ("fpu sse2", "note", "a fraction of the speed"),
-        ("avx2 fma", "ok", "training here takes float32"),
-        ("avx2 avx512f avx512_bf16", "ok", "training here takes float32"),
-        ("avx2 avx512f amx_bf16 amx_tile", "ok", "training here takes bf16"),
+        ("avx2 fma", "ok", "training uses float32"),
+        ("avx2 avx512f avx512_bf16", "ok", "training uses float32"),
+        ("avx2 avx512f amx_bf16 amx_tile", "ok", "training uses bf16"),
     ],
 )
 def test_what_a_processor_can_do_is_said(tmp_path, monkeypatch, flags, status, said):

@@ -35,7 +35,7 @@ def test_every_damaged_file_is_named_and_nothing_is_opened(folder):
     assert "golden.json is missing" in damaged[0].found
     assert "model.safetensors does not match" in damaged[1].found
     assert "copy it again" in damaged[0].advice
-    assert (rest.what, rest.status) == ("all else", "skipped")
+    assert (rest.what, rest.status) == ("all other checks", "skipped")
 
 
 def test_a_model_that_is_replaced_meanwhile_is_looked_at_again(

@@ -136,9 +136,9 @@ def test_all_figures_of_a_run_have_the_same_steps(finished):
 @pytest.mark.parametrize(
     ("said", "name", "about"),
     [
-        ({"label_smoothing": 0.1}, "training, label smoothing 0.1", "neither"),
+        ({"label_smoothing": 0.1}, "training, label smoothing 0.1", "without both"),
         ({"label_smoothing": 0.0}, "training", "Training with dropout"),
-        ({}, "training", "smoothed labels"),
+        ({}, "training", "label smoothing"),
     ],
 )
 def test_the_figure_says_which_loss_is_with_smoothed_labels(said, name, about):

@@ -70,7 +70,7 @@ def test_the_speed_says_what_it_is_the_mean_of():
     page = opened([start(), *slow, *fast])
 
     assert "200 per second, mean of the last 20 updates" in page.text
-    assert "a point is one update or, of many, the mean of neighbours" in page.text
+    assert "each point is one update, or the mean of neighbouring updates" in page.text
     just_begun = opened([start(), slow[0]])
     assert "100 a second, mean of the last update" in just_begun.text
 

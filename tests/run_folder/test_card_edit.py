@@ -116,7 +116,7 @@ def test_what_is_no_tag_of_a_language_is_refused(tag):
 
 @pytest.mark.parametrize("name", ["CC BY 4.0", "", "mit\n", "https://example.org/x"])
 def test_what_is_no_name_of_a_licence_is_refused(name):
-    with pytest.raises(SettingsError, match="license must be a name that hubs use"):
+    with pytest.raises(SettingsError, match="license must be an SPDX identifier"):
         CardChanges(license=name)
 
 
