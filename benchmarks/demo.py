@@ -67,12 +67,12 @@ def scores(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
         (value,) = re.findall(pattern, done.stdout, re.M)
         return float(value)
 
-    verdicts = re.findall(r"^ +(right|not the reference)\b", done.stdout, re.M)
+    verdicts = re.findall(r"^ +(correct|reference:)", done.stdout, re.M)
     return {
         "bleu": found(r"^BLEU ([0-9.]+)"),
         "pronouns_percent": found(r"^il or elle: ([0-9.]+)%"),
-        "exact_percent": found(r"^the reference, word for word: ([0-9.]+)%"),
-        "examples_right": verdicts.count("right"),
+        "exact_percent": found(r"^exact match: ([0-9.]+)%"),
+        "examples_right": verdicts.count("correct"),
         "examples": len(verdicts),
     }
 
