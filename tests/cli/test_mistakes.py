@@ -248,7 +248,7 @@ def ends(place, tiny_run):
 
 
 @pytest.mark.parametrize("mistake", CODES)
-def test_it_is_said_with_its_code(ends, mistake):
+def test_each_mistake_has_its_message_and_exit_code(ends, mistake):
     code, said, _ = ends[mistake]
 
     assert code == CODES[mistake], said
@@ -257,13 +257,13 @@ def test_it_is_said_with_its_code(ends, mistake):
     assert "bug in headwise" not in said
 
 
-def test_torch_is_not_waited_for(ends):
+def test_mistakes_are_reported_before_torch_is_imported(ends):
     """It takes seconds to import; the first of these that did it is named."""
     assert [mistake for mistake, (_, _, torch) in ends.items() if torch][:1] == []
 
 
 @pytest.mark.parametrize("mistake", NOT_THERE)
-def test_what_is_not_there_is_named(ends, mistake):
+def test_a_missing_path_is_named(ends, mistake):
     said = ends[mistake][1]
     assert "nowhere does not exist" in said or "nowhere is not" in said
 

@@ -406,7 +406,7 @@ def test_a_full_disk_is_code_6_and_leaves_no_half_things(start, tiny_run, tmp_pa
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)]
 )
-def test_a_stop_signal_saves_and_the_same_command_goes_on(
+def test_a_stop_signal_saves_and_the_same_command_resumes(
     start, headwise, tiny_run, tmp_path, number, code
 ):
     out = tmp_path / "run"

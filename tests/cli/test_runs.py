@@ -53,7 +53,7 @@ def test_a_run_that_somebody_works_in_is_running(headwise, runs):
     assert "  ended  " in two
 
 
-def test_looking_keeps_nobody_from_working(headwise, runs):
+def test_listing_does_not_block_a_running_process(headwise, runs):
     headwise("runs", runs)
 
     with locked(runs / "one"):

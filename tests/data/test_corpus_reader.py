@@ -265,7 +265,7 @@ def test_texts_under_their_languages_are_read_by_naming_these(written, row):
     assert "give source and target, such as --languages en de" in message
 
 
-def test_keys_that_look_like_no_languages_are_not_taken_for_them(written):
+def test_keys_that_are_not_language_codes_give_no_hint(written):
     message = refusal(source=written("a.jsonl", '{"id": "1", "text": "a cat"}\n'))
 
     assert "--languages" not in message

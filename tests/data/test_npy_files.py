@@ -31,7 +31,7 @@ def test_an_array_may_be_empty(tmp_path):
     assert len(MappedNpyFile(tmp_path / "a.npy").values) == 0
 
 
-def test_values_are_the_same_after_they_were_forgotten(path):
+def test_values_are_the_same_after_their_pages_were_released(path):
     array = MappedNpyFile(path)
     before = array.values[:100].copy()
 

@@ -89,7 +89,7 @@ def test_a_folder_with_a_file_cut_or_gone_is_refused(folder, thorough, name):
             PreparedCorpus.open(folder, thorough=thorough)
 
 
-def test_a_changed_byte_is_found_by_a_thorough_look(folder):
+def test_a_changed_byte_is_found_by_a_thorough_check(folder):
     path = folder / "dev.tokens.npy"
     path.write_bytes(path.read_bytes()[:-1] + b"\x07")
 

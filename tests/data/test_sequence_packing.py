@@ -92,7 +92,7 @@ def test_a_batch_of_the_order_fills_its_rows_once(store):
     assert filled / sum(part.source.numel() for part in full) > 0.7
 
 
-def test_an_epoch_in_rows_is_gone_on_with_where_it_was(store):
+def test_an_epoch_of_packed_batches_is_resumed_at_its_step(store):
     chance = np.random.default_rng(2)
     pairs = store(
         [([5] * s, [6] * t) for s, t in chance.integers(1, 40, size=(300, 2)).tolist()]

@@ -107,7 +107,7 @@ def test_what_was_set_aside_is_named(run, last):
     assert (check.status, check.advice) == ("note", "delete it")
 
 
-def test_a_checkpoint_alone_is_looked_at_too(last, faults):
+def test_a_single_checkpoint_is_checked(last, faults):
     found = by_name(check_folder(last))
 
     assert faults(found.values()) == {}
@@ -124,7 +124,7 @@ def test_an_export_alone_is_whole_and_cannot_be_tried(run, tmp_path, faults):
     assert "exports/" in found["golden translations"].advice
 
 
-def test_a_prepared_corpus_alone_is_looked_at_too(run, faults):
+def test_a_single_prepared_corpus_is_checked(run, faults):
     (check,) = check_folder(run / "prepared")
     assert check.status == "ok"
 

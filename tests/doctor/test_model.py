@@ -38,7 +38,7 @@ def test_every_damaged_file_is_named_and_nothing_is_opened(folder):
     assert (rest.what, rest.status) == ("all other checks", "skipped")
 
 
-def test_a_model_that_is_replaced_meanwhile_is_looked_at_again(
+def test_a_model_that_is_replaced_meanwhile_is_checked_again(
     folder, faults, monkeypatch
 ):
     """A run put a better one there after the older one's manifest was read."""

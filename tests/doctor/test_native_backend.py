@@ -29,7 +29,7 @@ from headwise.errors import UsageError
         ),
     ],
 )
-def test_what_is_taken_here_is_said(monkeypatch, ways, said):
+def test_the_backends_used_by_default_are_shown(monkeypatch, ways, said):
     """Kernels that are slower were taken, and were called fine."""
     monkeypatch.setattr(
         native_backend, "description", lambda: "compiled by cc for AVX2"
@@ -46,7 +46,7 @@ def test_what_is_taken_here_is_said(monkeypatch, ways, said):
     ("error", "status"),
     [(NoKernelsError("no compiler"), NOTE), (UsageError("not 'offf'"), FAILED)],
 )
-def test_what_stands_in_the_way_is_said(monkeypatch, error, status):
+def test_an_unavailable_native_backend_is_explained(monkeypatch, error, status):
     def fails():
         raise error
 

@@ -28,7 +28,7 @@ def installed(monkeypatch):
     return say
 
 
-def test_what_headwise_names_is_looked_at():
+def test_every_requirement_is_checked():
     found = {each.what: each for each in check_packages()}
 
     assert {"torch", "safetensors", "ctranslate2 (fast)"} <= found.keys()

@@ -220,7 +220,7 @@ def test_what_a_carriage_return_sets_apart_is_a_text_of_its_own():
     ]
 
 
-def test_the_first_pieces_are_there_before_the_rest_is_looked_at():
+def test_the_first_pieces_are_yielded_before_the_rest_is_split():
     """Else a word of some megabytes would fill memory with its letters' places."""
     asked = []
 

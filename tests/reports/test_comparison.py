@@ -88,7 +88,7 @@ def test_runs_that_are_the_same_are_called_so(two):
     assert "all settings are the same" in lines
 
 
-def test_a_run_that_was_not_looked_at_yet_has_no_curve(tmp_path):
+def test_a_run_without_validation_has_no_curve(tmp_path):
     run = ComparedRun.open(write_run(tmp_path / "run", [start()]))
 
     assert "neither run was validated yet" in as_lines(run, run)

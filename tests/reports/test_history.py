@@ -34,7 +34,7 @@ def test_a_run_is_told_as_it_was():
     assert history.ended == "all is done"
 
 
-def test_a_run_that_goes_on_has_not_ended():
+def test_a_resumed_run_has_not_ended():
     history = history_of([start(), update(1), end(1, "stopped"), start(1, 0.5)])
 
     assert history.ended == ""
@@ -108,7 +108,7 @@ def test_what_we_never_write_is_left_out(entry):
 @pytest.mark.parametrize(
     "weights", [[[1.0]], [[1.0, 0.0, 0.0]] * 3, [[0.5, 0.5]] * 2, "none"]
 )
-def test_a_picture_that_does_not_fit_its_words_is_left_out_with_its_look(weights):
+def test_attention_that_does_not_fit_its_pieces_is_ignored_with_its_validation(weights):
     entry = validation(1)
     picture = {**entry["samples"][0]["attention"], "weights": weights}
     entry["samples"][0]["attention"] = picture

@@ -119,7 +119,7 @@ def test_a_mean_that_is_the_best_is_called_so(tmp_path):
     assert "BLEU 41.0 ± 1.2 (mean of the last 2 checkpoints)" in line
 
 
-def test_a_run_without_a_look_has_no_best(tmp_path):
+def test_a_run_without_a_validation_has_no_best_model(tmp_path):
     folder = write_run(tmp_path / "run", [start(), update(1)])
 
     (_, line) = as_lines([run_facts(folder, is_held=False)])

@@ -138,7 +138,7 @@ def test_text_of_a_corpus_stays_text(shown):
     assert browser.complaints == []
 
 
-def test_an_open_page_looks_for_a_newer_one_and_keeps_what_was_opened(shown):
+def test_an_open_page_reloads_and_keeps_what_was_opened(shown):
     """Every 30 seconds, of which a test makes 1."""
     browser = shown(RUNNING, change=hurried)
     browser.ask("document.querySelectorAll('details')[1].open = true")

@@ -93,7 +93,7 @@ def test_a_page_is_there_from_the_start(callbacks, folder):
     assert page_of(folder).said("pre") == ["seed = 7\n"]
 
 
-def test_a_look_brings_a_new_page(callbacks, folder):
+def test_a_validation_writes_a_new_page(callbacks, folder):
     train(callbacks, 1, 4, validated=[4])
 
     assert steps_shown(folder) == [1, 2, 3, 4]
@@ -101,7 +101,9 @@ def test_a_look_brings_a_new_page(callbacks, folder):
     assert page_of(folder).all("svg", **{"class": "heat"})
 
 
-def test_between_looks_a_page_comes_now_and_then(callbacks, folder, monkeypatch):
+def test_between_validations_a_page_is_written_now_and_then(
+    callbacks, folder, monkeypatch
+):
     train(callbacks, 1, 3)
     assert page_of(folder).data == []
 
@@ -148,7 +150,7 @@ def test_what_is_shown_live_is_what_the_log_gives(callbacks, folder):
     assert read_history(folder / "log.jsonl") == callbacks[0].history
 
 
-def test_a_page_that_cannot_be_written_is_said_once_and_training_goes_on(
+def test_a_page_that_cannot_be_written_gives_one_message_and_training_continues(
     callbacks, folder, said
 ):
     (folder / "report.html").mkdir()

@@ -123,7 +123,7 @@ def test_no_text_of_users_can_become_markup():
     assert page.said("h1") == [NASTY]
 
 
-def test_a_page_reloads_while_the_run_goes_on_and_no_longer():
+def test_a_page_reloads_only_while_the_run_is_running():
     running, ended = opened(a_run()[:-1]), opened(a_run())
 
     assert running.all("body")[0]["data-running"] == "30"

@@ -77,7 +77,7 @@ def test_the_running_mean_of_the_weights_is_kept_where_there_is_one(checkpoints)
 
 @pytest.mark.parametrize("kind", ["weights", "optimizer", "ema"])
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bfloat16])
-def test_training_goes_on_from_float32_only(checkpoints, said, kind, dtype):
+def test_training_resumes_from_float32_only(checkpoints, said, kind, dtype):
     """From rounded weights or moments it would go on, and not say so."""
     save(checkpoints, 1)
     tensors = {each: {"w": torch.ones(2)} for each in ("weights", "optimizer", "ema")}

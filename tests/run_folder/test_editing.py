@@ -93,7 +93,7 @@ def test_what_changes_nothing_writes_nothing(model_folder):
     assert (model_folder / "manifest.json").stat().st_ino == before
 
 
-def test_a_damaged_model_is_refused_and_not_sealed(model_folder):
+def test_a_damaged_model_is_refused_and_gets_no_new_manifest(model_folder):
     (model_folder / "README.md").write_text("by hand")
 
     with pytest.raises(ModelError, match=r"README.md does not match manifest.json"):

@@ -119,9 +119,7 @@ def test_an_interrupted_run_is_the_same_run_bit_for_bit(tmp_path, corpus, recipe
     assert_same(one, other)
 
 
-def test_after_a_crash_the_last_whole_checkpoint_is_gone_on_from(
-    tmp_path, corpus, recipe
-):
+def test_after_a_crash_the_last_intact_checkpoint_is_resumed(tmp_path, corpus, recipe):
     folder = tmp_path / "run"
     train_run(folder, recipe, corpus)
     before = weights(folder, 8)

@@ -71,7 +71,7 @@ def test_gzip_is_unpacked_whatever_the_name():
     assert read(gzip.compress(b"one.\n")) == b"one.\n"
 
 
-def test_what_gzip_holds_is_looked_at_too():
+def test_the_content_of_gzip_is_checked_too():
     assert "looks like UTF-16" in refusal(gzip.compress("one.".encode("utf-16")))
     assert "looks like xz" in refusal(gzip.compress(lzma.compress(b"one.")))
 

@@ -56,11 +56,11 @@ def test_symbols_are_not_normalized_and_what_touches_them_keeps_its_spaces():
 
 
 @given(st.text())
-def test_without_symbols_a_text_is_one_stretch(text):
+def test_without_symbols_a_text_is_one_part(text):
     assert Symbols(()).split(text) == [(text, False)]
 
 
 @given(st.text("<ab> "))
-def test_stretches_make_up_the_text(text):
+def test_parts_make_up_the_text(text):
     stretches = Symbols(("<a>", "<b>", "<a><b>")).split(text)
     assert "".join(part for part, _ in stretches) == text

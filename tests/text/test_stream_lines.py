@@ -40,7 +40,7 @@ def test_a_writer_who_is_quick_is_not_paused_for(pipe):
     assert list(StreamLines(reader).lines(reader)) == [b"one\n", b"two"]
 
 
-def test_what_was_looked_at_before_is_not_waited_for(pipe):
+def test_peeked_bytes_are_not_waited_for(pipe):
     reader, writer = pipe
     writer.write(b"one\n")
     reader.peek()
