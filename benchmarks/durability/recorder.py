@@ -167,7 +167,7 @@ class Recorder:
     def _rename_of(self, real: Callable[..., Any]) -> Callable[..., Any]:
         return self._two(real, "rename")
 
-    def _swapped_of(self, real: Callable[..., Any]) -> Callable[..., Any]:
+    def _swap_names_of(self, real: Callable[..., Any]) -> Callable[..., Any]:
         return self._two(real, "swap")
 
     _remove_of = _unlink_of

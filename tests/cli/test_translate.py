@@ -336,9 +336,7 @@ def test_it_is_said_once_which_engine_ran(headwise, own_model, expected):
     assert first.out == again.out == expected("one two.", "", "six.")
     assert first.error == f"engine: ctranslate2 (exported to {kept})\n"
     assert again.error == "engine: ctranslate2\n"
-    assert paper.error.startswith(
-        "engine: torch (CTranslate2 does not support length_penalty = 'gnmt'"
-    )
+    assert paper.error.startswith("engine: torch (CTranslate2 does not support ")
     assert paper.error.count("\n") == 1
 
 

@@ -63,7 +63,7 @@ def test_a_target_that_is_not_known_is_a_reason_too():
             "model.position_join = 'concatenate'",
         ),
         ({}, {"tokenizer": "words"}, "text.tokenizer = 'words'"),
-        ({}, {"symbols": (">>fr<<",)}, "text.symbols holds '>>fr<<'"),
+        ({}, {"symbols": (">>fr<<",)}, "text.symbols contains '>>fr<<'"),
     ],
     ids=str,
 )

@@ -72,7 +72,7 @@ def test_the_speed_says_what_it_is_the_mean_of():
     assert "200 per second, mean of the last 20 updates" in page.text
     assert "each point is one update, or the mean of neighbouring updates" in page.text
     just_begun = opened([start(), slow[0]])
-    assert "100 a second, mean of the last update" in just_begun.text
+    assert "100 per second, mean of the last update" in just_begun.text
 
 
 def test_nothing_is_fetched():

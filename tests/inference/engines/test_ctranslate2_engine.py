@@ -218,7 +218,7 @@ def test_where_nothing_may_be_written_the_export_is_made_for_now(
     found = engine.search(sources[:3], greedy())
 
     assert found == CTranslate2Engine(opened).search(sources[:3], greedy())
-    assert engine.note.startswith("its export was made for this time only: ")
+    assert engine.note.startswith("exported to a temporary folder: ")
     assert list((tmp_path / "elsewhere").iterdir()) == []  # none is left behind
 
 
