@@ -263,12 +263,26 @@ def test_scores_come_on_request(headwise, tiny_run, expected):
     assert row["translations"][0]["log_probability"] < 0
 
 
-@pytest.mark.parametrize("how", [["--paper"], ["--engine", "torch-readable"]])
+@pytest.mark.parametrize("how", [["--paper"], ["--backend", "reference"]])
 def test_other_searches_and_engines_can_be_asked_for(headwise, tiny_run, how):
     found = headwise("translate", tiny_run, *how, stdin=b"one.\n")
 
     assert found.code == 0
     assert found.out.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("engine", "backend"), [("torch-eager", "torch"), ("torch-readable", "reference")]
+)
+def test_engines_by_their_old_names_go_on_working(headwise, tiny_run, engine, backend):
+    old = headwise("translate", tiny_run, "--engine", engine, stdin=b"one.\n")
+    new = headwise("translate", tiny_run, "--backend", backend, stdin=b"one.\n")
+
+    assert old.code == new.code == 0
+    assert old.out == new.out
+    now = f"--engine {engine} is now called --engine torch --backend {backend}"
+    assert now in old.error
+    assert "is now called" not in new.error
 
 
 @pytest.mark.parametrize(

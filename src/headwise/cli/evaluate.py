@@ -19,6 +19,7 @@ from headwise.cli.checks import (
 )
 from headwise.cli.common import read_parallel, translate_and_score
 from headwise.cli.options import (
+    BackendName,
     Beam,
     Deterministic,
     Device,
@@ -37,7 +38,7 @@ from headwise.cli.options import (
 from headwise.cli.out_files import write_out_file
 from headwise.cli.streams import output
 from headwise.errors import UsageError
-from headwise.inference.engines.settings import check_engine
+from headwise.inference.engines.settings import check_engine, renamed_engine
 
 DEFAULT_METRICS = ("bleu", "chrf", "ter")
 
@@ -75,6 +76,7 @@ def evaluate(
     beam: Beam = None,
     search: SearchSettings = None,
     engine: EngineName = "auto",
+    backend: BackendName = "auto",
     precision: Precision = "float32",
     threads: Threads = None,
     device: Device = "auto",
@@ -106,7 +108,9 @@ def evaluate(
                 "other languages use --metric bleu"
             )
     check_out_file("--out", out, inputs=[folder, source, reference])
-    check_engine(engine, precision)
+    check_engine(engine, precision, backend)
+    if message := renamed_engine(engine):
+        say(message)
     check_device(device)
     check_environment()
     check_models(folder)
@@ -123,6 +127,7 @@ def evaluate(
         folder,
         device=resolve_device(device),
         engine=engine,
+        backend=backend,
         precision=precision,
         deterministic=deterministic,
     )

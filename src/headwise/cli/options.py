@@ -13,7 +13,7 @@ from headwise.cli.checks import check_assignments, check_device
 from headwise.cli.streams import message_stream
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
-from headwise.inference.engines.settings import MAX_THREADS, PRECISIONS
+from headwise.inference.engines.settings import BACKENDS, MAX_THREADS, PRECISIONS
 
 
 def parse_path(text: str) -> Path:
@@ -133,9 +133,17 @@ EngineName = Annotated[
     str,
     typer.Option(
         "--engine",
-        help="auto: the fastest that gives the same translations; torch: C kernels on "
-        "a CPU, faster than ctranslate2 with AVX-512 only; torch-eager: PyTorch "
-        "without them; torch-readable: without KV cache.",
+        help="What searches: ctranslate2, torch, which has every search, or auto: the "
+        "fastest that gives the same translations.",
+    ),
+]
+BackendName = Annotated[
+    str,
+    typer.Option(
+        "--backend",
+        metavar="|".join(BACKENDS),
+        help="How torch computes. auto: C kernels on a CPU, if there are any; native: "
+        "them, or an error; torch: PyTorch; reference: without a KV cache.",
     ),
 ]
 Precision = Annotated[

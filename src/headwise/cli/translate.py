@@ -19,6 +19,7 @@ from headwise.cli.checks import (
     check_search,
 )
 from headwise.cli.options import (
+    BackendName,
     Beam,
     Deterministic,
     Device,
@@ -38,7 +39,11 @@ from headwise.cli.options import (
 from headwise.cli.out_files import write_out_file
 from headwise.cli.streams import flush_output, output
 from headwise.cli.text_lines import InputLines, input_lines, is_terminal
-from headwise.inference.engines.settings import WITHOUT_TORCH, check_engine
+from headwise.inference.engines.settings import (
+    WITHOUT_TORCH,
+    check_engine,
+    renamed_engine,
+)
 
 if TYPE_CHECKING:
     from headwise.inference.translator import Candidate, Translated
@@ -96,6 +101,7 @@ def translate(
         ),
     ] = False,
     engine: EngineName = "auto",
+    backend: BackendName = "auto",
     precision: Precision = "float32",
     threads: Threads = None,
     device: Device = "auto",
@@ -121,7 +127,9 @@ def translate(
     from headwise.settings import as_table
 
     folders = [folder, *(ensemble or [])]
-    check_engine(engine, precision, models=len(folders))
+    check_engine(engine, precision, backend, models=len(folders))
+    if message := renamed_engine(engine):
+        say(message)
     check_device(device)
     check_environment()
     check_models(*folders)
@@ -154,6 +162,7 @@ def translate(
         folders,
         device="cpu" if on_cpu else resolve_device(device),
         engine=engine,
+        backend=backend,
         precision=precision,
         deterministic=deterministic,
         threads=threads,

@@ -13,11 +13,12 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.warnings import merge_warnings
 from headwise.errors import TranslationWarning, UsageError
 from headwise.inference.engines.engine import Engine
-from headwise.inference.engines.registry import ENGINES
+from headwise.inference.engines.registry import make_engine
 from headwise.inference.engines.settings import (
     MAX_THREADS,
     WITHOUT_TORCH,
     check_engine,
+    resolve_engine,
 )
 from headwise.inference.line_translator import EncodedPiece, LineTranslator
 from headwise.inference.streaming import LineRequest, Progress, translate_stream
@@ -55,10 +56,11 @@ class Translator:
         opened: ModelFolder,
         *,
         engine: str = "auto",
+        backend: str = "auto",
         precision: str = "float32",
         others: Sequence[ModelFolder] = (),
     ) -> None:
-        check_engine(engine, precision, models=1 + len(others))
+        check_engine(engine, precision, backend, models=1 + len(others))
         self.opened = opened
         self._folders = [opened, *others]
         self.engine: Engine
@@ -66,10 +68,10 @@ class Translator:
             from headwise.inference.engines.ensemble_engine import EnsembleEngine
 
             self.engine = EnsembleEngine(
-                self._folders, cached=engine != "torch-readable"
+                self._folders, cached="reference" not in resolve_engine(engine, backend)
             )
         else:
-            self.engine = ENGINES[engine](opened, precision=precision)
+            self.engine = make_engine(opened, engine, backend, precision)
 
     @property
     def models(self) -> list[Transformer]:
@@ -253,15 +255,18 @@ def load(
     *,
     device: torch.device | str = "cpu",
     engine: str = "auto",
+    backend: str = "auto",
     precision: str = "float32",
     deterministic: bool = False,
     threads: int | None = None,
 ) -> Translator:
     """Open a run folder or a model folder; raise ``ModelError`` if it is damaged.
 
-    Several folders make an ensemble. ``engine`` is a key of ``ENGINES``;
-    ``translator.engine.used`` says which ones ran. ``precision`` other than float32
-    may change words: bf16 is torch's, float16 and int8 are CTranslate2's.
+    Several folders make an ensemble. ``engine`` is auto, torch or ctranslate2;
+    ``translator.engine.used`` says which ones ran. ``backend`` is how torch computes:
+    auto, native (C kernels), torch, or reference, without a KV cache. ``precision``
+    other than float32 may change words: bf16 is torch's, float16 and int8 are
+    CTranslate2's.
     ``deterministic``: words and scores are the same bits for any batch, order and
     number of threads; each sentence is computed alone. ``threads`` are CTranslate2's,
     by default as many as torch's, which ``torch.set_num_threads`` sets.
@@ -287,7 +292,9 @@ def load(
         )
         for each in folders
     )
-    return Translator(opened, engine=engine, precision=precision, others=others)
+    return Translator(
+        opened, engine=engine, backend=backend, precision=precision, others=others
+    )
 
 
 def _check_device(device: torch.device | str) -> None:

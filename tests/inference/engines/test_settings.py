@@ -5,9 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from headwise.backends.native import compiler
 from headwise.errors import UsageError
-from headwise.inference.engines.registry import ENGINES
-from headwise.inference.engines.settings import PRECISIONS, PRECISIONS_OF, check_engine
+from headwise.inference.engines.registry import ENGINES, make_engine
+from headwise.inference.engines.settings import (
+    PRECISIONS,
+    PRECISIONS_OF,
+    check_engine,
+    resolve_engine,
+)
 from headwise.interop.limits import QUANTIZATIONS
 from headwise.run_folder.model_folder import open_model_folder
 
@@ -53,3 +59,23 @@ def test_what_would_work_is_named():
         check_engine("warp", "float32")
     with pytest.raises(UsageError, match="in float32 or bf16, not 'int8'; --engine au"):
         check_engine("torch-eager", "int8")
+
+
+def test_a_backend_is_one_of_the_engine_torch():
+    assert resolve_engine("auto") == ("auto", "auto")
+    assert resolve_engine("auto", "native") == ("torch", "native")
+    assert resolve_engine("torch-eager") == ("torch", "torch")
+    assert resolve_engine("torch-readable", "reference") == ("torch", "reference")
+    with pytest.raises(UsageError, match="ctranslate2 does without torch"):
+        resolve_engine("ctranslate2", "torch")
+    with pytest.raises(UsageError, match="--backend torch, not native; give one"):
+        resolve_engine("torch-eager", "native")
+
+
+def test_the_native_backend_is_taken_or_an_error(committed, monkeypatch):
+    monkeypatch.setattr(compiler, "why_unavailable", lambda: "there is no compiler")
+
+    with pytest.raises(UsageError, match="native cannot be used: there is no comp"):
+        make_engine(committed, "torch", "native")
+    assert make_engine(committed, "torch", "torch").generator.native is False
+    assert not make_engine(committed, "torch", "reference").generator.cached

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from headwise.errors import UsageError
 from headwise.inference.engines.engine import Engine, MakeEngine
+from headwise.inference.engines.settings import resolve_engine
 from headwise.run_folder.model_folder import ModelFolder
 
 
-def _torch(opened: ModelFolder, **options: Any) -> Engine:
+def _torch(opened: ModelFolder, *, backend: str = "auto", **options: Any) -> Engine:
+    from headwise.backends.native.compiler import why_unavailable
     from headwise.inference.engines.torch_engine import TorchEngine
 
-    return TorchEngine(opened, **options)
-
-
-def _torch_eager(opened: ModelFolder, **options: Any) -> Engine:
-    return _torch(opened, native=False, **options)
-
-
-def _torch_readable(opened: ModelFolder, **options: Any) -> Engine:
-    return _torch(opened, cached=False, **options)
+    if backend == "native" and (reason := why_unavailable()):
+        raise UsageError(
+            f"--backend native cannot be used: {reason}; --backend torch can"
+        )
+    native = backend in ("auto", "native")
+    return TorchEngine(opened, native=native, cached=backend != "reference", **options)
 
 
 def _ctranslate2(opened: ModelFolder, **options: Any) -> Engine:
@@ -39,8 +39,15 @@ def _auto(opened: ModelFolder, **options: Any) -> Engine:
 
 ENGINES: dict[str, MakeEngine] = {
     "torch": _torch,
-    "torch-eager": _torch_eager,
-    "torch-readable": _torch_readable,
     "ctranslate2": _ctranslate2,
     "auto": _auto,
 }
+
+
+def make_engine(
+    opened: ModelFolder, engine: str, backend: str = "auto", precision: str = "float32"
+) -> Engine:
+    """Return the engine of this name, old names included, for an opened folder."""
+    engine, backend = resolve_engine(engine, backend)
+    options = {} if backend == "auto" else {"backend": backend}
+    return ENGINES[engine](opened, precision=precision, **options)

@@ -48,8 +48,8 @@ class TorchEngine:
             )
         if precision != "float32" and not cached:
             raise UsageError(
-                f"the engine torch-readable computes in float32, not {precision!r}; "
-                "--engine torch has bf16"
+                f"--backend reference computes in float32, not {precision!r}; "
+                "--backend torch has bf16"
             )
         self.model = opened.model
         self.generator = opened.task.generator(
