@@ -197,7 +197,7 @@ def test_on_a_full_disk_torch_does_it(opened, sources, wanted, monkeypatch):
         raise ResourceError("No space left on device")
 
     monkeypatch.setattr(export_cache, "export", full)
-    monkeypatch.setattr(export_cache, "_holds", lambda *_: False)
+    monkeypatch.setattr(export_cache, "_is_current", lambda *_: False)
     auto = AutoEngine(opened)
 
     assert words(auto.search(sources, greedy())) == wanted
