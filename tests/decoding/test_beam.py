@@ -405,7 +405,7 @@ def test_no_sentences_need_no_step(table):
 
 
 def test_scores_that_are_not_numbers_are_an_error(table):
-    with pytest.raises(NumericsError, match="not numbers"):
+    with pytest.raises(NumericsError, match="NaN or infinite"):
         searched(table([[math.nan] * 4] * 4))
 
 

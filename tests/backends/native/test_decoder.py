@@ -360,7 +360,7 @@ def test_one_broken_score_is_an_error(place, value):
     scores = torch.randn(1100)
     scores[place] = value
 
-    with pytest.raises(NumericsError, match="not numbers"):
+    with pytest.raises(NumericsError, match="NaN or infinite"):
         likely(scores, 2)
 
 
@@ -376,7 +376,7 @@ def test_nan_weights_are_noticed():
     fast = NativeDecoder(model)
     source = torch.tensor([[5, 6]])
 
-    with torch.inference_mode(), pytest.raises(NumericsError, match="not numbers"):
+    with torch.inference_mode(), pytest.raises(NumericsError, match="NaN or infinite"):
         fast.step_topk(torch.tensor([1]), fast.start(source, source > 0), 1, ())
 
 
@@ -483,7 +483,7 @@ def test_nan_scores_are_noticed_in_steps_ahead():
         model.target_embedding.vectors[9] = math.nan
     fast = NativeDecoder(model)
 
-    with pytest.raises(NumericsError, match="not numbers"):
+    with pytest.raises(NumericsError, match="NaN or infinite"):
         fast.decode_greedily(
             torch.tensor([9]),
             fast.start(*sources(3)),
