@@ -364,7 +364,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="labels that hold one of these, |")
     add_options(parser, RESULTS)
     arguments = parser.parse_args()
-    from headwise.metrics.translation import bleu
+    from headwise.metrics.bleu_chrf_ter import bleu
 
     rounds, single = arguments.rounds, arguments.single
     lines, references = read(arguments.source), read(arguments.reference)

@@ -34,7 +34,7 @@ import headwise
 from headwise.data.corpus_reader import read_lines
 from headwise.demo_corpus import demo_corpus
 from headwise.interop.exports import export
-from headwise.interop.limits import QUANTIZATIONS
+from headwise.interop.unsupported_models import QUANTIZATIONS
 from headwise.metrics.registry import measure
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.text.vocabulary import END, PAD, START

@@ -66,7 +66,7 @@ def training(way: str) -> dict[str, Work]:
     """Return updates of each size, which go by the kernels that ``way`` names."""
     import torch
 
-    from headwise.backends.pytorch.install import use_backend
+    from headwise.backends.pytorch.install_fused import use_backend
     from headwise.backends.training_loss import cross_entropy_of
     from headwise.data.batches import Batch
     from headwise.model import PRESETS, Transformer

@@ -36,8 +36,8 @@ def measure(fast: list[str], updates: int) -> float:
     """Return the median of tokens a second over some updates."""
     import torch
 
-    from headwise.backends.pytorch.install import use_backend
-    from headwise.backends.pytorch.packed_forward import decode_packed
+    from headwise.backends.pytorch.install_fused import use_backend
+    from headwise.backends.pytorch.unpadded_forward import decode_packed
     from headwise.losses import cross_entropy, projected_cross_entropy
     from headwise.model import PRESETS, Transformer
     from headwise.training.allocator import keep_freed_memory

@@ -4,7 +4,7 @@ import pytest
 
 from headwise.cli.recipe_args import resolve_checked
 from headwise.errors import SettingsError
-from headwise.interop.limits import LIMITS
+from headwise.interop.unsupported_models import LIMITS
 from headwise.recipe import resolve
 
 

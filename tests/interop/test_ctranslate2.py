@@ -20,7 +20,7 @@ from headwise.errors import SettingsError, UsageError
 from headwise.interop.ctranslate2 import (
     write_ctranslate2,
 )
-from headwise.interop.limits import QUANTIZATIONS
+from headwise.interop.unsupported_models import QUANTIZATIONS
 from headwise.metrics.registry import measure
 from headwise.model.feed_forward import ACTIVATIONS
 from headwise.storage import verify

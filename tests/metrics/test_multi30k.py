@@ -3,8 +3,8 @@ import gzip
 import pytest
 
 from headwise.errors import UsageError
+from headwise.metrics.bleu_chrf_ter import bleu
 from headwise.metrics.multi30k import LANGUAGES, lower_cased_tokens, multi30k_bleu
-from headwise.metrics.translation import bleu
 
 
 def test_a_line_as_the_publisher_has_it():

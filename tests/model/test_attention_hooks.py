@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from headwise.backends.pytorch.fused_attention import fused_attention
-from headwise.backends.pytorch.install import use_backend
+from headwise.backends.pytorch.install_fused import use_backend
 from headwise.model.attention import MultiHeadAttention
 from headwise.model.attention_hooks import attention_seen
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from headwise.backends.pytorch.cpu_autograd import draw_mask
-from headwise.backends.pytorch.install import use_backend
+from headwise.backends.pytorch.install_fused import use_backend
 from headwise.model.dropout import Dropout
 
 SHARES = pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.9])

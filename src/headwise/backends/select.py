@@ -8,7 +8,7 @@ from headwise.backends.api import DecoderBackend, Precision
 from headwise.backends.cuda.cuda_graph_decoder import CudaGraphDecoder
 from headwise.backends.native.compiler import NoKernelsError
 from headwise.backends.native.decoder import NativeDecoder
-from headwise.backends.native.selection import prefers_native
+from headwise.backends.native.measured_speed import prefers_native
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.errors import ModelError
 from headwise.model.transformer import Transformer

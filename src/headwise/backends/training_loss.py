@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from headwise.backends.native.training import native_loss, trains_natively
-from headwise.backends.pytorch.packed_forward import decode_packed
+from headwise.backends.pytorch.unpadded_forward import decode_packed
 from headwise.data.batches import Batch
 from headwise.losses import cross_entropy, projected_cross_entropy
 from headwise.model.transformer import Transformer

@@ -20,7 +20,7 @@ from headwise.cli.recipe import recipe
 from headwise.cli.run import run
 from headwise.cli.runs import runs
 from headwise.cli.score import score
-from headwise.cli.streams import message_stream, open_closed_streams
+from headwise.cli.standard_streams import message_stream, open_closed_streams
 from headwise.cli.train import train
 from headwise.cli.translate import translate
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from headwise import storage
 from headwise.backends.native.compiler import requested
-from headwise.cli.streams import error_reason
+from headwise.cli.standard_streams import error_reason
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import DataError, ModelError, SettingsError, UsageError
 from headwise.model.config import TransformerConfig

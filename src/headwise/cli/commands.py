@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from headwise.cli.errors import DEBUG, errors_to_exit_codes
-from headwise.cli.streams import output_error
+from headwise.cli.standard_streams import output_error
 
 
 def debug_option() -> typer.core.TyperOption:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headwise.cli.checks import check_files, check_set
 from headwise.cli.options import say
 from headwise.cli.recipe_args import resolve_checked
-from headwise.cli.streams import message_stream
+from headwise.cli.standard_streams import message_stream
 from headwise.data.settings import DataSettings
 from headwise.errors import DataError, UsageError
 from headwise.recipe import Recipe, preset_for

@@ -14,7 +14,7 @@ from headwise.cli.options import (
     say,
     use_threads,
 )
-from headwise.cli.streams import output
+from headwise.cli.standard_streams import output
 
 if TYPE_CHECKING:
     from headwise.demo_corpus import DemoCorpus, ExactMatches, Pair

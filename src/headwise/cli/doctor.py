@@ -11,7 +11,7 @@ import typer
 
 from headwise.cli.checks import check_folders
 from headwise.cli.options import parse_path
-from headwise.cli.streams import output
+from headwise.cli.standard_streams import output
 from headwise.errors import ModelError, ResourceError, UsageError
 from headwise.wording import count_of
 

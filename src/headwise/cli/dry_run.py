@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwise.cli.batch_size import new_memory_estimator
-from headwise.cli.streams import output
+from headwise.cli.standard_streams import output
 from headwise.recipe import Recipe
 
 if TYPE_CHECKING:

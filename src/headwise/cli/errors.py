@@ -12,7 +12,7 @@ from typing import ParamSpec
 
 import typer
 
-from headwise.cli.streams import ReaderLeftError, flush_output
+from headwise.cli.standard_streams import ReaderLeftError, flush_output
 from headwise.errors import (
     HeadwiseError,
     ResourceError,

@@ -36,7 +36,7 @@ from headwise.cli.options import (
     use_threads,
 )
 from headwise.cli.out_files import write_out_file
-from headwise.cli.streams import output
+from headwise.cli.standard_streams import output
 from headwise.errors import UsageError
 from headwise.inference.engines.settings import check_engine, renamed_engine
 

@@ -10,7 +10,7 @@ import typer
 from headwise.cli.checks import check_files, check_models
 from headwise.cli.options import TrainedModel, output_folder, say
 from headwise.errors import SettingsError, UsageError
-from headwise.interop.limits import LIMITS, QUANTIZATIONS, check_export
+from headwise.interop.unsupported_models import LIMITS, QUANTIZATIONS, check_export
 from headwise.run_folder.paths import EXPORT, model_path
 from headwise.storage import check_replaceable
 from headwise.wording import count_of

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from headwise.cli.checks import check_assignments, check_device
-from headwise.cli.streams import message_stream
+from headwise.cli.standard_streams import message_stream
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
 from headwise.inference.engines.settings import BACKENDS, MAX_THREADS, PRECISIONS

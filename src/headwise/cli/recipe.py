@@ -8,7 +8,7 @@ import typer
 
 from headwise.cli.options import Assignments, RecipeFile
 from headwise.cli.recipe_args import resolve_checked
-from headwise.cli.streams import output
+from headwise.cli.standard_streams import output
 from headwise.model.presets import PRESETS
 from headwise.settings import as_toml
 

@@ -9,7 +9,7 @@ from typing import Any
 from headwise.cli.checks import check_files, check_set
 from headwise.cli.options import say
 from headwise.errors import SettingsError
-from headwise.interop.limits import reasons_against
+from headwise.interop.unsupported_models import reasons_against
 from headwise.recipe import Recipe, renamed_settings, resolve
 
 

@@ -38,7 +38,7 @@ from headwise.cli.options import (
     say,
     use_threads,
 )
-from headwise.cli.streams import output
+from headwise.cli.standard_streams import output
 from headwise.run_folder.claim import check_claimable
 from headwise.wording import count_of
 

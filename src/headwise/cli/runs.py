@@ -11,7 +11,7 @@ from headwise.cli.checks import check_out_file
 from headwise.cli.commands import Command, CommandGroup
 from headwise.cli.errors import exit_on_errors
 from headwise.cli.options import parse_path, say
-from headwise.cli.streams import output
+from headwise.cli.standard_streams import output
 from headwise.errors import UsageError
 
 DEPTH = 3

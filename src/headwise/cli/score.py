@@ -32,7 +32,7 @@ from headwise.cli.options import (
     say,
     use_threads,
 )
-from headwise.cli.streams import output
+from headwise.cli.standard_streams import output
 from headwise.cli.text_lines import input_lines
 from headwise.errors import DataError, UsageError
 from headwise.wording import count_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from headwise.cli.checks import STANDARD_INPUT, input_error
 from headwise.cli.options import say
-from headwise.cli.streams import error_reason
+from headwise.cli.standard_streams import error_reason
 from headwise.errors import DataError
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from headwise.cli.options import (
     use_threads,
 )
 from headwise.cli.out_files import write_out_file
-from headwise.cli.streams import flush_output, output
+from headwise.cli.standard_streams import flush_output, output
 from headwise.cli.text_lines import InputLines, input_lines, is_terminal
 from headwise.inference.engines.settings import (
     WITHOUT_TORCH,

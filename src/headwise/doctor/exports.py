@@ -16,9 +16,9 @@ from headwise.doctor.files import check_files
 from headwise.doctor.golden_translations import EXACT, compare_with_golden
 from headwise.interop import ctranslate2_script, huggingface_script
 from headwise.interop.export_cache import EXPORTS_FOLDER
-from headwise.interop.limits import CTRANSLATE2, HUGGINGFACE
 from headwise.interop.provenance import export_description
 from headwise.interop.unsupported_decoding import ignored_settings
+from headwise.interop.unsupported_models import CTRANSLATE2, HUGGINGFACE
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.storage import read_manifest
 

@@ -19,7 +19,7 @@ from headwise.inference.engines.ctranslate2_support import (
     unsupported_search,
 )
 from headwise.interop.exports import export
-from headwise.interop.limits import CTRANSLATE2, QUANTIZATIONS
+from headwise.interop.unsupported_models import CTRANSLATE2, QUANTIZATIONS
 from headwise.run_folder.model_folder import ModelFolder, golden_pairs
 
 LOG_PROBABILITY_TOLERANCE = 1e-3

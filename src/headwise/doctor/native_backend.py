@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwise.backends.native.compiler import NoKernelsError, description
-from headwise.backends.native.selection import ranked
+from headwise.backends.native.measured_speed import ranked
 from headwise.doctor.check import FAILED, NOTE, OK, Check
 from headwise.errors import UsageError
 

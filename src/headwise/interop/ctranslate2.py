@@ -28,17 +28,17 @@ from headwise.interop.ctranslate2_file import (
     write_model_file,
 )
 from headwise.interop.ctranslate2_script import SCRIPT
-from headwise.interop.limits import (
-    CTRANSLATE2,
-    check_export,
-    check_expressible,
-)
 from headwise.interop.positions import num_positions
 from headwise.interop.provenance import export_description, model_name
 from headwise.interop.unsupported_decoding import (
     length_penalty_exponent,
     notes_on_ignored_settings,
     notes_on_penalty,
+)
+from headwise.interop.unsupported_models import (
+    CTRANSLATE2,
+    check_export,
+    check_expressible,
 )
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.text.settings import SENTENCEPIECE

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from headwise.interop.ctranslate2 import write_ctranslate2
 from headwise.interop.huggingface import write_huggingface
-from headwise.interop.limits import CTRANSLATE2, HUGGINGFACE, check_export
+from headwise.interop.unsupported_models import CTRANSLATE2, HUGGINGFACE, check_export
 from headwise.run_folder.model_folder import ModelFolder
 
 

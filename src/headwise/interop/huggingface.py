@@ -18,17 +18,17 @@ from typing import Any
 
 from headwise import storage
 from headwise.interop.huggingface_script import SCRIPT
-from headwise.interop.limits import (
-    HUGGINGFACE,
-    check_export,
-    check_expressible,
-)
 from headwise.interop.positions import num_positions
 from headwise.interop.provenance import export_description
 from headwise.interop.unsupported_decoding import (
     length_penalty_exponent,
     notes_on_ignored_settings,
     notes_on_penalty,
+)
+from headwise.interop.unsupported_models import (
+    HUGGINGFACE,
+    check_export,
+    check_expressible,
 )
 from headwise.run_folder.model_folder import CARD, ModelFolder
 from headwise.text.tokenizer import Tokenizer

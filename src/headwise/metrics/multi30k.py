@@ -10,8 +10,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from headwise.errors import UsageError
+from headwise.metrics.bleu_chrf_ter import corpus_score
 from headwise.metrics.score import Score, check_pairs
-from headwise.metrics.translation import corpus_score
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric

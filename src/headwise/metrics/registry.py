@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from headwise.errors import UsageError
+from headwise.metrics.bleu_chrf_ter import bleu, chrf, ter
 from headwise.metrics.error_rates import exact_match, token_error_rate, word_error_rate
 from headwise.metrics.multi30k import multi30k_bleu
 from headwise.metrics.score import Score
-from headwise.metrics.translation import bleu, chrf, ter
 
 METRICS: dict[str, Callable[..., Score]] = {
     "bleu": bleu,

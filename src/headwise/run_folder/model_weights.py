@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from headwise import storage
-from headwise.backends.pytorch.install import use_backend
+from headwise.backends.pytorch.install_fused import use_backend
 from headwise.errors import ModelError
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer

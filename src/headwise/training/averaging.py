@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from headwise.model.transformer import Transformer
 from headwise.tasks.task import Task
-from headwise.training.sharding import shard_like
+from headwise.training.fsdp import shard_like
 
 
 class EMA:

@@ -9,9 +9,9 @@ from functools import partial
 from torch import Tensor, nn
 
 from headwise.backends.native.compiler import build
-from headwise.backends.native.customization import find_customization
+from headwise.backends.native.customization_check import find_customization
 from headwise.backends.native.training import why_not_native
-from headwise.backends.pytorch.install import use_backend
+from headwise.backends.pytorch.install_fused import use_backend
 from headwise.data.batches import Batch
 from headwise.errors import ResourceError, SettingsError
 from headwise.model.transformer import Transformer
@@ -22,10 +22,10 @@ from headwise.training.cpu_data_parallel import (
     choose_num_workers,
 )
 from headwise.training.distributed import Ranks
+from headwise.training.fsdp import ShardedPasses, gather_full
 from headwise.training.micro_batch import MicroBatch, MicroBatchRunner
 from headwise.training.nan_checks import first_non_finite
 from headwise.training.settings import TrainingSettings
-from headwise.training.sharding import ShardedPasses, gather_full
 from headwise.training.step_result import Scalar
 
 BACKENDS_IN_CHECKPOINTS = {

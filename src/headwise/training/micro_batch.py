@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headwise.backends.pytorch.install import use_backend
+from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.pytorch.torch_compile_loss import (
     TorchCompileLoss,
     explain_compile_errors,

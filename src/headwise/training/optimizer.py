@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from headwise.errors import ModelError
+from headwise.training.fsdp import shard_like
 from headwise.training.settings import TrainingSettings
-from headwise.training.sharding import shard_like
 from headwise.training.step_result import PendingStep
 
 MOMENTS = ("exp_avg", "exp_avg_sq")

@@ -34,6 +34,7 @@ from headwise.training.distributed import (
     hardware_changed_warning,
 )
 from headwise.training.epochs import epochs_to_steps
+from headwise.training.fsdp import gather_full
 from headwise.training.gradient_accumulation import GradientAccumulator
 from headwise.training.nan_checks import (
     DivergenceDetector,
@@ -48,7 +49,6 @@ from headwise.training.optimizer import (
 )
 from headwise.training.schedule import learning_rate
 from headwise.training.settings import TrainingSettings
-from headwise.training.sharding import gather_full
 from headwise.training.signals import Interrupted, StopSignals
 from headwise.training.state import TrainingState
 from headwise.training.step_result import PendingStep, Scalar

@@ -14,8 +14,8 @@ from headwise.backends.native.training import (
     trains_natively,
     why_not_native,
 )
-from headwise.backends.pytorch.install import use_backend
-from headwise.backends.pytorch.packed_forward import decode_packed
+from headwise.backends.pytorch.install_fused import use_backend
+from headwise.backends.pytorch.unpadded_forward import decode_packed
 from headwise.backends.training_loss import cross_entropy_of
 from headwise.data.batches import Batch
 from headwise.errors import DataError

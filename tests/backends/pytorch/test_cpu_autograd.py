@@ -17,7 +17,7 @@ from headwise.backends.pytorch.fused_attention import (
     row_softmax,
     softmax_gradient,
 )
-from headwise.backends.pytorch.install import install, use_backend
+from headwise.backends.pytorch.install_fused import install, use_backend
 from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.attention import scaled_dot_product_attention
 

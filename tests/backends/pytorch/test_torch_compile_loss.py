@@ -8,7 +8,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwise.backends.pytorch.install import use_backend
+from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.pytorch.torch_compile_loss import (
     TorchCompileLoss,
     _pieces,

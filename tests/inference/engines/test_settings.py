@@ -14,7 +14,7 @@ from headwise.inference.engines.settings import (
     check_engine,
     resolve_engine,
 )
-from headwise.interop.limits import QUANTIZATIONS
+from headwise.interop.unsupported_models import QUANTIZATIONS
 from headwise.run_folder.model_folder import open_model_folder
 
 DEMO = Path(__file__).parents[2] / "models" / "demo"

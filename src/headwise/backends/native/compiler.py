@@ -35,7 +35,7 @@ SOURCES = (
 
 SWITCH = "HEADWISE_KERNELS"
 """Environment variable: ``off`` disables the C kernels, ``on`` takes them even where
-they were measured to be slower (:mod:`headwise.backends.native.selection`)."""
+they were measured to be slower (:mod:`headwise.backends.native.measured_speed`)."""
 
 SPELLINGS = {
     **dict.fromkeys(("off", "0", "no", "false"), False),

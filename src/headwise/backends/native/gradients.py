@@ -1,6 +1,6 @@
 """Gradient buffers of the native training step, and the struct that points at them.
 
-Its reference is the model itself (:mod:`headwise.model.weights_of`) with the ``.grad``
+Its reference is the model itself (:mod:`headwise.model.weights_by_layer`) with the ``.grad``
 of its weights; ``tests/backends/native/test_training.py`` holds the gradients equal.
 """
 
@@ -24,7 +24,7 @@ from headwise.backends.native.train_ctypes_structs import (
 from headwise.backends.native.weights import dimensions
 from headwise.model.embeddings import EnterStack, TokenEmbedding
 from headwise.model.transformer import Transformer
-from headwise.model.weights_of import AttentionWeights, BlockWeights, weights_of
+from headwise.model.weights_by_layer import AttentionWeights, BlockWeights, weights_of
 
 ALIGNMENT = 16
 """Floats at whose multiples a gradient begins."""

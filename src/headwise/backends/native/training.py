@@ -25,11 +25,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from headwise.backends.native.compiler import why_unavailable
-from headwise.backends.native.customization import find_customization
+from headwise.backends.native.customization_check import find_customization
 from headwise.backends.native.gradients import GradientBuffers
-from headwise.backends.native.selection import why_not_preferred
+from headwise.backends.native.measured_speed import why_not_preferred
 from headwise.backends.native.train_ctypes_structs import TrainBatch, training_kernels
-from headwise.backends.pytorch.install import what_is_swapped
+from headwise.backends.pytorch.install_fused import what_is_swapped
 from headwise.errors import DataError
 from headwise.model.activation_checkpointing import is_checkpointed
 from headwise.model.transformer import Transformer

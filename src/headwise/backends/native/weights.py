@@ -1,6 +1,6 @@
 """A model's weights as the C inference kernels read them: packed copies.
 
-Its reference is the model itself (:mod:`headwise.model.weights_of`);
+Its reference is the model itself (:mod:`headwise.model.weights_by_layer`);
 ``tests/backends/native/test_decoder.py`` holds the scores equal.
 """
 
@@ -32,7 +32,7 @@ from headwise.model.config import TransformerConfig
 from headwise.model.embeddings import EnterStack, TokenEmbedding
 from headwise.model.positions import LearnedPositions
 from headwise.model.transformer import Transformer
-from headwise.model.weights_of import AttentionWeights, BlockWeights, weights_of
+from headwise.model.weights_by_layer import AttentionWeights, BlockWeights, weights_of
 
 FIRST_POSITIONS = 256
 """Position encodings computed at first; their number doubles as needed."""

@@ -22,7 +22,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from headwise.backends.pytorch.cpu_autograd import apply_mask, draw_mask, trains_on_cpu
-from headwise.backends.pytorch.packing import (
+from headwise.backends.pytorch.unpadding import (
     AnyMask,
     PackedMask,
     Packing,

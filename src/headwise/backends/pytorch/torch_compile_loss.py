@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from headwise.backends.pytorch.sequence_packing import PackedRows, decode_rows
+from headwise.backends.pytorch.packed_sequence_forward import PackedRows, decode_rows
 from headwise.data.batches import Batch
 from headwise.data.packed_shapes import ROW_MULTIPLE, PackedShape
 from headwise.data.sequence_packing import PackedBatch, pack_batch

@@ -1,7 +1,7 @@
 """The engine that chooses the fastest of those with the same outputs, per search.
 
 That is torch if its C kernels were measured to be faster than CTranslate2
-(:mod:`headwise.backends.native.selection`); else CTranslate2, for the searches that it
+(:mod:`headwise.backends.native.measured_speed`); else CTranslate2, for the searches that it
 supports; else torch, with C kernels or PyTorch.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from threading import Lock
 
 from headwise.backends.native.compiler import build
-from headwise.backends.native.selection import why_not_preferred
+from headwise.backends.native.measured_speed import why_not_preferred
 from headwise.backends.select import runs_natively
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings

@@ -35,7 +35,7 @@ from headwise.interop.ctranslate2 import (
     translate_batch_arguments,
 )
 from headwise.interop.export_cache import cached_export
-from headwise.interop.limits import CTRANSLATE2, QUANTIZATIONS
+from headwise.interop.unsupported_models import CTRANSLATE2, QUANTIZATIONS
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.tasks.translation.text_codec import FORBIDDEN_TOKENS
 from headwise.text.vocabulary import END, SPECIALS

@@ -11,9 +11,9 @@ from importlib.util import find_spec
 
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
-from headwise.interop.limits import CTRANSLATE2, reasons_against
 from headwise.interop.positions import num_positions
 from headwise.interop.unsupported_decoding import ignored_settings
+from headwise.interop.unsupported_models import CTRANSLATE2, reasons_against
 from headwise.run_folder.model_folder import ModelFolder
 
 

@@ -10,11 +10,11 @@ from typing import cast, get_args
 
 from headwise.backends.api import Precision
 from headwise.backends.native.compiler import requested, why_unavailable
-from headwise.backends.native.selection import prefers_native, why_not_preferred
+from headwise.backends.native.measured_speed import prefers_native, why_not_preferred
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
-from headwise.inference.engines.background import BackgroundSearch
+from headwise.inference.engines.background_search import BackgroundSearch
 from headwise.inference.engines.engine import DeferredSearch, Outputs, SearchFuture
 from headwise.run_folder.model_folder import ModelFolder
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from headwise.backends.api import Precision
-from headwise.backends.pytorch.install import use_backend
+from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.training_loss import cross_entropy_of
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.prefix import Prefix

@@ -7,8 +7,8 @@ import pytest
 
 from headwise.errors import UsageError
 from headwise.metrics import registry
+from headwise.metrics.bleu_chrf_ter import bleu, chrf, ter
 from headwise.metrics.registry import CAN_RESAMPLE, METRICS, NEED_LANGUAGE, measure
-from headwise.metrics.translation import bleu, chrf, ter
 
 TEXT = ["The cat sat on the mat.", "Nobody saw it, of course!"]
 

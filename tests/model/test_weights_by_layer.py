@@ -4,7 +4,7 @@ import torch
 
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
-from headwise.model.weights_of import AttentionWeights, weights_of
+from headwise.model.weights_by_layer import AttentionWeights, weights_of
 
 CONFIG = TransformerConfig(
     encoder_layers=2, decoder_layers=3, d_model=16, d_ff=24, num_heads=2

@@ -1,6 +1,6 @@
 """The forward pass of training on packed batches: see ``backends.pytorch.packing``.
 
-Its reference is ``Transformer.decode``; ``tests/backends/pytorch/test_packing.py``
+Its reference is ``Transformer.decode``; ``tests/backends/pytorch/test_unpadding.py``
 holds values and gradients equal.
 
 Letters used for sizes: B batch rows, S source positions, L target positions, N real
@@ -12,7 +12,7 @@ from __future__ import annotations
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headwise.backends.pytorch.packing import PackedMask, Packing
+from headwise.backends.pytorch.unpadding import PackedMask, Packing
 from headwise.model.masks import to_real_tokens, to_the_past
 from headwise.model.transformer import Transformer
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from headwise.decoding.settings import DecodingSettings
-from headwise.inference.engines.background import BackgroundSearch, Cancelled
+from headwise.inference.engines.background_search import BackgroundSearch, Cancelled
 from headwise.inference.engines.engine import DeferredSearch
 from headwise.inference.engines.torch_engine import MIN_BACKGROUND_SOURCES, TorchEngine
 from headwise.inference.streaming import PREFETCH_BLOCKS

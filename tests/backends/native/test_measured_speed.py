@@ -14,7 +14,7 @@ from tests.processes import environment
 
 from headwise.backends.native import compiler, selection
 from headwise.backends.native.compiler import SWITCH, Build
-from headwise.backends.native.selection import (
+from headwise.backends.native.measured_speed import (
     FASTEST_FIRST,
     UNMEASURED,
     Use,
@@ -130,7 +130,7 @@ def test_every_backend_of_every_use_is_ranked():
 CODE = """
 from headwise.backends.native import compiler
 from headwise.backends.native.compiler import build
-from headwise.backends.native.selection import ranked
+from headwise.backends.native.measured_speed import ranked
 compiler.SOURCES = ("kernels.h", "matmul.h", "matmul_amx.c", "build.c")  # what is asked
 print(build().vectors, ranked("training")[0])
 """

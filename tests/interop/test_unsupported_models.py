@@ -3,7 +3,7 @@
 import pytest
 
 from headwise.errors import SettingsError
-from headwise.interop.limits import (
+from headwise.interop.unsupported_models import (
     LIMITS,
     check_expressible,
     reasons_against,

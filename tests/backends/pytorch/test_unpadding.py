@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from headwise.backends.pytorch import fused_attention
-from headwise.backends.pytorch.install import use_backend
-from headwise.backends.pytorch.packed_forward import decode_packed
-from headwise.backends.pytorch.packing import ROUND, Packing
+from headwise.backends.pytorch.install_fused import use_backend
+from headwise.backends.pytorch.unpadded_forward import decode_packed
+from headwise.backends.pytorch.unpadding import ROUND, Packing
 
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 

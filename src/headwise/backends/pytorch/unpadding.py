@@ -6,7 +6,7 @@
 All boxes of Figure 1 but attention are position-wise, so they need no padding. N is a
 round number, because libraries prepare a matmul anew for each new shape; the last
 position is always filler. The reference is the padded batch;
-``tests/backends/pytorch/test_packing.py`` holds both equal.
+``tests/backends/pytorch/test_unpadding.py`` holds both equal.
 
 Letters used for sizes in this file:
 

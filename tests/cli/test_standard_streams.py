@@ -9,7 +9,7 @@ import sys
 import pytest
 from tests.processes import environment
 
-from headwise.cli.streams import MessageStream
+from headwise.cli.standard_streams import MessageStream
 
 HEADWISE = f"{shlex.quote(sys.executable)} -m headwise"
 LIGHT = [
@@ -139,7 +139,7 @@ def test_a_reader_who_leaves_at_once_is_no_error(model, arguments):
 def test_no_file_is_opened_in_place_of_a_closed_stream(tmp_path):
     """Else the next file to be opened would be printed into."""
     code = (
-        "from headwise.cli.streams import open_closed_streams\n"
+        "from headwise.cli.standard_streams import open_closed_streams\n"
         "open_closed_streams()\n"
         f"with open({str(tmp_path / 'file')!r}, 'w') as file:\n"
         "    file.write(str(file.fileno()))\n"
