@@ -72,7 +72,7 @@ RETIRED = {
         "forth and back|way back": "forward and backward pass",
         "look(s|ed|ing)?": "validate",
         "running mean": "EMA",
-        "Manner": "BackwardOptions",
+        "Manner|BackwardOptions": "WorkerOptions",
         "Amount": "Scalar",
         "Feed": "BatchStream",
         "Clock": "TimeLimit",

@@ -8,7 +8,7 @@ import torch
 from headwise.decoding.beam import _merge_groups, beam_search
 from headwise.decoding.diversity import HammingDiversity
 from headwise.decoding.hypothesis import Hypothesis
-from headwise.decoding.rule import RuleContext
+from headwise.decoding.rule_context import RuleContext
 from headwise.decoding.stopping import STOPPING
 from headwise.errors import UsageError
 

@@ -7,7 +7,7 @@ import torch
 
 from headwise.decoding.forced_prefix import forced_prefix
 from headwise.decoding.prefix import NO_PREFIX, Prefix, can_spell
-from headwise.decoding.rule import RuleContext
+from headwise.decoding.rule_context import RuleContext
 
 PIECES = ["", "▁the", "▁ca", "t", "▁cat", "s", "", "."]
 END = 6

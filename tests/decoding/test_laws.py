@@ -20,7 +20,7 @@ from headwise.decoding.ensemble import AVERAGES, Ensemble
 from headwise.decoding.forced_decoding import force_decode
 from headwise.decoding.length import LENGTH_PENALTIES
 from headwise.decoding.prefix import Prefix
-from headwise.decoding.rule import RuleContext
+from headwise.decoding.rule_context import RuleContext
 from headwise.decoding.search import SEARCHES, SearchRequest, search
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.stopping import STOPPING

@@ -19,9 +19,8 @@ from tests.training.test_nan_checks import MessageRecorder
 from headwise.data.batches import Batch, make_batch
 from headwise.errors import ResourceError
 from headwise.training import cpu_data_parallel
-from headwise.training.cpu_data_parallel import choose_num_workers
+from headwise.training.cpu_data_parallel import WorkerOptions, choose_num_workers
 from headwise.training.distributed import LostRankError, Ranks
-from headwise.training.micro_batch import BackwardOptions
 from headwise.training.settings import TrainingSettings
 
 STILL = replace(SMALL, dropout=0.0)
@@ -100,9 +99,9 @@ def test_dropout_differs_between_workers_and_is_reproducible(make):
         indices=batches[0].indices[[0, 0]],
     )
     left, right = twice.deal(2)
-    options = BackwardOptions(1.0)
+    options = WorkerOptions(1.0)
     with trainer.gradients.workers.running([right], 1, 0, options) as others:
-        own = trainer.gradients._runner.run(left, 1, 0, options)
+        own = trainer.gradients._runner.run([left], 1.0, 1, 0)
     assert others != [own]
 
 
@@ -282,7 +281,7 @@ def test_dealing_out_loses_no_pair(pairs, count):
 
 def test_a_serialized_batch_is_whole(make):
     (batch,) = first_batches(make())
-    for options in (BackwardOptions(0.25), BackwardOptions(1 / 7, 300)):
+    for options in (WorkerOptions(0.25), WorkerOptions(1 / 7, 300)):
         found, step, number, found_options = cpu_data_parallel._deserialize(
             cpu_data_parallel._serialize(batch, 12, 3, options)
         )

@@ -12,9 +12,9 @@ from headwise.backends.native.compiler import Build
 from headwise.backends.native.training import why_not_native
 from headwise.data.batches import make_batch
 from headwise.errors import ResourceError, SettingsError
-from headwise.tasks.translation import task
 from headwise.training import gradient_accumulation
 from headwise.training.distributed import hardware_changed_warning
+from headwise.training.micro_batch import MicroBatchRunner
 
 STILL = replace(SMALL, dropout=0.0)
 
@@ -29,15 +29,15 @@ def little_memory(monkeypatch):
     """Let every batch fail that has more places than ``room``, as torch fails."""
 
     def limit(room, error):
-        loss = task.cross_entropy_of
+        loss = MicroBatchRunner.loss
 
-        def failing(model, batch, *, smoothing):
-            found = loss(model, batch, smoothing=smoothing)
-            if batch.padded_tokens > room and torch.is_grad_enabled():
+        def failing(self, micro_batch, *rng_key):
+            found = loss(self, micro_batch, *rng_key)
+            if micro_batch.padded_tokens > room:
                 raise error
             return found
 
-        monkeypatch.setattr(task, "cross_entropy_of", failing)
+        monkeypatch.setattr(MicroBatchRunner, "loss", failing)
 
     return limit
 

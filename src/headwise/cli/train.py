@@ -95,7 +95,7 @@ def train(
     headwise train corpus --out run --preset base --dry-run
     """
     from headwise.cli.common import say_missing_card_fields, train_model
-    from headwise.cli.dry_run import print_dry_run
+    from headwise.cli.dry_run_report import print_dry_run
     from headwise.data.prepared import PreparedCorpus
 
     check_folders(corpus)

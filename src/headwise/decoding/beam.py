@@ -35,7 +35,7 @@ from headwise.decoding.incremental_decoder import (
     TopK,
 )
 from headwise.decoding.length import LengthPenalty, best_possible_score
-from headwise.decoding.rule import Rule
+from headwise.decoding.rule_context import Rule
 from headwise.decoding.stopping import StoppingRule
 from headwise.decoding.topk import topk_step_of
 

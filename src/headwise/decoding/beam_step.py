@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from headwise.decoding.incremental_decoder import TopK
-from headwise.decoding.rule import Rule
+from headwise.decoding.rule_context import Rule
 from headwise.decoding.topk import topk_tokens, topk_tokens_with_rules
 
 

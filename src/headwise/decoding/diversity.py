@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headwise.decoding.rule import RuleContext
+from headwise.decoding.rule_context import RuleContext
 
 
 class HammingDiversity:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from headwise.decoding.prefix import Prefix, can_spell
-from headwise.decoding.rule import Rule, RuleContext
+from headwise.decoding.rule_context import Rule, RuleContext
 
 
 def forced_prefix(prefixes: Sequence[Prefix], pieces: Sequence[str], end: int) -> Rule:

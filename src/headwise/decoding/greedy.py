@@ -16,7 +16,7 @@ from headwise.decoding.checks import check_ids, check_lengths, no_token_allowed
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.incremental_decoder import GreedyDecoder, IncrementalDecoder, S
 from headwise.decoding.length import LengthPenalty
-from headwise.decoding.rule import Rule
+from headwise.decoding.rule_context import Rule
 from headwise.decoding.topk import topk_step_of, topk_tokens_with_rules
 
 COMPACT_AT = 1 / 8

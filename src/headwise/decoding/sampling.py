@@ -23,8 +23,8 @@ from headwise.decoding.checks import check_ids, check_lengths, no_token_allowed
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.incremental_decoder import IncrementalDecoder, S
 from headwise.decoding.length import LengthPenalty
-from headwise.decoding.rule import Rule, RuleContext
-from headwise.decoding.rules import apply_rules
+from headwise.decoding.logits_processors import apply_rules
+from headwise.decoding.rule_context import Rule, RuleContext
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.topk import log_probabilities
 

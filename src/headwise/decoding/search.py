@@ -13,9 +13,9 @@ from headwise.decoding.coverage import Coverage
 from headwise.decoding.greedy import greedy_search
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.incremental_decoder import IncrementalDecoder, S
+from headwise.decoding.logits_processors import RuleFacts, rules_for
 from headwise.decoding.prefix import Prefix
-from headwise.decoding.rule import Rule
-from headwise.decoding.rules import RuleFacts, rules_for
+from headwise.decoding.rule_context import Rule
 from headwise.decoding.sampling import Sampler, sampling_search
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.stopping import STOPPING

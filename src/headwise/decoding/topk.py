@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from headwise.decoding.incremental_decoder import IncrementalDecoder, TopKDecoder
-from headwise.decoding.rule import Rule, RuleContext
-from headwise.decoding.rules import apply_rules
+from headwise.decoding.logits_processors import apply_rules
+from headwise.decoding.rule_context import Rule, RuleContext
 from headwise.decoding.topk_native import has_native_topk, native_topk
 from headwise.errors import NumericsError
 

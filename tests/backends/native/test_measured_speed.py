@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 from tests.processes import environment
 
-from headwise.backends.native import compiler, selection
+from headwise.backends.native import compiler, measured_speed
 from headwise.backends.native.compiler import SWITCH, Build
 from headwise.backends.native.measured_speed import (
     FASTEST_FIRST,
@@ -46,8 +46,8 @@ def built_for(monkeypatch):
             digest="0123456789ab",
         )
         assert made.vectors == vectors
-        monkeypatch.setattr(selection, "build", lambda: made)
-        monkeypatch.setattr(selection, "why_unavailable", lambda: None)
+        monkeypatch.setattr(measured_speed, "build", lambda: made)
+        monkeypatch.setattr(measured_speed, "why_unavailable", lambda: None)
 
     monkeypatch.delenv(SWITCH, raising=False)
     return build
@@ -105,7 +105,9 @@ def test_the_switch_on_prefers_the_native_backend(built_for, monkeypatch, vector
 
 
 def test_without_kernels_the_native_backend_is_not_ranked(monkeypatch):
-    monkeypatch.setattr(selection, "why_unavailable", lambda: "there is no compiler")
+    monkeypatch.setattr(
+        measured_speed, "why_unavailable", lambda: "there is no compiler"
+    )
     monkeypatch.setenv(SWITCH, "on")
 
     for use in get_args(Use):

@@ -3,7 +3,7 @@
 Its reference is :class:`TorchDecoder`, whose layers it runs, and in the end
 ``Transformer.start`` and ``step``; ``tests/backends/cuda/test_cuda_graph_decoder.py``
 holds them equal. What is different: the KV cache has static buffers
-(:mod:`headwise.backends.cuda.cuda_graph_capture`), the position is a number on the device, and
+(``cuda_graph_capture.py``), the position is a number on the device, and
 sources are padded to a power of two; so a step is captured once and then replayed in
 one call. Greedy search decodes several tokens before the host synchronizes.
 

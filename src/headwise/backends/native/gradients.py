@@ -1,6 +1,6 @@
 """Gradient buffers of the native training step, and the struct that points at them.
 
-Its reference is the model itself (:mod:`headwise.model.weights_by_layer`) with the ``.grad``
+Its reference is the model itself (``model/weights_by_layer.py``) with the ``.grad``
 of its weights; ``tests/backends/native/test_training.py`` holds the gradients equal.
 """
 

@@ -2,7 +2,7 @@
 
 What decides are the vectors that the kernels were compiled for, not the processor: a
 `cc` may have replaced the flags. ``HEADWISE_KERNELS=on`` takes the kernels all the
-same. ``tests/backends/native/test_measured_speed.py`` has a case for each row of the tables.
+same. ``tests/backends/native/test_measured_speed.py`` has a case for each row.
 """
 
 from __future__ import annotations

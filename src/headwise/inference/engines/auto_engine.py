@@ -1,7 +1,7 @@
 """The engine that chooses the fastest of those with the same outputs, per search.
 
 That is torch if its C kernels were measured to be faster than CTranslate2
-(:mod:`headwise.backends.native.measured_speed`); else CTranslate2, for the searches that it
+(``backends/native/measured_speed.py``); else CTranslate2, for the searches that it
 supports; else torch, with C kernels or PyTorch.
 """
 

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from headwise.decoding.banned_text import banned_text
-from headwise.decoding.rule import RuleContext
-from headwise.decoding.rules import (
+from headwise.decoding.logits_processors import (
     RULES,
     RuleFacts,
     ban_sequences,
@@ -17,6 +16,7 @@ from headwise.decoding.rules import (
     rules_for,
     suppress_tokens,
 )
+from headwise.decoding.rule_context import RuleContext
 from headwise.decoding.settings import DecodingSettings
 
 LOW = -math.inf

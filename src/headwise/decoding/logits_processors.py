@@ -20,7 +20,7 @@ from torch import Tensor
 from headwise.decoding.banned_text import banned_text
 from headwise.decoding.forced_prefix import forced_prefix
 from headwise.decoding.prefix import Prefix
-from headwise.decoding.rule import Rule, RuleContext
+from headwise.decoding.rule_context import Rule, RuleContext
 from headwise.decoding.settings import DecodingSettings
 
 
