@@ -206,7 +206,7 @@ whole_loss = Translation.loss
 def loss(self, model, batch, *, smoothing):
     if os.environ["RANK"] == "1" and batch.padded_tokens > 64 and model.training:
         raise torch.OutOfMemoryError("CUDA out of memory")
-    return whole_loss(self, model, batch, smoothing=smoothing)
+    return whole_loss(model, batch, smoothing=smoothing)
 
 Translation.loss = loss
 main()
