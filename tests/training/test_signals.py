@@ -188,20 +188,19 @@ class TestAlarm:
 
 STUCK = """
 import sys, time
-from pathlib import Path
 from headwise.cli.app import main
-from headwise.tasks.translation.task import Translation
+from headwise.training.micro_batch import MicroBatchRunner
 
-whole_loss, calls = Translation.loss, []
+whole_loss, calls = MicroBatchRunner.loss, []
 
-def loss(self, model, batch, *, smoothing):
-    calls.append(batch)
-    if len(calls) == 6 and smoothing:
+def loss(self, micro_batch, *rng_key):
+    calls.append(micro_batch)
+    if len(calls) == 6:
         print("stuck", flush=True)
         time.sleep(600)
-    return whole_loss(self, model, batch, smoothing=smoothing)
+    return whole_loss(self, micro_batch, *rng_key)
 
-Translation.loss = loss
+MicroBatchRunner.loss = loss
 main()
 """
 
@@ -250,6 +249,7 @@ import os, time
 from headwise.cli.app import main
 from headwise.run_folder.checkpoints import Checkpoints
 from headwise.tasks.translation.task import Translation
+from headwise.training.micro_batch import MicroBatchRunner
 
 def take(seconds, owner, name, number):
     whole, calls = getattr(owner, name), []
@@ -264,8 +264,8 @@ def take(seconds, owner, name, number):
     setattr(owner, name, method)
 
 {
-    "a short update": lambda: take(0.1, Translation, "loss", 6),
-    "a long update": lambda: take(600, Translation, "loss", 6),
+    "a short update": lambda: take(0.1, MicroBatchRunner, "loss", 6),
+    "a long update": lambda: take(600, MicroBatchRunner, "loss", 6),
     "a long validation": lambda: take(600, Translation, "predict", 1),
     "a checkpoint": lambda: take(1.0, Checkpoints, "save", 1),
 }[os.environ["MOMENT"]]()
