@@ -35,14 +35,15 @@ def pipeline(
     *,
     device: int | str | torch.device | None = None,
     engine: str = "auto",
+    backend: str = "auto",
     precision: str = "float32",
     **options: Any,
 ) -> TranslationPipeline:
     """Open a run or model folder as a translation pipeline.
 
     ``device`` is as in transformers: -1 or None for the CPU, a number for that GPU.
-    ``engine`` and ``precision`` are those of ``headwise.load``. Other ``options`` are
-    defaults for every call.
+    ``engine``, ``backend`` and ``precision`` are those of ``headwise.load``. Other
+    ``options`` are defaults for every call.
     """
     if not isinstance(task, str) or not TASK.fullmatch(task):
         raise UsageError(
@@ -64,7 +65,13 @@ def pipeline(
     options = _drop_neutral(options, OPENING)
     if isinstance(model, Translator):
         return TranslationPipeline(model, task=task, **options)
-    translator = load(model, device=_device(device), engine=engine, precision=precision)
+    translator = load(
+        model,
+        device=_device(device),
+        engine=engine,
+        backend=backend,
+        precision=precision,
+    )
     return TranslationPipeline(translator, task=task, **options)
 
 

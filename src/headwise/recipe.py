@@ -221,7 +221,6 @@ def resolve(
     chosen = named if preset is None else preset
     below: Table = {} if chosen is None else preset_table(chosen)
     settings = with_overrides(merged(from_file, extra or {}), assignments)
-    settings, _ = with_new_names(Recipe, settings)
     training = settings.get("training")
     if isinstance(training, dict) and training.get("epochs", ABSENT) != ABSENT:
         training.setdefault("steps", ABSENT)

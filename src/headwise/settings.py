@@ -55,7 +55,7 @@ def with_new_names(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return ``table`` with renamed settings by their new names, and what to say.
 
-    If both names are set, the new one wins.
+    If both names are set, the later one wins, as on a command line.
     """
     if not isinstance(table, Mapping):
         return table, []  # what it should be is for ``read`` to say
@@ -65,14 +65,9 @@ def with_new_names(
     for name, value in table.items():
         if name in renamed:
             new = renamed[name]
-            if new.name in table:
-                messages.append(
-                    f"{where}{name} is the old name of {where}{new.name}, which is "
-                    "set too; the old one was ignored"
-                )
-                continue
-            old, name = name, new.name
-            before, value = value, new.values.get(value, value)
+            old, name, before = name, new.name, value
+            if isinstance(value, str):
+                value = new.values.get(value, value)
             messages.append(
                 f"{where}{old} = {before!r} is now called {where}{name} = {value!r}"
             )

@@ -13,12 +13,11 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.warnings import merge_warnings
 from headwise.errors import TranslationWarning, UsageError
 from headwise.inference.engines.engine import Engine
-from headwise.inference.engines.registry import make_engine
+from headwise.inference.engines.registry import make_engine, make_ensemble
 from headwise.inference.engines.settings import (
     MAX_THREADS,
     WITHOUT_TORCH,
     check_engine,
-    resolve_engine,
 )
 from headwise.inference.line_translator import EncodedPiece, LineTranslator
 from headwise.inference.streaming import LineRequest, Progress, translate_stream
@@ -63,15 +62,11 @@ class Translator:
         check_engine(engine, precision, backend, models=1 + len(others))
         self.opened = opened
         self._folders = [opened, *others]
-        self.engine: Engine
-        if others:
-            from headwise.inference.engines.ensemble_engine import EnsembleEngine
-
-            self.engine = EnsembleEngine(
-                self._folders, cached="reference" not in resolve_engine(engine, backend)
-            )
-        else:
-            self.engine = make_engine(opened, engine, backend, precision)
+        self.engine: Engine = (
+            make_ensemble(self._folders, engine, backend)
+            if others
+            else make_engine(opened, engine, backend, precision)
+        )
 
     @property
     def models(self) -> list[Transformer]:

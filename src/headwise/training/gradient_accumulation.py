@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from headwise.backends.native.compiler import build
 from headwise.backends.native.customization_check import find_customization
 from headwise.backends.native.training import why_not_native
-from headwise.backends.pytorch.install_fused import use_backend
 from headwise.data.batches import Batch
 from headwise.errors import ResourceError, SettingsError
 from headwise.model.transformer import Transformer
@@ -63,14 +62,6 @@ class GradientAccumulator:
         self.ranks = ranks
         self.on_message = on_message
         self.check_stop = check_stop
-        use_backend(model, settings.backend)
-        if settings.backend == "native" and (reason := why_not_native(model)):
-            raise SettingsError(
-                [
-                    f"training.backend = 'native' cannot be used: {reason}; 'auto' "
-                    "trains by PyTorch then"
-                ]
-            )
         # Frozen weights and hooks exist in this process only, not in the workers.
         customised = find_customization(model) is not None
         num_workers = (
@@ -79,6 +70,13 @@ class GradientAccumulator:
         self._runner = MicroBatchRunner(
             task.loss, model, settings, seed=seed, num_workers=num_workers
         )
+        if settings.backend == "native" and (reason := why_not_native(model)):
+            raise SettingsError(
+                [
+                    f"training.backend = 'native' cannot be used: {reason}; 'auto' "
+                    "trains by PyTorch then"
+                ]
+            )
         self._runner.async_metrics &= ranks.size == 1
         self.workers = WorkerPool(model, settings, seed=seed, count=num_workers - 1)
         self._sharded: ShardedPasses | None = None

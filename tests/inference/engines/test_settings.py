@@ -7,7 +7,7 @@ import pytest
 
 from headwise.backends.native import compiler
 from headwise.errors import UsageError
-from headwise.inference.engines.registry import ENGINES, make_engine
+from headwise.inference.engines.registry import ENGINES, make_engine, make_ensemble
 from headwise.inference.engines.settings import (
     PRECISIONS,
     PRECISIONS_OF,
@@ -77,5 +77,10 @@ def test_the_native_backend_is_taken_or_an_error(committed, monkeypatch):
 
     with pytest.raises(UsageError, match="native cannot be used: there is no comp"):
         make_engine(committed, "torch", "native")
+    with pytest.raises(UsageError, match="native cannot be used: there is no comp"):
+        make_ensemble([committed, committed], "auto", "native")
     assert make_engine(committed, "torch", "torch").generator.native is False
+    ensemble = make_ensemble([committed, committed], "torch-readable")
+    assert not ensemble.generator.cached
+    assert make_ensemble([committed] * 2, "auto", "torch").generator.native is False
     assert not make_engine(committed, "torch", "reference").generator.cached

@@ -16,10 +16,16 @@ class EnsembleEngine:
 
     name = "torch"
 
-    def __init__(self, opened: Sequence[ModelFolder], *, cached: bool = True) -> None:
+    def __init__(
+        self,
+        opened: Sequence[ModelFolder],
+        *,
+        cached: bool = True,
+        native: bool | None = None,
+    ) -> None:
         _check_vocabularies(opened)
         models = [each.model for each in opened]
-        self.generator = opened[0].task.generator(models, cached=cached)
+        self.generator = opened[0].task.generator(models, cached=cached, native=native)
         self.used = {self.name: f"an ensemble of {len(opened)} models"}
 
     def search(
