@@ -22,10 +22,10 @@ from headwise.errors import ResourceError, UsageError
 from headwise.inference.engines.ctranslate2_processor import avx512_enabled
 
 GREEDY_ROWS = 128
-BEAM_ROWS = 96
+BEAM_ROWS = 384
 """Hypotheses of a batch: fewer are slower, more are no faster."""
 
-BATCH_TOKENS = 4096
+BATCH_TOKENS = 16_384
 """Most source positions of a batch, padding included, times its hypotheses each."""
 
 QUEUE_DEPTH = 3
