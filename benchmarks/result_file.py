@@ -25,7 +25,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,7 @@ class Measurement:
             "run": {"load_before": load},
             "machine": machine(),
             "versions": versions(),
-            **(kernels() if any(KERNELS in each for each in globs) else {}),
+            **(native_library() if any(KERNELS in each for each in globs) else {}),
             "sources": {glob: digest(glob) for glob in globs},
         }
         return cls(facts, time.monotonic(), busy_seconds(), own_seconds())
@@ -215,13 +215,13 @@ def versions() -> dict[str, str]:
     return found
 
 
-def kernels() -> dict[str, Any]:
-    """Return what compiled the C kernels, how, and with what outcome.
+def native_library() -> dict[str, Any]:
+    """Return which build of the native library is loaded, or why there is none.
 
     A process of its own looks: a benchmark may need the package not to be imported yet.
     """
     here = Path(__file__)
-    code = f"import json, {here.stem} as it; print(json.dumps(it.kernels_here()))"
+    code = f"import json, {here.stem} as it; print(json.dumps(it.loaded_library()))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": str(here.parent)},
@@ -233,23 +233,15 @@ def kernels() -> dict[str, Any]:
     return found
 
 
-def kernels_here() -> dict[str, Any]:
+def loaded_library() -> dict[str, Any]:
     """Return the same, found by this process."""
-    from headwise.backends.native import compiler
+    from headwise.backends.native import library
 
     try:
-        words = compiler._compiler()
-        said = subprocess.run(
-            [*words, "--version"], capture_output=True, text=True, check=False
-        )
-        facts = {
-            "compiler": said.stdout.partition("\n")[0],
-            "flags": [*compiler._FLAGS, compiler._TARGETS[0]],
-            "outcome": compiler.why_unavailable() or compiler.description(),
-        }
-    except compiler.NoKernelsError as error:
+        facts = asdict(library.build()) | {"outcome": library.description()}
+    except library.NativeLibraryError as error:
         facts = {"outcome": str(error)}
-    return {"kernels": facts}
+    return {"native_library": facts}
 
 
 def digest(glob: str) -> str:

@@ -33,8 +33,8 @@ torch.set_num_threads(1)
 
 @pytest.fixture(scope="session")
 def a_compiler_here() -> None:
-    """Skip what needs kernels in C where there are none."""
-    from headwise.backends.native.compiler import why_unavailable
+    """Skip what needs the native library where there is none."""
+    from headwise.backends.native.library import why_unavailable
 
     if why_unavailable():
         pytest.skip(str(why_unavailable()))
@@ -43,7 +43,7 @@ def a_compiler_here() -> None:
 @pytest.fixture
 def kernels_wished(monkeypatch):
     """Take kernels in C wherever there are any, also where others are faster."""
-    from headwise.backends.native.compiler import SWITCH
+    from headwise.backends.native.library import SWITCH
 
     monkeypatch.setenv(SWITCH, "on")
 
@@ -59,22 +59,6 @@ def no_kernels_to_choose(monkeypatch):
     from headwise.inference.engines import auto_engine
 
     monkeypatch.setattr(auto_engine, "why_not_preferred", lambda *_: "")
-
-
-@pytest.fixture(scope="session")
-def kernels_of_any(a_compiler_here, tmp_path_factory):
-    """Return the kernels as a processor has them that can do nothing special."""
-    import ctypes
-
-    from headwise.backends.native import compiler
-    from headwise.backends.native.ctypes_structs import typed
-
-    made = tmp_path_factory.mktemp("kernels") / "any.so"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiler, "_TARGETS", ("",))
-        csrc = Path(compiler.__file__).parent / "csrc"
-        compiler._compile(compiler._compiler(), csrc, made)
-    return typed(ctypes.CDLL(str(made)))
 
 
 @pytest.fixture(scope="session")

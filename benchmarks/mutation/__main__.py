@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import random
 import re
 import subprocess
@@ -25,7 +24,6 @@ from benchmarks.mutation.copies import (
     ROOT,
     cache_folder,
     generator,
-    keeping_compiler,
     make_copy,
 )
 from benchmarks.result_file import Measurement, write_json
@@ -34,9 +32,6 @@ HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results" / "mutation.json"
 SURVIVED = "passed"
 PACKAGE = Path("src") / "headwise"
-COMPILATIONS = 5
-"""Times a compilation may take too long on a busy machine: object files are kept."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
@@ -165,14 +160,13 @@ class _Checks:
         self.seconds = seconds
         self.environment = {
             "XDG_CACHE_HOME": str(scratch / "cache"),
-            "CC": keeping_compiler(),
             "OMP_NUM_THREADS": "1",
             "HYPOTHESIS_STORAGE_DIRECTORY": str(scratch / "hypothesis"),
         }
 
     def require_passing(self, chosen: Sequence[Mutant], known: _Notes) -> None:
         """Stop where tests fail without a fault: nothing could be told then."""
-        self._require_kernels()
+        self._compile_native()
         sources = _digest(sorted((self.copy / PACKAGE).rglob("*.[pc]*")))
         for tests in dict.fromkeys(tuple(each.tests) for each in chosen):
             key = f"{sources} {_tests_digest(tests)}"
@@ -190,7 +184,7 @@ class _Checks:
         path.write_text(text.replace(mutant.before, mutant.after), encoding="utf-8")
         try:
             if mutant.file.startswith("backends/native/"):
-                self._require_kernels()
+                self._compile_native()
             outcome = self._outcome(mutant.tests)
             if outcome != SURVIVED:
                 log = self.log.read_text(encoding="utf-8", errors="replace")
@@ -211,25 +205,17 @@ class _Checks:
             environment=self.environment,
         )
 
-    def _require_kernels(self) -> None:
-        """Compile: tests would be skipped where the kernels cannot be."""
-        module = "headwise.backends.native.compiler"
-        code = f"from {module} import why_unavailable; print(why_unavailable())"
-        for _ in range(COMPILATIONS):
-            done = subprocess.run(
-                [sys.executable, "-c", code],
-                env={
-                    **os.environ,
-                    **self.environment,
-                    "PYTHONPATH": f"{self.copy}/src",
-                },
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.stdout.strip() == "None":
-                return
-        sys.exit(f"no kernels: {done.stdout}{done.stderr}")
+    def _compile_native(self) -> None:
+        """Compile the library in the copy; Zig keeps the object files."""
+        done = subprocess.run(
+            [sys.executable, "hatch_build.py"],
+            cwd=self.copy,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            sys.exit(f"the native library does not compile: {done.stderr}")
 
 
 def _tests_digest(tests: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ COSMIC_RAY = "cosmic-ray==8.7.0"
 
 
 def cache_folder() -> Path:
-    """Return where environments, object files and notes are kept."""
+    """Return where environments and notes are kept."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     folder = root / "headwise" / "mutation"
     folder.mkdir(parents=True, exist_ok=True)
@@ -48,10 +48,3 @@ def generator() -> list[str]:
         (folder / "ready").touch()
     return [str(python), str(Path(__file__).with_name("generate.py"))]
 
-
-def keeping_compiler() -> str:
-    """Return what ``CC`` is, so that object files are kept between mutants."""
-    folder = cache_folder() / "objects"
-    folder.mkdir(exist_ok=True)
-    compiler = shutil.which("cc") or "cc"
-    return f"{sys.executable} {Path(__file__).with_name('cc.py')} {folder} {compiler}"

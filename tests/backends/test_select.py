@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from headwise.backends.native import compiler
-from headwise.backends.native.compiler import NoKernelsError
+from headwise.backends.native import library
+from headwise.backends.native.library import NativeLibraryError
 from headwise.backends.native.decoder import NativeDecoder
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.backends.select import make_decoder, runs_natively
@@ -21,17 +21,17 @@ CONFIG = TransformerConfig(
 def test_without_kernels_pytorch_decodes(monkeypatch, tmp_path):
     """A model gets the PyTorch decoder, and whoever asks is told why."""
     model = Transformer(CONFIG, 50).eval()
-    refused = NoKernelsError("there is no compiler")
+    refused = NativeLibraryError("no library")
 
     def none():
         raise refused
 
     monkeypatch.setattr("headwise.backends.native.weights.kernels", none)
-    monkeypatch.setattr(compiler, "_outcome", lambda: refused)
+    monkeypatch.setattr(library, "_outcome", lambda: refused)
 
     assert isinstance(make_decoder(model), TorchDecoder)
     assert isinstance(make_decoder(model, native=True), TorchDecoder)
-    assert compiler.why_unavailable() == "there is no compiler"
+    assert library.why_unavailable() == "no library"
 
 
 @pytest.mark.usefixtures("kernels_here")

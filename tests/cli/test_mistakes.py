@@ -306,7 +306,7 @@ def test_an_environment_that_says_nothing_is_said_at_once(tiny_run, tiny_text):
         ["run", *text, "--out", "new"],
         ["demo", "--out", "new"],
     ]
-    ends = ends_of(calls, env=environment(HEADWISE_KERNELS="maybe"))
+    ends = ends_of(calls, env=environment(HEADWISE_NATIVE="maybe"))
 
     assert [(code, torch) for code, _, torch in ends] == [(2, False)] * len(calls)
     assert all("auto, not 'maybe'" in said for _, said, _ in ends)

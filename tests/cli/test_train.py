@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.tiny import ASSIGNMENTS
 
-from headwise.backends.native.compiler import why_unavailable
+from headwise.backends.native.library import why_unavailable
 from headwise.settings import read_toml
 from headwise.training import memory_estimate
 from headwise.training.memory_usage import ProcessMemory
@@ -107,7 +107,7 @@ def test_a_fitted_batch_is_said_and_kept(train, tmp_path, monkeypatch, by):
     PyTorch needs more memory for more tokens; kernels in C hardly do, so that for them
     the largest batch that is tried may fit.
     """
-    monkeypatch.setenv("HEADWISE_KERNELS", BY[by][0])
+    monkeypatch.setenv("HEADWISE_NATIVE", BY[by][0])
     if by == "kernels in C":
         monkeypatch.setattr(
             memory_estimate, "MAX_BATCH_TOKENS", 5000
@@ -125,7 +125,7 @@ def test_a_fitted_batch_is_said_and_kept(train, tmp_path, monkeypatch, by):
     if by == "PyTorch":
         assert chosen < memory_estimate.MAX_BATCH_TOKENS
     if by == "kernels in C" and not why_unavailable():
-        assert "training by kernels in C: " in first.error
+        assert "training by the native backend, with " in first.error
     assert second.code == 0
     assert (
         f"auto: {chosen:,}, as in the run to be resumed, {tmp_path / 'run'}"

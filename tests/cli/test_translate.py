@@ -360,7 +360,7 @@ def test_compiled_kernels_do_whatever_is_asked_for(headwise, own_model, expected
         found = headwise("translate", own_model, *how, stdin=b"six.\n")
 
         assert found.out == expected("six.")
-        assert found.error.startswith("engine: torch (by kernels in C, ")
+        assert found.error.startswith("engine: torch (by the native backend, ")
         assert found.error.count("\n") == 1
     assert not (own_model / "exports").exists()
 

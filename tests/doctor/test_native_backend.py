@@ -1,11 +1,11 @@
-"""The doctor says what kernels in C were compiled for, and what is taken here."""
+"""The doctor says which native library is loaded, and what is taken here."""
 
 import pytest
 
-from headwise.backends.native.compiler import NoKernelsError
+from headwise.backends.native.library import NativeLibraryError
 from headwise.doctor import native_backend
 from headwise.doctor.check import FAILED, NOTE, OK
-from headwise.doctor.native_backend import check_native_backend
+from headwise.doctor.native_backend import check_native_backend, matmul_rate
 from headwise.errors import UsageError
 
 
@@ -31,20 +31,24 @@ from headwise.errors import UsageError
 )
 def test_the_backends_used_by_default_are_shown(monkeypatch, ways, said):
     """Kernels that are slower were taken, and were called fine."""
-    monkeypatch.setattr(
-        native_backend, "description", lambda: "compiled by cc for AVX2"
-    )
+    monkeypatch.setattr(native_backend, "description", lambda: "variant v3")
+    monkeypatch.setattr(native_backend, "matmul_rate", lambda: 81.6)
     monkeypatch.setattr(native_backend, "ranked", ways.__getitem__)
 
     found = check_native_backend()
 
     assert found.status == OK
-    assert found.found == f"compiled by cc for AVX2; {said}"
+    assert found.found == f"variant v3; matmul 82 GFLOP/s on one core; {said}"
+
+
+@pytest.mark.usefixtures("a_compiler_here")
+def test_the_rate_is_that_of_a_processor():
+    assert 0.5 < matmul_rate(seconds=0.02) < 5000
 
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [(NoKernelsError("no compiler"), NOTE), (UsageError("not 'offf'"), FAILED)],
+    [(NativeLibraryError("no compiler"), NOTE), (UsageError("not 'offf'"), FAILED)],
 )
 def test_an_unavailable_native_backend_is_explained(monkeypatch, error, status):
     def fails():

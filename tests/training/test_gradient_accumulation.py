@@ -8,7 +8,7 @@ import torch
 from tests.training.conftest import QUICK, SMALL
 from tests.training.test_nan_checks import MessageRecorder
 
-from headwise.backends.native.compiler import Build
+from headwise.backends.native.library import Build
 from headwise.backends.native.training import why_not_native
 from headwise.data.batches import make_batch
 from headwise.errors import ResourceError, SettingsError
@@ -146,18 +146,17 @@ def test_a_gradient_within_the_limit_is_not_walked_through(make_trainer, limit):
     assert [gradient._version for gradient in gradients] == changes
 
 
-GCC = Build(
-    compiler="gcc 12.2.0",
-    flags="-O3 -march=native",
-    instructions=("avx2", "avx512f"),
-    amx=False,
+V4 = Build(
+    variant="v4",
+    compiler="clang 22.1.8",
+    flags="-O3 -mcpu=x86_64_v4",
     digest="0123456789ab",
 )
 
 
 @pytest.fixture
-def kernels_by(monkeypatch):
-    """Train by C kernels, as if this compiler had made them."""
+def native_build(monkeypatch):
+    """Train natively, as if the library were this build."""
 
     def made(build):
         monkeypatch.setattr(gradient_accumulation, "build", lambda: build)
@@ -166,17 +165,17 @@ def kernels_by(monkeypatch):
     return made
 
 
-def test_a_run_notes_what_compiled_its_kernels_and_for_what(make_trainer, kernels_by):
+def test_a_run_records_the_build_of_the_native_library(make_trainer, native_build):
     """And the processor, by which PyTorch and its libraries choose their sums."""
-    kernels_by(GCC)
+    native_build(V4)
     recorder = MessageRecorder()
     trainer = make_trainer(replace(QUICK, steps=1), callback=recorder)
     state = trainer.run()
 
-    assert "training by kernels in C: gcc 12.2.0 for AVX-512" in recorder.said
+    assert "training by the native backend, with AVX-512" in recorder.said
     assert state.trained_on.endswith(
-        f"; torch {torch.__version__}; float32; kernels in C by gcc 12.2.0 for avx2 "
-        "avx512f (-O3 -march=native), library 0123456789ab"
+        f"; torch {torch.__version__}; float32; native library v4 by clang 22.1.8 "
+        "(-O3 -mcpu=x86_64_v4), library 0123456789ab"
     )
     assert torch.backends.cpu.get_cpu_capability() in state.trained_on
 
@@ -185,24 +184,24 @@ def test_a_run_notes_what_compiled_its_kernels_and_for_what(make_trainer, kernel
     ("change", "said"),
     [
         (
-            {"compiler": "clang 14.0.6"},
-            "trained by kernels in C by gcc 12.2.0 for avx2 avx512f (-O3 -march=native)"
-            ", library 0123456789ab; it goes on with kernels in C by clang 14.0.6 for ",
+            {"variant": "v3"},
+            "trained by native library v4 by clang 22.1.8 (-O3 -mcpu=x86_64_v4), "
+            "library 0123456789ab; it goes on with native library v3 by clang 22.1.8 ",
         ),
-        ({"instructions": ("avx2", "fma")}, "gcc 12.2.0 for avx2 fma (-O3 "),
-        ({"flags": "-O2"}, "gcc 12.2.0 for avx2 avx512f (-O2)"),
+        ({"compiler": "clang 21.1.0"}, "v4 by clang 21.1.0 (-O3 "),
+        ({"flags": "-O2"}, "v4 by clang 22.1.8 (-O2)"),
         ({"digest": "ba9876543210"}, "library ba9876543210"),
     ],
 )
-def test_resuming_with_other_kernels_warns_that_weights_will_differ(
-    make_trainer, kernels_by, change, said
+def test_resuming_with_another_native_library_warns_that_weights_will_differ(
+    make_trainer, native_build, change, said
 ):
     """Stopped under gcc and resumed under clang, it ended elsewhere without a word."""
-    kernels_by(GCC)
+    native_build(V4)
     state = make_trainer(QUICK, until=1).run()
     same, other = MessageRecorder(), MessageRecorder()
     make_trainer(QUICK, state=state, until=1, callback=same).run()
-    kernels_by(replace(GCC, **change))
+    native_build(replace(V4, **change))
     after = make_trainer(QUICK, state=state, until=1, callback=other).run()
 
     assert not any("until now this run" in each for each in same.said)
@@ -212,8 +211,8 @@ def test_resuming_with_other_kernels_warns_that_weights_will_differ(
     assert after.trained_on != state.trained_on
 
 
-def test_resuming_by_pytorch_is_reported(make_trainer, kernels_by):
-    kernels_by(GCC)
+def test_resuming_by_pytorch_is_reported(make_trainer, native_build):
+    native_build(V4)
     state = make_trainer(QUICK, until=1).run()
     recorder = MessageRecorder()
     settings = replace(QUICK, backend="torch")
@@ -264,8 +263,8 @@ def test_a_native_backend_that_cannot_train_the_model_is_an_error(make_trainer):
 def test_a_native_backend_trains_where_it_was_not_measured_to_be_faster(
     make_trainer, monkeypatch
 ):
-    monkeypatch.setenv("HEADWISE_KERNELS", "auto")
+    monkeypatch.setenv("HEADWISE_NATIVE", "auto")
     trainer = make_trainer(replace(QUICK, backend="native", processes=1))
 
     assert why_not_native(trainer.model) is None
-    assert "kernels in C by" in trainer.gradients.trained_on
+    assert "native library v" in trainer.gradients.trained_on

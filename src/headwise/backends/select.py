@@ -6,7 +6,7 @@ import torch
 
 from headwise.backends.api import DecoderBackend, Precision
 from headwise.backends.cuda.cuda_graph_decoder import CudaGraphDecoder
-from headwise.backends.native.compiler import NoKernelsError
+from headwise.backends.native.library import NativeLibraryError
 from headwise.backends.native.decoder import NativeDecoder
 from headwise.backends.native.measured_speed import prefers_native
 from headwise.backends.pytorch.decoder import TorchDecoder
@@ -40,6 +40,6 @@ def make_decoder(
     if native or (native is None and prefers_native("decoding")):
         try:
             return NativeDecoder(model, precision)
-        except (NoKernelsError, ModelError):
+        except (NativeLibraryError, ModelError):
             pass  # `headwise doctor` says why
     return TorchDecoder(model, precision)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from headwise import storage
-from headwise.backends.native.compiler import requested
+from headwise.backends.native.library import requested
 from headwise.cli.standard_streams import error_reason
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import DataError, ModelError, SettingsError, UsageError
@@ -189,7 +189,7 @@ def check_device(name: str) -> None:
 
 
 def check_environment() -> None:
-    """Raise for a value of ``HEADWISE_KERNELS`` that is not known."""
+    """Raise for a value of ``HEADWISE_NATIVE`` that is not known."""
     requested()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.backends.native.compiler import why_unavailable
+from headwise.backends.native.library import why_unavailable
 from headwise.backends.native.ctypes_structs import TOPK_STATE_BYTES, kernels
 from headwise.errors import NumericsError
 

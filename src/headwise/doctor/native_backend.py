@@ -1,26 +1,65 @@
-"""Check that the native backend (C) can be compiled here, and where it is used."""
+"""Check which native library (C) is loaded here, and where it is used."""
 
 from __future__ import annotations
 
-from headwise.backends.native.compiler import NoKernelsError, description
+import math
+import time
+from ctypes import byref
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwise.backends.native.ctypes_structs import (
+    ALIGNMENT,
+    FLOAT32,
+    MatmulOptions,
+    Matrix,
+    kernels,
+)
+from headwise.backends.native.library import NativeLibraryError, description
 from headwise.backends.native.measured_speed import ranked
 from headwise.doctor.check import FAILED, NOTE, OK, Check
 from headwise.errors import UsageError
 
 
 def check_native_backend() -> Check:
-    """Compile the C library if it is not in the cache, and load it."""
+    """Load the native library, and measure it."""
     what = "native backend"
     try:
-        return Check(what, OK, f"{description()}; {backends_used()}")
-    except NoKernelsError as error:
-        advice = (
-            "translations are the same without it, but with AVX-512 PyTorch takes two "
-            "to three times as long"
-        )
+        said = f"{description()}; matmul {matmul_rate():.0f} GFLOP/s on one core"
+        return Check(what, OK, f"{said}; {backends_used()}")
+    except NativeLibraryError as error:
+        advice = "translations are the same without it, but take longer"
         return Check(what, NOTE, str(error), advice)
     except UsageError as error:
         return Check(what, FAILED, str(error), "set it to another value, or unset it")
+
+
+def matmul_rate(seconds: float = 0.05) -> float:
+    """Return the best rate of a float32 matmul [256, 128] x [128, 384], in GFLOP/s.
+
+    Raises ``NativeLibraryError``.
+    """
+    rows, inputs, outputs = 256, 128, 384
+    native = kernels()
+    weight = aligned(native.packed_bytes(inputs, outputs, FLOAT32))
+    scratch = aligned(native.matmul_scratch_bytes(inputs, rows))
+    x, y = (np.ones((rows, width), np.float32) for width in (inputs, outputs))
+    matrix = Matrix(inputs, outputs, FLOAT32, weight.ctypes.data, None)
+    operands = byref(matrix), x.ctypes.data, inputs, rows, y.ctypes.data, outputs
+    best = math.inf
+    end = time.perf_counter() + seconds
+    while (began := time.perf_counter()) < end:
+        native.matmul(*operands, MatmulOptions(), scratch.ctypes.data)
+        best = min(best, time.perf_counter() - began)
+    return 2 * rows * inputs * outputs / best / 1e9
+
+
+def aligned(size: int) -> NDArray[np.uint8]:
+    """Return zeros that begin where a packed matrix must."""
+    memory = np.zeros(size + ALIGNMENT, np.uint8)
+    first = -memory.ctypes.data % ALIGNMENT
+    return memory[first : first + size]
 
 
 def backends_used() -> str:

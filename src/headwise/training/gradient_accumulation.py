@@ -8,7 +8,7 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from headwise.backends.native.compiler import build
+from headwise.backends.native.library import build
 from headwise.backends.native.customization_check import find_customization
 from headwise.backends.native.training import why_not_native
 from headwise.data.batches import Batch
@@ -113,8 +113,7 @@ class GradientAccumulator:
             return None
         if reason := why_not_native(self.model):
             return f"training by PyTorch: {reason}"
-        found = build()
-        return f"training by kernels in C: {found.compiler} for {found.vectors}"
+        return f"training by the native backend, with {build().vectors}"
 
     @property
     def trained_on(self) -> str:
@@ -126,7 +125,7 @@ class GradientAccumulator:
         backend = self.settings.backend
         way = BACKENDS_IN_CHECKPOINTS[backend]
         if backend in ("auto", "native") and not why_not_native(self.model):
-            way = f"kernels in C by {build()}"
+            way = f"native library {build()}"
         return self.ranks.describe_hardware(
             runner.device, runner.precision, runner.num_workers, way
         )

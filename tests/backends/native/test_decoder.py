@@ -76,15 +76,12 @@ def test_the_bfloat16_kv_cache_is_rounded_to_the_nearest():
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 @torch.inference_mode()
-def test_kernels_without_extensions_find_the_same(
-    precision, source, kernels_of_any, monkeypatch
-):
+def test_every_variant_decodes_the_same(precision, source, each_library, monkeypatch):
     model = made(vocabulary=1100, d_model=48, d_ff=33)
     here = NativeDecoder(model, precision)
     for place in ("weights", "decoder"):
-        monkeypatch.setattr(
-            f"headwise.backends.native.{place}.kernels", lambda: kernels_of_any
-        )
+        name = f"headwise.backends.native.{place}.kernels"
+        monkeypatch.setattr(name, lambda: each_library)
     there = NativeDecoder(model, precision)
 
     near = 1e-5 if precision == "float32" else 2e-2

@@ -19,16 +19,13 @@ from headwise.backends.native.ctypes_structs import (
     FLOAT32,
     MatmulOptions,
     Matrix,
-    kernels,
 )
 
 
-@pytest.fixture(scope="module", params=["this processor", "any processor"])
-def library(request, a_compiler_here):
-    """Return the kernels for this processor, and for one without any extension."""
-    if request.param == "this processor":
-        return kernels()
-    return request.getfixturevalue("kernels_of_any")
+@pytest.fixture(scope="module")
+def library(each_library):
+    """Return a variant of the native library."""
+    return each_library
 
 
 FORMATS = (FLOAT32, BF16, BF16X3)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headwise.backends.native import compiler
+from headwise.backends.native import library
 from headwise.errors import UsageError
 from headwise.inference.engines.registry import ENGINES, make_engine, make_ensemble
 from headwise.inference.engines.settings import (
@@ -73,11 +73,11 @@ def test_a_backend_is_one_of_the_engine_torch():
 
 
 def test_the_native_backend_is_taken_or_an_error(committed, monkeypatch):
-    monkeypatch.setattr(compiler, "why_unavailable", lambda: "there is no compiler")
+    monkeypatch.setattr(library, "why_unavailable", lambda: "no library")
 
-    with pytest.raises(UsageError, match="native cannot be used: there is no comp"):
+    with pytest.raises(UsageError, match="native cannot be used: no library"):
         make_engine(committed, "torch", "native")
-    with pytest.raises(UsageError, match="native cannot be used: there is no comp"):
+    with pytest.raises(UsageError, match="native cannot be used: no library"):
         make_ensemble([committed, committed], "auto", "native")
     assert make_engine(committed, "torch", "torch").generator.native is False
     ensemble = make_ensemble([committed, committed], "torch-readable")

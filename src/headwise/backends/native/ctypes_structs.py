@@ -8,10 +8,11 @@ caller keeps alive. Sizes and order are tested by whatever calls the kernels:
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from ctypes import POINTER, Structure, c_float, c_int64, c_void_p
 from functools import cache
 
-from headwise.backends.native.compiler import library
+from headwise.backends.native.library import NativeLibraryError, library
 
 LANES = 16
 """Floats of a vector: keys are padded to multiples of it, as in ``kernels.h``."""
@@ -138,8 +139,20 @@ class TopKRequest(Structure):
     )
 
 
-TOPK_STATE_BYTES = 16
+class TopKState(Structure):
+    """Running top-k of a row; ``topk`` needs one for each as scratch."""
+
+    _fields_ = (("max_score", c_float), ("sum_exp", c_float), ("found", c_int64))
+
+
+TOPK_STATE_BYTES = ctypes.sizeof(TopKState)
 """Scratch that ``topk`` needs for each row."""
+
+_STRUCTS = (
+    *(Matrix, MatmulOptions, LayerNorm, Attention, Layer, Embedding, Model, CrossKV),
+    *(TopKRequest, TopKState),
+)
+"""In the order of ``decoder_struct_bytes`` in ``csrc/decoder.c``."""
 
 _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "packed_bytes": (c_int64, (c_int64,) * 3),
@@ -180,15 +193,33 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
 def kernels() -> ctypes.CDLL:
     """Return the library with typed functions.
 
-    Raises ``NoKernelsError`` where there is none.
+    Raises ``NativeLibraryError`` where there is none.
     """
     return typed(library())
 
 
 def typed(loaded: ctypes.CDLL) -> ctypes.CDLL:
     """Set argument and return types of a library's functions."""
+    check_sizes(loaded, "decoder_struct_bytes", _STRUCTS)
     for name, (returned, arguments) in _SIGNATURES.items():
         function = getattr(loaded, name)
         function.restype = returned
         function.argtypes = arguments
     return loaded
+
+
+def check_sizes(
+    loaded: ctypes.CDLL, table: str, structs: Sequence[type[Structure]]
+) -> None:
+    """Compare the sizes of structs here with those that the library reports.
+
+    Raises ``NativeLibraryError`` for a library of another version.
+    """
+    sizes = (c_int64 * len(structs)).in_dll(loaded, table)
+    for struct, size in zip(structs, sizes, strict=True):
+        if ctypes.sizeof(struct) != size:
+            raise NativeLibraryError(
+                f"the native library is of another version of headwise: its "
+                f"{struct.__name__} has {size} bytes, not {ctypes.sizeof(struct)}; "
+                "installing headwise again would help"
+            )

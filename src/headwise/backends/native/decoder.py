@@ -48,9 +48,9 @@ MAX_STEPS_AHEAD = 16
 class NativeDecoder:
     """A decoder on packed copies of a model's weights; see ``is_current``.
 
-    Several threads may share it, each with states of its own. Raises ``NoKernelsError``
-    where there are no C kernels, and ``ModelError`` for a model whose weights are not
-    float32 on a CPU.
+    Several threads may share it, each with states of its own. Raises
+    ``NativeLibraryError`` where there is no native library, and ``ModelError`` for a
+    model whose weights are not float32 on a CPU.
     """
 
     def __init__(self, model: Transformer, precision: Precision = "float32") -> None:

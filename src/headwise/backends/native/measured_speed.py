@@ -1,69 +1,47 @@
 """Whether the native backend is the fastest one here, as it was measured.
 
-What decides are the vectors that the kernels were compiled for, not the processor: a
-`cc` may have replaced the flags. ``HEADWISE_KERNELS=on`` takes the kernels all the
-same. ``tests/backends/native/test_measured_speed.py`` has a case for each row.
+What decides is the variant of the native library that was loaded.
+``HEADWISE_NATIVE=on`` takes it all the same.
+``tests/backends/native/test_measured_speed.py`` has a case for each row.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-from headwise.backends.native.compiler import (
-    Build,
-    build,
-    requested,
-    why_unavailable,
-)
+from headwise.backends.native.library import build, requested, why_unavailable
 
 Use = Literal["training", "decoding"]
 Backend = Literal["native", "ctranslate2", "pytorch"]
 
 FASTEST_FIRST: dict[str, dict[Use, tuple[Backend, ...]]] = {
-    "AMX": {
+    each: {
         "training": ("native", "pytorch"),
         "decoding": ("native", "ctranslate2", "pytorch"),
-    },
-    "AVX-512": {
-        "training": ("native", "pytorch"),
-        "decoding": ("native", "ctranslate2", "pytorch"),
-    },
-    "AVX2": {
-        "training": ("pytorch", "native"),
-        "decoding": ("ctranslate2", "pytorch", "native"),
-    },
-    "AVX2 by clang": {
-        "training": ("pytorch", "native"),
-        "decoding": ("ctranslate2", "native", "pytorch"),
-    },
+    }
+    for each in ("amx", "v4", "v3")
 }
-"""Backends by the vectors that the kernels were compiled for (``Build.vectors``) and,
-where it matters, by the compiler; `benchmarks/kernel_choice.py` measures them anew."""
+"""Backends by the variant of the native library; `benchmarks/kernel_choice.py` measures
+them anew."""
 
 UNMEASURED: dict[Use, tuple[Backend, ...]] = {
     "training": ("pytorch", "native"),
     "decoding": ("ctranslate2", "pytorch", "native"),
 }
-"""For all other vectors: the established libraries come before the C kernels."""
+"""For all other variants: the established libraries come before the native one."""
 
 
 def ranked(use: Use) -> tuple[Backend, ...]:
     """Return the backends for a use, fastest first; native only if it is available.
 
-    Raises ``UsageError`` if ``HEADWISE_KERNELS`` has no valid value.
+    Raises ``UsageError`` if ``HEADWISE_NATIVE`` has no valid value.
     """
     if why_unavailable():
         return tuple(each for each in UNMEASURED[use] if each != "native")
-    order = (_measured(build()) or UNMEASURED)[use]
+    order = FASTEST_FIRST.get(build().variant, UNMEASURED)[use]
     if requested():
         return ("native", *(each for each in order if each != "native"))
     return order
-
-
-def _measured(found: Build) -> dict[Use, tuple[Backend, ...]] | None:
-    """Return the measured order for kernels built like these, if there is one."""
-    by_compiler = f"{found.vectors} by {found.compiler.split()[0]}"
-    return FASTEST_FIRST.get(by_compiler) or FASTEST_FIRST.get(found.vectors)
 
 
 def prefers_native(use: Use, over: Backend = "pytorch") -> bool:
@@ -79,12 +57,6 @@ def why_not_preferred(use: Use, over: Backend = "pytorch") -> str | None:
     if prefers_native(use, over):
         return None
     found = build()
-    if _measured(found):
-        return (
-            f"kernels in C are slower here: {found.compiler} compiled them for "
-            f"{found.vectors}"
-        )
-    return (
-        f"kernels in C were never measured as {found.compiler} compiled them, for "
-        f"{found.vectors}"
-    )
+    if found.variant in FASTEST_FIRST:
+        return f"the native backend is slower here, with {found.vectors}"
+    return f"the native backend was never measured with {found.vectors}"

@@ -9,7 +9,8 @@ import ctypes
 from ctypes import POINTER, Structure, c_double, c_float, c_int64, c_uint64, c_void_p
 from functools import cache
 
-from headwise.backends.native.compiler import library
+from headwise.backends.native.ctypes_structs import check_sizes
+from headwise.backends.native.library import library
 
 
 class Linear(Structure):
@@ -108,13 +109,18 @@ class TrainBatch(Structure):
     )
 
 
+_STRUCTS = (Linear, TrainableNorm, Attention, Block, Embedding, TrainModel, TrainBatch)
+"""In the order of ``train_struct_bytes`` in ``csrc/train.c``."""
+
+
 @cache
 def training_kernels() -> ctypes.CDLL:
     """Return the library with the types of the training functions.
 
-    Raises ``NoKernelsError`` where there is none.
+    Raises ``NativeLibraryError`` where there is none.
     """
     loaded = library()
+    check_sizes(loaded, "train_struct_bytes", _STRUCTS)
     model, batch = POINTER(TrainModel), POINTER(TrainBatch)
     loaded.train_scratch_bytes.restype = c_int64
     loaded.train_scratch_bytes.argtypes = (model, batch)

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from headwise.backends.native.compiler import why_unavailable
 from headwise.backends.native.customization_check import find_customization
 from headwise.backends.native.gradients import GradientBuffers
+from headwise.backends.native.library import why_unavailable
 from headwise.backends.native.measured_speed import why_not_preferred
 from headwise.backends.native.train_ctypes_structs import TrainBatch, training_kernels
 from headwise.backends.pytorch.install_fused import what_is_swapped
@@ -67,7 +67,7 @@ def why_not_native(model: Transformer) -> str | None:
     }
     missing = [name for name, holds in supported.items() if not holds]
     if missing:
-        return f"kernels in C train only models with {' and '.join(missing)}"
+        return f"the native backend trains only models with {' and '.join(missing)}"
     if any(
         type(each.data) is not Tensor  # a shard of a weight
         or each.dtype != torch.float32
@@ -75,7 +75,7 @@ def why_not_native(model: Transformer) -> str | None:
         or not each.is_contiguous()
         for each in model.parameters()
     ):
-        return "kernels in C train only whole float32 weights on a CPU"
+        return "the native backend trains only whole float32 weights on a CPU"
     customization = find_customization(model) or what_is_swapped(model)
     if customization or model.backend == "native":
         return customization or why_unavailable()

@@ -54,7 +54,7 @@ def dimensions(config: TransformerConfig) -> dict[str, int]:
 class NativeWeights:
     """Packed copies of a model's weights; ``is_current`` tells if they are up to date.
 
-    Raises ``NoKernelsError`` where there are no C kernels, and ``ModelError`` for a
+    Raises ``NativeLibraryError`` where there are no C kernels, and ``ModelError`` for a
     model whose weights are not float32 on a CPU.
     """
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from threading import Lock
 
-from headwise.backends.native.compiler import build
+from headwise.backends.native.library import build
 from headwise.backends.native.measured_speed import why_not_preferred
 from headwise.backends.select import runs_natively
 from headwise.decoding.prefix import Prefix
@@ -92,11 +92,7 @@ class AutoEngine:
         if runs_natively(self.opened.model):
             slower = why_not_preferred("decoding", "ctranslate2")
         if slower is None:
-            found = build()
-            return (
-                self._torch,
-                f"by kernels in C, {found.compiler} for {found.vectors}",
-            )
+            return self._torch, f"by the native backend, with {build().vectors}"
         engine, note = self._choose_without_kernels(sources, settings, prefixes)
         return engine, "; ".join(each for each in (note, slower) if each)
 

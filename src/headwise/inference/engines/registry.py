@@ -23,7 +23,7 @@ def _torch(opened: ModelFolder, *, backend: str = "auto", **options: Any) -> Eng
 
 def _decoder_options(backend: str) -> dict[str, bool]:
     """Return which decoders a backend takes; nothing for auto, where engines choose."""
-    from headwise.backends.native.compiler import why_unavailable
+    from headwise.backends.native.library import why_unavailable
 
     if backend == "auto":
         return {}

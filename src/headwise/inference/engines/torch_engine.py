@@ -9,7 +9,7 @@ from threading import Lock
 from typing import cast, get_args
 
 from headwise.backends.api import Precision
-from headwise.backends.native.compiler import requested, why_unavailable
+from headwise.backends.native.library import requested, why_unavailable
 from headwise.backends.native.measured_speed import prefers_native, why_not_preferred
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings

@@ -1,8 +1,6 @@
 /* Attention of a single query over packed keys or over the KV cache; see attention.h. */
 #include "attention.h"
 
-#include <math.h>
-
 typedef uint32_t uvec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef uint16_t hvec __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
 

@@ -7,8 +7,6 @@
 
 #include "kernels.h"
 
-#include <math.h>
-
 /* The KV cache holds float32 numbers, or bfloat16 with `bf16`. */
 typedef struct {
     int64_t heads, d_k, d_v, bf16;

@@ -1,11 +1,20 @@
-/* Which compiler built this library, with which flags and instruction sets, as the compiler itself
- * reports: a program named `cc` may replace the flags that it was given. */
+/* What this library is: for which processor and by which compiler, as the compiler itself reports,
+ * with which flags, and from which sources. */
 #include "kernels.h"
 
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
 
-const char *build_compiler(void) {
+#ifndef BUILD_VARIANT
+#define BUILD_VARIANT ""
+#define BUILD_FLAGS ""
+#define BUILD_SOURCES ""
+#endif
+
+/* The variant, as headwise names it. */
+EXPORT const char *build_variant(void) { return BUILD_VARIANT; }
+
+EXPORT const char *build_compiler(void) {
 #if defined(__clang__)
     return "clang " TEXT(__clang_major__) "." TEXT(__clang_minor__) "." TEXT(__clang_patchlevel__);
 #elif defined(__GNUC__)
@@ -16,55 +25,7 @@ const char *build_compiler(void) {
 }
 
 /* The flags that were passed to the compiler. */
-const char *build_flags(void) {
-#ifdef BUILD_FLAGS
-    return BUILD_FLAGS;
-#else
-    return "";
-#endif
-}
+EXPORT const char *build_flags(void) { return BUILD_FLAGS; }
 
-/* Instruction set extensions the compiler may have used, separated by blanks. */
-const char *build_instructions(void) {
-    return ""
-#ifdef __AVX2__
-           "avx2 "
-#endif
-#ifdef __FMA__
-           "fma "
-#endif
-#ifdef __AVX512F__
-           "avx512f "
-#endif
-#ifdef __AVX512BW__
-           "avx512bw "
-#endif
-#ifdef __AVX512DQ__
-           "avx512dq "
-#endif
-#ifdef __AVX512VL__
-           "avx512vl "
-#endif
-#ifdef __AVX512BF16__
-           "avx512_bf16 "
-#endif
-#ifdef __AVX512FP16__
-           "avx512_fp16 "
-#endif
-#ifdef __AMX_BF16__
-           "amx_bf16 "
-#endif
-#ifdef __ARM_NEON
-           "asimd "
-#endif
-#ifdef __ARM_FEATURE_SVE
-           "sve "
-#endif
-#ifdef __ARM_FEATURE_SVE2
-           "sve2 "
-#endif
-#ifdef __ARM_FEATURE_BF16
-           "bf16 "
-#endif
-        ;
-}
+/* A digest of the sources. */
+EXPORT const char *build_sources(void) { return BUILD_SOURCES; }

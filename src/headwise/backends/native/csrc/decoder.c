@@ -8,8 +8,6 @@
  * of all sentences together, S those of one, B rows (hypotheses). */
 #include "attention.h"
 
-#include <math.h>
-
 #define OVERWRITE ((matmul_opts){0})
 #define ENCODE_GROUP_ROWS 384 /* source positions */
 
@@ -51,6 +49,23 @@ typedef struct {
     char *const *keys;          /* [layers] */
     char *const *values;        /* [layers] */
 } cross_kv;
+
+/* Return the top-k instead of all scores: the best tokens [B, count] and their log-probabilities;
+ * with several steps the best token of each [max_steps, B], until `min_ended` rows have written
+ * `end`. */
+typedef struct {
+    int64_t count, num_forbidden;
+    const int64_t *forbidden;
+    int64_t *tokens;
+    int64_t max_steps, end, min_ended;
+} topk_request;
+
+/* For Python, which mirrors them in this order. */
+EXPORT const int64_t decoder_struct_bytes[] = {
+    sizeof(matrix),      sizeof(matmul_opts), sizeof(layer_norm),   sizeof(attention),
+    sizeof(layer),       sizeof(embedding),   sizeof(transformer),  sizeof(cross_kv),
+    sizeof(topk_request), sizeof(topk_state),
+};
 
 static int64_t kv_width(const transformer *m) { return m->heads * (m->d_k + m->d_v); }
 
@@ -105,7 +120,7 @@ static void embed(const transformer *m, const embedding *e, const int64_t *token
 }
 
 /* Scratch floats of a step; longest: positions of the longest source or output. */
-int64_t step_scratch_floats(const transformer *m, int64_t rows, int64_t longest) {
+EXPORT int64_t step_scratch_floats(const transformer *m, int64_t rows, int64_t longest) {
     int64_t widest = m->d_ff > m->d_model ? m->d_ff : m->d_model;
     int64_t heads = m->heads * m->d_v;
     int64_t qkv_width = kv_width(m) + m->heads * m->d_k;
@@ -217,7 +232,7 @@ static void encode_group(const transformer *m, const int64_t *tokens, const int6
 
 /* Encode N sentences, packed without padding; `positions` holds the position of each token. A
  * group of sentences at a time runs through all layers, so that activations stay in cache. */
-void encode(const transformer *m, const int64_t *tokens, const int64_t *positions, int64_t count,
+EXPORT void encode(const transformer *m, const int64_t *tokens, const int64_t *positions, int64_t count,
             const cross_kv *cross, int64_t longest, float *scratch) {
     for (int64_t from = 0, to; from < count; from = to) {
         to = from + 1;
@@ -227,20 +242,10 @@ void encode(const transformer *m, const int64_t *tokens, const int64_t *position
 }
 
 /* Scratch floats of encode. */
-int64_t encode_scratch_floats(const transformer *m, int64_t longest) {
+EXPORT int64_t encode_scratch_floats(const transformer *m, int64_t longest) {
     return step_scratch_floats(m, longest > ENCODE_GROUP_ROWS ? longest : ENCODE_GROUP_ROWS,
                                longest);
 }
-
-/* Return the top-k instead of all scores: the best tokens [B, count] and their log-probabilities;
- * with several steps the best token of each [max_steps, B], until `min_ended` rows have written
- * `end`. */
-typedef struct {
-    int64_t count, num_forbidden;
-    const int64_t *forbidden;
-    int64_t *tokens;
-    int64_t max_steps, end, min_ended;
-} topk_request;
 
 /* Decode one token in each of B rows at `position`: returns scores [B, V], or their top-k, for
  * which the scores never stand in memory all at once. Returns 0 if a score is NaN or infinite.
@@ -311,7 +316,7 @@ static int64_t decode_step(const transformer *m, const int64_t *tokens, int64_t 
 
 /* Decode greedily for up to max_steps steps, feeding each best token back. Returns the number of
  * steps taken, 0 if a score is NaN or infinite. kv_blocks and rows_at: [position + max_steps]. */
-int64_t decode_steps(const transformer *m, const int64_t *tokens, int64_t rows, int64_t position,
+EXPORT int64_t decode_steps(const transformer *m, const int64_t *tokens, int64_t rows, int64_t position,
                      char *const *kv_blocks, const int64_t *rows_at, const int32_t *ancestors,
                      int64_t ld, const cross_kv *cross, const int64_t *source_of, int64_t longest,
                      float *scores, const topk_request *best, float *scratch) {

@@ -4,18 +4,22 @@
  * equal to NumPy. */
 #include "matmul.h"
 
-#include <math.h>
-
 #define SLICE 32             /* rows of the right operand packed at a time */
 #define LEFT_IN_CACHE 100000 /* numbers of the left operand; all panels pass by them */
 #define DEPTH_BLOCK 256      /* depth that stays in cache if the left operand is transposed */
 #define TRANSPOSED_ROWS (32 * BLOCK_ROWS) /* of a transposed left operand */
 
-/* Rows of a register block: their sums and two vectors of the matrix fill the registers. */
+/* A register block: rows times vectors of 16 columns. Its sums, a vector of the matrix for each
+ * column of vectors, and one broadcast number fill the registers: 32 of AVX-512, 16 of AVX2, of
+ * which a vector takes two, and 32 of NEON, of which it takes four. */
 #ifdef __AVX512F__
 #define BLOCK_ROWS 12
+#define BLOCK_VECS 2
+#define SMALL_ROWS 4
 #else
-#define BLOCK_ROWS 3
+#define BLOCK_ROWS 6
+#define BLOCK_VECS 1
+#define SMALL_ROWS 3
 #endif
 
 static float round_to_bf16(float x) { /* ties to even */
@@ -35,11 +39,11 @@ INLINE int64_t column_bytes(int64_t in, int64_t terms) {
     return terms && amx_enabled() ? pad_to_tiles(in) * 2 * terms : in * 4;
 }
 
-int64_t packed_bytes(int64_t in, int64_t out, int64_t terms) {
+EXPORT int64_t packed_bytes(int64_t in, int64_t out, int64_t terms) {
     return num_panels(out) * PANEL * column_bytes(in, terms);
 }
 
-int64_t matmul_scratch_bytes(int64_t in, int64_t rows) {
+EXPORT int64_t matmul_scratch_bytes(int64_t in, int64_t rows) {
     return (rows + 31) / 32 * 32 * pad_to_tiles(in) * 8 + 8192;
 }
 
@@ -72,14 +76,14 @@ INLINE int64_t columns_left(int64_t out, int64_t column) {
     return out - column < 0 ? 0 : min(out - column, LANES);
 }
 
-void pack_matrix(const float *from, int64_t ld, int64_t in, int64_t out, int64_t terms, void *to) {
+EXPORT void pack_matrix(const float *from, int64_t ld, int64_t in, int64_t out, int64_t terms, void *to) {
     for (int64_t k = 0; k < in; k += SLICE, from += SLICE * ld)
         for (int64_t column = 0; column < num_panels(out) * PANEL; column += LANES)
             pack_slice(from + column, ld, in, k, min(in - k, SLICE), column,
                        columns_left(out, column), terms, to);
 }
 
-void pack_transposed(const float *from, int64_t in, int64_t out, int64_t terms, void *to) {
+EXPORT void pack_transposed(const float *from, int64_t in, int64_t out, int64_t terms, void *to) {
     float transposed[SLICE * LANES];
     for (int64_t column = 0; column < num_panels(out) * PANEL; column += LANES)
         for (int64_t k = 0; k < in; k += SLICE) {
@@ -100,86 +104,89 @@ matrix matrix_columns(const matrix *p, int64_t first, int64_t columns) {
     return block;
 }
 
-static float activate(float x, int64_t activation) {
-    if (activation == GELU) return 0.5f * x * (1 + erff(x * 0.70710678f));
-    if (activation == SWISH) return x / (1 + expf(-x));
+INLINE vec activate(vec x, int64_t activation) {
+    if (activation == RELU) return vec_max(broadcast(0), x); /* NaN stays NaN */
+    if (activation == GELU) return 0.5f * x * (1 + vec_erf(x * 0.70710678f));
+    if (activation == SWISH) return x / (1 + vec_exp(vec_min(broadcast(88), -x)));
     return x;
 }
 
-__attribute__((noinline)) void epilogue_scalar(const float *sums, const matrix *p, int64_t column,
-                                               matmul_opts opts, float *y) {
-    for (int64_t i = 0; i < PANEL && column + i < p->out; i++) {
-        float x = sums[i];
-        if (p->bias) x += p->bias[column + i];
-        if (opts.activation == RELU) x = x > 0 || x != x ? x : 0;
-        y[i] = opts.accumulate ? y[i] + x : activate(x, opts.activation);
+/* Epilogue of the sums of 16 columns, of which `count` exist. */
+INLINE void epilogue_columns(vec sums, const matrix *p, int64_t column, int64_t count,
+                             matmul_opts opts, float *y) {
+    if (p->bias) sums += load_partial(p->bias + column, count);
+    sums = activate(sums, opts.activation);
+    if (opts.accumulate) sums += load_partial(y, count);
+    store_partial(y, sums, count);
+}
+
+__attribute__((noinline)) void epilogue_any(const float *sums, int64_t size, const matrix *p,
+                                            int64_t column, matmul_opts opts, float *y) {
+    for (int64_t i = 0; i < size && column + i < p->out; i += LANES)
+        epilogue_columns(load(sums + i), p, column + i, p->out - column - i, opts, y + i);
+}
+
+/* Only the last panel has fewer columns. */
+INLINE void epilogue(vec sums, const matrix *p, int64_t column, matmul_opts opts, float *y) {
+    if (p->out - column >= LANES && opts.activation <= RELU) {
+        if (p->bias) sums += load(p->bias + column);
+        if (opts.activation == RELU) sums = activate(sums, RELU);
+        if (opts.accumulate) sums += load(y);
+        store(y, sums);
+    } else {
+        float lanes[LANES];
+        store(lanes, sums);
+        epilogue_any(lanes, LANES, p, column, opts, y);
     }
 }
 
-/* Epilogue of two vectors of sums; only the last panel has fewer columns. */
-INLINE void epilogue(vec a, vec b, const matrix *p, int64_t column, matmul_opts opts, float *y) {
-    if (p->out - column < PANEL || opts.activation > RELU) {
-        float sums[PANEL];
-        store(sums, a);
-        store(sums + LANES, b);
-        epilogue_scalar(sums, p, column, opts, y);
-        return;
-    }
-    if (p->bias) {
-        a += load(p->bias + column);
-        b += load(p->bias + column + LANES);
-    }
-    if (opts.activation == RELU) {
-        a = vec_max(broadcast(0), a); /* keeps NaN: unless larger, the second */
-        b = vec_max(broadcast(0), b);
-    }
-    if (opts.accumulate) {
-        a += load(y);
-        b += load(y + LANES);
-    }
-    store(y, a);
-    store(y + LANES, b);
-}
-
-/* Register block of `rows` rows; they are `ld` apart, and the numbers of each `step` apart. */
+/* Register block of `rows` rows and `vecs` vectors of columns; the rows are `ld` apart, and the
+ * numbers of each `step` apart. */
 INLINE void matmul_block(const matrix *p, const float *x, int64_t ld, int64_t step, int64_t from,
                          int64_t to, int64_t column, float *y, int64_t ldy, matmul_opts opts,
-                         const int rows) {
-    const float *w = (const float *)p->weight + column * p->in;
+                         const int rows, const int vecs) {
+    const float *w =
+        (const float *)p->weight + column / PANEL * PANEL * p->in + column % PANEL;
     vec sums[BLOCK_ROWS][2];
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) sums[r][0] = sums[r][1] = (vec){0};
     for (int64_t k = from; k < to; k++) {
-        vec first = load(w + k * PANEL), second = load(w + k * PANEL + LANES);
+        vec first = load(w + k * PANEL), second = {0};
+        if (vecs == 2) second = load(w + k * PANEL + LANES);
 #pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {
             vec each = broadcast(x[r * ld + k * step]);
             sums[r][0] += each * first;
-            sums[r][1] += each * second;
+            if (vecs == 2) sums[r][1] += each * second;
         }
     }
 #pragma GCC unroll 12
-    for (int r = 0; r < rows; r++)
-        epilogue(sums[r][0], sums[r][1], p, column, opts, y + r * ldy + column);
+    for (int r = 0; r < rows; r++) {
+        epilogue(sums[r][0], p, column, opts, y + r * ldy + column);
+        if (vecs == 2 && column + LANES < p->out)
+            epilogue(sums[r][1], p, column + LANES, opts, y + r * ldy + column + LANES);
+    }
 }
 
 INLINE void matmul_rows(const matrix *p, const float *x, int64_t ld, int64_t step, int64_t from,
                         int64_t to, int64_t rows, float *y, int64_t ldy, matmul_opts opts) {
-    for (int64_t column = 0; column < p->out; column += PANEL) {
-        int64_t row = 0;
-        for (; row + BLOCK_ROWS <= rows; row += BLOCK_ROWS)
+    int64_t full = rows / BLOCK_ROWS * BLOCK_ROWS, small = full;
+    small += (rows - full) / SMALL_ROWS * SMALL_ROWS;
+    for (int64_t column = 0; column < p->out; column += BLOCK_VECS * LANES)
+        for (int64_t row = 0; row < full; row += BLOCK_ROWS)
             matmul_block(p, x + row * ld, ld, step, from, to, column, y + row * ldy, ldy, opts,
-                         BLOCK_ROWS);
-        if (BLOCK_ROWS > 4)
-            for (; row + 4 <= rows; row += 4)
-                matmul_block(p, x + row * ld, ld, step, from, to, column, y + row * ldy, ldy, opts,
-                             4);
-        for (; row < rows; row++)
-            matmul_block(p, x + row * ld, ld, step, from, to, column, y + row * ldy, ldy, opts, 1);
+                         BLOCK_ROWS, BLOCK_VECS);
+    for (int64_t column = 0; column < p->out && full < rows; column += PANEL) {
+        for (int64_t row = full; row < small; row += SMALL_ROWS)
+            matmul_block(p, x + row * ld, ld, step, from, to, column, y + row * ldy, ldy, opts,
+                         SMALL_ROWS, 2);
+        for (int64_t row = small; row < rows; row++)
+            matmul_block(p, x + row * ld, ld, step, from, to, column, y + row * ldy, ldy, opts, 1,
+                         2);
     }
 }
 
-/* The same for a transposed left operand: the numbers of 12 rows (columns there) that are
+/* The same for a transposed left operand: the numbers of a block's rows (columns there) that are
  * multiplied together are copied side by side first. In place, at power-of-two strides, they
  * would evict one another from the cache. */
 static void matmul_transposed(const matrix *p, const float *x, int64_t ld, int64_t from, int64_t to,
@@ -193,10 +200,10 @@ static void matmul_transposed(const matrix *p, const float *x, int64_t ld, int64
                 memcpy(packed + r * depth + k * BLOCK_ROWS, x + (from + k) * ld + r,
                        BLOCK_ROWS * 4);
     }
-    for (int64_t column = 0; column < p->out; column += PANEL)
+    for (int64_t column = 0; column < p->out; column += BLOCK_VECS * LANES)
         for (int64_t row = 0; row < full; row += BLOCK_ROWS)
             matmul_block(p, packed + row * depth - from * BLOCK_ROWS, 1, BLOCK_ROWS, from, to,
-                         column, y + row * ldy, ldy, opts, BLOCK_ROWS);
+                         column, y + row * ldy, ldy, opts, BLOCK_ROWS, BLOCK_VECS);
     matmul_rows(p, x + full, 1, ld, from, to, rows - full, y + full * ldy, ldy, opts);
 }
 
@@ -233,7 +240,7 @@ static void matmul_bf16_emulated(const matrix *p, const float *x, int64_t ld, in
     matmul_float32(p, rounded, width, rows, y, ldy, opts, rounded + num_rows * width);
 }
 
-void matmul(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y, int64_t ldy,
+EXPORT void matmul(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y, int64_t ldy,
             matmul_opts opts, void *scratch) {
     if (p->terms && amx_enabled())
         amx_matmul(p, x, ld, rows, y, ldy, opts, scratch);

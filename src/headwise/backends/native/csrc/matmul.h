@@ -9,10 +9,10 @@
 INLINE int64_t num_panels(int64_t out) { return (out + PANEL - 1) / PANEL; }
 INLINE int64_t pad_to_tiles(int64_t in) { return (in + 31) / 32 * 32; }
 
-/* Epilogue of up to 32 sums, one by one for the columns that exist: add the bias, apply the
- * activation, store or accumulate. */
-void epilogue_scalar(const float *sums, const matrix *p, int64_t column, matmul_opts opts,
-                     float *y);
+/* Epilogue of `size` sums, for the columns that exist: add the bias, apply the activation, store or
+ * accumulate. */
+void epilogue_any(const float *sums, int64_t size, const matrix *p, int64_t column,
+                  matmul_opts opts, float *y);
 
 /* Whether this processor has AMX and this process may use it. */
 int64_t amx_enabled(void);

@@ -22,7 +22,7 @@
 static int64_t enabled;
 
 /* Ask the kernel for permission to use AMX, before anything is packed; return its answer. */
-int64_t amx_enable(void) {
+EXPORT int64_t amx_enable(void) {
     return enabled = !syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18);
 }
 
@@ -68,7 +68,7 @@ INLINE void split_bf16(__m512 first, __m512 second, __m512i *to, const int terms
     }
 }
 
-INLINE __m512 load_partial(const float *x, int64_t count) {
+INLINE __m512 load_masked(const float *x, int64_t count) {
     if (count >= LANES) return _mm512_loadu_ps(x);
     return _mm512_maskz_loadu_ps(count > 0 ? (1 << count) - 1 : 0, x);
 }
@@ -81,8 +81,8 @@ INLINE void pack_tiles(const float *from, int64_t ld, int64_t k, int64_t depth, 
             uint16_t *tile = panel + ((k + j) / DEPTH * 2 + block) * terms * TILE;
             const float *x = from + i * ld;
             __m512i pair[BF16X3];
-            split_bf16(load_partial(x, i < depth ? count : 0),
-                       load_partial(x + 16 * ld, i + 16 < depth ? count : 0), pair, terms);
+            split_bf16(load_masked(x, i < depth ? count : 0),
+                       load_masked(x + 16 * ld, i + 16 < depth ? count : 0), pair, terms);
             for (int term = 0; term < terms; term++)
                 _mm512_storeu_si512(tile + term * TILE + (i - j) * DEPTH, pair[term]);
         }
@@ -106,7 +106,7 @@ INLINE void pack_left(const float *x, int64_t ld, int64_t in, int64_t rows, uint
             const float *from = x + row * ld + k;
             int64_t count = row < rows ? in - k : 0;
             __m512i row_terms[BF16X3];
-            split_bf16(load_partial(from, count), load_partial(from + 16, count - 16), row_terms,
+            split_bf16(load_masked(from, count), load_masked(from + 16, count - 16), row_terms,
                        terms);
             for (int i = 0; i < terms; i++) _mm512_storeu_si512(tile + i * TILE, row_terms[i]);
         }
@@ -123,8 +123,8 @@ INLINE void pack_left_transposed(const float *x, int64_t ld, int64_t in, int64_t
             for (int j = 0; j < 16; j++) {
                 const float *from = x + (k + j) * ld + row;
                 __m512i pair[BF16X3];
-                split_bf16(load_partial(from, k + j < in ? rows - row : 0),
-                           load_partial(from + 16 * ld, k + j + 16 < in ? rows - row : 0), pair,
+                split_bf16(load_masked(from, k + j < in ? rows - row : 0),
+                           load_masked(from + 16 * ld, k + j + 16 < in ? rows - row : 0), pair,
                            terms);
                 for (int i = 0; i < terms; i++) tile[i][j] = pair[i];
             }
@@ -153,7 +153,7 @@ INLINE void epilogue_rows(const matrix *p, matmul_opts opts, int64_t ldy, overla
     a->rows -= rows;
     if (p->out - a->column < PANEL || opts.activation > RELU) {
         for (; rows; rows--, a->sums += PANEL, a->y += ldy)
-            epilogue_scalar(a->sums, p, a->column, opts, a->y);
+            epilogue_any(a->sums, PANEL, p, a->column, opts, a->y);
         return;
     }
     vec first = {0}, second = {0};
@@ -308,7 +308,7 @@ void amx_matmul(const matrix *p, const float *x, int64_t ld, int64_t rows, float
 
 #else
 
-int64_t amx_enable(void) { return 0; }
+EXPORT int64_t amx_enable(void) { return 0; }
 
 int64_t amx_enabled(void) { return 0; }
 

@@ -4,8 +4,6 @@
  * test_topk_native.py holds them equal. */
 #include "kernels.h"
 
-#include <math.h>
-
 #define GROUP (4 * LANES) /* scores that are skipped together if their maximum is too small */
 
 INLINE int64_t contains(int64_t token, const int64_t *forbidden, int64_t size) {
@@ -28,13 +26,13 @@ INLINE float max_of(const float *x, int64_t size) {
 static float sum_exp(const float *x, int64_t size, float max_score) {
     vec total = {0}, more = {0};
     int64_t i = 0;
-    float tail = 0;
     for (; i + 2 * LANES <= size; i += 2 * LANES) {
         total += vec_exp(load(x + i) - max_score);
         more += vec_exp(load(x + i + LANES) - max_score);
     }
-    for (; i < size; i++) tail += expf(x[i] - max_score);
-    return reduce_sum(total + more) + tail;
+    for (; i < size; i += LANES)
+        total += mask_tail(vec_exp(load_partial(x + i, size - i) - max_score), size - i, 0);
+    return reduce_sum(total + more);
 }
 
 void topk_update(const float *scores, int64_t ld, int64_t rows, int64_t first, int64_t size,
@@ -51,7 +49,7 @@ void topk_update(const float *scores, int64_t ld, int64_t rows, int64_t first, i
             max_score = group_max[g] > max_score ? group_max[g] : max_score;
         }
         if (max_score > states->max_score) {
-            states->sum_exp *= expf(states->max_score - max_score);
+            states->sum_exp *= scalar_exp(states->max_score - max_score);
             states->max_score = max_score;
         }
         if (max_score > -INFINITY)
@@ -81,7 +79,7 @@ void topk_update(const float *scores, int64_t ld, int64_t rows, int64_t first, i
 int64_t topk_finish(int64_t rows, int64_t count, const int64_t *forbidden, float *values,
                     int64_t *tokens, const topk_state *states) {
     for (int64_t row = 0; row < rows; row++, values += count, tokens += count, states++) {
-        float max_score = states->max_score, log_sum = logf(states->sum_exp);
+        float max_score = states->max_score, log_sum = scalar_log(states->sum_exp);
         int64_t found = states->found;
         if (!isfinite(max_score + log_sum)) return 0;
         for (int64_t i = 0; i < found; i++) values[i] = (values[i] - max_score) - log_sum;
@@ -94,7 +92,7 @@ int64_t topk_finish(int64_t rows, int64_t count, const int64_t *forbidden, float
 }
 
 /* Top-k of scores [rows, size] that stand in memory; scratch: a topk_state for each row. */
-int64_t topk(const float *scores, int64_t rows, int64_t size, int64_t count,
+EXPORT int64_t topk(const float *scores, int64_t rows, int64_t size, int64_t count,
              const int64_t *forbidden, int64_t num_forbidden, float *values, int64_t *tokens,
              topk_state *scratch) {
     for (int64_t row = 0; row < rows; row++) scratch[row] = (topk_state){-INFINITY, 0, 0};

@@ -29,6 +29,12 @@ typedef struct {
     const float *encoded, *embedded;
 } workspace;
 
+/* For Python, which mirrors them in this order. */
+EXPORT const int64_t train_struct_bytes[] = {
+    sizeof(linear),    sizeof(trainable_norm), sizeof(attention_box), sizeof(block),
+    sizeof(embedding), sizeof(train_model),    sizeof(train_batch),
+};
+
 INLINE int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Positions of some sentences; the first need not begin at 0. */
@@ -341,7 +347,7 @@ static train_batch group_of(const train_model *m, const train_batch *batch, int6
 }
 
 /* Scratch bytes of forward_backward. */
-int64_t train_scratch_bytes(const train_model *m, const train_batch *batch) {
+EXPORT int64_t train_scratch_bytes(const train_model *m, const train_batch *batch) {
     int64_t largest = 0;
     arena weights = {0};
     pack_model(m, &weights);
@@ -356,7 +362,7 @@ int64_t train_scratch_bytes(const train_model *m, const train_batch *batch) {
 }
 
 /* Return the summed loss, accumulate its gradients. memory: train_scratch_bytes, aligned to 64. */
-double forward_backward(const train_model *m, const train_batch *batch, void *memory) {
+EXPORT double forward_backward(const train_model *m, const train_batch *batch, void *memory) {
     arena a = {memory, 0};
     packed_model packed = pack_model(m, &a);
     double loss = 0;

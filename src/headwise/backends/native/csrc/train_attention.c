@@ -5,7 +5,16 @@
 #include "attention.h"
 #include "train.h"
 
-#define ROWS 4 /* rows of a register block: a single sum would wait for itself */
+/* A register block: rows times vectors of columns, as in matmul.c; a single sum would wait for
+ * itself. */
+#ifdef __AVX512F__
+#define BLOCK_ROWS 4
+#define BLOCK_VECS 2
+#else
+#define BLOCK_ROWS 6
+#define BLOCK_VECS 1
+#endif
+#define SMALL_ROWS 2
 
 int64_t attention_scratch_floats(int64_t longest, int64_t d_k, int64_t d_v) {
     return pad_to_lanes(longest) * ((d_k > d_v ? d_k : d_v) + longest + 2);
@@ -17,38 +26,38 @@ typedef struct {
     int64_t ld, step;
 } left_side;
 
+/* Columns n to n + 16 vecs of a few rows of out = scale * left [rows, from to `to`] right. */
+INLINE void matmul_block(left_side left, const float *right, int64_t ld, int64_t from, int64_t to,
+                         int64_t n, float scale, float *out, int64_t ldo, const int rows,
+                         const int vecs) {
+    vec sums[BLOCK_ROWS][2] = {{{0}}};
+    for (int64_t k = from; k < to; k++) {
+        vec first = load(right + k * ld + n), second = {0};
+        if (vecs == 2) second = load(right + k * ld + n + LANES);
+#pragma GCC unroll 6
+        for (int r = 0; r < rows; r++) {
+            vec each = broadcast(left.x[r * left.ld + k * left.step]);
+            sums[r][0] += first * each;
+            if (vecs == 2) sums[r][1] += second * each;
+        }
+    }
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++) {
+        store(out + r * ldo + n, sums[r][0] * scale);
+        if (vecs == 2) store(out + r * ldo + n + LANES, sums[r][1] * scale);
+    }
+}
+
 /* A few rows of out [rows, width] = scale * left right [from to `to`, width]. */
 INLINE void matmul_rows(left_side left, const float *right, int64_t ld, int64_t from, int64_t to,
-                        int64_t padded, float scale, float *out, int64_t ldo, const int rows) {
+                        int64_t width, float scale, float *out, int64_t ldo, const int rows,
+                        const int vecs) {
     int64_t n = 0;
-    for (; n + 2 * LANES <= padded; n += 2 * LANES) {
-        vec sums[ROWS][2] = {{{0}}};
-        for (int64_t k = from; k < to; k++) {
-            vec first = load(right + k * ld + n), second = load(right + k * ld + n + LANES);
-#pragma GCC unroll 4
-            for (int r = 0; r < rows; r++) {
-                float each = left.x[r * left.ld + k * left.step];
-                sums[r][0] += first * each;
-                sums[r][1] += second * each;
-            }
-        }
-#pragma GCC unroll 4
-        for (int r = 0; r < rows; r++) {
-            store(out + r * ldo + n, sums[r][0] * scale);
-            store(out + r * ldo + n + LANES, sums[r][1] * scale);
-        }
-    }
-    for (; n + LANES <= padded; n += LANES) {
-        vec sums[ROWS] = {{0}};
-        for (int64_t k = from; k < to; k++) {
-            vec first = load(right + k * ld + n);
-#pragma GCC unroll 4
-            for (int r = 0; r < rows; r++) sums[r] += first * left.x[r * left.ld + k * left.step];
-        }
-#pragma GCC unroll 4
-        for (int r = 0; r < rows; r++) store(out + r * ldo + n, sums[r] * scale);
-    }
-    for (; n < padded; n++)
+    for (; n + vecs * LANES <= width; n += vecs * LANES)
+        matmul_block(left, right, ld, from, to, n, scale, out, ldo, rows, vecs);
+    for (; n + LANES <= width; n += LANES)
+        matmul_block(left, right, ld, from, to, n, scale, out, ldo, rows, 1);
+    for (; n < width; n++)
         for (int r = 0; r < rows; r++) {
             float sum = 0;
             for (int64_t k = from; k < to; k++)
@@ -67,17 +76,18 @@ INLINE void small_matmul(left_side left, int64_t rows, const float *right, int64
                          int64_t depth, int64_t padded, float scale, float *out, int64_t ldo,
                          int triangle_of_left, int64_t lower_only) {
     for (int64_t row = 0, last; row < rows; row = last) {
-        int full = row + ROWS <= rows;
-        last = row + (full ? ROWS : 1);
+        last = row + (row + BLOCK_ROWS <= rows ? BLOCK_ROWS : row + SMALL_ROWS <= rows ? SMALL_ROWS : 1);
         int64_t from = triangle_of_left == UPPER ? row : 0,
                 to = triangle_of_left == LOWER && last < depth ? last : depth;
         int64_t columns = lower_only && pad_to_lanes(last) < padded ? pad_to_lanes(last) : padded;
         left_side at = {left.x + row * left.ld, left.ld, left.step};
         float *y = out + row * ldo;
-        if (full)
-            matmul_rows(at, right, ld, from, to, columns, scale, y, ldo, ROWS);
+        if (last - row == BLOCK_ROWS)
+            matmul_rows(at, right, ld, from, to, columns, scale, y, ldo, BLOCK_ROWS, BLOCK_VECS);
+        else if (last - row == SMALL_ROWS)
+            matmul_rows(at, right, ld, from, to, columns, scale, y, ldo, SMALL_ROWS, 2);
         else
-            matmul_rows(at, right, ld, from, to, columns, scale, y, ldo, 1);
+            matmul_rows(at, right, ld, from, to, columns, scale, y, ldo, 1, 2);
     }
 }
 

@@ -4,34 +4,10 @@
  * gradients equal to autograd's, with the same dropout masks. */
 #include "train.h"
 
-#include <math.h>
-
-INLINE vec load_partial(const float *x, int64_t count) { /* 16 numbers, zeros behind the last */
-    if (count >= LANES) return load(x);
-    float lanes[LANES] = {0};
-    memcpy(lanes, x, count * 4);
-    return load(lanes);
-}
-
-INLINE void store_partial(float *to, vec x, int64_t count) {
-    if (count >= LANES) {
-        store(to, x);
-        return;
-    }
-    float lanes[LANES];
-    store(lanes, x);
-    memcpy(to, lanes, count * 4);
-}
-
 void dropout(dropout_rng *rng, float *x, int64_t size) {
     if (!rng->threshold) return;
     for (int64_t i = 0; i < size; i += LANES)
         store_partial(x + i, dropout_vec(rng, load_partial(x + i, size - i)), size - i);
-}
-
-INLINE vec zero_tail(vec x, int64_t count) { /* zeros behind the last */
-    for (int64_t i = count; i < LANES; i++) x[i] = 0;
-    return x;
 }
 
 INLINE void add_and_norm_inline(const trainable_norm *n, const float *x, const float *out,
@@ -50,7 +26,7 @@ INLINE void add_and_norm_inline(const trainable_norm *n, const float *x, const f
         float mean = reduce_sum(row_sum) / size;
         for (int64_t i = 0; i < size; i += LANES) {
             vec centered = load_partial(sum + i, size - i) - mean;
-            if (size - i < LANES) centered = zero_tail(centered, size - i);
+            if (size - i < LANES) centered = mask_tail(centered, size - i, 0);
             squares += centered * centered;
         }
         float inv_std = 1 / sqrtf(reduce_sum(squares) / size + n->eps);

@@ -4,8 +4,6 @@
  * Reference: cross_entropy in losses.py; tests/backends/native/test_training.py. */
 #include "train.h"
 
-#include <math.h>
-
 #define MAX_SCORES (1 << 22) /* scores kept from the loss to its gradients */
 #define BACKWARD_BLOCK 256   /* tokens whose gradients are computed and propagated together */
 
@@ -55,27 +53,22 @@ typedef struct {
  * e^(score - max_score). */
 INLINE void softmax_block(row_stats *s, float *x, int64_t token, int64_t size, int64_t target) {
     vec best = broadcast(-INFINITY), total = {0}, sum = {0};
-    float before = s->max_score, tail_exp = 0, tail_sum = 0;
-    int64_t i = 0;
-    for (; i + LANES <= size; i += LANES) {
-        best = vec_max(load(x + i), best);
-        sum += load(x + i);
+    float before = s->max_score;
+    for (int64_t i = 0; i < size; i += LANES) {
+        vec scores = load_partial(x + i, size - i);
+        best = vec_max(mask_tail(scores, size - i, -INFINITY), best);
+        sum += scores;
     }
     float largest = reduce_max(best);
-    for (int64_t j = i; j < size; j++) {
-        largest = x[j] > largest ? x[j] : largest;
-        tail_sum += x[j];
-    }
     if (largest > before) s->max_score = largest;
     if (target >= token && target < token + size) s->target_score = x[target - token];
-    for (int64_t j = 0; j < i; j += LANES) {
-        vec each = vec_exp(load(x + j) - s->max_score);
-        store(x + j, each);
-        total += each;
+    for (int64_t i = 0; i < size; i += LANES) {
+        vec each = vec_exp(load_partial(x + i, size - i) - s->max_score);
+        store_partial(x + i, each, size - i);
+        total += mask_tail(each, size - i, 0);
     }
-    for (int64_t j = i; j < size; j++) tail_exp += x[j] = expf(x[j] - s->max_score);
-    s->sum_exp = s->sum_exp * expf(before - s->max_score) + reduce_sum(total) + tail_exp;
-    s->sum_scores += reduce_sum(sum) + tail_sum;
+    s->sum_exp = s->sum_exp * scalar_exp(before - s->max_score) + reduce_sum(total);
+    s->sum_scores += reduce_sum(sum);
 }
 
 /* Turn what softmax_block left into gradients of the scores: softmax - smoothed target. */
@@ -104,7 +97,7 @@ static double loss_of_rows(const linear *l, const matrix *scores, const char *pa
     }
     for (int64_t row = 0; row < rows; row++) {
         const row_stats *s = stats + row;
-        logs[row] = s->max_score + logf(s->sum_exp);
+        logs[row] = s->max_score + scalar_log(s->sum_exp);
         loss += logs[row] - (1 - smoothing) * s->target_score - smoothing / l->out * s->sum_scores;
     }
 
@@ -118,7 +111,7 @@ static double loss_of_rows(const linear *l, const matrix *scores, const char *pa
         matrix weights = {.in = size, .out = in, .terms = terms, .weight = packed_backward};
         packed_backward += packed_bytes(BACKWARD_BLOCK, in, terms);
         for (int64_t row = 0; row < rows; row++) {
-            float scale = expf(max_history[token / VOCAB_BLOCK * rows + row] - logs[row]);
+            float scale = scalar_exp(max_history[token / VOCAB_BLOCK * rows + row] - logs[row]);
             softmax_gradient(g + row * ld, scale, smoothing / l->out, size);
             int64_t target = targets[row] - token;
             if (target >= 0 && target < size) g[row * ld + target] -= 1 - smoothing;

@@ -1,16 +1,18 @@
-"""Measure on this machine whether the kernels in C win, which decides who gets them.
+"""Measure on this machine whether the native backend wins, which decides who gets it.
 
-python benchmarks/kernel_choice.py
-python benchmarks/kernel_choice.py --model FOLDER --source FILE
+python benchmarks/backend_choice.py
+python benchmarks/backend_choice.py --model FOLDER --source FILE
+python benchmarks/backend_choice.py --variant v3
 
-Training: updates of two sizes by the kernels as each compiler makes them, and by
-PyTorch (``training.backend = "torch"``). Decoding: the committed demo model, and with
-``--model`` that one and a wide one with random weights, by the kernels, by PyTorch and
-by CTranslate2; all lines together and line by line, greedily and with a beam of 4.
+Training: updates of two sizes by the native backend and by PyTorch
+(``training.backend = "torch"``). Decoding: the committed demo model, and with
+``--model`` that one and a wide one with random weights, by the native backend, by
+PyTorch and by CTranslate2; all lines together and line by line, greedily and with a
+beam of 4. ``--variant`` takes a lesser instruction set than the processor has, for all.
 
-Each variant is a process with one thread; they take turns, round after round. What is
+Each backend is a process with one thread; they take turns, round after round. What is
 compared is the processor time of each, as other work on the machine does not count in
-it; ratios are of the same round. They go to benchmarks/results/kernel_choice.json.
+it; ratios are of the same round. They go to benchmarks/results/backend_choice.json.
 """
 
 from __future__ import annotations
@@ -36,9 +38,23 @@ if TYPE_CHECKING:
     from headwise.model import TransformerConfig
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "kernel_choice.json"
+RESULTS = ROOT / "benchmarks" / "results" / "backend_choice.json"
 DEMO = ROOT / "tests" / "models" / "demo"
-COMPILERS = ("gcc", "clang")
+
+LIMITED = {
+    "v3": {
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "CT2_FORCE_CPU_ISA": "AVX2",
+    },
+    "v4": {
+        "ONEDNN_MAX_CPU_ISA": "AVX512_CORE",
+        "ATEN_CPU_CAPABILITY": "avx512",
+        "CT2_FORCE_CPU_ISA": "AVX512",
+    },
+}
+"""Environment that keeps the other libraries to the instruction set of a variant."""
 
 LENGTH, VOCABULARY = 16, 8000
 PAIRS = {"tiny": 32, "wide": 8}
@@ -63,7 +79,7 @@ def wide() -> TransformerConfig:
 
 
 def training(way: str) -> dict[str, Work]:
-    """Return updates of each size, which go by the kernels that ``way`` names."""
+    """Return updates of each size, by the backend that ``way`` names."""
     import torch
 
     from headwise.backends.pytorch.install_fused import use_backend
@@ -88,7 +104,7 @@ def training(way: str) -> dict[str, Work]:
             num_target_tokens=tokens[2].numel(),
         )
         model = Transformer(config, VOCABULARY).train()
-        use_backend(model, "torch" if way == "torch-eager" else "auto")
+        use_backend(model, "torch" if way == "torch-eager" else "native")
         optimizer = make_optimizer(model, TrainingSettings())
 
         def learn() -> None:
@@ -142,9 +158,9 @@ def serve(way: str, place: str) -> None:
 
 
 class Child:
-    """One variant, in a process of its own."""
+    """One backend, in a process of its own."""
 
-    def __init__(self, way: str, compiler: str, place: str) -> None:
+    def __init__(self, way: str, variant: str | None, place: str) -> None:
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--serve", way, place],
             stdin=subprocess.PIPE,
@@ -152,8 +168,8 @@ class Child:
             text=True,
             env={
                 **os.environ,
-                "CC": compiler,
-                "HEADWISE_KERNELS": "on",  # also where others are faster
+                "HEADWISE_NATIVE": variant or "on",  # also where others are faster
+                **LIMITED.get(variant or "", {}),
                 "OMP_NUM_THREADS": "1",
             },
         )
@@ -177,13 +193,12 @@ class Child:
         self.process.wait()
 
 
-def measured(place: str, compilers: list[str], rounds: int) -> dict[str, Any]:
-    """Let all variants take turns; return the seconds of each work by variant."""
-    labels = {f"kernels, {each}": ("torch", each) for each in compilers}
-    labels["PyTorch"] = ("torch-eager", "cc")
+def measured(place: str, variant: str | None, rounds: int) -> dict[str, Any]:
+    """Let all backends take turns; return the seconds of each work by backend."""
+    labels = {"native": "torch", "PyTorch": "torch-eager"}
     if place:
-        labels["CTranslate2"] = ("ctranslate2", "cc")
-    children = {label: Child(*how, place) for label, how in labels.items()}
+        labels["CTranslate2"] = "ctranslate2"
+    children = {label: Child(way, variant, place) for label, way in labels.items()}
     found: dict[str, dict[str, list[float]]] = {}
     try:
         for _ in range(rounds):
@@ -198,9 +213,9 @@ def measured(place: str, compilers: list[str], rounds: int) -> dict[str, Any]:
 
 
 def summary(seconds: dict[str, list[float]]) -> dict[str, Any]:
-    """Return medians, and how many times PyTorch's each variant takes, round by round.
+    """Return medians, and how many times PyTorch's each backend takes, round by round.
 
-    Below 1 a variant is faster than PyTorch.
+    Below 1 a backend is faster than PyTorch.
     """
     rows: dict[str, Any] = {}
     for label, each in seconds.items():
@@ -239,20 +254,6 @@ def write_wide(folder: Path, like: Path) -> None:
     )
 
 
-def described(compiler: str) -> str:
-    """Say what the library is that this compiler makes."""
-    module = "headwise.backends.native.compiler"
-    code = f"from {module} import description; print(description())"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "CC": compiler},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
-
-
 def main() -> None:
     """Measure, and write the result."""
     if sys.argv[1:2] == ["--serve"]:
@@ -262,12 +263,12 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="a trained model folder")
     parser.add_argument("--source", type=Path, help="text for it, plain or .gz")
     parser.add_argument("--about", default="", help="what model that is")
+    parser.add_argument("--variant", choices=LIMITED, help="of the native library")
     parser.add_argument("--rounds", type=int, default=5)
     add_options(parser, RESULTS)
     arguments = parser.parse_args()
     rounds = 1 if arguments.rehearse else arguments.rounds
     measurement = Measurement.begin([*TRAINING, *SEARCH])
-    compilers = [each for each in COMPILERS if shutil.which(each)]
     with tempfile.TemporaryDirectory() as name:
         places = {"demo": Path(name) / "demo"}
         prepare(places["demo"], DEMO, demo_lines())
@@ -284,7 +285,7 @@ def main() -> None:
                 prepare(places[label], model, lines)
         works: dict[str, Any] = {}
         for place in ("", *map(str, places.values())):
-            works |= measured(place, compilers, rounds)
+            works |= measured(place, arguments.variant, rounds)
             write(arguments, measurement, works)
 
 
@@ -293,7 +294,7 @@ def write(
 ) -> None:
     """Write what was measured so far, and show it."""
     report = {
-        "compiled": {each: described(each) for each in COMPILERS if shutil.which(each)},
+        "variant": arguments.variant or "the best",
         "trained": arguments.about,
         "processor_seconds": works,
     }
