@@ -33,6 +33,7 @@ RESULTS = HERE.parent / "results" / "mutation.json"
 SURVIVED = "passed"
 PACKAGE = Path("src") / "headwise"
 
+
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
     """One fault: a file below src/headwise, and what is to stand in it."""

@@ -47,4 +47,3 @@ def generator() -> list[str]:
         )
         (folder / "ready").touch()
     return [str(python), str(Path(__file__).with_name("generate.py"))]
-

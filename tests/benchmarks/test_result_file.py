@@ -138,7 +138,7 @@ def test_a_result_says_what_made_it(tmp_path):
     assert told["versions"]["torch"]
     assert told["machine"]["cores"] >= 1
     assert told["run"].keys() == {"load_before", "seconds", "cores_busy_for_others"}
-    assert "outcome" in told["kernels"]
+    assert "outcome" in told["native_library"]
 
 
 def test_figures_may_not_hide_where_they_come_from(tmp_path):
@@ -146,7 +146,7 @@ def test_figures_may_not_hide_where_they_come_from(tmp_path):
 
     with pytest.raises(ValueError, match="figures may not be named date"):
         measurement.write(tmp_path / "result.json", {"date": "today"})
-    assert "kernels" not in measurement.provenance()
+    assert "native_library" not in measurement.provenance()
 
 
 def test_a_result_that_cannot_be_written_leaves_the_old_one(tmp_path):

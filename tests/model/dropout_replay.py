@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from headwise.model.attention import attention_weights
+
 LANES = 16
 GROUP_ROWS = 256
 """Positions of each side that go forward and backward together, at least."""
@@ -72,34 +74,119 @@ class Replayed(nn.Module):
         return x * self.mask.to(x.dtype)
 
 
+PLACES = {
+    "embedding": 0,
+    "self": 1,
+    "cross": 2,
+    "feed_forward": 3,
+    "self_weights": 4,
+    "cross_weights": 5,
+    "hidden": 6,
+}
+"""Numbers of the places where dropout is applied, as in ``csrc/train_group.h``."""
+
+
+class Masks:
+    """The masks of one batch, for every place of a model."""
+
+    def __init__(
+        self, model: nn.Module, seed: int, source_is_real: Tensor, target: Tensor
+    ) -> None:
+        self.config = model.config
+        self.seed = seed
+        self.real = (source_is_real, target)
+        self.lengths = [side.sum(1).tolist() for side in self.real]
+        self.sizes = group_sizes(*self.lengths, self.config.d_model)
+
+    def groups(self) -> Iterator[tuple[int, slice]]:
+        """Yield the seed of each group of sentences, and which they are."""
+        first = 0
+        for size in self.sizes:
+            yield splitmix64((self.seed + first) & BITS), slice(first, first + size)
+            first += size
+
+    def rows(self, side: int, layer: int, place: str, share: float, width: int):
+        """Return a mask [N, L, width] that is drawn row by row."""
+        number = (layer * 8 + PLACES[place]) * 2 + side
+        rows: list[list[float]] = []
+        for seed, chosen in self.groups():
+            count = sum(self.lengths[side][chosen])
+            rows += drawn_masks(seed, number, share, count, width)
+        return self._padded(side, torch.tensor(rows, dtype=torch.float64))
+
+    def hidden(self, side: int, layer: int) -> Replayed:
+        """Return the mask [N, L, F], which is drawn without a gap between rows."""
+        share, width = self.config.feed_forward_dropout, self.config.d_ff
+        number = (layer * 8 + PLACES["hidden"]) * 2 + side
+        flat: list[float] = []
+        for seed, chosen in self.groups():
+            count = sum(self.lengths[side][chosen]) * width
+            flat += next(drawn_masks(seed, number, share, 1, count))
+        rows = torch.tensor(flat, dtype=torch.float64).view(-1, width)
+        return Replayed(self._padded(side, rows))
+
+    def weights(self, side: int, layer: int, place: str, asked: int):
+        """Return an attention function that drops these weights [N, H, Q, K]."""
+        share, heads = self.config.attention_dropout, self.config.num_heads
+        number = (layer * 8 + PLACES[place]) * 2 + side
+        sizes = [self.real[each].shape[1] for each in (side, asked)]
+        mask = torch.ones(len(self.real[0]), heads, *sizes, dtype=torch.float64)
+        for seed, chosen in self.groups():
+            shapes = [
+                (self.lengths[side][n], self.lengths[asked][n])
+                for n in range(*chosen.indices(len(self.real[0])))
+            ]
+            padded = [-(-keys // LANES) * LANES for _, keys in shapes]
+            total = sum(
+                heads * queries * width
+                for (queries, _), width in zip(shapes, padded, strict=True)
+            )
+            flat = torch.tensor(
+                next(drawn_masks(seed, number, share, 1, total)), dtype=torch.float64
+            )
+            at = 0
+            for n, ((queries, keys), width) in enumerate(
+                zip(shapes, padded, strict=True), start=chosen.start
+            ):
+                size = heads * queries * width
+                drawn = flat[at : at + size].view(heads, queries, width)
+                mask[n, :, :queries, :keys] = drawn[:, :, :keys]
+                at += size
+
+        def attend(queries, keys, values, may_attend, dropout):
+            weights = attention_weights(queries, keys, may_attend)
+            return (weights * mask.to(weights.dtype)) @ values
+
+        return attend
+
+    def _padded(self, side: int, rows: Tensor) -> Tensor:
+        real = self.real[side]
+        mask = torch.ones(*real.shape, rows.shape[1], dtype=torch.float64)
+        mask[real] = rows
+        return mask
+
+
 def replay_dropout(
     model: nn.Module, seed: int, source_is_real: Tensor, target_is_real: Tensor
 ) -> None:
     """Replace every dropout of ``model`` by the masks of the kernels for this seed."""
-    share, width = model.config.dropout, model.config.d_model
-    real = (source_is_real, target_is_real)
-    lengths = [side.sum(1).tolist() for side in real]
-    sizes = group_sizes(*lengths, width)
+    config = model.config
+    masks = Masks(model, seed, source_is_real, target_is_real)
 
-    def replayed(writes: int, layer: int, box: int) -> Replayed:
-        place = (layer * 4 + box) * 2 + writes
-        rows: list[list[float]] = []
-        first = 0
-        for size in sizes:
-            count = sum(lengths[writes][first : first + size])
-            group = splitmix64((seed + first) & BITS)
-            rows += drawn_masks(group, place, share, count, width)
-            first += size
-        mask = torch.ones(*real[writes].shape, width, dtype=torch.float64)
-        mask[real[writes]] = torch.tensor(rows, dtype=torch.float64)
-        return Replayed(mask)
+    def replayed(side: int, layer: int, place: str) -> Replayed:
+        return Replayed(masks.rows(side, layer, place, config.dropout, config.d_model))
 
-    model.enter_encoder.dropout = replayed(0, 0, 0)
-    model.enter_decoder.dropout = replayed(1, 0, 0)
+    model.enter_encoder.dropout = replayed(0, 0, "embedding")
+    model.enter_decoder.dropout = replayed(1, 0, "embedding")
     for layer, block in enumerate(model.encoder.blocks, start=1):
-        block.around_attention.dropout = replayed(0, layer, 1)
-        block.around_feed_forward.dropout = replayed(0, layer, 3)
+        block.around_attention.dropout = replayed(0, layer, "self")
+        block.around_feed_forward.dropout = replayed(0, layer, "feed_forward")
+        block.feed_forward.dropout = masks.hidden(0, layer)
+        block.self_attention.attend = masks.weights(0, layer, "self_weights", 0)
     for layer, block in enumerate(model.decoder.blocks, start=1):
-        block.around_self.dropout = replayed(1, layer, 1)
-        block.around_cross.dropout = replayed(1, layer, 2)
-        block.around_feed_forward.dropout = replayed(1, layer, 3)
+        block.around_self.dropout = replayed(1, layer, "self")
+        block.around_cross.dropout = replayed(1, layer, "cross")
+        block.around_feed_forward.dropout = replayed(1, layer, "feed_forward")
+        block.feed_forward.dropout = masks.hidden(1, layer)
+        block.self_attention.attend = masks.weights(1, layer, "self_weights", 1)
+        block.cross_attention.attend = masks.weights(1, layer, "cross_weights", 0)

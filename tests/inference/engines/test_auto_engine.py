@@ -77,9 +77,7 @@ def test_auto_takes_torch_with_the_native_backend(tmp_path, sources, wanted):
     auto = AutoEngine(open_model_folder(folder))
 
     assert words(auto.search(sources, greedy())) == wanted
-    assert auto.used == {
-        "torch": f"by the native backend, with {made.vectors}"
-    }
+    assert auto.used == {"torch": f"by the native backend, with {made.vectors}"}
     assert not (folder / "exports").exists()
 
     changed = open_model_folder(folder)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headwise.backends.native.ctypes_structs import BF16, BF16X3
+from headwise.backends.native.ctypes_structs import ACTIVATIONS, BF16, BF16X3
 from headwise.backends.native.train_ctypes_structs import (
     Attention,
     Block,
@@ -23,6 +23,7 @@ from headwise.backends.native.train_ctypes_structs import (
 )
 from headwise.backends.native.weights import dimensions
 from headwise.model.embeddings import EnterStack, TokenEmbedding
+from headwise.model.positions import LearnedPositions
 from headwise.model.transformer import Transformer
 from headwise.model.weights_by_layer import AttentionWeights, BlockWeights, weights_of
 
@@ -49,7 +50,9 @@ class GradientBuffers:
         self.struct = TrainModel(
             **dimensions(config),
             terms=BF16 if torch.is_autocast_enabled("cpu") else BF16X3,
-            dropout=config.dropout if model.training else 0.0,
+            pre_norm=config.norm == "pre",
+            activation=ACTIVATIONS[config.activation],
+            **_dropout_rates(model),
             smoothing=smoothing,
             source_embedding=self._embedding(
                 model.source_embedding, model.enter_encoder, longest
@@ -57,6 +60,8 @@ class GradientBuffers:
             target_embedding=self._embedding(
                 model.target_embedding, model.enter_decoder, longest
             ),
+            encoder_norm=self._norm(model.encoder.last_norm),
+            decoder_norm=self._norm(model.decoder.last_norm),
             output=self._matrix(model.output_vectors, model.output.bias),
             encoder=(Block * len(encoder))(*encoder),
             decoder=(Block * len(decoder))(*decoder),
@@ -70,13 +75,23 @@ class GradientBuffers:
     def _embedding(
         self, embedding: TokenEmbedding, foot: EnterStack, longest: int
     ) -> Embedding:
-        zeros = torch.zeros(1, longest, embedding.vectors.shape[1])
-        self._positions.append(foot.add_positions(zeros, 0)[0].contiguous())
+        width = embedding.vectors.shape[1]
+        with torch.no_grad():
+            encodings = foot.add_positions(torch.zeros(1, longest, width), 0)[0]
+        self._positions.append(encodings.contiguous())
+        scheme = foot.add_positions.scheme
+        learned = isinstance(scheme, LearnedPositions)
         return Embedding(
             table=embedding.vectors.data_ptr(),
             grad_table=self._gradient_of[embedding.vectors].data_ptr(),
             positions=self._positions[-1].data_ptr(),
+            grad_positions=(
+                self._gradient_of[scheme.vectors].data_ptr() if learned else None
+            ),
+            width=width,
+            position_width=scheme.vectors.shape[1] if learned else 0,
             scale=embedding.scale,
+            norm=self._norm(foot.norm),
         )
 
     def _matrix(self, weight: Tensor, bias: Tensor | None) -> Linear:
@@ -92,7 +107,10 @@ class GradientBuffers:
     def _linear(self, box: nn.Linear) -> Linear:
         return self._matrix(box.weight, cast("Tensor | None", box.bias))
 
-    def _norm(self, norm: nn.LayerNorm) -> TrainableNorm:
+    def _norm(self, norm: nn.Module) -> TrainableNorm:
+        """Return the struct of a layer norm, or of the identity."""
+        if not isinstance(norm, nn.LayerNorm):
+            return TrainableNorm()
         return TrainableNorm(
             weight=norm.weight.data_ptr(),
             bias=norm.bias.data_ptr(),
@@ -120,6 +138,17 @@ class GradientBuffers:
             project=self._linear(block.project),
             norm=self._norm(block.norm),
         )
+
+
+def _dropout_rates(model: Transformer) -> dict[str, float]:
+    """Return the dropout rates of ``TrainModel``, which are 0 in evaluation."""
+    config = model.config
+    rates = {
+        "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        "feed_forward_dropout": config.feed_forward_dropout,
+    }
+    return rates if model.training else dict.fromkeys(rates, 0.0)
 
 
 def _zeros_like(weights: list[nn.Parameter]) -> list[Tensor]:

@@ -69,7 +69,11 @@ class Embedding(Structure):
         ("table", c_void_p),
         ("grad_table", c_void_p),
         ("positions", c_void_p),
+        ("grad_positions", c_void_p),
+        ("width", c_int64),
+        ("position_width", c_int64),
         ("scale", c_float),
+        ("norm", TrainableNorm),
     )
 
 
@@ -85,10 +89,16 @@ class TrainModel(Structure):
         ("d_v", c_int64),
         ("d_ff", c_int64),
         ("terms", c_int64),
+        ("pre_norm", c_int64),
+        ("activation", c_int64),
         ("dropout", c_float),
+        ("attention_dropout", c_float),
+        ("feed_forward_dropout", c_float),
         ("smoothing", c_float),
         ("source_embedding", Embedding),
         ("target_embedding", Embedding),
+        ("encoder_norm", TrainableNorm),
+        ("decoder_norm", TrainableNorm),
         ("output", Linear),
         ("encoder", POINTER(Block)),
         ("decoder", POINTER(Block)),

@@ -27,6 +27,13 @@ typedef struct {
 
 enum { NO_ACTIVATION, RELU, GELU, SWISH };
 
+INLINE vec activate(vec x, int64_t activation) {
+    if (activation == RELU) return vec_max(broadcast(0), x); /* NaN stays NaN */
+    if (activation == GELU) return 0.5f * x * (1 + vec_erf(x * 0.70710678f));
+    if (activation == SWISH) return x / (1 + vec_exp(vec_min(broadcast(88), -x)));
+    return x;
+}
+
 #define VOCAB_BLOCK 1024 /* scores of a row that are computed and searched together */
 
 /* Running top-k of a row of scores, with the log-sum-exp so far. */

@@ -15,11 +15,9 @@
 #ifdef __AVX512F__
 #define BLOCK_ROWS 12
 #define BLOCK_VECS 2
-#define SMALL_ROWS 4
 #else
 #define BLOCK_ROWS 6
 #define BLOCK_VECS 1
-#define SMALL_ROWS 3
 #endif
 
 static float round_to_bf16(float x) { /* ties to even */
@@ -104,13 +102,6 @@ matrix matrix_columns(const matrix *p, int64_t first, int64_t columns) {
     return block;
 }
 
-INLINE vec activate(vec x, int64_t activation) {
-    if (activation == RELU) return vec_max(broadcast(0), x); /* NaN stays NaN */
-    if (activation == GELU) return 0.5f * x * (1 + vec_erf(x * 0.70710678f));
-    if (activation == SWISH) return x / (1 + vec_exp(vec_min(broadcast(88), -x)));
-    return x;
-}
-
 /* Epilogue of the sums of 16 columns, of which `count` exist. */
 INLINE void epilogue_columns(vec sums, const matrix *p, int64_t column, int64_t count,
                              matmul_opts opts, float *y) {
@@ -168,22 +159,30 @@ INLINE void matmul_block(const matrix *p, const float *x, int64_t ld, int64_t st
     }
 }
 
+/* Fewer rows than a register block: as many vectors of columns as make up for that. */
+INLINE void matmul_few_rows(const matrix *p, const float *x, int64_t ld, int64_t step, int64_t from,
+                            int64_t to, float *y, int64_t ldy, matmul_opts opts, const int rows,
+                            const int vecs) {
+    for (int64_t column = 0; column < p->out; column += vecs * LANES)
+        matmul_block(p, x, ld, step, from, to, column, y, ldy, opts, rows, vecs);
+}
+
 INLINE void matmul_rows(const matrix *p, const float *x, int64_t ld, int64_t step, int64_t from,
                         int64_t to, int64_t rows, float *y, int64_t ldy, matmul_opts opts) {
-    int64_t full = rows / BLOCK_ROWS * BLOCK_ROWS, small = full;
-    small += (rows - full) / SMALL_ROWS * SMALL_ROWS;
+    int64_t full = rows / BLOCK_ROWS * BLOCK_ROWS;
     for (int64_t column = 0; column < p->out; column += BLOCK_VECS * LANES)
         for (int64_t row = 0; row < full; row += BLOCK_ROWS)
             matmul_block(p, x + row * ld, ld, step, from, to, column, y + row * ldy, ldy, opts,
                          BLOCK_ROWS, BLOCK_VECS);
-    for (int64_t column = 0; column < p->out && full < rows; column += PANEL) {
-        for (int64_t row = full; row < small; row += SMALL_ROWS)
-            matmul_block(p, x + row * ld, ld, step, from, to, column, y + row * ldy, ldy, opts,
-                         SMALL_ROWS, 2);
-        for (int64_t row = small; row < rows; row++)
-            matmul_block(p, x + row * ld, ld, step, from, to, column, y + row * ldy, ldy, opts, 1,
-                         2);
-    }
+    x += full * ld, y += full * ldy;
+    int64_t left = rows - full;
+    for (; left >= 6; left -= 6, x += 6 * ld, y += 6 * ldy)
+        matmul_few_rows(p, x, ld, step, from, to, y, ldy, opts, 6, BLOCK_VECS);
+    if (left == 5) matmul_few_rows(p, x, ld, step, from, to, y, ldy, opts, 5, BLOCK_VECS);
+    if (left == 4) matmul_few_rows(p, x, ld, step, from, to, y, ldy, opts, 4, BLOCK_VECS);
+    if (left == 3) matmul_few_rows(p, x, ld, step, from, to, y, ldy, opts, 3, 2);
+    if (left == 2) matmul_few_rows(p, x, ld, step, from, to, y, ldy, opts, 2, 2);
+    if (left == 1) matmul_few_rows(p, x, ld, step, from, to, y, ldy, opts, 1, 2);
 }
 
 /* The same for a transposed left operand: the numbers of a block's rows (columns there) that are

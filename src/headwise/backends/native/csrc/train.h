@@ -63,11 +63,11 @@ INLINE vec dropout_vec(dropout_rng *rng, vec x) {
     return (vec)((ivec)(x * rng->scale) & kept);
 }
 
-/* Dropout of a row, in place. */
+/* Dropout of `size` numbers, in place. */
 void dropout(dropout_rng *rng, float *x, int64_t size);
 
-/* y = norm(x + dropout(out)), all [rows, size]; saved for the backward pass: the sum, and the mean
- * and 1 / standard deviation of each row. */
+/* Post-norm: y = norm(x + dropout(out)), all [rows, size]; saved for the backward pass: the sum, and
+ * the mean and 1 / standard deviation of each row. */
 void add_and_norm(const trainable_norm *n, const float *x, const float *out, int64_t rows,
                   int64_t size, dropout_rng rng, float *sum, float *stats, float *y);
 
@@ -76,6 +76,22 @@ void add_and_norm_backward(const trainable_norm *n, const float *grad_y, int64_t
                            dropout_rng rng, const float *sum, const float *stats, float *grad_x,
                            float *grad_out);
 
+/* Pre-norm: y = x + dropout(out), and the gradient of out; that of x is that of y. */
+void add_residual(const float *x, const float *out, int64_t rows, int64_t size, dropout_rng rng,
+                  float *y);
+void add_residual_backward(const float *grad_y, int64_t rows, int64_t size, dropout_rng rng,
+                           float *grad_out);
+
+/* y = norm(x), [rows, size]; the gradient of x is stored, or added to what is there. */
+void norm(const trainable_norm *n, const float *x, int64_t rows, int64_t size, float *stats,
+          float *y);
+void norm_backward(const trainable_norm *n, const float *grad_y, const float *x, int64_t rows,
+                   int64_t size, const float *stats, float *grad_x, int64_t accumulate);
+
+/* y = activation(x); the gradient of x in place of that of y. With RELU x may be y. */
+void activation_forward(const float *x, int64_t size, int64_t activation, float *y);
+void activation_backward(const float *x, int64_t size, int64_t activation, float *grad);
+
 /* One head of one sentence: Q queries, K keys. Its weights [Q, pad_to_lanes(K)] are saved. */
 typedef struct {
     const float *queries, *keys, *values;
@@ -83,12 +99,19 @@ typedef struct {
     int64_t num_queries, num_keys, d_k, d_v, causal;
 } head;
 
-void attention_forward(const head *h, float *weights, float *out, int64_t ldo, float *scratch);
+/* `rng` drops weights, which are saved as they were before. */
+void attention_forward(const head *h, float *weights, float *out, int64_t ldo, dropout_rng *rng,
+                       float *scratch);
 int64_t attention_scratch_floats(int64_t longest, int64_t d_k, int64_t d_v);
 
-/* Backward pass; the gradients have the layout and strides of their tensors and are overwritten. */
+/* Where the gradients of a head go: they have the layout and strides of their tensors, and are
+ * overwritten. */
+typedef struct {
+    float *queries, *keys, *values;
+} head_gradients;
+
 void attention_backward(const head *h, const float *weights, const float *grad_out, int64_t ldo,
-                        float *grad_queries, float *grad_keys, float *grad_values, float *scratch);
+                        head_gradients to, dropout_rng *rng, float *scratch);
 
 /* Label-smoothed cross-entropy of the scores of `hidden` [rows, in], summed, and its gradients:
  * grad_hidden is overwritten, the weights' are accumulated. packed_backward: the output matrix as
@@ -114,16 +137,21 @@ typedef struct {
 } block;
 
 typedef struct {
-    const float *table; /* [V, D] */
+    const float *table; /* [V, width] */
     float *grad_table;
-    const float *positions; /* [positions, D] */
+    const float *positions; /* [positions, D]; zeros beside which an embedding stands */
+    float *grad_positions;  /* [positions, position_width] of the last channels; NULL: not learned */
+    int64_t width, position_width;
     float scale;
+    trainable_norm norm; /* without weights: none */
 } embedding;
 
 typedef struct {
     int64_t encoder_layers, decoder_layers, d_model, heads, d_k, d_v, d_ff, terms;
-    float dropout, smoothing;
+    int64_t pre_norm, activation;
+    float dropout, attention_dropout, feed_forward_dropout, smoothing;
     embedding source_embedding, target_embedding;
+    trainable_norm encoder_norm, decoder_norm; /* of pre-norm models */
     linear output;
     const block *encoder, *decoder;
 } train_model;

@@ -17,7 +17,7 @@
 #define SMALL_ROWS 2
 
 int64_t attention_scratch_floats(int64_t longest, int64_t d_k, int64_t d_v) {
-    return pad_to_lanes(longest) * ((d_k > d_v ? d_k : d_v) + longest + 2);
+    return pad_to_lanes(longest) * ((d_k > d_v ? d_k : d_v) + 2 * longest + 2);
 }
 
 /* Left operand: numbers of a row are `step` apart, rows `ld` apart. */
@@ -98,26 +98,37 @@ INLINE void softmax(float *row, int64_t size, int64_t padded) {
     for (int64_t s = pad_to_lanes(size); s < padded; s += LANES) store(row + s, (vec){0});
 }
 
-INLINE void forward_inline(const head *h, float *weights, float *out, int64_t ldo, float *scratch,
-                           int64_t d_k, int64_t d_v) {
+/* The weights after dropout, in `scratch` if there is any. */
+INLINE const float *dropped_weights(const float *weights, int64_t size, dropout_rng *rng,
+                                    float *scratch) {
+    if (!rng->threshold) return weights;
+    memcpy(scratch, weights, size * 4);
+    dropout(rng, scratch, size);
+    return scratch;
+}
+
+INLINE void forward_inline(const head *h, float *weights, float *out, int64_t ldo, dropout_rng *rng,
+                           float *scratch, int64_t d_k, int64_t d_v) {
     int64_t padded = pad_to_lanes(h->num_keys);
-    left_side queries = {h->queries, h->ldq, 1}, weights_left = {weights, padded, 1};
+    left_side queries = {h->queries, h->ldq, 1};
     transpose_keys(h->keys, h->ldk, h->num_keys, d_k, scratch);
     small_matmul(queries, h->num_queries, scratch, padded, d_k, padded, 1 / sqrtf(d_k), weights,
                  padded, ALL, h->causal);
     for (int64_t q = 0; q < h->num_queries; q++)
         softmax(weights + q * padded, h->causal ? q + 1 : h->num_keys, padded);
-    small_matmul(weights_left, h->num_queries, h->values, h->ldv, h->num_keys, d_v, 1, out, ldo,
-                 h->causal ? LOWER : ALL, 0);
+    const float *dropped = dropped_weights(weights, h->num_queries * padded, rng, scratch);
+    small_matmul((left_side){dropped, padded, 1}, h->num_queries, h->values, h->ldv, h->num_keys,
+                 d_v, 1, out, ldo, h->causal ? LOWER : ALL, 0);
 }
 
-void attention_forward(const head *h, float *weights, float *out, int64_t ldo, float *scratch) {
+void attention_forward(const head *h, float *weights, float *out, int64_t ldo, dropout_rng *rng,
+                       float *scratch) {
     if (h->d_k == 32 && h->d_v == 32)
-        forward_inline(h, weights, out, ldo, scratch, 32, 32);
+        forward_inline(h, weights, out, ldo, rng, scratch, 32, 32);
     else if (h->d_k == 64 && h->d_v == 64)
-        forward_inline(h, weights, out, ldo, scratch, 64, 64);
+        forward_inline(h, weights, out, ldo, rng, scratch, 64, 64);
     else
-        forward_inline(h, weights, out, ldo, scratch, h->d_k, h->d_v);
+        forward_inline(h, weights, out, ldo, rng, scratch, h->d_k, h->d_v);
 }
 
 /* Backward pass of softmax, in place: from gradients of weights to gradients of scores. */
@@ -132,37 +143,37 @@ INLINE void softmax_backward(const float *weights, float *to, int64_t size, int6
 }
 
 INLINE void backward_inline(const head *h, const float *weights, const float *grad_out, int64_t ldo,
-                            float *grad_queries, float *grad_keys, float *grad_values,
-                            float *scratch, int64_t d_k, int64_t d_v) {
-    int64_t padded = pad_to_lanes(h->num_keys);
+                            head_gradients to, dropout_rng *rng, float *scratch, int64_t d_k,
+                            int64_t d_v) {
+    int64_t padded = pad_to_lanes(h->num_keys), size = h->num_queries * padded;
     float scale = 1 / sqrtf(d_k), *grad_scores = scratch + padded * d_v;
     int lower = h->causal ? LOWER : ALL, upper = h->causal ? UPPER : ALL;
+    dropout_rng same = *rng;
+    const float *dropped = dropped_weights(weights, size, rng, grad_scores + size);
     left_side grad_left = {grad_out, ldo, 1}, scores_left = {grad_scores, padded, 1};
     left_side scores_transposed = {grad_scores, 1, padded},
-              weights_transposed = {weights, 1, padded};
+              weights_transposed = {dropped, 1, padded};
     transpose_keys(h->values, h->ldv, h->num_keys, d_v, scratch);
     small_matmul(grad_left, h->num_queries, scratch, padded, d_v, padded, 1, grad_scores, padded,
                  ALL, h->causal);
+    dropout(&same, grad_scores, size);
     for (int64_t q = 0; q < h->num_queries; q++)
         softmax_backward(weights + q * padded, grad_scores + q * padded,
                          h->causal ? q + 1 : h->num_keys, padded, scale);
-    small_matmul(scores_left, h->num_queries, h->keys, h->ldk, h->num_keys, d_k, 1, grad_queries,
+    small_matmul(scores_left, h->num_queries, h->keys, h->ldk, h->num_keys, d_k, 1, to.queries,
                  h->ldq, lower, 0);
     small_matmul(scores_transposed, h->num_keys, h->queries, h->ldq, h->num_queries, d_k, 1,
-                 grad_keys, h->ldk, upper, 0);
-    small_matmul(weights_transposed, h->num_keys, grad_out, ldo, h->num_queries, d_v, 1,
-                 grad_values, h->ldv, upper, 0);
+                 to.keys, h->ldk, upper, 0);
+    small_matmul(weights_transposed, h->num_keys, grad_out, ldo, h->num_queries, d_v, 1, to.values,
+                 h->ldv, upper, 0);
 }
 
 void attention_backward(const head *h, const float *weights, const float *grad_out, int64_t ldo,
-                        float *grad_queries, float *grad_keys, float *grad_values, float *scratch) {
+                        head_gradients to, dropout_rng *rng, float *scratch) {
     if (h->d_k == 32 && h->d_v == 32)
-        backward_inline(h, weights, grad_out, ldo, grad_queries, grad_keys, grad_values, scratch,
-                        32, 32);
+        backward_inline(h, weights, grad_out, ldo, to, rng, scratch, 32, 32);
     else if (h->d_k == 64 && h->d_v == 64)
-        backward_inline(h, weights, grad_out, ldo, grad_queries, grad_keys, grad_values, scratch,
-                        64, 64);
+        backward_inline(h, weights, grad_out, ldo, to, rng, scratch, 64, 64);
     else
-        backward_inline(h, weights, grad_out, ldo, grad_queries, grad_keys, grad_values, scratch,
-                        h->d_k, h->d_v);
+        backward_inline(h, weights, grad_out, ldo, to, rng, scratch, h->d_k, h->d_v);
 }

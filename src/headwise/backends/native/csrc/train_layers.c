@@ -1,7 +1,8 @@
-/* Dropout, residual connection and layer normalization ("Add & Norm"), forward and backward.
+/* What stands between the matmuls of a training step, forward and backward: dropout, residual
+ * connections, layer normalization and activations.
  *
- * Reference: add_and_norm in model/add_and_norm.py; tests/backends/native/test_training.py holds
- * gradients equal to autograd's, with the same dropout masks. */
+ * Reference: model/add_and_norm.py and model/feed_forward.py; tests/backends/native/
+ * test_training.py holds gradients equal to autograd's, with the same dropout masks. */
 #include "train.h"
 
 void dropout(dropout_rng *rng, float *x, int64_t size) {
@@ -10,77 +11,164 @@ void dropout(dropout_rng *rng, float *x, int64_t size) {
         store_partial(x + i, dropout_vec(rng, load_partial(x + i, size - i)), size - i);
 }
 
+/* sum = x + dropout(out), of one row; returns its sums, lane by lane. */
+INLINE vec add_dropped(const float *x, const float *out, int64_t size, dropout_rng *rng,
+                       float *sum) {
+    vec row_sum = {0};
+    for (int64_t i = 0; i < size; i += LANES) {
+        vec dropped = load_partial(out + i, size - i);
+        if (rng->threshold) dropped = dropout_vec(rng, dropped);
+        vec each = load_partial(x + i, size - i) + dropped;
+        store_partial(sum + i, each, size - i);
+        row_sum += each;
+    }
+    return row_sum;
+}
+
+/* y = norm(x), of one row, given its sums. */
+INLINE void normalize_row(const trainable_norm *n, const float *x, int64_t size, vec row_sum,
+                          float *stats, float *y) {
+    vec squares = {0};
+    float mean = reduce_sum(row_sum) / size;
+    for (int64_t i = 0; i < size; i += LANES) {
+        vec centered = load_partial(x + i, size - i) - mean;
+        if (size - i < LANES) centered = mask_tail(centered, size - i, 0);
+        squares += centered * centered;
+    }
+    float inv_std = 1 / sqrtf(reduce_sum(squares) / size + n->eps);
+    for (int64_t i = 0; i < size; i += LANES) {
+        vec centered = (load_partial(x + i, size - i) - mean) * inv_std;
+        vec each = centered * load_partial(n->weight + i, size - i) +
+                   load_partial(n->bias + i, size - i);
+        store_partial(y + i, each, size - i);
+    }
+    stats[0] = mean;
+    stats[1] = inv_std;
+}
+
+/* Accumulate the gradients of weight and bias from one row; returns the mean of the gradient of
+ * the normalized row, and of its product with that row. */
+typedef struct {
+    float grad, grad_normed;
+} row_means;
+
+INLINE row_means norm_gradients(const trainable_norm *n, const float *grad_y, const float *x,
+                                int64_t size, const float *stats) {
+    float mean = stats[0], inv_std = stats[1];
+    vec sum_grad = {0}, sum_grad_normed = {0};
+    for (int64_t i = 0; i < size; i += LANES) {
+        int64_t left = size - i;
+        vec normed = (load_partial(x + i, left) - mean) * inv_std,
+            grad = load_partial(grad_y + i, left);
+        vec grad_normed = grad * load_partial(n->weight + i, left);
+        store_partial(n->grad_weight + i, load_partial(n->grad_weight + i, left) + grad * normed,
+                      left);
+        store_partial(n->grad_bias + i, load_partial(n->grad_bias + i, left) + grad, left);
+        sum_grad += grad_normed;
+        sum_grad_normed += grad_normed * normed;
+    }
+    return (row_means){reduce_sum(sum_grad) / size, reduce_sum(sum_grad_normed) / size};
+}
+
+/* The gradient of 16 numbers of x from column i on. */
+INLINE vec norm_input_gradient(const trainable_norm *n, const float *grad_y, const float *x,
+                               int64_t i, int64_t size, const float *stats, row_means means) {
+    int64_t left = size - i;
+    vec normed = (load_partial(x + i, left) - stats[0]) * stats[1];
+    vec grad_normed = load_partial(grad_y + i, left) * load_partial(n->weight + i, left);
+    return stats[1] * (grad_normed - means.grad - normed * means.grad_normed);
+}
+
 INLINE void add_and_norm_inline(const trainable_norm *n, const float *x, const float *out,
-                                int64_t rows, int64_t size, dropout_rng rng_init, float *sum,
+                                int64_t rows, int64_t size, dropout_rng rng, float *sum,
                                 float *stats, float *y) {
-    dropout_rng rng = rng_init;
     for (int64_t row = 0; row < rows; row++) {
-        vec row_sum = {0}, squares = {0};
-        for (int64_t i = 0; i < size; i += LANES) {
-            vec dropped = load_partial(out + i, size - i);
-            if (rng_init.threshold) dropped = dropout_vec(&rng, dropped);
-            vec each = load_partial(x + i, size - i) + dropped;
-            store_partial(sum + i, each, size - i);
-            row_sum += each;
-        }
-        float mean = reduce_sum(row_sum) / size;
-        for (int64_t i = 0; i < size; i += LANES) {
-            vec centered = load_partial(sum + i, size - i) - mean;
-            if (size - i < LANES) centered = mask_tail(centered, size - i, 0);
-            squares += centered * centered;
-        }
-        float inv_std = 1 / sqrtf(reduce_sum(squares) / size + n->eps);
-        for (int64_t i = 0; i < size; i += LANES) {
-            vec centered = (load_partial(sum + i, size - i) - mean) * inv_std;
-            vec each = centered * load_partial(n->weight + i, size - i) +
-                       load_partial(n->bias + i, size - i);
-            store_partial(y + i, each, size - i);
-        }
-        stats[0] = mean;
-        stats[1] = inv_std;
+        vec row_sum = add_dropped(x, out, size, &rng, sum);
+        normalize_row(n, sum, size, row_sum, stats, y);
         x += size, out += size, sum += size, y += size, stats += 2;
     }
 }
 
 void add_and_norm(const trainable_norm *n, const float *x, const float *out, int64_t rows,
-                  int64_t size, dropout_rng rng_init, float *sum, float *stats, float *y) {
+                  int64_t size, dropout_rng rng, float *sum, float *stats, float *y) {
     if (size == 128)
-        add_and_norm_inline(n, x, out, rows, 128, rng_init, sum, stats, y);
+        add_and_norm_inline(n, x, out, rows, 128, rng, sum, stats, y);
     else if (size == 512)
-        add_and_norm_inline(n, x, out, rows, 512, rng_init, sum, stats, y);
+        add_and_norm_inline(n, x, out, rows, 512, rng, sum, stats, y);
     else
-        add_and_norm_inline(n, x, out, rows, size, rng_init, sum, stats, y);
+        add_and_norm_inline(n, x, out, rows, size, rng, sum, stats, y);
 }
 
 void add_and_norm_backward(const trainable_norm *n, const float *grad_y, int64_t rows, int64_t size,
-                           dropout_rng rng_init, const float *sum, const float *stats,
-                           float *grad_x, float *grad_out) {
-    dropout_rng rng = rng_init;
+                           dropout_rng rng, const float *sum, const float *stats, float *grad_x,
+                           float *grad_out) {
     for (int64_t row = 0; row < rows; row++) {
-        float mean = stats[0], inv_std = stats[1];
-        vec sum_grad = {0}, sum_grad_normed = {0};
+        row_means means = norm_gradients(n, grad_y, sum, size, stats);
         for (int64_t i = 0; i < size; i += LANES) {
-            int64_t left = size - i;
-            vec normed = (load_partial(sum + i, left) - mean) * inv_std,
-                grad = load_partial(grad_y + i, left);
-            vec grad_normed = grad * load_partial(n->weight + i, left);
-            store_partial(n->grad_weight + i,
-                          load_partial(n->grad_weight + i, left) + grad * normed, left);
-            store_partial(n->grad_bias + i, load_partial(n->grad_bias + i, left) + grad, left);
-            sum_grad += grad_normed;
-            sum_grad_normed += grad_normed * normed;
-        }
-        float mean_grad = reduce_sum(sum_grad) / size,
-              mean_grad_normed = reduce_sum(sum_grad_normed) / size;
-        for (int64_t i = 0; i < size; i += LANES) {
-            int64_t left = size - i;
-            vec normed = (load_partial(sum + i, left) - mean) * inv_std;
-            vec grad_normed = load_partial(grad_y + i, left) * load_partial(n->weight + i, left);
-            vec each = inv_std * (grad_normed - mean_grad - normed * mean_grad_normed);
-            store_partial(grad_x + i, each, left);
-            if (rng_init.threshold) each = dropout_vec(&rng, each);
-            store_partial(grad_out + i, each, left);
+            vec each = norm_input_gradient(n, grad_y, sum, i, size, stats, means);
+            store_partial(grad_x + i, each, size - i);
+            if (rng.threshold) each = dropout_vec(&rng, each);
+            store_partial(grad_out + i, each, size - i);
         }
         grad_y += size, sum += size, grad_x += size, grad_out += size, stats += 2;
+    }
+}
+
+void add_residual(const float *x, const float *out, int64_t rows, int64_t size, dropout_rng rng,
+                  float *y) {
+    for (int64_t row = 0; row < rows; row++, x += size, out += size, y += size)
+        add_dropped(x, out, size, &rng, y);
+}
+
+void add_residual_backward(const float *grad_y, int64_t rows, int64_t size, dropout_rng rng,
+                           float *grad_out) {
+    memcpy(grad_out, grad_y, rows * size * 4);
+    for (int64_t row = 0; row < rows; row++) dropout(&rng, grad_out + row * size, size);
+}
+
+void norm(const trainable_norm *n, const float *x, int64_t rows, int64_t size, float *stats,
+          float *y) {
+    for (int64_t row = 0; row < rows; row++, x += size, y += size, stats += 2) {
+        vec row_sum = {0};
+        for (int64_t i = 0; i < size; i += LANES) row_sum += load_partial(x + i, size - i);
+        normalize_row(n, x, size, row_sum, stats, y);
+    }
+}
+
+void norm_backward(const trainable_norm *n, const float *grad_y, const float *x, int64_t rows,
+                   int64_t size, const float *stats, float *grad_x, int64_t accumulate) {
+    for (int64_t row = 0; row < rows; row++) {
+        row_means means = norm_gradients(n, grad_y, x, size, stats);
+        for (int64_t i = 0; i < size; i += LANES) {
+            vec each = norm_input_gradient(n, grad_y, x, i, size, stats, means);
+            if (accumulate) each += load_partial(grad_x + i, size - i);
+            store_partial(grad_x + i, each, size - i);
+        }
+        grad_y += size, x += size, grad_x += size, stats += 2;
+    }
+}
+
+void activation_forward(const float *x, int64_t size, int64_t activation, float *y) {
+    for (int64_t i = 0; i < size; i += LANES)
+        store_partial(y + i, activate(load_partial(x + i, size - i), activation), size - i);
+}
+
+INLINE vec activation_slope(vec x, int64_t activation) {
+    if (activation == GELU) {
+        vec density = 0.39894228f * vec_exp(-0.5f * x * x);
+        return 0.5f * (1 + vec_erf(x * 0.70710678f)) + x * density;
+    }
+    vec sigmoid = 1 / (1 + vec_exp(vec_min(broadcast(88), -x)));
+    return sigmoid * (1 + x * (1 - sigmoid));
+}
+
+void activation_backward(const float *x, int64_t size, int64_t activation, float *grad) {
+    if (activation == RELU) {
+        for (int64_t i = 0; i < size; i++) grad[i] = x[i] > 0 ? grad[i] : 0;
+        return;
+    }
+    for (int64_t i = 0; i < size; i += LANES) {
+        vec slope = activation_slope(load_partial(x + i, size - i), activation);
+        store_partial(grad + i, slope * load_partial(grad + i, size - i), size - i);
     }
 }
