@@ -1,8 +1,8 @@
 """Compile the native library while a wheel is built, for every kind of processor.
 
 The compiler is Zig's Clang, a package of PyPI, pinned: so the same sources give the
-same bytes on any machine, and no user needs a compiler. A wheel holds all variants for its
-platform, an editable installation those that this processor can run, in
+same bytes on any machine, and no user needs a compiler. A wheel holds all variants for
+its platform, an editable installation those that this processor can run, in
 ``src/headwise/backends/native/lib``. On a platform without a variant the wheel is a
 pure one, and PyTorch does the work.
 
@@ -79,7 +79,7 @@ PROCESSORS: dict[str, tuple[str, ...]] = {
     ),
     "neon": ("-mcpu=generic",),
 }
-"""Flags of each variant; ``backends/native/library.py`` says which processor takes it."""
+"""Flags of each variant; ``backends/native/variants.py`` says who can run it."""
 
 
 def this_platform() -> Target | None:

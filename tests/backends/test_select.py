@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from headwise.backends.native import library
-from headwise.backends.native.library import NativeLibraryError
 from headwise.backends.native.decoder import NativeDecoder
+from headwise.backends.native.library import NativeLibraryError
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.backends.select import make_decoder, runs_natively
 from headwise.model.config import TransformerConfig

@@ -6,8 +6,8 @@ import torch
 
 from headwise.backends.api import DecoderBackend, Precision
 from headwise.backends.cuda.cuda_graph_decoder import CudaGraphDecoder
-from headwise.backends.native.library import NativeLibraryError
 from headwise.backends.native.decoder import NativeDecoder
+from headwise.backends.native.library import NativeLibraryError
 from headwise.backends.native.measured_speed import prefers_native
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.errors import ModelError

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.backends.native.library import why_unavailable
 from headwise.backends.native.ctypes_structs import TOPK_STATE_BYTES, kernels
+from headwise.backends.native.library import why_unavailable
 from headwise.errors import NumericsError
 
 MAX_K = 64

@@ -8,8 +8,8 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from headwise.backends.native.library import build
 from headwise.backends.native.customization_check import find_customization
+from headwise.backends.native.library import build
 from headwise.backends.native.training import why_not_native
 from headwise.data.batches import Batch
 from headwise.errors import ResourceError, SettingsError

@@ -10,8 +10,8 @@ import torch
 
 from headwise import load
 from headwise.backends import select
-from headwise.backends.native.library import SWITCH, build
 from headwise.backends.native.decoder import NativeDecoder
+from headwise.backends.native.library import SWITCH, build
 from headwise.decoding.settings import DecodingSettings, greedy, paper
 from headwise.demo_corpus import demo_corpus
 from headwise.errors import ResourceError, SettingsError, UsageError

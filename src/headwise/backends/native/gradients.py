@@ -80,16 +80,16 @@ class GradientBuffers:
             encodings = foot.add_positions(torch.zeros(1, longest, width), 0)[0]
         self._positions.append(encodings.contiguous())
         scheme = foot.add_positions.scheme
-        learned = isinstance(scheme, LearnedPositions)
+        learned = scheme.vectors if isinstance(scheme, LearnedPositions) else None
         return Embedding(
             table=embedding.vectors.data_ptr(),
             grad_table=self._gradient_of[embedding.vectors].data_ptr(),
             positions=self._positions[-1].data_ptr(),
             grad_positions=(
-                self._gradient_of[scheme.vectors].data_ptr() if learned else None
+                None if learned is None else self._gradient_of[learned].data_ptr()
             ),
             width=width,
-            position_width=scheme.vectors.shape[1] if learned else 0,
+            position_width=0 if learned is None else learned.shape[1],
             scale=embedding.scale,
             norm=self._norm(foot.norm),
         )
