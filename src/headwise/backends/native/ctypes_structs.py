@@ -145,6 +145,31 @@ class TopKState(Structure):
     _fields_ = (("max_score", c_float), ("sum_exp", c_float), ("found", c_int64))
 
 
+class BeamRequest(Structure):
+    """``beam_request`` in ``csrc/beam.c``: one step of beam search."""
+
+    _fields_ = (
+        ("sentences", c_int64),
+        ("width", c_int64),
+        ("top", c_int64),
+        ("beam", c_int64),
+        ("end", c_int64),
+        ("length", c_int64),
+        ("capacity", c_int64),
+        ("limits", c_void_p),
+        ("totals", c_void_p),
+        ("scores", c_void_p),
+        ("tokens", c_void_p),
+        ("generated", c_void_p),
+        ("alive_parents", c_void_p),
+        ("alive_tokens", c_void_p),
+        ("alive_generated", c_void_p),
+        ("alive_totals", c_void_p),
+        ("completed", c_void_p),
+        ("completed_totals", c_void_p),
+    )
+
+
 TOPK_STATE_BYTES = ctypes.sizeof(TopKState)
 """Scratch that ``topk`` needs for each row."""
 
@@ -179,6 +204,7 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
             *(c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p),
         ),
     ),
+    "beam_step": (c_int64, (POINTER(BeamRequest),)),
     "topk": (
         c_int64,
         (
@@ -201,6 +227,7 @@ def kernels() -> ctypes.CDLL:
 def typed(loaded: ctypes.CDLL) -> ctypes.CDLL:
     """Set argument and return types of a library's functions."""
     check_sizes(loaded, "decoder_struct_bytes", _STRUCTS)
+    check_sizes(loaded, "beam_struct_bytes", (BeamRequest,))
     for name, (returned, arguments) in _SIGNATURES.items():
         function = getattr(loaded, name)
         function.restype = returned

@@ -1,0 +1,86 @@
+/* One step of beam search, after the top-k of each hypothesis: the best continuations of each
+ * sentence, those of them that are complete, and those that stay alive.
+ *
+ * Reference: extend_hypotheses and select_alive in decoding/beam_step.py; tests/decoding/
+ * test_beam_native.py holds them equal, ties included. */
+#include "simd.h"
+
+/* S sentences still searched, each with W hypotheses alive, which have `length` - 1 tokens. */
+typedef struct {
+    int64_t sentences, width, top, beam, end, length, capacity;
+    const int64_t *limits;    /* [S]: length at which hypotheses are cut off */
+    const float *totals;      /* [S, W] */
+    const float *scores;      /* [S, W, top]: of the best next tokens, best first */
+    const int64_t *tokens;    /* [S, W, top] */
+    const int64_t *generated; /* [S, W, capacity] */
+    /* What stays alive, [S, beam]: parents are rows of [S W]; a total is -inf where there is none. */
+    int64_t *alive_parents, *alive_tokens, *alive_generated;
+    float *alive_totals;
+    /* What is complete, up to S * beam: sentence, parent, token, whether it is `end`; its total. */
+    int64_t (*completed)[4];
+    float *completed_totals;
+} beam_request;
+
+/* For Python, which mirrors it. */
+EXPORT const int64_t beam_struct_bytes[] = {sizeof(beam_request)};
+
+/* A hypothesis and one more token. */
+typedef struct {
+    float total;
+    int64_t parent, token; /* parent: of the W */
+} continuation;
+
+/* The `count` best continuations of sentence s, best first: the tokens of each hypothesis are
+ * sorted, so they are merged. Ties go to the earlier parent, then to its earlier token. */
+static void merge_continuations(const beam_request *r, int64_t s, int64_t count,
+                                continuation *best) {
+    int64_t next[r->width];
+    memset(next, 0, sizeof next);
+    for (int64_t i = 0; i < count; i++) {
+        best[i] = (continuation){-INFINITY, 0, 0};
+        int64_t from = -1;
+        for (int64_t w = 0; w < r->width; w++) {
+            if (next[w] == r->top) continue;
+            int64_t row = s * r->width + w;
+            float total = r->totals[row] + r->scores[row * r->top + next[w]];
+            if (from >= 0 && !(total > best[i].total)) continue;
+            best[i] = (continuation){total, w, r->tokens[row * r->top + next[w]]};
+            from = w;
+        }
+        if (from >= 0) next[source]++;
+    }
+}
+
+static void keep_alive(const beam_request *r, int64_t s, int64_t rank, continuation c, float total) {
+    int64_t parent = s * r->width + c.parent, to = s * r->beam + rank;
+    r->alive_parents[to] = parent;
+    r->alive_tokens[to] = c.token;
+    r->alive_totals[to] = total;
+    int64_t *generated = r->alive_generated + to * r->capacity;
+    memcpy(generated, r->generated + parent * r->capacity, (r->length - 1) * 8);
+    generated[r->length - 1] = c.token;
+}
+
+/* Take one step in all sentences; return how many hypotheses were completed. */
+EXPORT int64_t beam_step(const beam_request *r) {
+    int64_t num_completed = 0, count = 2 * r->beam;
+    continuation best[count];
+    for (int64_t s = 0; s < r->sentences; s++) {
+        merge_continuations(r, s, count, best);
+        int64_t alive = 0, first = 0;
+        for (int64_t i = 0; i < count; i++) {
+            int64_t exists = best[i].total > -INFINITY, is_end = best[i].token == r->end;
+            if (i < r->beam && exists && (is_end || r->limits[s] == r->length)) {
+                int64_t *to = r->completed[num_completed];
+                to[0] = s, to[1] = s * r->width + best[i].parent, to[2] = best[i].token;
+                to[3] = is_end;
+                r->completed_totals[num_completed++] = best[i].total;
+            }
+            if (!exists || is_end || alive == r->beam) continue;
+            if (!alive) first = i;
+            keep_alive(r, s, alive++, best[i], best[i].total);
+        }
+        while (alive < r->beam) keep_alive(r, s, alive++, best[first], -INFINITY);
+    }
+    return num_completed;
+}
