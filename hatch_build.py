@@ -179,5 +179,8 @@ if __name__ == "__main__":
     if here is None:
         raise SystemExit(f"no variant for {platform.system()} on {platform.machine()}")
     chosen = tuple(sys.argv[1:]) or usable_variants(here)
-    for path in compile_variants(chosen, here, LIBRARIES):
-        print(path.relative_to(ROOT))
+    try:
+        for path in compile_variants(chosen, here, LIBRARIES):
+            print(path.relative_to(ROOT))
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(error.returncode) from None

@@ -47,7 +47,7 @@ static void merge_continuations(const beam_request *r, int64_t s, int64_t count,
             best[i] = (continuation){total, w, r->tokens[row * r->top + next[w]]};
             from = w;
         }
-        if (from >= 0) next[source]++;
+        if (from >= 0) next[from]++;
     }
 }
 
