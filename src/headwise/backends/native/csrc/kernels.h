@@ -56,7 +56,7 @@ int64_t topk_finish(int64_t rows, int64_t count, const int64_t *forbidden, float
 typedef struct {
     int64_t activation;
     int64_t transposed; /* x is given as [in, ld], that is, its transpose is multiplied */
-    int64_t accumulate; /* add to y instead of overwriting it; excludes an activation */
+    int64_t accumulate; /* add to y instead of overwriting it; without an activation */
 } matmul_opts;
 
 /* y [rows, ldy] = activation(x [rows, ld] W + b); scratch: matmul_scratch_bytes(in, rows). */

@@ -6,18 +6,16 @@
 
 #define SLICE 32             /* rows of the right operand packed at a time */
 #define LEFT_IN_CACHE 100000 /* numbers of the left operand; all panels pass by them */
-#define DEPTH_BLOCK 256      /* depth that stays in cache if the left operand is transposed */
-#define TRANSPOSED_ROWS (32 * BLOCK_ROWS) /* of a transposed left operand */
+#define DEPTH_BLOCK 256      /* depth of which a panel and a block of rows stay in cache */
+#define PACKED_ROWS (32 * BLOCK_ROWS) /* of the left operand, where it is packed too */
 
 /* A register block: rows times vectors of 16 columns. Its sums, a vector of the matrix for each
  * column of vectors, and one broadcast number fill the registers: 32 of AVX-512, 16 of AVX2, of
  * which a vector takes two, and 32 of NEON, of which it takes four. */
 #ifdef __AVX512F__
 #define BLOCK_ROWS 12
-#define BLOCK_VECS 2
 #else
 #define BLOCK_ROWS 6
-#define BLOCK_VECS 1
 #endif
 
 static float round_to_bf16(float x) { /* ties to even */
@@ -105,10 +103,9 @@ matrix matrix_columns(const matrix *p, int64_t first, int64_t columns) {
 /* Epilogue of the sums of 16 columns, of which `count` exist. */
 INLINE void epilogue_columns(vec sums, const matrix *p, int64_t column, int64_t count,
                              matmul_opts opts, float *y) {
-    if (p->bias) sums += load_partial(p->bias + column, count);
-    sums = activate(sums, opts.activation);
     if (opts.accumulate) sums += load_partial(y, count);
-    store_partial(y, sums, count);
+    if (p->bias) sums += load_partial(p->bias + column, count);
+    store_partial(y, activate(sums, opts.activation), count);
 }
 
 __attribute__((noinline)) void epilogue_any(const float *sums, int64_t size, const matrix *p,
@@ -120,10 +117,9 @@ __attribute__((noinline)) void epilogue_any(const float *sums, int64_t size, con
 /* Only the last panel has fewer columns. */
 INLINE void epilogue(vec sums, const matrix *p, int64_t column, matmul_opts opts, float *y) {
     if (p->out - column >= LANES && opts.activation <= RELU) {
-        if (p->bias) sums += load(p->bias + column);
-        if (opts.activation == RELU) sums = activate(sums, RELU);
         if (opts.accumulate) sums += load(y);
-        store(y, sums);
+        if (p->bias) sums += load(p->bias + column);
+        store(y, opts.activation == RELU ? activate(sums, RELU) : sums);
     } else {
         float lanes[LANES];
         store(lanes, sums);
@@ -136,14 +132,14 @@ INLINE void epilogue(vec sums, const matrix *p, int64_t column, matmul_opts opts
 INLINE void matmul_block(const matrix *p, const float *x, int64_t ld, int64_t step, int64_t from,
                          int64_t to, int64_t column, float *y, int64_t ldy, matmul_opts opts,
                          const int rows, const int vecs) {
-    const float *w =
-        (const float *)p->weight + column / PANEL * PANEL * p->in + column % PANEL;
+    const float *w = (const float *)p->weight + column / PANEL * PANEL * p->in;
+    const float *w2 = w + (PANEL > LANES ? LANES : LANES * p->in);
     vec sums[BLOCK_ROWS][2];
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) sums[r][0] = sums[r][1] = (vec){0};
     for (int64_t k = from; k < to; k++) {
         vec first = load(w + k * PANEL), second = {0};
-        if (vecs == 2) second = load(w + k * PANEL + LANES);
+        if (vecs == 2) second = load(w2 + k * PANEL);
 #pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {
             vec each = broadcast(x[r * ld + k * step]);
@@ -163,8 +159,11 @@ INLINE void matmul_block(const matrix *p, const float *x, int64_t ld, int64_t st
 INLINE void matmul_few_rows(const matrix *p, const float *x, int64_t ld, int64_t step, int64_t from,
                             int64_t to, float *y, int64_t ldy, matmul_opts opts, const int rows,
                             const int vecs) {
-    for (int64_t column = 0; column < p->out; column += vecs * LANES)
+    int64_t column = 0;
+    for (; p->out - column > (vecs - 1) * LANES; column += vecs * LANES)
         matmul_block(p, x, ld, step, from, to, column, y, ldy, opts, rows, vecs);
+    if (column < p->out) /* the last panel of one vector */
+        matmul_block(p, x, ld, step, from, to, column, y, ldy, opts, rows, 1);
 }
 
 INLINE void matmul_rows(const matrix *p, const float *x, int64_t ld, int64_t step, int64_t from,
@@ -185,47 +184,57 @@ INLINE void matmul_rows(const matrix *p, const float *x, int64_t ld, int64_t ste
     if (left == 1) matmul_few_rows(p, x, ld, step, from, to, y, ldy, opts, 1, 2);
 }
 
-/* The same for a transposed left operand: the numbers of a block's rows (columns there) that are
- * multiplied together are copied side by side first. In place, at power-of-two strides, they
- * would evict one another from the cache. */
-static void matmul_transposed(const matrix *p, const float *x, int64_t ld, int64_t from, int64_t to,
-                              int64_t rows, float *y, int64_t ldy, matmul_opts opts,
-                              float *packed) {
-    int64_t full = rows / BLOCK_ROWS * BLOCK_ROWS, depth = to - from;
-    for (int64_t row = 0, last; row < full; row = last) { /* a few cache lines at a time */
-        last = row + 8 * BLOCK_ROWS < full ? row + 8 * BLOCK_ROWS : full;
-        for (int64_t k = 0; k < depth; k++)
+/* Copy the numbers of each block of rows that are multiplied together side by side: in place, at
+ * power-of-two strides, they would evict one another from the cache. */
+static void pack_left(const float *x, int64_t ld, int64_t transposed, int64_t depth, int64_t rows,
+                      float *packed) {
+    for (int64_t row = 0, last; row < rows; row = last) {
+        last = row + 8 * BLOCK_ROWS < rows ? row + 8 * BLOCK_ROWS : rows;
+        if (transposed) /* a few cache lines at a time */
+            for (int64_t k = 0; k < depth; k++)
+                for (int64_t r = row; r < last; r += BLOCK_ROWS)
+                    memcpy(packed + r * depth + k * BLOCK_ROWS, x + k * ld + r, BLOCK_ROWS * 4);
+        else
             for (int64_t r = row; r < last; r += BLOCK_ROWS)
-                memcpy(packed + r * depth + k * BLOCK_ROWS, x + (from + k) * ld + r,
-                       BLOCK_ROWS * 4);
+                for (int64_t k = 0; k < depth; k++)
+                    for (int64_t i = 0; i < BLOCK_ROWS; i++)
+                        packed[r * depth + k * BLOCK_ROWS + i] = x[(r + i) * ld + k];
     }
+}
+
+/* Rows from `from` to `to` of the matrix, with the left operand packed. */
+static void matmul_packed(const matrix *p, const float *x, int64_t ld, int64_t from, int64_t to,
+                          int64_t rows, float *y, int64_t ldy, matmul_opts opts, float *packed) {
+    int64_t full = rows / BLOCK_ROWS * BLOCK_ROWS, depth = to - from;
+    int64_t step = opts.transposed ? ld : 1, apart = opts.transposed ? 1 : ld;
+    pack_left(x + from * step, ld, opts.transposed, depth, full, packed);
     for (int64_t column = 0; column < p->out; column += BLOCK_VECS * LANES)
         for (int64_t row = 0; row < full; row += BLOCK_ROWS)
             matmul_block(p, packed + row * depth - from * BLOCK_ROWS, 1, BLOCK_ROWS, from, to,
                          column, y + row * ldy, ldy, opts, BLOCK_ROWS, BLOCK_VECS);
-    matmul_rows(p, x + full, 1, ld, from, to, rows - full, y + full * ldy, ldy, opts);
+    matmul_rows(p, x + full * apart, apart, step, from, to, rows - full, y + full * ldy, ldy, opts);
 }
 
+/* Sums are taken over blocks of the depth, the same whatever the number of rows. */
 static void matmul_float32(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y,
                            int64_t ldy, matmul_opts opts, void *scratch) {
-    if (!opts.transposed) {
-        int64_t blocks = LEFT_IN_CACHE / p->in / BLOCK_ROWS,
-                num_rows = (blocks > 2 ? blocks : 2) * BLOCK_ROWS;
+    if (!opts.transposed && p->in <= DEPTH_BLOCK) {
+        int64_t blocks = LEFT_IN_CACHE / p->in / BLOCK_ROWS, num_rows = blocks * BLOCK_ROWS;
         for (int64_t row = 0; row < rows; row += num_rows)
-            matmul_rows(p, x + row * ld, ld, 1, 0, p->in,
-                        rows - row < num_rows ? rows - row : num_rows, y + row * ldy, ldy, opts);
+            matmul_rows(p, x + row * ld, ld, 1, 0, p->in, min(rows - row, num_rows), y + row * ldy,
+                        ldy, opts);
         return;
     }
-    int64_t depth = opts.activation ? p->in : DEPTH_BLOCK; /* no activation on a partial sum */
-    for (int64_t row = 0; row < rows; row += TRANSPOSED_ROWS)
-        for (int64_t from = 0; from < p->in; from += depth) {
-            matrix block = *p;
-            matmul_opts block_opts = opts;
-            if (from) block.bias = 0, block_opts.accumulate = 1;
-            matmul_transposed(&block, x + row, ld, from,
-                              from + depth < p->in ? from + depth : p->in,
-                              rows - row < TRANSPOSED_ROWS ? rows - row : TRANSPOSED_ROWS,
-                              y + row * ldy, ldy, block_opts, scratch);
+    int64_t apart = opts.transposed ? 1 : ld;
+    for (int64_t row = 0; row < rows; row += PACKED_ROWS)
+        for (int64_t from = 0; from < p->in; from += DEPTH_BLOCK) {
+            int64_t to = min(from + DEPTH_BLOCK, p->in);
+            matrix part = *p;
+            matmul_opts part_opts = opts;
+            if (to < p->in) part.bias = 0, part_opts.activation = NO_ACTIVATION;
+            if (from) part_opts.accumulate = 1;
+            matmul_packed(&part, x + row * apart, ld, from, to, min(rows - row, PACKED_ROWS),
+                          y + row * ldy, ldy, part_opts, scratch);
         }
 }
 

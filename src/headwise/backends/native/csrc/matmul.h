@@ -4,7 +4,14 @@
 
 #include "kernels.h"
 
-#define PANEL 32 /* columns computed at a time: two vectors */
+/* A panel: the columns of a packed matrix that stand side by side, as many as a register block has.
+ * With AVX2 a panel of two vectors would use every other cache line, and half of the cache. */
+#ifdef __AVX512F__
+#define BLOCK_VECS 2
+#else
+#define BLOCK_VECS 1
+#endif
+#define PANEL (16 * BLOCK_VECS)
 
 INLINE int64_t num_panels(int64_t out) { return (out + PANEL - 1) / PANEL; }
 INLINE int64_t pad_to_tiles(int64_t in) { return (in + 31) / 32 * 32; }
