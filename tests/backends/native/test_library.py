@@ -259,7 +259,6 @@ def build_script():
     path = Path(__file__).parents[3] / "hatch_build.py"
     spec = importlib.util.spec_from_file_location("hatch_build", path)
     module = importlib.util.module_from_spec(spec)
-    sys.modules["hatch_build"] = module
     spec.loader.exec_module(module)
     return module
 
