@@ -19,9 +19,10 @@ from headwise import storage
 from headwise.backends.native.library import requested
 from headwise.cli.standard_streams import error_reason
 from headwise.decoding.settings import DecodingSettings
-from headwise.errors import DataError, ModelError, SettingsError, UsageError
+from headwise.errors import DataError, SettingsError, UsageError
 from headwise.model.config import TransformerConfig
-from headwise.run_folder.paths import CONFIG, GENERATION, check_is_model, model_path
+from headwise.run_folder.default_decoding import read_default_decoding
+from headwise.run_folder.paths import CONFIG, check_is_model, model_path
 from headwise.settings import as_table, merged, read
 
 STANDARD_INPUT = Path("-")
@@ -158,11 +159,7 @@ def check_search(
 
     ``others`` are the other models of an ensemble, for which they must fit too.
     """
-    path = model_path(folder) / GENERATION
-    try:
-        default = read(DecodingSettings, storage.read_json(path))
-    except (SettingsError, TypeError) as error:
-        raise ModelError(f"{path} cannot be used:\n{error}") from None
+    default = read_default_decoding(model_path(folder))
     settings = read(DecodingSettings, merged(as_table(default), table))
     for each in (folder, *others):
         if config := _architecture(each):

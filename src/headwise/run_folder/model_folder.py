@@ -21,6 +21,7 @@ from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import ModelError, SettingsError
 from headwise.model.config import TransformerConfig
+from headwise.run_folder.default_decoding import read_default_decoding
 from headwise.run_folder.paths import CONFIG, GENERATION, MODEL, check_is_model
 from headwise.settings import as_table, read
 from headwise.tasks.translation.text_codec import TextCodec
@@ -42,9 +43,6 @@ READ = (CONFIG, WEIGHTS, GENERATION, GOLDEN, f"{TOKENIZER}/{DESCRIPTION}")
 
 MAX_TOKENS = 10**7
 """Most entries of a vocabulary, or tokens of a text, that are accepted."""
-
-OLD_DEFAULTS = {"patience": 1.0}
-"""Decoding settings of folders older than the setting."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -188,11 +186,10 @@ def open_model_folder(
     try:
         config = read(TransformerConfig, architecture or {}, "architecture.")
         facts = read(ModelFacts, table)
-        search = storage.read_json(path / GENERATION)
-        decoding = read(DecodingSettings, {**OLD_DEFAULTS, **search})
         golden = tuple(read(Golden, each) for each in storage.read_json(path / GOLDEN))
     except (SettingsError, TypeError) as error:
         raise ModelError(f"{path} cannot be used:\n{error}") from None
+    decoding = read_default_decoding(path)
     weights = LazyModel()
     if not without_weights:
         weights.model = _read_model(path, config, facts, str(device))
