@@ -12,13 +12,22 @@ from typing import TYPE_CHECKING, Any, overload
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.warnings import merge_warnings
 from headwise.errors import TranslationWarning, UsageError
+from headwise.inference.arguments import (
+    cannot_pickle,
+    check_count,
+    check_device,
+    check_flag,
+    check_list,
+    check_threads,
+    checked_folders,
+    checked_pairs,
+    checked_tables,
+    checked_text,
+    not_text,
+)
 from headwise.inference.engines.engine import Engine
 from headwise.inference.engines.registry import make_engine, make_ensemble
-from headwise.inference.engines.settings import (
-    MAX_THREADS,
-    WITHOUT_TORCH,
-    check_engine,
-)
+from headwise.inference.engines.settings import WITHOUT_TORCH, check_engine
 from headwise.inference.line_translator import EncodedPiece, LineTranslator
 from headwise.inference.streaming import LineRequest, Progress, translate_stream
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
@@ -99,7 +108,7 @@ class Translator:
         :meth:`lines` returns the warnings of each line.
         """
         if isinstance(text, bytes) or not isinstance(text, Iterable):
-            raise _not_text(text)
+            raise not_text(text)
         texts = [text] if isinstance(text, str) else text
         texts_lines = [checked_text(each).split("\n") for each in texts]
         unscored = {"scores": False, **search}
@@ -134,6 +143,9 @@ class Translator:
         ``prefixes`` has for each line the text that its translation starts with, and
         ``each`` has decoding settings for each line, which override ``search``.
         """
+        check_list("lines", lines)
+        if prefixes is not None:
+            check_list("prefixes", prefixes)
         requests = self._requests(lines, prefixes, each, search)
         return translate_stream(self._line_translator, requests, on_progress)
 
@@ -148,7 +160,9 @@ class Translator:
         shared = self._settings(search)
         settings: Iterator[DecodingSettings] = repeat(shared)
         if each is not None:
-            settings = (self._settings(merged(search, one)) for one in each)
+            settings = (
+                self._settings(merged(search, one)) for one in checked_tables(each)
+            )
         texts = repeat("") if prefixes is None else map(checked_text, prefixes)
         number = 0
         for line in lines:
@@ -179,25 +193,16 @@ class Translator:
         ``log_probability`` is the model's, for the tokenizer's segmentation and END;
         ``score`` has the length penalty.
         """
-        if len(sources) != len(targets):
-            raise UsageError(
-                f"each source needs its target: there are "
-                f"{count_of(len(sources), 'source')} and "
-                f"{count_of(len(targets), 'target')}"
-            )
+        texts = checked_pairs(sources, targets)
         settings = self._settings(search)
-        pair = self.opened.tokenizers
-        encoded = [
-            (pair.source.encode(checked_text(source)), pair.target.encode(target))
-            for source, target in zip(sources, map(checked_text, targets), strict=True)
-        ]
+        encoded = self._encode_pairs(texts)
         scored = self.opened.task.score(self.models, encoded, settings)
         return [
             self._line_translator.candidate_of(
                 target, found, EncodedPiece(source, tuple(tokens), settings)
             )
-            for source, target, (tokens, _), found in zip(
-                sources, targets, encoded, scored, strict=True
+            for (source, target), (tokens, _), found in zip(
+                texts, encoded, scored, strict=True
             )
         ]
 
@@ -209,6 +214,7 @@ class Translator:
         For interactive typing: all start with ``prefix``, differ in the next token, and
         are sorted by its probability.
         """
+        check_count("count", count)
         settings = self._settings(search)
         task = self.opened.task
         (tokens,) = task.encode([checked_text(text)])
@@ -235,14 +241,29 @@ class Translator:
         """Return the ``alignment_head`` that aligns these pairs best.
 
         A few hundred pairs of a development set suffice, without manual alignments.
+        Raises ``UsageError`` if none of them has text on both sides.
         """
-        pair = self.opened.tokenizers
-        encoded = [
-            (pair.source.encode(source), pair.target.encode(target))
-            for source, target in zip(sources, targets, strict=True)
-        ]
+        encoded = self._encode_pairs(checked_pairs(sources, targets))
+        if not any(source and target for source, target in encoded):
+            raise UsageError(
+                f"{count_of(len(encoded), 'pair')} given, none with text on both "
+                "sides; give translated sentences, such as a development set"
+            )
         best, _ = self.opened.task.scorer(self.models).best_head(encoded)
         return best
+
+    def _encode_pairs(
+        self, texts: Sequence[tuple[str, str]]
+    ) -> list[tuple[list[int], list[int]]]:
+        pair = self.opened.tokenizers
+        return [
+            (pair.source.encode(source), pair.target.encode(target))
+            for source, target in texts
+        ]
+
+    def __reduce__(self) -> Any:
+        """Raise ``UsageError``: threads and compiled code belong to this process."""
+        raise cannot_pickle("Translator")
 
 
 def load(
@@ -266,21 +287,16 @@ def load(
     number of threads; each sentence is computed alone. ``threads`` are CTranslate2's,
     by default as many as torch's, which ``torch.set_num_threads`` sets.
     """
-    folders = [folder] if isinstance(folder, str | Path) else list(folder)
-    if not folders:
-        raise UsageError("no folder was named; name one, or several for an ensemble")
-    _check_device(device)
-    if threads is not None and not (
-        isinstance(threads, int) and 1 <= threads <= MAX_THREADS
-    ):
-        raise UsageError(
-            f"threads must be an integer from 1 to {MAX_THREADS:,}, not {threads!r}"
-        )
+    folders = checked_folders(folder)
+    check_device(device)
+    check_flag("deterministic", deterministic)
+    check_threads(threads)
+    check_engine(engine, precision, backend, models=len(folders))
     without_weights = engine in WITHOUT_TORCH and len(folders) == 1
     opened, *others = (
         replace(
             open_model_folder(
-                model_path(Path(each)), device=device, without_weights=without_weights
+                model_path(each), device=device, without_weights=without_weights
             ),
             deterministic=deterministic,
             threads=threads or 0,
@@ -292,20 +308,6 @@ def load(
     )
 
 
-def _check_device(device: torch.device | str) -> None:
-    if str(device) == "cpu":
-        return
-    import torch
-
-    try:
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise UsageError(
-            f"device {str(device)!r} cannot be used here ({reason}); 'cpu' always works"
-        ) from None
-
-
 def warn_of(of_lines: Sequence[Sequence[str]], *, stacklevel: int) -> None:
     """Emit the warnings of the lines of one call, each kind once.
 
@@ -313,17 +315,3 @@ def warn_of(of_lines: Sequence[Sequence[str]], *, stacklevel: int) -> None:
     """
     for each in merge_warnings(of_lines, "lines"):
         warnings.warn(each, TranslationWarning, stacklevel=stacklevel + 1)
-
-
-def checked_text(text: object) -> str:
-    """Return ``text``; raise ``UsageError`` if it is not a str."""
-    if not isinstance(text, str):
-        raise _not_text(text)
-    return text
-
-
-def _not_text(given: object) -> UsageError:
-    return UsageError(
-        f"a text (str) or texts are translated, not {type(given).__name__}; bytes "
-        "must be decoded first"
-    )

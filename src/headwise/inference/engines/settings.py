@@ -35,6 +35,8 @@ def resolve_engine(engine: str, backend: str = "auto") -> tuple[str, str]:
     if backend not in BACKENDS:
         known = ", ".join(BACKENDS)
         raise UsageError(f"{backend!r} is not a backend; known: {known}")
+    if not isinstance(engine, str):
+        raise _unknown_engine(engine)
     if engine in RENAMED_ENGINES:
         if backend not in ("auto", RENAMED_ENGINES[engine]):
             raise UsageError(
@@ -69,8 +71,7 @@ def check_engine(
     """
     engine, backend = resolve_engine(engine, backend)
     if engine not in PRECISIONS_OF:
-        known = ", ".join(PRECISIONS_OF)
-        raise UsageError(f"{engine!r} is not an engine; known: {known}")
+        raise _unknown_engine(engine)
     if precision not in PRECISIONS:
         known = ", ".join(PRECISIONS)
         raise UsageError(f"{precision!r} is not a precision; known: {known}")
@@ -90,3 +91,7 @@ def check_engine(
             f"an ensemble runs in torch and float32 only, not with --engine {engine} "
             f"--precision {precision}; --engine torch does it"
         )
+
+
+def _unknown_engine(engine: object) -> UsageError:
+    return UsageError(f"{engine!r} is not an engine; known: {', '.join(PRECISIONS_OF)}")

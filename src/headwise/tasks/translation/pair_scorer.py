@@ -22,6 +22,7 @@ from headwise.decoding.ensemble import AVERAGES
 from headwise.decoding.forced_decoding import force_decode
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings
+from headwise.errors import UsageError
 from headwise.model.attention_hooks import attention_seen
 from headwise.model.transformer import Transformer
 from headwise.tasks.translation.alignment import (
@@ -32,6 +33,7 @@ from headwise.tasks.translation.alignment import (
 from headwise.tasks.translation.cross_attention import stack_cross_attention
 from headwise.tasks.translation.threads import single_threaded
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
+from headwise.wording import count_of
 
 BATCH_TOKENS = 2048
 """Most positions of a batch, each of which has logits for the whole vocabulary."""
@@ -70,7 +72,16 @@ class PairScorer:
         hypotheses: Sequence[Hypothesis],
         settings: DecodingSettings,
     ) -> list[Hypothesis]:
-        """Add alignments to the hypotheses of these sources, if they are needed."""
+        """Add alignments to the hypotheses of these sources, if they are needed.
+
+        Raises ``UsageError`` unless there is one hypothesis for each source.
+        """
+        if len(sources) != len(hypotheses):
+            raise UsageError(
+                "each source needs its hypothesis: there are "
+                f"{count_of(len(sources), 'source')} and "
+                f"{count_of(len(hypotheses), 'hypothesis', 'hypotheses')}"
+            )
         aligned = list(hypotheses)
         needed: Sequence[int] = range(len(hypotheses))
         if not settings.alignments:
