@@ -14,8 +14,12 @@ def hypothesis(number, share):
 ALIKE = {("a", "b"): 0.8, ("a", "c"): 0.1, ("b", "c"): 0.6}
 
 
-def utility(text, other):
+def similarity(text, other):
     return 1.0 if text == other else ALIKE[min(text, other), max(text, other)]
+
+
+def utility(texts):
+    return [[similarity(text, other) for other in texts] for text in texts]
 
 
 def test_the_most_probable_is_not_always_the_best():

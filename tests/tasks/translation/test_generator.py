@@ -15,7 +15,6 @@ from headwise.decoding.prefix import NO_PREFIX
 from headwise.decoding.settings import DecodingSettings, greedy, paper
 from headwise.decoding.warnings import CUT_OFF
 from headwise.errors import SettingsError, UsageError
-from headwise.metrics.sentence_scores import SENTENCE_SCORES
 from headwise.run_folder.model_folder import open_model_folder
 from headwise.text.vocabulary import END, PAD, START
 
@@ -222,14 +221,6 @@ def test_each_sentence_may_have_its_own_search(opened, task):
 def test_settings_must_be_as_many_as_sources(opened, task):
     with pytest.raises(UsageError, match="2 sources and 1 settings"):
         task.search(opened.model, [[5], [6]], [greedy()])
-
-
-@pytest.mark.parametrize("utility", SENTENCE_SCORES)
-def test_every_utility_likes_a_text_best_that_is_the_same(utility):
-    alike = SENTENCE_SCORES[utility]
-
-    assert alike("a dog runs fast", "a dog runs fast") == pytest.approx(100)
-    assert alike("a dog runs fast", "a dog sits here") < 100
 
 
 def test_no_banned_phrase_is_ever_written(translator):

@@ -1,0 +1,73 @@
+"""The scores of all pairs at once are sacreBLEU's, pair by pair."""
+
+import random
+import time
+from collections import Counter
+
+import pytest
+import sacrebleu
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwise.metrics import sentence_scores
+from headwise.metrics.sentence_scores import SENTENCE_SCORES, count_matches
+
+METRICS = {"chrf": sacrebleu.CHRF(), "bleu": sacrebleu.BLEU(effective_order=True)}
+
+WORDS = st.sampled_from(["the", "a", "dog", "dogs", "runs", "run", ".", "the,", "éé"])
+TEXT = st.one_of(st.lists(WORDS, max_size=9).map(" ".join), st.text(max_size=9))
+
+
+def pair_by_pair(name, texts):
+    return [
+        [METRICS[name].sentence_score(text, [other]).score for other in texts]
+        for text in texts
+    ]
+
+
+@pytest.mark.parametrize("name", SENTENCE_SCORES)
+def test_every_score_likes_a_text_best_that_is_the_same(name):
+    (same, less), (_, other) = SENTENCE_SCORES[name](
+        ["a dog runs fast", "a dog sits here"]
+    )
+
+    assert same == other == pytest.approx(100)
+    assert less < 100
+
+
+@pytest.mark.parametrize("name", SENTENCE_SCORES)
+@given(texts=st.lists(TEXT, min_size=1, max_size=6))
+def test_every_score_is_sacrebleus_to_the_last_bit(name, texts):
+    """Texts that are empty, equal, or shorter than an n-gram among them."""
+    assert SENTENCE_SCORES[name](texts) == pair_by_pair(name, texts)
+
+
+@pytest.mark.parametrize("name", SENTENCE_SCORES)
+def test_long_texts_are_compared_in_parts(name, monkeypatch):
+    monkeypatch.setattr(sentence_scores, "COLUMNS_AT_ONCE", 7)
+    chance = random.Random(1)
+    texts = [" ".join(chance.choices("abcde", k=40)) for _ in range(5)]
+
+    assert SENTENCE_SCORES[name](texts) == pair_by_pair(name, texts)
+
+
+def test_matches_are_the_smaller_of_two_counts():
+    """a: min(2, 3) = 2 and b: min(1, 0) = 0; c is only in the second."""
+    first, second = Counter(a=2, b=1), Counter(a=3, c=4)
+
+    assert count_matches([first, second]).tolist() == [[3, 2], [2, 7]]
+    assert count_matches([]).tolist() == []
+
+
+@pytest.mark.parametrize("name", SENTENCE_SCORES)
+def test_as_many_samples_as_are_allowed_take_no_longer_than_their_search(name):
+    """chrF extracted the n-grams of both texts for each pair: 17 s for a sentence."""
+    chance = random.Random(1)
+    words = ["the", "dog", "cat", "runs", "sleeps", "in", "garden", "house", "big"]
+    texts = [" ".join(chance.choices(words, k=20)) for _ in range(256)]
+    SENTENCE_SCORES[name](texts[:2])  # which imports sacreBLEU
+
+    began = time.process_time()
+    SENTENCE_SCORES[name](texts)
+
+    assert time.process_time() - began < 5
