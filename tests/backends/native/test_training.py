@@ -575,12 +575,30 @@ def test_tokens_of_another_vocabulary_are_refused():
         native_loss(model, *batch, 0.1)
 
 
-def test_gradients_are_computed_once():
-    model = trained()
-    loss = native_loss(model, *batch_of(101), 0.1)
+@pytest.mark.parametrize("backend", ["native", "torch"])
+def test_a_graph_that_is_retained_can_be_run_twice(backend):
+    """The second backward pass failed: gradients had been handed over."""
+    model, batch = use_backend(trained(), backend), padded_batch(batch_of(101))
+    loss = cross_entropy_of(model, batch, smoothing=0.1)
     loss.backward(retain_graph=True)
+    once = [each.grad.clone() for each in model.parameters()]
+    (loss * 0.5).backward()
 
-    with pytest.raises(RuntimeError, match="handed over before"):
+    for found, first in zip(model.parameters(), once, strict=True):
+        torch.testing.assert_close(found.grad, 1.5 * first)
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("backend", ["native", "torch"])
+def test_weights_that_change_before_the_backward_pass_are_an_error(backend):
+    """The gradients were those of the old weights, without a word."""
+    model, batch = use_backend(trained(), backend), padded_batch(batch_of(101))
+    loss = cross_entropy_of(model, batch, smoothing=0.1)
+    with torch.no_grad():
+        model.decoder.blocks[0].feed_forward.widen.weight.mul_(2)
+
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
 
 

@@ -72,6 +72,10 @@ class GradientBuffers:
         torch._foreach_mul_(self._gradients, scale)
         return self._gradients
 
+    def scaled_copies(self, scale: float) -> list[Tensor]:
+        """Return new tensors: all gradients times ``scale``."""
+        return list(torch._foreach_mul(self._gradients, scale))
+
     def _embedding(
         self, embedding: TokenEmbedding, foot: EnterStack, longest: int
     ) -> Embedding:

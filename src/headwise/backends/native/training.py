@@ -150,9 +150,9 @@ def _take_scratch(model: Transformer, size: int) -> NDArray[np.uint8]:
 class _NativeLoss(torch.autograd.Function):
     """The loss as a function of all weights, as autograd sees it.
 
-    So ``torch.autograd.grad`` and hooks of the graph work. The gradients of a batch are
-    summed apart from earlier ones, as torch does it, so that batches give the same sum
-    in one process and in several.
+    So ``torch.autograd.grad``, ``retain_graph`` and hooks of the graph work. The
+    gradients of a batch are summed apart from earlier ones, as torch does it, so that
+    batches give the same sum in one process and in several.
     """
 
     @staticmethod
@@ -164,6 +164,7 @@ class _NativeLoss(torch.autograd.Function):
         *weights: Tensor,
     ) -> Tensor:
         kernels = training_kernels()
+        ctx.save_for_backward(*weights)  # so that torch notes when they change
         ctx.gradients = GradientBuffers(model, batch.longest, smoothing)
         arguments = byref(ctx.gradients.struct), byref(batch.struct)
         size = kernels.train_scratch_bytes(*arguments) + ALIGNMENT
@@ -176,8 +177,12 @@ class _NativeLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *scales: Tensor) -> Any:
-        if ctx.gradients is None:
-            raise RuntimeError("gradients of this loss were handed over before")
+        # Raises torch's own errors: for a second backward pass without retain_graph,
+        # and for weights that were changed in place since the forward pass.
+        _ = ctx.saved_tensors
+        scale = scales[0].item()
+        if torch._C._autograd._get_current_graph_task_keep_graph():  # retain_graph
+            return None, None, None, *ctx.gradients.scaled_copies(scale)
         gradients, ctx.gradients = ctx.gradients, None
         # No other reference to them may exist: then torch does not copy them.
-        return None, None, None, *gradients.scaled(scales[0].item())
+        return None, None, None, *gradients.scaled(scale)
