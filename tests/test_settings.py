@@ -245,6 +245,13 @@ def test_a_number_beyond_all_floats_is_a_problem_and_no_crash():
     assert problem.startswith("scale is too large: 1000")
 
 
+@pytest.mark.parametrize("name", ["scale", "seed", "level", "name", "words"])
+def test_a_number_that_python_does_not_print_is_a_problem_and_no_crash(name):
+    """A hexadecimal one in a recipe: the message itself raised a ValueError."""
+    (problem,) = problems_of({name: 16**5000})
+    assert problem == f"{name} is too large: 20,001 bits"
+
+
 def test_text_that_no_file_could_hold_is_refused():
     """A file name in another encoding reaches us with lone surrogates in it."""
     (problem,) = problems_of({"name": "caf\udce9"})

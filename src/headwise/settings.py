@@ -28,6 +28,10 @@ T = TypeVar("T")
 ABSENT = "none"
 """Text for an optional setting without value."""
 
+MAX_BITS = 10_000
+"""Size of an integer above which Python may refuse to print it in a message. TOML has
+no bound for hexadecimal ones."""
+
 KINDS = {
     bool: "true or false",
     int: "a whole number",
@@ -225,6 +229,8 @@ def _toml_string(text: str) -> str:
 
 
 def _convert(kind: Any, value: Any, path: str) -> Any:
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        raise SettingsError([f"{path} is too large: {value.bit_length():,} bits"])
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         if value is None or value == ABSENT:

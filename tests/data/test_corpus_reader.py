@@ -171,6 +171,10 @@ def test_a_tsv_line_with_too_few_columns_is_refused(written, line, said):
         ('{"source": "a", "target": null}', '"target" must be a string, not null'),
         ('{"source": "a", "target": true}', '"target" must be a string, not true'),
         (
+            '{"source": "a", "target": ' + "9" * 5000 + "}",
+            'line 2: "target" must be a string, not Infinity',
+        ),
+        (
             '{"source": "a", "target": "b", "source": "c"}',
             'line 2: the key "source" occurs 2 times in one object',
         ),
@@ -185,6 +189,13 @@ def test_a_broken_json_line_is_refused(written, line, said):
     good = '{"source": "one", "target": "eins"}'
 
     assert said in refusal(source=written("a.jsonl", f"{good}\n{line}\n"))
+
+
+def test_a_number_of_thousands_of_digits_beside_the_texts_is_no_fault(written):
+    """It is JSON, but Python reads no such integer: "not JSON" was said of it."""
+    line = '{"id": ' + "9" * 5000 + ', "source": "one", "target": "eins"}\n'
+
+    assert pairs_of(source=written("a.jsonl", line)) == [("one", "eins")]
 
 
 def test_files_that_are_none_are_refused(written, tmp_path):

@@ -162,7 +162,9 @@ READERS: dict[Layout, Callable[[CorpusSettings, Note], Iterator[RawPair]]] = {
 def _parse_object(text: str, where: str) -> dict[str, Any]:
     try:
         table = json.loads(
-            text, object_pairs_hook=lambda pairs: _without_duplicates(pairs, where)
+            text,
+            object_pairs_hook=lambda pairs: _without_duplicates(pairs, where),
+            parse_int=_integer,
         )
     except (ValueError, RecursionError) as error:
         raise DataError(
@@ -175,6 +177,14 @@ def _parse_object(text: str, where: str) -> dict[str, Any]:
             'such as {"source": "...", "target": "..."}'
         )
     return table
+
+
+def _integer(digits: str) -> float:
+    """Parse an integer; one of thousands of digits, which int refuses, as a float."""
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
