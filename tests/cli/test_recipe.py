@@ -34,6 +34,18 @@ def test_the_presets_are_listed_with_what_they_are_for(headwise):
 
 
 @pytest.mark.parametrize(
+    "also",
+    [["--preset", "tiny"], ["--set", "training.steps=3"], ["--recipe", "a.toml"]],
+)
+def test_a_list_of_presets_is_of_all_of_them(headwise, also):
+    """What was asked for besides was dropped without a word."""
+    found = headwise("recipe", "--list", *also)
+
+    assert (found.code, found.out) == (2, "")
+    assert "--list prints all presets and no recipe; leave out --preset" in found.error
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--preset", "huge"], "'huge' is not a preset; choose from base, big"),

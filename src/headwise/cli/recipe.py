@@ -9,6 +9,7 @@ import typer
 from headwise.cli.options import Assignments, RecipeFile
 from headwise.cli.recipe_args import resolve_checked
 from headwise.cli.standard_streams import output
+from headwise.errors import UsageError
 from headwise.model.presets import PRESETS
 from headwise.settings import as_toml
 
@@ -25,7 +26,7 @@ def recipe(
     recipe_file: RecipeFile = None,
     assignments: Assignments = None,
     names: Annotated[
-        bool, typer.Option("--list", help="List the presets instead.")
+        bool, typer.Option("--list", help="List the presets, and no recipe.")
     ] = False,
 ) -> None:
     """Check a recipe and print it with every default filled in.
@@ -39,6 +40,11 @@ def recipe(
     headwise recipe --recipe my.toml --set model.norm=pre
     """
     if names:
+        if preset is not None or recipe_file is not None or assignments:
+            raise UsageError(
+                "--list prints all presets and no recipe; leave out --preset, --recipe "
+                "and --set, or leave out --list to print that recipe"
+            )
         for name, each in PRESETS.items():
             output(f"{name:<10} {each.about}")
         return
