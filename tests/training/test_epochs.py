@@ -7,7 +7,7 @@ import pytest
 from tests.training.conftest import QUICK, Recorder, assert_same_weights, weights_of
 
 from headwise.errors import SettingsError
-from headwise.training.epochs import epochs_to_steps
+from headwise.training.epochs import epochs_to_steps, steps_done_reason
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 
@@ -96,6 +96,43 @@ def test_one_more_epoch_resumes_where_the_last_ended(make_trainer, corpus):
 
     assert seen == dict.fromkeys(range(len(corpus.train)), 1)
     assert longer.state.epoch == 3
+
+
+@pytest.mark.parametrize(
+    ("fewer", "said"),
+    [
+        ({"epochs": 1}, "12 updates are done, more than the 1 epoch asked for"),
+        (
+            {"epochs": None, "steps": 3},
+            "12 updates are done, more than the 3 asked for",
+        ),
+        ({"epochs": 2}, "12 updates are done"),
+        ({"epochs": 2, "steps": 3}, "12 updates are done, more than the 3 asked for"),
+    ],
+)
+def test_a_run_resumed_with_fewer_than_it_has_made_says_so(make_trainer, fewer, said):
+    """It went "up to 12 steps, 1 epoch at most", and ended as if that were so."""
+    first = make_trainer(TWICE)
+    first.run()
+    state, weights, optimizer = first.checkpoint_writer.saved[-1]
+    recorder = Recorder()
+    again = make_trainer(
+        replace(TWICE, **fewer),
+        state=state,
+        weights=weights,
+        optimizer=optimizer,
+        callback=recorder,
+    )
+    again.run()
+
+    assert recorder.updates == []
+    assert recorder.reason == said.replace("12", str(state.step))
+
+
+def test_one_update_is_done():
+    settings = TrainingSettings(steps=1)
+
+    assert steps_done_reason(settings, TrainingState(step=1)) == "1 update is done"
 
 
 def test_the_count_is_the_same_from_wherever_a_run_stands(make_trainer):

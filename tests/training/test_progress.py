@@ -69,6 +69,19 @@ def test_a_pipe_gets_plain_whole_lines(in_a_pipe, pipe):
     ]
 
 
+def test_a_run_that_has_made_all_its_steps_says_so_first(in_a_pipe, pipe):
+    """It said "going on from step 500: up to 500 steps, 2 epochs at most"."""
+    settings = TrainingSettings(steps=500, epochs=2)
+    in_a_pipe.on_start(TrainingState(step=500, epoch=5), settings, 100)
+    in_a_pipe.on_start(TrainingState(step=500, epoch=2), settings, 250)
+
+    assert pipe.getvalue().splitlines() == [
+        "no step is left to train: 500 updates are done, more than the 2 epochs asked "
+        "for",
+        "no step is left to train: 500 updates are done",
+    ]
+
+
 def test_what_a_model_says_is_shown_as_it_is(in_a_pipe, pipe):
     """rich would turn :cat: into a picture and [b] into bold type."""
     in_a_pipe.on_validation(

@@ -1,4 +1,4 @@
-"""Epochs as optimizer steps: how many steps a run of so many epochs makes."""
+"""Epochs as optimizer steps: how many a run makes, and why none is left."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from headwise.data.batches import TrainingOrder
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
+from headwise.wording import count_of
 
 
 def epochs_to_steps(
@@ -28,3 +29,20 @@ def epochs_to_steps(
     if settings.steps is not None:
         steps = min(steps, settings.steps)
     return replace(settings, steps=steps)
+
+
+def steps_done_reason(settings: TrainingSettings, state: TrainingState) -> str:
+    """Return why no step is left, for a run at ``settings.steps`` or beyond.
+
+    Beyond it is a run that is resumed with fewer steps or epochs than it has made.
+    """
+    done = count_of(state.step, "update")
+    if settings.epochs is not None and (state.epoch, state.batch) > (
+        settings.epochs,
+        0,
+    ):
+        asked = count_of(settings.epochs, "epoch")
+        return f"{done} are done, more than the {asked} asked for"
+    if state.step > settings.num_steps:
+        return f"{done} are done, more than the {settings.num_steps:,} asked for"
+    return f"{done} {'is' if state.step == 1 else 'are'} done"

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from headwise.data.prepared import PreparedFacts
 from headwise.training.callbacks import StepMetrics
+from headwise.training.epochs import steps_done_reason
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.time_left import TimeLeft
@@ -52,10 +53,14 @@ class TrainingProgress:
             if self._epochs is None
             else f", {count_of(self._epochs, 'epoch')} at most"
         )
-        self.on_message(
-            f"{how}: up to {count_of(settings.num_steps, 'step')}{passes}{end}; "
-            f"an epoch has about {updates:,}"
-        )
+        if state.step >= settings.num_steps:
+            reason = steps_done_reason(settings, state)
+            self.on_message(f"no step is left to train: {reason}")
+        else:
+            self.on_message(
+                f"{how}: up to {count_of(settings.num_steps, 'step')}{passes}{end}; "
+                f"an epoch has about {updates:,}"
+            )
         if self.console.is_terminal:
             self._bar = Progress(
                 TextColumn("step {task.completed:,.0f}/{task.total:,.0f}"),

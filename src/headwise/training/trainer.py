@@ -33,7 +33,7 @@ from headwise.training.distributed import (
     check_batches_per_rank,
     hardware_changed_warning,
 )
-from headwise.training.epochs import epochs_to_steps
+from headwise.training.epochs import epochs_to_steps, steps_done_reason
 from headwise.training.fsdp import gather_full
 from headwise.training.gradient_accumulation import GradientAccumulator
 from headwise.training.nan_checks import (
@@ -332,8 +332,8 @@ class Trainer:
     def _stop_reason(self) -> str | None:
         settings = self.settings
         if self.state.step >= self.last_step:
-            are = "is" if self.state.step == 1 else "are"
-            return f"{count_of(self.state.step, 'update')} {are} done"
+            asked = replace(settings, steps=self.last_step)
+            return steps_done_reason(asked, self.state)
         if self._time_limit_reached:
             return f"the time is over ({duration(60 * (settings.max_minutes or 0))})"
         if settings.patience and self.state.without_gain >= settings.patience:
