@@ -1,6 +1,7 @@
 """Every engine in every precision translates again; exact ones must agree."""
 
 import json
+import tempfile
 from dataclasses import replace
 
 import pytest
@@ -40,6 +41,17 @@ def test_nothing_is_left_in_the_folder(opened):
     list(check_golden_translations(opened))
 
     assert sorted(opened.path.rglob("*")) == before
+
+
+def test_without_room_for_an_export_it_is_not_tried(opened, monkeypatch):
+    """A full /tmp ended the doctor, though nothing is wrong with the model."""
+    monkeypatch.setattr(tempfile, "tempdir", "/proc/none")
+    found = named(check_golden_translations(opened))
+
+    check = found["ctranslate2, float32"]
+    assert check.status == "skipped"
+    assert check.found.startswith("not tried: ")
+    assert "set TMPDIR" in check.advice
 
 
 def test_other_words_in_smaller_numbers_are_told_and_no_fault(opened):

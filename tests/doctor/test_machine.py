@@ -1,6 +1,7 @@
 """What the doctor says of a machine, of machines that we do not have too."""
 
 import shutil
+import tempfile
 
 import pytest
 import torch
@@ -10,7 +11,9 @@ from headwise.doctor import check_machine, machine
 from headwise.doctor.machine import (
     check_allocator,
     check_cpu,
+    check_disk_here,
     check_encoding,
+    check_temporary_disk,
     check_threads,
     check_torch_build,
 )
@@ -35,6 +38,39 @@ def test_a_full_disk_is_a_fault(monkeypatch):
     found = {each.what: each for each in check_machine()}
     assert found["disk here"].status == "FAILED"
     assert "free some space" in found["disk here"].advice
+
+
+def test_a_current_folder_that_was_deleted_is_a_fault(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    check = check_disk_here()
+
+    assert (check.status, check.found) == ("FAILED", "the current folder was deleted")
+
+
+def test_no_place_for_temporary_files_is_a_fault(monkeypatch):
+    """With a full /tmp the doctor ended there, before what came after."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc/none"])
+    check = check_temporary_disk({})
+
+    assert check.status == "FAILED"
+    assert check.found.startswith("No usable temporary directory found in ['/proc/")
+    assert "set TMPDIR" in check.advice
+
+
+def test_a_folder_for_temporary_files_that_python_passes_over_is_noted(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    assert check_temporary_disk({"TMPDIR": str(tmp_path)}).status == "ok"
+    check = check_temporary_disk({"TMPDIR": "/full"})
+    assert check.status == "note"
+    assert (
+        check.found == f"TMPDIR=/full cannot be written to; {tmp_path} is used instead"
+    )
 
 
 def test_little_memory_is_a_fault(monkeypatch):

@@ -23,19 +23,18 @@ def write_out_file(path: Path, text: str) -> None:
 
 
 def _write_temporary(text: str, suffix: str) -> str:
+    """Write a temporary file; return the sentence that names it, or says why not."""
     try:
-        with tempfile.NamedTemporaryFile(
-            "w",
-            encoding="utf-8",
-            newline="",
-            prefix="headwise-",
-            suffix=suffix,
-            delete=False,
-        ) as file:
-            file.write(text)
+        handle, name = tempfile.mkstemp(prefix="headwise-", suffix=suffix)
+        try:
+            with open(handle, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+        except OSError:
+            Path(name).unlink(missing_ok=True)  # a part of it would look like all
+            raise
     except OSError as error:
         return (
-            f"{tempfile.gettempdir()} cannot be written either "
+            "no temporary file can be written either "
             f"({error.strerror or error}); set TMPDIR to another folder"
         )
-    return f"the output was saved in {file.name}"
+    return f"the output was saved in {name}"

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from headwise.doctor.check import FAILED, OK, SKIPPED, Check, Status
-from headwise.errors import HeadwiseError
+from headwise.errors import HeadwiseError, ResourceError
 from headwise.inference.engines.ctranslate2_engine import CTranslate2Engine
 from headwise.inference.engines.ctranslate2_support import (
     unsupported_lengths,
@@ -110,6 +110,9 @@ def _ctranslate2(opened: ModelFolder, precision: str) -> Check:
             export(folder, opened, target=CTRANSLATE2, quantization=precision)
             engine = CTranslate2Engine(opened, precision=precision, folder=folder)
             outputs = engine.search(sources, opened.decoding)
+    except (OSError, ResourceError) as error:  # the disk for temporary files is full
+        advice = "free some space there, or set TMPDIR to another folder"
+        return Check(what, SKIPPED, f"not tried: {error}", advice)
     except (HeadwiseError, RuntimeError) as error:
         return Check(what, FAILED, str(error), "use --engine torch")
     texts = [opened.task.decode(best) for best, *_ in outputs]

@@ -42,8 +42,8 @@ def check_machine() -> Iterator[Check]:
     yield check_native_backend()
     yield check_allocator(sys.platform, os.environ)
     yield _memory()
-    yield _disk("disk here", Path.cwd())
-    yield _disk("disk for temporary files", Path(tempfile.gettempdir()))
+    yield check_disk_here()
+    yield check_temporary_disk(os.environ)
     yield check_encoding(
         sys.getfilesystemencoding(), locale.getpreferredencoding(False)
     )
@@ -126,6 +126,31 @@ def check_allocator(system: str, environment: Mapping[str, str]) -> Check:
         return Check(what, NOTE, f"{library or 'not glibc'}", advice)
     found = f"glibc {release}; training configures it to keep freed memory"
     return Check(what, OK, found)
+
+
+def check_disk_here() -> Check:
+    """Check the disk of the current folder."""
+    what = "disk here"
+    try:
+        return _disk(what, Path.cwd())
+    except FileNotFoundError:
+        found = "the current folder was deleted"
+        return Check(what, FAILED, found, "change to another folder")
+
+
+def check_temporary_disk(environment: Mapping[str, str]) -> Check:
+    """Check that there is a folder for temporary files, and its disk."""
+    what = "disk for temporary files"
+    advice = "free some space there, or set TMPDIR to another folder"
+    try:
+        folder = Path(tempfile.gettempdir())
+    except OSError as error:  # all of them are full, or not writable
+        return Check(what, FAILED, error.strerror or str(error), advice)
+    chosen = environment.get("TMPDIR")
+    if chosen and Path(chosen).absolute() != folder:
+        found = f"TMPDIR={chosen} cannot be written to; {folder} is used instead"
+        return Check(what, NOTE, found, advice)
+    return _disk(what, folder)
 
 
 def check_encoding(files: str, text: str) -> Check:
