@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import headwise
-from headwise.wording import count_of, duration
+from headwise.wording import count_of, duration, without_surrogates
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,10 @@ def test_an_odd_plural_can_be_given():
 def test_durations_have_the_units_that_people_use(seconds, written):
     """``--max-time 1s`` was repeated as 0.0166667 minutes."""
     assert duration(seconds) == written
+
+
+def test_bytes_of_a_file_name_that_are_no_text_become_question_marks():
+    assert without_surrogates("caf\udce9, é, 😀") == "caf?, é, 😀"
 
 
 def test_plurals_are_made_in_one_place():

@@ -1,4 +1,4 @@
-"""Formatting of counts and durations in messages."""
+"""Formatting of counts, durations and names of files in messages."""
 
 from __future__ import annotations
 
@@ -19,3 +19,11 @@ def duration(seconds: float) -> str:
     if minutes:
         return f"{minutes} min {rest:02d} s" if rest else f"{minutes} min"
     return f"{rest} s"
+
+
+def without_surrogates(text: str) -> str:
+    """Return text that UTF-8 can encode; other characters become question marks.
+
+    Bytes of a file name that are not UTF-8 are lone surrogates in Python.
+    """
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -139,6 +139,20 @@ def test_a_resumed_run_shows_its_past_and_no_step_twice(folder, said):
     assert said == []
 
 
+def test_a_folder_whose_name_is_not_utf_8_has_a_page(tmp_path, said):
+    """It had none: the name of a folder may be any bytes."""
+    folder = tmp_path / "caf\udce9"
+    folder.mkdir()
+    (folder / "recipe.toml").write_text("seed = 7\n")
+    callbacks = [RunPage(folder, say=said.append), JsonLog(folder / "log.jsonl")]
+    train(callbacks, 1, 2)
+    tell(callbacks, "on_message", f"{folder} is full")
+    tell(callbacks, "on_end", TrainingState(step=2), "done")
+
+    assert said == []
+    assert "caf?" in (folder / "report.html").read_text(encoding="utf-8")
+
+
 def test_what_is_shown_live_is_what_the_log_gives(callbacks, folder):
     """Drawn from memory while it trains, and from the file afterwards."""
     from headwise.reports.history import read_history

@@ -53,6 +53,22 @@ def test_others_may_read_the_weights_as_the_umask_allows(tmp_path):
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o644
 
 
+def test_a_folder_whose_name_is_not_utf_8_holds_tensors_too(tmp_path):
+    """The library opens names in UTF-8 only: a run could not load its own model."""
+    folder = tmp_path / "caf\udce9"
+    folder.mkdir()
+    tensors = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor([7])}
+    write_tensors(folder / "file", tensors)
+    found = read_tensors(folder / "file")
+
+    assert found.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert torch.equal(found[name], tensor)
+    (folder / "file").write_bytes(b"\xff" * 100)
+    with pytest.raises(ModelError, match="cannot be read"):
+        read_tensors(folder / "file")
+
+
 def test_what_is_no_safetensors_file_is_said(tmp_path):
     (tmp_path / "file").write_bytes(b"\xff" * 100)
     with pytest.raises(ModelError, match="file cannot be read"):

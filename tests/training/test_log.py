@@ -100,6 +100,14 @@ def test_a_validation_that_will_be_made_again_is_cut_too(log):
     assert steps_of(log, "validation") == []
 
 
+def test_a_file_name_in_another_encoding_is_logged(log):
+    """A folder whose name is not UTF-8 ended training, with a UnicodeEncodeError."""
+    log.on_message("caf\udce9: é")
+
+    assert [each["text"] for each in entries(log)] == ["caf\udce9: é"]
+    assert log.path.read_bytes().isascii()
+
+
 def test_a_validation_of_the_average_that_will_be_repeated_is_cut_too(log):
     a_run(log, 1, 3, validated=[3])
     log.on_validation(VALIDATION, TrainingState(step=3), "mean of the last 2", True)

@@ -24,6 +24,7 @@ from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.time_left import TimeLeft
 from headwise.training.validation import Validation
+from headwise.wording import without_surrogates
 
 REPORT = "report.html"
 LOG = "log.jsonl"
@@ -115,7 +116,8 @@ class RunPage:
         )
         self._written = time.monotonic()
         try:
-            write_text(self.folder / REPORT, run_report(self.history, about))
+            page = run_report(self.history, about)
+            write_text(self.folder / REPORT, without_surrogates(page))
         except Stopped:
             raise
         except Exception as error:  # a report must never end a run

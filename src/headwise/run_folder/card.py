@@ -12,7 +12,7 @@ from headwise.model.transformer import Transformer
 from headwise.run_folder.card_metadata import card_metadata
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
-from headwise.wording import count_of, duration
+from headwise.wording import count_of, duration, without_surrogates
 
 BAR = r"\|"
 """A bar inside a cell of a Markdown table."""
@@ -77,7 +77,7 @@ def model_card(
 ) -> str:
     """Return the card of the model that was scored in ``validation``."""
     # The name of a folder may contain a line break, or bytes that are not UTF-8.
-    name = " ".join(name.split()).encode("utf-8", "replace").decode()
+    name = without_surrogates(" ".join(name.split()))
     config = model.config
     num_parameters = sum(parameter.numel() for parameter in model.parameters())
     rows = [

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load, load_file
 from torch import Tensor
 
 from headwise.errors import ModelError
 from headwise.storage import write_pieces
+from headwise.wording import without_surrogates
 
 PIECE_BYTES = 2**24
 
@@ -55,6 +56,8 @@ def write_tensors(
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read a safetensors file; raise ``ModelError`` if that fails."""
     try:
+        if str(path) != without_surrogates(str(path)):
+            return load(path.read_bytes())  # load_file opens names in UTF-8 only
         return load_file(path)
     except (SafetensorError, OSError, ValueError, KeyError) as error:
         raise ModelError(f"{path} cannot be read: {error}") from None

@@ -22,6 +22,7 @@ from headwise.training.callbacks import StepMetrics
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
+from headwise.wording import without_surrogates
 
 Entry = dict[str, Any]
 
@@ -82,6 +83,9 @@ class JsonLog:
 
     def _write(self, entry: Entry) -> None:
         line = json.dumps(entry, ensure_ascii=False)
+        if line != without_surrogates(line):
+            # A file name in another encoding needs JSON escapes.
+            line = json.dumps(entry)
         try:
             with self.path.open("a", encoding="utf-8", newline="") as file:
                 file.write(line + "\n")

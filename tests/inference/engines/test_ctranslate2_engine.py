@@ -191,6 +191,21 @@ def test_a_precision_that_is_none_is_refused(opened):
         TorchEngine(opened, precision="int8")
 
 
+def test_a_folder_whose_name_is_not_utf_8_is_for_torch(opened, tmp_path):
+    """It was a TypeError of its constructor, and "a bug in headwise"."""
+    folder = shutil.copytree(opened.path, tmp_path / "caf\udce9")
+    auto = load(folder)
+
+    assert auto.translate("one two.") == load(folder, engine="torch").translate(
+        "one two."
+    )
+    assert list(auto.engine.used) == ["torch"]
+    with pytest.raises(UsageError, match="whose name is not UTF-8; another name or "):
+        load(folder, engine="ctranslate2")
+    with pytest.raises(UsageError, match="whose name is not UTF-8"):
+        CTranslate2Engine(opened, folder=folder)
+
+
 def test_it_is_reached_from_python(opened):
     fast = load(opened.path, engine="ctranslate2")
     slow = load(opened.path, engine="torch")

@@ -24,6 +24,7 @@ from headwise.errors import SettingsError, UsageError
 from headwise.inference.engines.ctranslate2_support import (
     unsupported_lengths,
     unsupported_model,
+    unsupported_path,
     unsupported_prefixes,
     unsupported_search,
 )
@@ -63,6 +64,8 @@ class CTranslate2Engine:
         folder: Path | None = None,
     ) -> None:
         reasons = [str(each) for each in unsupported_model(opened)]
+        if folder is not None:
+            reasons += map(str, unsupported_path(folder))
         if precision not in QUANTIZATIONS:
             reasons.append(
                 f"precision must be one of {', '.join(QUANTIZATIONS)}, "

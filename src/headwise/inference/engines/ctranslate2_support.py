@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 
 from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
@@ -15,6 +16,7 @@ from headwise.interop.positions import num_positions
 from headwise.interop.unsupported_decoding import ignored_settings
 from headwise.interop.unsupported_models import CTRANSLATE2, reasons_against
 from headwise.run_folder.model_folder import ModelFolder
+from headwise.wording import without_surrogates
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ def unsupported_model(opened: ModelFolder) -> list[Unsupported]:
     config, text = opened.config, opened.tokenizers.settings
     found = [Unsupported(each) for each in reasons_against([CTRANSLATE2], config, text)]
     found += _unsupported_weights(opened)
+    found += unsupported_path(opened.path)
     if find_spec(CTRANSLATE2) is None:
         found.append(
             Unsupported(
@@ -63,6 +66,19 @@ def _unsupported_weights(opened: ModelFolder) -> Iterator[Unsupported]:
     dtypes = sorted({str(each.dtype) for each in model.parameters()})
     if others := [each for each in dtypes if each != "torch.float32"]:
         yield Unsupported(f"the model was changed to {others[0]}", "model.float()")
+
+
+def unsupported_path(folder: Path) -> list[Unsupported]:
+    """Return a reason if CTranslate2 cannot open ``folder``: its name is not UTF-8."""
+    name = str(folder)
+    if name == without_surrogates(name):
+        return []
+    return [
+        Unsupported(
+            f"CTranslate2 cannot open {name!r}, whose name is not UTF-8",
+            "another name",
+        )
+    ]
 
 
 def unsupported_search(settings: DecodingSettings) -> list[Unsupported]:
