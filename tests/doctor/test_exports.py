@@ -47,6 +47,19 @@ def test_a_sound_export_gives_the_golden_translations(opened, write, target):
     assert found[f"{target}, golden translations"].found == "5 of 5 as stored"
 
 
+@pytest.mark.parametrize("target", EXPORTS)
+def test_an_export_in_a_folder_whose_name_is_not_utf_8_is_not_run(
+    opened, write, target, tmp_path
+):
+    """It was a fault, and was to be deleted: nothing was wrong with it."""
+    write(target)
+    moved = open_model_folder(shutil.copytree(opened.path, tmp_path / "caf\udce9"))
+    check = named(check_exports(moved))[f"{target}, golden translations"]
+
+    assert check.status == "skipped"
+    assert check.found.endswith("cannot open a folder whose name is not UTF-8")
+
+
 def test_a_model_without_exports_has_none(opened):
     assert list(check_exports(opened)) == []
 

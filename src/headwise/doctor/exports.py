@@ -21,6 +21,7 @@ from headwise.interop.unsupported_decoding import ignored_settings
 from headwise.interop.unsupported_models import CTRANSLATE2, HUGGINGFACE
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.storage import read_manifest
+from headwise.wording import without_surrogates
 
 TOOLS = {
     CTRANSLATE2: ("ctranslate2", "fast", ctranslate2_script.SCRIPT),
@@ -78,6 +79,9 @@ def _check_translations(
         return Check(what, SKIPPED, "the export has no tokenizer: callers tokenize")
     if not opened.golden:
         return Check(what, SKIPPED, "the model folder has none")
+    if str(folder) != without_surrogates(str(folder)):
+        found = f"{package} cannot open a folder whose name is not UTF-8"
+        return Check(what, SKIPPED, found, "rename it, or copy the export elsewhere")
     try:
         done = subprocess.run(
             [sys.executable, "-c", script, folder],
