@@ -204,6 +204,7 @@ def test_files_that_are_none_are_refused(written, tmp_path):
 
     assert "does not exist" in refusal(source=str(tmp_path / "none"), target=text)
     assert "is a folder" in refusal(source=text, target=str(tmp_path))
+    assert "standard input (-) cannot be read here" in refusal(source="-", target=text)
     assert "is a pipe" in refusal(source=str(tmp_path / "pipe"), target=text)
     assert "is empty" in refusal(source=written("b", ""), target=text)
     assert "is empty" in refusal(source=written("b.tsv", ""))

@@ -27,6 +27,9 @@ from headwise.settings import as_table, merged, read
 
 STANDARD_INPUT = Path("-")
 
+STANDARD_INPUTS = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+"""Names of standard input, which can be read once only."""
+
 DEVICES = ("auto", "cpu", "cuda", "mps", "xpu")
 """Device types of torch; an index may follow, as in cuda:1."""
 
@@ -44,8 +47,21 @@ def check_files(*paths: Path | None) -> None:
             )
 
 
+def is_standard_input(path: Path | None) -> bool:
+    """Return whether this is ``-`` or another name of standard input."""
+    return str(path) in STANDARD_INPUTS
+
+
 def check_input(files: Sequence[Path]) -> None:
-    """Raise ``DataError`` if standard input is to be read, but is closed."""
+    """Raise ``DataError`` if standard input is to be read, but is closed.
+
+    Named twice it is a ``UsageError``: the second time, nothing would be left of it.
+    """
+    if sum(map(is_standard_input, files)) > 1:
+        raise UsageError(
+            "standard input is named twice and can be read once; name a file for one "
+            "of them"
+        )
     if files and STANDARD_INPUT not in files:
         return
     try:
@@ -69,12 +85,12 @@ def check_prefixes(path: Path | None, files: Sequence[Path]) -> None:
 
     Of text from a pipe, this waits for the first line, but does not consume it.
     """
-    if path == STANDARD_INPUT and (not files or STANDARD_INPUT in files):
+    if is_standard_input(path) and (not files or any(map(is_standard_input, files))):
         raise UsageError(
             "standard input cannot be both the text and --prefix-file; name a file "
             "for one of them"
         )
-    if path is None or path == STANDARD_INPUT or not _is_empty(path):
+    if path is None or is_standard_input(path) or not _is_empty(path):
         return
     if any(_holds_text(each) for each in files or [STANDARD_INPUT]):
         raise UsageError(

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headwise.cli.checks import (
-    STANDARD_INPUT,
     check_device,
     check_environment,
     check_files,
     check_input,
     check_models,
     check_search,
+    is_standard_input,
 )
 from headwise.cli.options import (
     Deterministic,
@@ -100,7 +100,7 @@ def score(
         raise UsageError(
             "--keep-best and --min-score exclude each other; give one of them"
         )
-    if source == target == STANDARD_INPUT:
+    if is_standard_input(source) and is_standard_input(target):
         raise UsageError(
             "standard input cannot be both SOURCE and TARGET; name a file for one"
         )

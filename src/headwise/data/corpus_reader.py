@@ -83,6 +83,11 @@ def read_lines(path: Path, note: Note) -> Iterator[Line]:
 
 def check_file(path: Path) -> None:
     """Raise ``DataError`` unless ``path`` is a regular file."""
+    if path == Path("-") and not path.exists():
+        raise DataError(
+            "standard input (-) cannot be read here: a corpus, or a test set, is read "
+            "from files; write it to a file first, and name that"
+        )
     if not path.exists():
         raise DataError(
             f"{path} does not exist (looked for {path.absolute()}); check the name"
