@@ -98,6 +98,29 @@ def test_a_run_whose_time_was_over_makes_no_more_updates(run):
     assert run(settings(max_minutes=1.0), begun=begun) == (61.0, 30)
 
 
+def test_only_a_limit_that_will_be_exceeded_is_said_to_be(monkeypatch):
+    """One step of a second, and a validation of 200 tokens as expected, 3.7 s."""
+    now = [1000.0]
+    monkeypatch.setattr(time_limit.time, "monotonic", lambda: now[0])
+    state = TrainingState(step=1, seconds=1.0)
+    found = {}
+    for seconds in (2.0, 60.0, None):
+        chosen = settings(max_minutes=None if seconds is None else seconds / 60)
+        limit = TimeLimit(chosen, facts(), TrainingState())
+        limit.on_start(TrainingState(), chosen, 20)
+        now[0] += UPDATE
+        step = {"step": 1, "loss": 1.0, "learning_rate": 0.1, "gradient_norm": 1.0}
+        limit.on_step(StepMetrics(**step, tokens=100, seconds=UPDATE), state)
+        found[seconds] = limit.overrun(state)
+
+    assert found == {
+        2.0: "the time limit of 2 s is exceeded: start-up, one step, a validation and "
+        "a checkpoint are made in any case",
+        60.0: None,
+        None: None,
+    }
+
+
 def test_without_a_limit_it_is_never_late():
     state = TrainingState()
     assert not TimeLimit(settings(), facts(), state).is_reached_after(state, 1)

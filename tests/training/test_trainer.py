@@ -201,6 +201,21 @@ def test_training_ends_when_the_time_is_over(make_trainer):
     assert len(trainer.checkpoint_writer.best) == 1
 
 
+def test_a_time_limit_that_is_exceeded_is_said_to_be_before_the_last_validation(
+    make_trainer,
+):
+    """A limit of 2 s was exceeded by 20, and nothing was said until it was over."""
+    recorder, said = Recorder(), []
+    recorder.on_message = lambda text: said.append((text, len(recorder.validations)))
+    settings = replace(QUICK, max_minutes=1e-9, validate_every=1, average_last=1)
+    trainer = make_trainer(settings, callback=recorder)
+    trainer.time_limit.overrun = lambda state: f"too late at {state.step}"
+    trainer.run()
+
+    assert said[-1] == ("too late at 1", 0)
+    assert len(recorder.validations) == 1
+
+
 def test_bf16_learns_too_and_keeps_its_weights_in_float32(make_trainer):
     recorder = Recorder()
     trainer = make_trainer(

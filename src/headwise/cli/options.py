@@ -83,8 +83,9 @@ MaxTime = Annotated[
         "--max-time",
         metavar="TIME",
         help="Time limit of training, such as 30m, 90s or 2h, from the creation of the "
-        "model to the last checkpoint, with validations. Not included: program start, "
-        "data preparation, and the final evaluation of headwise run.",
+        "model to the last checkpoint, with validations; one step, one validation and "
+        "one checkpoint are made in any case. Not included: program start, data "
+        "preparation, and the final evaluation of headwise run.",
         show_default=False,
     ),
 ]

@@ -64,12 +64,13 @@ def check_flag(name: str, value: object) -> None:
 
 def check_count(name: str, value: object, *, most: int | None = None) -> None:
     """Raise unless ``value`` is an integer from 1 to ``most``."""
-    is_integer = isinstance(value, int) and not isinstance(value, bool)
-    if not (is_integer and value >= 1 and (most is None or value <= most)):
-        wanted = "an integer, 1 or more"
-        if most is not None:
-            wanted = f"an integer from 1 to {most:,}"
-        raise UsageError(f"{name} must be {wanted}, not {value!r}")
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value >= 1 and (most is None or value <= most):
+            return
+    wanted = "an integer, 1 or more"
+    if most is not None:
+        wanted = f"an integer from 1 to {most:,}"
+    raise UsageError(f"{name} must be {wanted}, not {value!r}")
 
 
 def check_threads(threads: object) -> None:

@@ -31,8 +31,10 @@ def epochs_to_steps(
     return replace(settings, steps=steps)
 
 
-def steps_done_reason(settings: TrainingSettings, state: TrainingState) -> str:
-    """Return why no step is left, for a run at ``settings.steps`` or beyond.
+def steps_done_reason(
+    settings: TrainingSettings, state: TrainingState, last_step: int
+) -> str:
+    """Return why no step is left, for a run at ``last_step`` or beyond.
 
     Beyond it is a run that is resumed with fewer steps or epochs than it has made.
     """
@@ -43,6 +45,6 @@ def steps_done_reason(settings: TrainingSettings, state: TrainingState) -> str:
     ):
         asked = count_of(settings.epochs, "epoch")
         return f"{done} are done, more than the {asked} asked for"
-    if state.step > settings.num_steps:
-        return f"{done} are done, more than the {settings.num_steps:,} asked for"
+    if state.step > last_step:
+        return f"{done} are done, more than the {last_step:,} asked for"
     return f"{done} {'is' if state.step == 1 else 'are'} done"

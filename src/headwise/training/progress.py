@@ -54,7 +54,7 @@ class TrainingProgress:
             else f", {count_of(self._epochs, 'epoch')} at most"
         )
         if state.step >= settings.num_steps:
-            reason = steps_done_reason(settings, state)
+            reason = steps_done_reason(settings, state, settings.num_steps)
             self.on_message(f"no step is left to train: {reason}")
         else:
             self.on_message(

@@ -44,7 +44,8 @@ class TrainingSettings:
 
     max_minutes: float | None = None
     """Time limit in minutes; not set: no limit. It counts from the making of the model
-    to the last save: steps end early enough for the last validation."""
+    to the last save: steps end early enough for the last validation. Start-up, one
+    step, a validation and a checkpoint are made in any case."""
 
     batch_tokens: int = 25_000
     """Maximum target tokens of a batch, with padding, and as many source tokens."""

@@ -96,11 +96,22 @@ class TimeLeft:
         """
         if not self._recent:
             return 0.0
-        per_token, settings = self._seconds_per_token(), self._settings
-        has_mean = settings.average_last > 1 and state.validated_step > 0
-        validations = 1 + has_mean + (step % settings.validate_every == 0)
         update = sum(spent for _, spent in self._recent) / len(self._recent)
-        return update + validations * self._seconds_per_validation(per_token)
+        again = step % self._settings.validate_every == 0
+        return update + self.seconds_to_end(state, step, again=again)
+
+    def seconds_to_end(
+        self, state: TrainingState, step: int, *, again: bool = False
+    ) -> float:
+        """Return the seconds that the end of training after the last ``step`` takes.
+
+        ``again``: as if a validation were due once more.
+        """
+        if not self._recent:
+            return 0.0
+        has_mean = self._settings.average_last > 1 and 0 < state.validated_step < step
+        validations = 1 + has_mean + again
+        return validations * self._seconds_per_validation(self._seconds_per_token())
 
     def _seconds_per_token(self) -> float:
         tokens = sum(tokens for tokens, _ in self._recent)

@@ -10,13 +10,18 @@ from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.time_left import TimeLeft
 from headwise.training.validation import Validation
+from headwise.wording import duration
+
+TOLERANCE = 0.05
+"""Share of the limit by which an estimate may exceed it without a message."""
 
 
 class TimeLimit:
     """Measures training time from its making on, as a callback.
 
     By ``max_minutes`` everything is done, the last validation and checkpoint included:
-    so updates end earlier, by the time that these are estimated to take.
+    so updates end earlier, by the time that these are estimated to take. A limit is
+    exceeded if start-up, one step, a validation and a checkpoint take longer.
     """
 
     def __init__(
@@ -39,6 +44,24 @@ class TimeLimit:
             self.seconds + self._time_left.seconds_to_finish(state, step)
             >= 60 * self._limit
         )
+
+    def overrun(self, state: TrainingState) -> str | None:
+        """Return what to say before the last validation, if it will end too late."""
+        if self._limit is None:
+            return None
+        limit = 60 * self._limit
+        end = self.seconds + self._time_left.seconds_to_end(state, state.step)
+        if end < limit + max(1.0, TOLERANCE * limit):
+            return None
+        return (
+            f"the time limit of {duration(limit)} is exceeded: start-up, one step, a "
+            "validation and a checkpoint are made in any case"
+        )
+
+    @property
+    def reason(self) -> str:
+        """Why training ends once the limit is reached."""
+        return f"the time is over ({duration(60 * (self._limit or 0.0))})"
 
     def on_start(
         self, state: TrainingState, settings: TrainingSettings, epoch_batches: int

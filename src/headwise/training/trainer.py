@@ -54,7 +54,7 @@ from headwise.training.state import TrainingState
 from headwise.training.step_result import PendingStep, Scalar
 from headwise.training.time_limit import TimeLimit
 from headwise.training.validation import Validation, validate
-from headwise.wording import count_of, duration
+from headwise.wording import count_of
 
 
 class Trainer:
@@ -291,6 +291,8 @@ class Trainer:
     def _validate_and_save(self) -> None:
         """Validate, store the model if it is the best, and save a checkpoint."""
         self._report_pending()
+        if self._time_limit_reached and (note := self.time_limit.overrun(self.state)):
+            self._notify(note)
         model = self._model_to_validate()
         validation = self.ranks.run_on_first(lambda: self._validate(model))
         best = self._update_best(validation, model, "now")
@@ -332,19 +334,17 @@ class Trainer:
     def _stop_reason(self) -> str | None:
         settings = self.settings
         if self.state.step >= self.last_step:
-            asked = replace(settings, steps=self.last_step)
-            return steps_done_reason(asked, self.state)
+            return steps_done_reason(settings, self.state, self.last_step)
         if self._time_limit_reached:
-            return f"the time is over ({duration(60 * (settings.max_minutes or 0))})"
+            return self.time_limit.reason
         if settings.patience and self.state.without_gain >= settings.patience:
             return f"{count_of(self.state.without_gain, 'validation')} brought no gain"
         return None
 
     def _is_late_after(self, step: int) -> bool:
         """Tell whether the time limit is reached after ``step``, by rank 0's clock."""
-        return self.ranks.is_first and self.time_limit.is_reached_after(
-            self.state, step
-        )
+        late = self.time_limit.is_reached_after(self.state, step)
+        return self.ranks.is_first and late
 
     def _check_time_limit(self) -> None:
         """Check before the first step; a fresh run makes one step in any case."""
