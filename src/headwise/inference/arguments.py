@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -64,9 +65,9 @@ def check_flag(name: str, value: object) -> None:
 
 def check_count(name: str, value: object, *, most: int | None = None) -> None:
     """Raise unless ``value`` is an integer from 1 to ``most``."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        if value >= 1 and (most is None or value <= most):
-            return
+    limit = math.inf if most is None else most
+    if isinstance(value, int) and value is not True and 1 <= value <= limit:
+        return
     wanted = "an integer, 1 or more"
     if most is not None:
         wanted = f"an integer from 1 to {most:,}"
