@@ -12,6 +12,10 @@ PACKAGE = Path(__file__).parents[2] / "src" / "headwise"
 
 RETIRED = {
     "": {
+        "EnterStack": "StackInput",
+        "attention_seen": "record_attention_weights",
+        "to_real_tokens|to_the_past": "make_padding_mask, make_causal_mask",
+        "weights_by_layer": "parameters_by_layer",
         "Watchers?|watchers?": "callback",
         "Keeper|RunKeeper|keeper": "checkpoint writer",
         "Learner|learner": "MicroBatchRunner",
@@ -59,6 +63,16 @@ RETIRED = {
         "turned?|bend|bent|spare": "transposed, activation, scratch",
         "look|look_back|looking|remember": "attention, KV cache",
         "silenced?|forth": "dropout, forward",
+    },
+    "model": {
+        "Places": "PositionIds",
+        "Seen|noting": "AttentionRecord",
+        r"\w*may_attend|MayAttend": "mask, AttentionMask",
+        r"remember\w*": "project_keys_values",
+        r"\w+_box|box_by_box": "make_attention and so on, layer, sublayer",
+        "with_cache|extended|picked|rooms?": "with_kv_cache, append, index_select",
+        "ask|asks|asked": "query positions, key positions",
+        "bend|silenced?": "activation, dropout",
     },
     "training": {
         "partners?": "data-parallel worker",

@@ -52,7 +52,7 @@ def test_it_is_two_convolutions_of_kernel_size_1():
     )
 
 
-def test_every_position_is_transformed_alone_and_by_the_same_weights():
+def test_feed_forward_is_position_wise():
     box = FeedForward(8, 20)
     x = torch.randn(1, 6, 8)
     order = torch.tensor([3, 0, 5, 1, 4, 2])
@@ -74,16 +74,16 @@ DEFINITIONS = {
 def test_an_activation_is_what_its_name_says(name):
     x = torch.linspace(-4, 4, 81)
 
-    bent = FeedForward(2, 2, activation=name).bend(x)
+    activated = FeedForward(2, 2, activation=name).activation(x)
 
-    torch.testing.assert_close(bent, DEFINITIONS[name](x))
+    torch.testing.assert_close(activated, DEFINITIONS[name](x))
 
 
 def test_every_activation_that_settings_offer_exists():
     assert set(ACTIVATIONS) == set(get_args(ActivationName))
 
 
-def test_nothing_is_silenced_inside_unless_asked():
+def test_feed_forward_has_no_dropout_inside_unless_configured():
     x = torch.randn(1, 3, 8)
     plain = FeedForward(8, 20).train()
     thinned = FeedForward(8, 20, dropout=0.5).train()
@@ -93,7 +93,7 @@ def test_nothing_is_silenced_inside_unless_asked():
     assert torch.equal(thinned.eval()(x), thinned(x))
 
 
-def test_dropout_inside_falls_on_what_was_bent():
+def test_feed_forward_dropout_applies_after_the_activation():
     x = torch.randn(1, 3, 8)
     box, given = FeedForward(8, 20, dropout=0.5).train(), []
     box.dropout.register_forward_hook(lambda _, seen, __: given.append(seen[0]))

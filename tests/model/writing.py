@@ -100,4 +100,4 @@ def assert_same_steps(
         if place in PICKS:
             kept = torch.tensor(PICKS[place], device=device)
             tokens = tokens[kept]
-            states = [state.rows(kept) for state in states]
+            states = [state.index_select(kept) for state in states]

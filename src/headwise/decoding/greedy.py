@@ -97,7 +97,7 @@ def greedy_search(
         if num_finished and (num_finished >= compact_at or not unfinished):
             batch.compact(unfinished)
             if unfinished:
-                tokens, state = tokens[kept], state.rows(kept)
+                tokens, state = tokens[kept], state.index_select(kept)
         elif num_finished:  # finished rows stay until the batch is compacted
             tokens = torch.full_like(tokens, end).index_copy(0, kept, tokens[kept])
     return [

@@ -120,7 +120,7 @@ def test_padding_is_not_encoded(real):
 def test_decoding_can_branch_from_an_older_state(source):
     """Two continuations of one state, also beyond the first capacity of the cache."""
     fast = NativeDecoder(made())
-    state = fast.start(*source).rows(torch.tensor([2, 0, 1, 1]))
+    state = fast.start(*source).index_select(torch.tensor([2, 0, 1, 1]))
     tokens = torch.tensor([1, 2, 3, 4])
     for _ in range(30):
         _, state = fast.step(tokens, state)
@@ -130,7 +130,7 @@ def test_decoding_can_branch_from_an_older_state(source):
         for step in range(8):
             scores, state = fast.step((tokens + first + step) % 50, state)
             found.append(scores)
-            state = state.rows(torch.tensor([1, 0, 2, 3]))
+            state = state.index_select(torch.tensor([1, 0, 2, 3]))
         return torch.stack(found)
 
     once = on(state, 7)
@@ -186,9 +186,9 @@ def test_more_positions_than_were_learned_are_refused(source):
     for _ in range(8):
         _, state = fast.step(tokens, state)
 
-    with pytest.raises(ModelError, match="this model learned only 8"):
+    with pytest.raises(ModelError, match="this model has only 8"):
         fast.step(tokens, state)
-    with pytest.raises(ModelError, match="this model learned only 8"):
+    with pytest.raises(ModelError, match="this model has only 8"):
         fast.start(*sources(9))
 
 
@@ -268,7 +268,7 @@ def test_a_state_may_have_no_rows():
     tokens = torch.empty(0, dtype=torch.long)
 
     scores, state = fast.step(tokens, state)
-    log_p, found, _ = fast.step_topk(tokens, state.rows(tokens), 2, ())
+    log_p, found, _ = fast.step_topk(tokens, state.index_select(tokens), 2, ())
 
     assert scores.shape == (0, 50)
     assert log_p.shape == found.shape == (0, 2)
@@ -409,7 +409,9 @@ def test_steps_ahead_equal_single_steps(precision, source):
     """Bit by bit, beyond the first capacity of the cache, rows leaving between."""
     fast = NativeDecoder(made(), precision)
     forbidden = (0, 1, 7)
-    states = [fast.start(*source).rows(torch.tensor([2, 0, 1, 1])) for _ in range(2)]
+    states = [
+        fast.start(*source).index_select(torch.tensor([2, 0, 1, 1])) for _ in range(2)
+    ]
     tokens = torch.tensor([1, 1, 1, 1])
     for most in (1, 5, MAX_STEPS_AHEAD, 99, 2, 30):
         log_p, ids, states[0] = fast.decode_greedily(
@@ -428,7 +430,7 @@ def test_steps_ahead_equal_single_steps(precision, source):
             tokens = chosen
         kept = torch.arange(len(tokens))[-3:].flip(0)
         tokens = tokens[kept]
-        states = [state.rows(kept) for state in states]
+        states = [state.index_select(kept) for state in states]
 
 
 def test_layer_norm_uses_the_epsilon(source):
@@ -470,7 +472,7 @@ def test_steps_ahead_stay_within_learned_positions():
     )
 
     assert len(ids) == 10
-    with pytest.raises(ModelError, match="position 11 was asked for"):
+    with pytest.raises(ModelError, match="no learned encoding for position 11"):
         fast.decode_greedily(ids[-1], state, **asked)
 
 

@@ -22,7 +22,7 @@ from headwise.errors import DataError
 from headwise.losses import cross_entropy
 from headwise.model import TransformerConfig
 from headwise.model.activation_checkpointing import checkpoint_activations
-from headwise.model.attention_hooks import attention_seen
+from headwise.model.attention_hooks import record_attention_weights
 from headwise.model.transformer import Transformer
 
 pytestmark = pytest.mark.usefixtures("kernels_here")
@@ -346,7 +346,7 @@ def test_pytorch_trains_where_hooks_are_set_or_kernels_cannot():
     assert not trains_natively(model, native_training.MAX_LENGTH + 1)
     with torch.no_grad():
         assert not trains_natively(model, 10)
-    with attention_seen(model):
+    with record_attention_weights(model):
         assert not trains_natively(model, 10)
     checkpoint_activations(model)
     assert not trains_natively(model, 10)
@@ -425,7 +425,7 @@ def other_forward_of_torch(model):
 
 
 def other_activation(model):
-    model.encoder.blocks[1].feed_forward.bend = torch.tanh
+    model.encoder.blocks[1].feed_forward.activation = torch.tanh
 
 
 def other_dropout(model):
@@ -458,7 +458,7 @@ def partly_evaluated(model):
 SPECIAL = {
     "encoder.blocks.0.feed_forward has another forward": other_forward,
     "decoder.blocks.0.feed_forward.narrow has another forward": other_forward_of_torch,
-    "encoder.blocks.1.feed_forward.bend was changed": other_activation,
+    "encoder.blocks.1.feed_forward.activation was changed": other_activation,
     "encoder.blocks.0.feed_forward.dropout is a Hardtanh": other_dropout,
     "decoder.blocks.1.around_cross.norm.eps was changed": other_epsilon,
     "encoder.blocks.0.feed_forward.narrow is a Sequential": in_sequence,

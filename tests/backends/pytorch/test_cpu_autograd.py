@@ -162,7 +162,7 @@ def test_fused_add_and_norm_equals_its_formula(share):
 
     def ours(x, out, *_):
         torch.manual_seed(7)
-        return box.leave(x, out)
+        return box.add_residual(x, out)
 
     def by_hand(x, out, weight, bias):
         torch.manual_seed(7)

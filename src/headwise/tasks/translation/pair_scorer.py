@@ -22,7 +22,7 @@ from headwise.decoding.ensemble import AVERAGES
 from headwise.decoding.forced_decoding import force_decode
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings
-from headwise.model.attention_hooks import attention_seen
+from headwise.model.attention_hooks import record_attention_weights
 from headwise.model.transformer import Transformer
 from headwise.tasks.translation.alignment import (
     align_tokens,
@@ -123,9 +123,9 @@ class PairScorer:
         """Return the cross-attention [R, N, H, T, S] of the first model."""
         model = self.models[0]
         source, source_is_real = pad_sources(sources, model.device)
-        with attention_seen(model) as seen:
+        with record_attention_weights(model) as record:
             model.decode(source, self._target_in(targets), source_is_real)
-        return stack_cross_attention(model, seen)
+        return stack_cross_attention(model, record)
 
     @torch.inference_mode()
     def logits(

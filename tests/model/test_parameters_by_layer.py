@@ -1,23 +1,23 @@
-"""Every weight of every block is named once, and is the model's own."""
+"""Every parameter of every block is listed once, and is the model's own."""
 
 import torch
 
 from headwise.model.config import TransformerConfig
+from headwise.model.parameters_by_layer import AttentionParameters, parameters_by_layer
 from headwise.model.transformer import Transformer
-from headwise.model.weights_by_layer import AttentionWeights, weights_of
 
 CONFIG = TransformerConfig(
     encoder_layers=2, decoder_layers=3, d_model=16, d_ff=24, num_heads=2
 )
 
 
-def modules(box: AttentionWeights) -> list[torch.nn.Module]:
+def modules(box: AttentionParameters) -> list[torch.nn.Module]:
     return [box.queries, box.keys, box.values, box.output, box.norm]
 
 
 def test_the_blocks_of_both_stacks_are_covered_once():
     model = Transformer(CONFIG, 50)
-    weights = weights_of(model)
+    weights = parameters_by_layer(model)
 
     found = []
     for block in (*weights.encoder, *weights.decoder):
@@ -33,15 +33,15 @@ def test_the_blocks_of_both_stacks_are_covered_once():
 
 
 def test_only_the_decoder_has_cross_attention():
-    weights = weights_of(Transformer(CONFIG, 50))
+    weights = parameters_by_layer(Transformer(CONFIG, 50))
 
     assert all(each.cross_attention is None for each in weights.encoder)
     assert all(each.cross_attention is not None for each in weights.decoder)
 
 
-def test_boxes_have_their_places():
+def test_parameters_are_of_the_right_layer():
     model = Transformer(CONFIG, 50)
-    weights, block = weights_of(model).decoder[1], model.decoder.blocks[1]
+    weights, block = parameters_by_layer(model).decoder[1], model.decoder.blocks[1]
 
     assert weights.self_attention.keys is block.self_attention.to_keys
     assert weights.self_attention.norm is block.around_self.norm
