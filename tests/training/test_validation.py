@@ -94,7 +94,7 @@ def test_a_stop_signal_ends_a_validation_and_the_model_stays_in_training_mode(tr
 
     trainer.model.train()
     with pytest.raises(Stopped):
-        validate(replace(trainer.task, stop=stop), trainer.model, trainer.corpus, QUICK)
+        validate(replace(trainer.task, check_stop=stop), trainer.model, trainer.corpus, QUICK)
 
     assert trainer.model.training
 

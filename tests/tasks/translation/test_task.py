@@ -178,7 +178,7 @@ def test_text_goes_in_and_text_comes_out(opened, task):
 def test_stop_is_called_before_each_batch(opened, task, monkeypatch):
     monkeypatch.setattr(generator, "BATCH_TOKENS", 12)
     asked = []
-    asking = replace(task, stop=lambda: asked.append(1))
+    asking = replace(task, check_stop=lambda: asked.append(1))
     asking.search(opened.model, task.encode(TEXTS), greedy())
 
     assert len(asked) > 2
