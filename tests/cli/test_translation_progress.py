@@ -3,7 +3,7 @@
 import pytest
 
 from headwise.cli.translation_progress import SECONDS_BETWEEN_LINES, TranslationProgress
-from headwise.inference.streaming import Progress
+from headwise.inference.streaming_translation import Progress
 
 
 @pytest.fixture

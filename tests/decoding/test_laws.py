@@ -17,11 +17,11 @@ from tests.decoding.conftest import START, History
 from tests.reference.beam_search import readable_beam_search
 
 from headwise.decoding.ensemble import AVERAGES, Ensemble
-from headwise.decoding.forced_decoding import force_decode
+from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.length import LENGTH_PENALTIES
-from headwise.decoding.prefix import Prefix
 from headwise.decoding.rule_context import RuleContext
 from headwise.decoding.search import SEARCHES, SearchRequest, search
+from headwise.decoding.sequence_scoring import score_sequences
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.stopping import STOPPING
 
@@ -130,7 +130,7 @@ def test_the_score_of_a_hypothesis_is_its_forced_score(way, seed, penalty):
             assert each.log_probability == pytest.approx(sum(trace), abs=1e-5)
             if each.finished:
                 logits = [log_p(path[:place]) for place in range(len(path))]
-                (given_it,) = force_decode(
+                (given_it,) = score_sequences(
                     torch.tensor([logits]), [each.tokens], end=END, score=way.score
                 )
                 assert given_it.log_probability == pytest.approx(

@@ -209,7 +209,7 @@ def test_one_threshold_of_warnings_leaves_the_others_of_the_model(tiny_run, tmp_
 
 def test_lines_are_read_as_they_are_needed(translator, monkeypatch):
     """A stream of any length, in bounded memory, first lines first."""
-    monkeypatch.setattr("headwise.inference.streaming.BLOCK_LINES", 2)
+    monkeypatch.setattr("headwise.inference.streaming_translation.BLOCK_LINES", 2)
     taken = []
 
     def stream():
@@ -227,7 +227,7 @@ def test_lines_are_read_as_they_are_needed(translator, monkeypatch):
 def test_lines_keep_their_order_over_many_blocks(translator, monkeypatch):
     texts = ["one.", "two two two two.", "", "three.", "six five.", " ", "four."]
     whole = translator.translate(texts, beam=1)
-    monkeypatch.setattr("headwise.inference.streaming.BLOCK_LINES", 2)
+    monkeypatch.setattr("headwise.inference.streaming_translation.BLOCK_LINES", 2)
 
     assert translator.translate(texts, beam=1) == whole
 

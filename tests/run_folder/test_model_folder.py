@@ -19,7 +19,7 @@ from headwise.run_folder.model_folder import (
     open_model_folder,
     write_model_folder,
 )
-from headwise.run_folder.tensors import FLOATS
+from headwise.run_folder.safetensors_files import FLOATS
 from headwise.storage.manifests import manifest_sha256
 
 DEMO = Path(__file__).parents[1] / "models" / "demo"

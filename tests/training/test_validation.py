@@ -92,9 +92,10 @@ def test_a_stop_signal_ends_a_validation_and_the_model_stays_in_training_mode(tr
     def stop():
         raise Stopped("now")
 
+    task = replace(trainer.task, check_stop=stop)
     trainer.model.train()
     with pytest.raises(Stopped):
-        validate(replace(trainer.task, check_stop=stop), trainer.model, trainer.corpus, QUICK)
+        validate(task, trainer.model, trainer.corpus, QUICK)
 
     assert trainer.model.training
 

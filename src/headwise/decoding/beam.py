@@ -17,13 +17,13 @@ import torch
 from torch import Tensor
 
 from headwise.backends.native.library import why_unavailable
-from headwise.decoding.beam_group import BeamGroup, BeamOptions
-from headwise.decoding.beam_native import NativeBeamGroup
-from headwise.decoding.checks import (
+from headwise.decoding.argument_checks import (
     check_beam,
     check_ids,
     check_lengths,
 )
+from headwise.decoding.beam_group import BeamGroup, BeamOptions
+from headwise.decoding.beam_native import NativeBeamGroup
 from headwise.decoding.coverage import Coverage
 from headwise.decoding.diversity import HammingDiversity
 from headwise.decoding.hypothesis import Hypothesis

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headwise.decoding.checks import check_ids, check_lengths, no_token_allowed
+from headwise.decoding.argument_checks import check_ids, check_lengths, no_token_allowed
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.incremental_decoder import GreedyDecoder, IncrementalDecoder, S
 from headwise.decoding.length import LengthPenalty

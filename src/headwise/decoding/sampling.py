@@ -19,7 +19,7 @@ from random import Random
 import torch
 from torch import Tensor
 
-from headwise.decoding.checks import check_ids, check_lengths, no_token_allowed
+from headwise.decoding.argument_checks import check_ids, check_lengths, no_token_allowed
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.incremental_decoder import IncrementalDecoder, S
 from headwise.decoding.length import LengthPenalty

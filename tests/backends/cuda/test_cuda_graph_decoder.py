@@ -11,7 +11,7 @@ import pytest
 import torch
 from tests.model.writing import VARIANTS, assert_same_steps, made, sources
 
-from headwise.backends.cuda import cuda_graph_capture
+from headwise.backends.cuda import static_buffers
 from headwise.backends.cuda.cuda_graph_decoder import CudaGraphDecoder
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.decoding.greedy import greedy_search
@@ -33,7 +33,7 @@ def poisoned(decoder: CudaGraphDecoder) -> CudaGraphDecoder:
     """Fill new buffers with NaN: what was not written may not be read."""
     make = decoder.pool._make
 
-    def worse(size: cuda_graph_capture.BufferSize) -> cuda_graph_capture.StaticBuffers:
+    def worse(size: static_buffers.BufferSize) -> static_buffers.StaticBuffers:
         buffers = make(size)
         caches = buffers.self_kv, buffers.cross_kv
         for each in (*caches, buffers.cross_mask, buffers.self_mask, buffers.logits):
@@ -81,7 +81,7 @@ def test_steps_ahead_equal_single_greedy_steps(precision, device):
             stop_at_finished=1,
             forbidden=forbidden,
         )
-        assert 1 <= len(ids) <= cuda_graph_capture.MAX_STEPS_AHEAD
+        assert 1 <= len(ids) <= static_buffers.MAX_STEPS_AHEAD
         found += zip(log_p, ids, strict=True)
         tokens = ids[-1]
 
@@ -153,7 +153,7 @@ def test_states_of_the_same_size_do_not_share_buffers():
 @torch.inference_mode()
 def test_free_buffers_are_limited(monkeypatch, name, most):
     """For 4 and 8 sources they take 64 and 128 KiB."""
-    monkeypatch.setattr(cuda_graph_capture, name, most)
+    monkeypatch.setattr(static_buffers, name, most)
     fast = CudaGraphDecoder(made())
 
     states = [fast.start(*sources(*range(1, rows + 1))) for rows in (1, 2, 3, 5)]
@@ -184,7 +184,7 @@ def test_running_out_of_memory_frees_unused_buffers():
     fast.start(*sources(3))
     make, tries = fast.pool._make, []
 
-    def full(size: cuda_graph_capture.BufferSize) -> cuda_graph_capture.StaticBuffers:
+    def full(size: static_buffers.BufferSize) -> static_buffers.StaticBuffers:
         tries.append(len(fast.pool._free))
         if fast.pool._free:
             raise torch.OutOfMemoryError("no memory")

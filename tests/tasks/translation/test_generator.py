@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import headwise
 from headwise.decoding.ensemble import AVERAGES
-from headwise.decoding.prefix import NO_PREFIX
+from headwise.decoding.forced_prefix import NO_PREFIX
 from headwise.decoding.settings import DecodingSettings, greedy, paper
 from headwise.decoding.warnings import CUT_OFF
 from headwise.errors import SettingsError, UsageError

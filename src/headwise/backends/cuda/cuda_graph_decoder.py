@@ -3,7 +3,7 @@
 Its reference is :class:`TorchDecoder`, whose layers it runs, and in the end
 ``Transformer.start`` and ``step``; ``tests/backends/cuda/test_cuda_graph_decoder.py``
 holds them equal. What is different: the KV cache has static buffers
-(``cuda_graph_capture.py``), the position is a number on the device, and
+(``static_buffers.py``), the position is a number on the device, and
 sources are padded to a power of two; so a step is captured once and then replayed in
 one call. Greedy search decodes several tokens before the host synchronizes.
 
@@ -26,7 +26,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headwise.backends.api import Precision
-from headwise.backends.cuda.cuda_graph_capture import (
+from headwise.backends.cuda.static_buffers import (
     MAX_STEPS_AHEAD,
     BufferPool,
     BufferSize,

@@ -95,7 +95,7 @@ class GradientBuffers:
             width=width,
             position_width=0 if learned is None else learned.shape[1],
             scale=embedding.scale,
-            norm=self._norm(foot.norm),
+            norm=self._norm(stack_input.norm),
         )
 
     def _matrix(self, weight: Tensor, bias: Tensor | None) -> Linear:

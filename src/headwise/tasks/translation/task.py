@@ -10,8 +10,8 @@ from torch import Tensor
 from headwise.backends.api import Precision
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.training_loss import cross_entropy_of
+from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.hypothesis import Hypothesis
-from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.metrics.registry import measure
 from headwise.metrics.score import Score
