@@ -15,7 +15,7 @@ def test_without_a_target_everything_can_be_trained():
     )
 
 
-def test_what_every_target_can_express_passes_as_it_is():
+def test_a_recipe_that_every_export_supports_is_accepted():
     extra = {"must_export_to": list(LIMITS)}
 
     assert resolve_checked(preset="base", extra=extra) == resolve(
@@ -23,7 +23,7 @@ def test_what_every_target_can_express_passes_as_it_is():
     )
 
 
-def test_every_reason_of_every_target_is_said():
+def test_every_reason_against_every_export_is_reported():
     with pytest.raises(SettingsError) as refusal:
         resolve_checked(
             extra={
@@ -74,7 +74,7 @@ def test_a_prepared_corpus_is_not_trained_on(headwise, tiny_run, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_a_recipe_that_is_written_down_keeps_it(headwise, tmp_path):
+def test_a_written_recipe_keeps_must_export_to(headwise, tmp_path):
     wanted = "must_export_to=['ctranslate2']"
     found = headwise("recipe", "--preset", "tiny", "--set", wanted)
 

@@ -187,7 +187,7 @@ def test_a_broken_json_line_is_refused(written, line, said):
     assert said in refusal(source=written("a.jsonl", f"{good}\n{line}\n"))
 
 
-def test_files_that_are_none_are_refused(written, tmp_path):
+def test_missing_files_and_folders_are_refused(written, tmp_path):
     text = written("a", "one\n")
     os.mkfifo(tmp_path / "pipe")
 
@@ -239,7 +239,7 @@ def blanks_alike(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [pair if "".join(pair).strip() else ("", "") for pair in pairs]
 
 
-def test_real_text_is_read_whole(corpora):
+def test_a_real_corpus_is_read_completely(corpora):
     folder = corpora / "multi30k"
     captions = pairs_of(
         source=str(folder / "val.en.gz"), target=str(folder / "val.de.gz")

@@ -87,7 +87,7 @@ def searched(model, sentences, settings, **facts):
     )
 
 
-def test_every_search_is_tried():
+def test_every_search_is_tested():
     assert {"beam", "diverse-beam", "sampling"} == set(SEARCHES)
 
 
@@ -142,7 +142,7 @@ def test_the_score_of_a_hypothesis_is_its_forced_score(way, seed, penalty):
 
 @few
 @given(ways, seeds)
-def test_asking_for_token_scores_changes_no_output(way, seed):
+def test_returning_token_scores_changes_no_output(way, seed):
     model = History(seed=seed, vocabulary=VOCABULARY)
     plain = searched(model, [1, 2, 3], all_found(way))
     traced = searched(model, [1, 2, 3], replace(all_found(way), token_scores=True))

@@ -30,7 +30,7 @@ def test_the_tokens_of_complete_words_are_forced():
     assert allowed(prefix, [1]) == [2, 4]  # ▁ca, or ▁cat which starts with it
 
 
-def test_behind_the_prefix_everything_is_allowed():
+def test_every_token_is_allowed_after_the_prefix():
     assert allowed(Prefix((1,), "▁ca"), [1, 2]) == list(range(len(PIECES)))
     assert allowed(NO_PREFIX, []) == list(range(len(PIECES)))
 

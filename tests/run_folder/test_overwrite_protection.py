@@ -42,7 +42,7 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path, name, kind):
     assert os.listdir(tmp_path) == [name]
 
 
-def test_how_much_else_there_is_is_said(tmp_path):
+def test_the_number_of_foreign_files_is_reported(tmp_path):
     for name in ("c", "a", "b"):
         (tmp_path / name).touch()
 
@@ -87,7 +87,7 @@ def test_an_empty_lock_alone_vouches_for_nothing_else(tmp_path):
         check_no_foreign_files(tmp_path)
 
 
-def test_an_empty_folder_will_do(tmp_path):
+def test_an_empty_folder_is_accepted(tmp_path):
     with lock_run_folder(tmp_path):
         assert os.listdir(tmp_path) == [LOCK]
 
@@ -100,7 +100,7 @@ def test_a_copy_of_a_run_is_one_without_its_lock(tmp_path):
     check_no_foreign_files(tmp_path)
 
 
-def test_a_lock_of_somebody_elses_is_not_ours(tmp_path):
+def test_a_foreign_lock_file_is_refused(tmp_path):
     (tmp_path / LOCK).write_text("pid 7")
 
     with pytest.raises(UsageError, match="is not a run folder"):

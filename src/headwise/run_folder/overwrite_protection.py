@@ -1,4 +1,4 @@
-"""Lock a folder for a run: a new, empty or existing run folder, never other files."""
+"""Protect other files: a run may use a new or empty folder, or a run folder."""
 
 from __future__ import annotations
 

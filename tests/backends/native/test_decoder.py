@@ -169,7 +169,7 @@ def test_a_row_is_the_same_bits_in_any_batch(precision, changed):
 
 
 @torch.inference_mode()
-def test_positions_go_on_beyond_what_was_computed_at_first():
+def test_positional_encodings_are_extended_when_needed():
     model = made()
     long = sources(300, 260, 3)
 
@@ -247,7 +247,7 @@ def test_there_is_a_token_for_each_row(source):
 
 
 @torch.inference_mode()
-def test_other_integer_types_and_strides_will_do(source):
+def test_other_integer_dtypes_and_strides_are_accepted(source):
     fast = NativeDecoder(made())
     tokens = torch.tensor([4, 5, 6])
     expected, _ = fast.step(tokens, fast.start(*source))
@@ -353,7 +353,7 @@ def test_top_k_breaks_ties_by_the_lower_token(
 
 @pytest.mark.parametrize("place", [0, 70, 1050])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_one_broken_score_is_an_error(place, value):
+def test_one_nan_logit_is_an_error(place, value):
     scores = torch.randn(1100)
     scores[place] = value
 
@@ -387,7 +387,7 @@ def test_changed_weights_are_noticed():
 
 
 @torch.inference_mode()
-def test_it_and_the_torch_decoder_choose_alike(source, topk_by_torch):
+def test_native_and_torch_decoder_choose_the_same_tokens(source, topk_by_torch):
     """PyTorch without any C kernel, as a search uses both."""
     model = made(vocabulary=700)
     compiled, plain = NativeDecoder(model), TorchDecoder(model)

@@ -559,7 +559,7 @@ def test_a_hook_of_the_graph_is_called():
     assert seen == ["added up"]
 
 
-def test_gradients_stay_where_kernels_found_them():
+def test_gradients_are_accumulated_in_place():
     """Not one of them is copied: they lie in one piece of memory, as they were made."""
     model = trained()
     native_loss(model, *batch_of(101), 0.1).backward()
@@ -584,7 +584,7 @@ def test_gradients_are_computed_once():
         loss.backward()
 
 
-def test_two_losses_may_wait_for_their_gradients():
+def test_two_forward_passes_may_precede_their_backward_passes():
     model = trained()
     batches = [batch_of(101, seed=seed) for seed in range(2)]
     apart = [natively(model, batch)[1] for batch in batches]

@@ -46,7 +46,7 @@ def test_batches_keep_all_threads_busy(total, threads, expected):
     assert tokens_per_batch(total, threads, limit=40) == expected
 
 
-def test_each_thread_has_one_torch_thread_and_all_come_back(two_threads):
+def test_the_number_of_torch_threads_is_restored(two_threads):
     def threads(batch, check_stop):
         return torch.get_num_threads()
 
