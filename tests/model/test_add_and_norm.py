@@ -7,11 +7,11 @@ from headwise.model.add_and_norm import AddAndNorm
 
 
 def by_hand(placement):
-    box = AddAndNorm(4, 0.0, placement).double()
+    layer = AddAndNorm(4, 0.0, placement).double()
     with torch.no_grad():
-        box.norm.weight.copy_(torch.tensor([1.0, 2, 3, 4]))
-        box.norm.bias.copy_(torch.tensor([10.0, 20, 30, 40]))
-    return box
+        layer.norm.weight.copy_(torch.tensor([1.0, 2, 3, 4]))
+        layer.norm.bias.copy_(torch.tensor([10.0, 20, 30, 40]))
+    return layer
 
 
 def rows(*numbers):
@@ -27,11 +27,11 @@ def test_layer_normalization_of_two_words():
     [−1 −1 −1 3] / √3. Dividing by the variance would give [−1 −1 1 1] / 2 for the
     first.
     """
-    box = by_hand("post")
+    layer = by_hand("post")
     x = rows([1, 0, 4, 3], [5, -1, 0, 12])
     out = rows([1, 2, 2, 3], [-5, 1, 0, 0])
 
-    normal = box.add_residual(x, out)
+    normal = layer.add_residual(x, out)
 
     third = torch.tensor([-1.0, -2, -3, 12], dtype=torch.float64) / 3**0.5
     second = torch.tensor([10.0, 20, 30, 40], dtype=torch.float64) + third
@@ -40,13 +40,13 @@ def test_layer_normalization_of_two_words():
 
 
 def test_layer_normalization_is_position_wise():
-    box = AddAndNorm(4, 0.0, "post")
+    layer = AddAndNorm(4, 0.0, "post")
     x, out = torch.randn(2, 2, 5, 4)
 
-    whole = box.add_residual(x, out)
+    whole = layer.add_residual(x, out)
 
     torch.testing.assert_close(
-        box.add_residual(x[:1, 2:3], out[:1, 2:3]), whole[:1, 2:3]
+        layer.add_residual(x[:1, 2:3], out[:1, 2:3]), whole[:1, 2:3]
     )
     torch.testing.assert_close(whole.mean(-1), torch.zeros(2, 5), atol=1e-6, rtol=0)
 
@@ -59,22 +59,22 @@ def test_post_norm_leaves_the_sublayer_input_as_it_is():
 
 def test_pre_norm_normalizes_the_sublayer_input_and_not_the_sum():
     x, out = torch.randn(2, 1, 3, 4, dtype=torch.float64)
-    box = by_hand("pre")
+    layer = by_hand("pre")
 
     torch.testing.assert_close(
-        box.sublayer_input(x), by_hand("post").add_residual(x, 0 * x)
+        layer.sublayer_input(x), by_hand("post").add_residual(x, 0 * x)
     )
-    torch.testing.assert_close(box.add_residual(x, out), x + out)
+    torch.testing.assert_close(layer.add_residual(x, out), x + out)
 
 
 @pytest.mark.parametrize("placement", ["post", "pre"])
 def test_dropout_applies_to_the_sublayer_output_and_not_to_the_residual(placement):
-    box = AddAndNorm(4, 0.5, placement).train()
-    box.norm = torch.nn.Identity()
+    layer = AddAndNorm(4, 0.5, placement).train()
+    layer.norm = torch.nn.Identity()
     x = torch.zeros(1, 50, 4)
 
-    untouched = box.add_residual(x + 7, x)
-    thinned = box.add_residual(x, x + 7)
+    untouched = layer.add_residual(x + 7, x)
+    dropped = layer.add_residual(x, x + 7)
 
     assert (untouched == 7).all()
-    assert set(thinned.unique().tolist()) == {0, 14}
+    assert set(dropped.unique().tolist()) == {0, 14}

@@ -18,13 +18,13 @@ def four_sigma(share):
 @SHARES
 def test_dropout_has_its_rate_and_preserves_the_mean(share):
     """Within four standard deviations of a fair draw."""
-    thinned = Dropout(share)(torch.ones(UNITS))
+    dropped = Dropout(share)(torch.ones(UNITS))
 
-    silent = (thinned == 0).float().mean().item()
+    silent = (dropped == 0).float().mean().item()
     assert silent == pytest.approx(share, abs=four_sigma(share))
-    mean = thinned.double().mean().item()
+    mean = dropped.double().mean().item()
     assert mean == pytest.approx(1, abs=four_sigma(share) / (1 - share))
-    torch.testing.assert_close(thinned.max().item(), 1 / (1 - share))
+    torch.testing.assert_close(dropped.max().item(), 1 / (1 - share))
 
 
 @SHARES
@@ -44,7 +44,7 @@ def test_a_dropout_mask_has_any_shape(shape):
 
 @pytest.mark.parametrize("share", [0.999999, 0.9999])
 def test_a_dropout_rate_may_be_close_to_1(share):
-    """Once a share that rounded to 1 wrapped round and silenced nothing."""
+    """Once a share that rounded to 1 wrapped round and dropped nothing."""
     assert draw_mask(torch.empty(UNITS), share).double().mean() < 0.001
 
 
@@ -75,10 +75,10 @@ def test_the_seed_determines_the_dropout_mask():
 def test_the_gradient_has_the_same_dropout_mask():
     x = torch.ones(500, requires_grad=True)
 
-    thinned = Dropout(0.3)(x)
-    thinned.sum().backward()
+    dropped = Dropout(0.3)(x)
+    dropped.sum().backward()
 
-    assert torch.equal(x.grad, thinned)
+    assert torch.equal(x.grad, dropped)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
@@ -86,8 +86,8 @@ def test_dropout_keeps_the_dtype(dtype):
     assert Dropout(0.3)(torch.ones(5, dtype=dtype)).dtype == dtype
 
 
-def places(model):
-    """Name every dropout of ``model`` that silences anything."""
+def dropouts(model):
+    """Return the names of the dropouts of ``model`` whose rate is not 0."""
     return {
         name
         for name, module in model.named_modules()
@@ -96,12 +96,16 @@ def places(model):
 
 
 AROUND = {
-    *(f"encoder.blocks.{n}.around_{box}" for n in (0, 1) for box in ("attention",)),
+    *(
+        f"encoder.blocks.{n}.around_{sublayer}"
+        for n in (0, 1)
+        for sublayer in ("attention",)
+    ),
     *(f"encoder.blocks.{n}.around_feed_forward" for n in (0, 1)),
     *(
-        f"decoder.blocks.{n}.around_{box}"
+        f"decoder.blocks.{n}.around_{sublayer}"
         for n in (0, 1)
-        for box in ("self", "cross", "feed_forward")
+        for sublayer in ("self", "cross", "feed_forward")
     ),
 }
 
@@ -109,8 +113,8 @@ AROUND = {
 def test_dropout_is_where_the_paper_has_it_and_nowhere_else(small):
     model = small(dropout=0.1)
 
-    boxes = {"enter_encoder", "enter_decoder", *AROUND}
-    assert places(model) == {f"{box}.dropout" for box in boxes}
+    sublayers = {"enter_encoder", "enter_decoder", *AROUND}
+    assert dropouts(model) == {f"{sublayer}.dropout" for sublayer in sublayers}
 
 
 def test_dropout_is_inside_feed_forward_only_if_configured(small):
@@ -120,14 +124,14 @@ def test_dropout_is_inside_feed_forward_only_if_configured(small):
         *(f"encoder.blocks.{n}.feed_forward" for n in (0, 1)),
         *(f"decoder.blocks.{n}.feed_forward" for n in (0, 1)),
     }
-    assert places(model) == {f"{box}.dropout" for box in inside}
+    assert dropouts(model) == {f"{sublayer}.dropout" for sublayer in inside}
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_dropout_applies_to_the_output_of_each_sublayer_before_it_is_added(
     small, batch, norm
 ):
-    """What a box returns is the very tensor that the next dropout is given."""
+    """What a sublayer returns is the very tensor that the next dropout is given."""
     model = small(dropout=0.1, norm=norm).train()
     use_backend(model, "reference")
     outputs, inputs = [], []

@@ -61,17 +61,17 @@ def test_dropout_falls_on_the_sum_of_embedding_and_position(norm):
     enter = StackInput(config).train()
     x = torch.randn(4, 30, 16)
 
-    thinned = enter(x, 0)
+    dropped = enter(x, 0)
 
     whole = enter.eval()(x, 0)
-    silent = thinned == 0
+    silent = dropped == 0
     assert 0.4 < silent.float().mean() < 0.6
-    torch.testing.assert_close(thinned[~silent], 2 * whole[~silent])
+    torch.testing.assert_close(dropped[~silent], 2 * whole[~silent])
 
 
 def test_the_output_has_a_matrix_of_its_own_only_when_nothing_is_tied():
     for tying, own in [("none", True), ("output", False), ("all", False)]:
-        box = OutputProjection(replace(CONFIG, tie_embeddings=tying), 9)
+        layer = OutputProjection(replace(CONFIG, tie_embeddings=tying), 9)
 
-        assert (box.vectors is not None) is own
-        assert box.bias is None
+        assert (layer.vectors is not None) is own
+        assert layer.bias is None

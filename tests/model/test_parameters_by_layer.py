@@ -11,8 +11,8 @@ CONFIG = TransformerConfig(
 )
 
 
-def modules(box: AttentionParameters) -> list[torch.nn.Module]:
-    return [box.queries, box.keys, box.values, box.output, box.norm]
+def modules(layer: AttentionParameters) -> list[torch.nn.Module]:
+    return [layer.queries, layer.keys, layer.values, layer.output, layer.norm]
 
 
 def test_the_blocks_of_both_stacks_are_covered_once():

@@ -9,7 +9,7 @@ import math
 
 import pytest
 import torch
-from tests.model.writing import VARIANTS, assert_same_steps, made, sources
+from tests.model.decoder_equality import VARIANTS, assert_same_steps, made, sources
 
 from headwise.backends.cuda import static_buffers
 from headwise.backends.cuda.cuda_graph_decoder import CudaGraphDecoder

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.model.writing import VARIANTS, assert_same_steps, made, sources
+from tests.model.decoder_equality import VARIANTS, assert_same_steps, made, sources
 
 from headwise.backends.native.decoder import MAX_STEPS_AHEAD, NativeDecoder
 from headwise.backends.pytorch.decoder import TorchDecoder

@@ -72,7 +72,7 @@ def trained(vocabulary=101, **changes):
 
 
 def readable(model, batch, smoothing=0.1, dtype=torch.float64, seed=None):
-    """Return the loss and gradients that the boxes of the paper give.
+    """Return the loss and gradients that the layers of the paper give.
 
     With a ``seed``, dropout uses the masks that the kernels draw for it.
     """
@@ -385,27 +385,27 @@ def hooked_sum(model):
 
 
 def hooked_forward(model):
-    model.encoder.blocks[1].register_forward_hook(lambda box, given, out: out * 0.5)
+    model.encoder.blocks[1].register_forward_hook(lambda layer, given, out: out * 0.5)
 
 
 def hooked_before(model):
-    model.encoder.blocks[1].register_forward_pre_hook(lambda box, given: None)
+    model.encoder.blocks[1].register_forward_pre_hook(lambda layer, given: None)
 
 
 def hooked_backward(model):
     model.decoder.blocks[0].feed_forward.register_full_backward_hook(
-        lambda box, ingoing, outgoing: (ingoing[0] * 0.25,)
+        lambda layer, ingoing, outgoing: (ingoing[0] * 0.25,)
     )
 
 
 def hooked_before_backward(model):
     model.decoder.blocks[0].feed_forward.register_full_backward_pre_hook(
-        lambda box, outgoing: (outgoing[0] * 4,)
+        lambda layer, outgoing: (outgoing[0] * 4,)
     )
 
 
 def other_box(model):
-    """As adapters do it: the box is one of their own class, around the same weights."""
+    """As adapters do it: a layer of their own class, around the same weights."""
 
     class Halved(torch.nn.Linear):
         def forward(self, x):
@@ -415,13 +415,13 @@ def other_box(model):
 
 
 def other_forward(model):
-    box = model.encoder.blocks[0].feed_forward
-    box.forward = lambda x: type(box).forward(box, x) / 2
+    layer = model.encoder.blocks[0].feed_forward
+    layer.forward = lambda x: type(layer).forward(layer, x) / 2
 
 
 def other_forward_of_torch(model):
-    box = model.decoder.blocks[0].feed_forward.narrow
-    box.forward = lambda x: type(box).forward(box, x) / 2
+    layer = model.decoder.blocks[0].feed_forward.narrow
+    layer.forward = lambda x: type(layer).forward(layer, x) / 2
 
 
 def other_activation(model):
@@ -437,8 +437,8 @@ def other_epsilon(model):
 
 
 def in_sequence(model):
-    box = model.encoder.blocks[0].feed_forward
-    box.narrow = torch.nn.Sequential(box.narrow, torch.nn.Hardtanh())
+    layer = model.encoder.blocks[0].feed_forward
+    layer.narrow = torch.nn.Sequential(layer.narrow, torch.nn.Hardtanh())
 
 
 def normed_weight(model):

@@ -151,18 +151,18 @@ def test_long_sentences_keep_no_attention_weights():
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_fused_add_and_norm_equals_its_formula(share):
-    box = AddAndNorm(6, share, "post").double().train()
-    install(box, fused=True)
-    box.norm.weight.data.uniform_(0.5, 2)
-    box.norm.bias.data.uniform_(-1, 1)
+    layer = AddAndNorm(6, share, "post").double().train()
+    install(layer, fused=True)
+    layer.norm.weight.data.uniform_(0.5, 2)
+    layer.norm.bias.data.uniform_(-1, 1)
     x, out = (
         torch.randn(3, 4, 6, dtype=torch.float64, requires_grad=True) for _ in "xo"
     )
-    inputs = [x, out, box.norm.weight, box.norm.bias]
+    inputs = [x, out, layer.norm.weight, layer.norm.bias]
 
     def ours(x, out, *_):
         torch.manual_seed(7)
-        return box.add_residual(x, out)
+        return layer.add_residual(x, out)
 
     def by_hand(x, out, weight, bias):
         torch.manual_seed(7)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.model.writing import VARIANTS, assert_same_steps, made, sources
+from tests.model.decoder_equality import VARIANTS, assert_same_steps, made, sources
 
 from headwise.backends.pytorch.decoder import TorchDecoder
 

@@ -1,4 +1,4 @@
-"""What tests of the ways to write token by token share: models, sources, and a walk."""
+"""Shared by tests of incremental decoders: models, sources, comparison with the model."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "one layer": {"encoder_layers": 3, "decoder_layers": 1, "d_v": 40},
 }
 PICKS = {
-    0: [0, 0, 1, 1, 2, 2],  # a beam begins
-    1: [1, 0, 3, 3, 4, 5],  # changes places
-    4: [0, 1, 4, 5],  # a sentence leaves
-    6: [0, 2, 3],  # not as many for each
+    0: [0, 0, 1, 1, 2, 2],  # the first step of a beam
+    1: [1, 0, 3, 3, 4, 5],  # reordered
+    4: [0, 1, 4, 5],  # a sentence is finished
+    6: [0, 2, 3],  # different numbers for each
     8: [2, 0, 1, 1],  # out of order
     12: [3, 1],
-    34: [1, 1, 0, 1],  # behind the room that there is at first
+    34: [1, 1, 0, 1],  # beyond the initial capacity
     36: [1],
 }
-"""Which rows go on, after which steps."""
+"""Step -> the rows that are selected after it."""
 
 
 def made(vocabulary: int = 50, device: str = "cpu", **changed: Any) -> Transformer:
-    """Return a model whose norms and biases are not as they begin."""
+    """Return a model whose norms and biases are not the initial ones."""
     model = Transformer(replace(SMALL, **changed), vocabulary, seed=3).eval()
     with torch.no_grad():
         for each in model.parameters():
@@ -68,7 +68,7 @@ def made(vocabulary: int = 50, device: str = "cpu", **changed: Any) -> Transform
 def sources(
     *lengths: int, vocabulary: int = 50, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return sources of these lengths, and what is real of them."""
+    """Return padded sources of these lengths, and the mask of their tokens."""
     shape = len(lengths), max(lengths)
     generator = torch.Generator().manual_seed(1)
     tokens = torch.randint(4, vocabulary, shape, generator=generator)
@@ -85,7 +85,7 @@ def assert_same_steps(
     steps: int = 40,
     **tolerance: float,
 ) -> None:
-    """Over more positions than there is room for at first, rows moving and leaving."""
+    """Compare logits over more steps than the initial capacity, with reordered rows."""
     states = [model.start(*source), fast.start(*source)]
     device = source[0].device
     tokens = torch.tensor([1, 1, 1], device=device)
