@@ -1,4 +1,4 @@
-"""Shared by tests of incremental decoders: models, sources, comparison with the model."""
+"""Shared by tests of incremental decoders: models, sources, and a comparison."""
 
 from __future__ import annotations
 
