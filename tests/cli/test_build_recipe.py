@@ -1,4 +1,4 @@
-"""Where a model is to go is asked before it is trained."""
+"""``must_export_to`` is checked before training."""
 
 import pytest
 

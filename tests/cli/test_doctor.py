@@ -1,4 +1,4 @@
-"""``headwise doctor``: what was found, and a code that scripts can trust."""
+"""``headwise doctor``: its checks and its exit code."""
 
 import json
 import shutil

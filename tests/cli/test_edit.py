@@ -1,4 +1,4 @@
-"""``headwise edit``: what is asked for is done and told; what is unknown is said."""
+"""``headwise edit``: changes of the card and of decoding settings, and refusals."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""A long translation says now and then how far it is."""
+"""Progress messages of a long translation."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One file given for both sides is said, by what it holds."""
+"""A file given for both sides is detected by its content."""
 
 from headwise.data.identical_sides import IdenticalSides
 

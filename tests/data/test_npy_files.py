@@ -1,4 +1,4 @@
-"""Arrays on disk: what is appended is what numpy, and we, read back."""
+"""Arrays in ``.npy`` files: numpy reads what was appended."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Preparing: every pair ends where it should, is counted once, and never twice done."""
+"""Preparation: every pair is in one part, is counted once; nothing is repeated."""
 
 import gzip
 import json

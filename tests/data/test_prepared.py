@@ -1,4 +1,4 @@
-"""Prepared corpora: what is opened is whole and ours, and read where it lies."""
+"""Prepared corpora are verified when opened, and memory-mapped."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Settings of data: what is read follows from the names, and mistakes come together."""
+"""Data settings: formats follow from file names; all problems are reported together."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is held out is a function of seed and text, and bounded in memory."""
+"""The validation set is a function of seed and text; memory is bounded."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Forced decoding by hand."""
+"""Scores of given outputs by hand."""
 
 import math
 

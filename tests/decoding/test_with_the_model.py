@@ -1,4 +1,4 @@
-"""The searches over a Transformer, against the slowest and plainest way to do it."""
+"""The searches over a Transformer, against uncached search of one sentence."""
 
 from dataclasses import replace
 from functools import cache

@@ -1,4 +1,4 @@
-"""An export beside a model is opened by the program that its users run."""
+"""Checks of exports, with the programs that run them."""
 
 import json
 import shutil

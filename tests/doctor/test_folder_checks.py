@@ -1,4 +1,4 @@
-"""Of a run everything is looked at: recipe, corpus, checkpoints, the best model."""
+"""Checks of a run: recipe, corpus, checkpoints, best model."""
 
 import math
 import shutil

@@ -1,4 +1,4 @@
-"""What the doctor says of a machine, of machines that we do not have too."""
+"""Checks of the machine, simulated ones included."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""The doctor finds what is wrong with a model folder, and nothing where nothing is."""
+"""Checks of a model folder: every fault is found, and no other."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""The doctor says which native library is loaded, and what is taken here."""
+"""The check of the native library: which one is loaded, and the default backends."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Packages that are missing, too old, or extras: each with what to type."""
+"""Checks of packages: missing, too old, or extras, each with the command to type."""
 
 import pytest
 from hypothesis import given

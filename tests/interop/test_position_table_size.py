@@ -1,4 +1,4 @@
-"""How long a text may be elsewhere."""
+"""The number of positions in an export."""
 
 from dataclasses import replace
 

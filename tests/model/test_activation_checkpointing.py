@@ -1,4 +1,4 @@
-"""Activation checkpointing changes what is remembered, and no number."""
+"""Activation checkpointing keeps fewer activations, and changes no number."""
 
 from copy import deepcopy
 

@@ -1,4 +1,4 @@
-"""The embeddings and the foot of a stack (Sections 3.4, 3.5 and 5.4)."""
+"""The embeddings and the input of a stack (Sections 3.4, 3.5 and 5.4)."""
 
 from dataclasses import replace
 

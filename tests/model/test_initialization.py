@@ -1,4 +1,4 @@
-"""How weights begin."""
+"""Initial weights."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The paper's path through the code stays short enough to read in one sitting."""
+"""The files of the paper's path through the code stay short."""
 
 import ast
 from pathlib import Path

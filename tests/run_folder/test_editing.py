@@ -1,4 +1,4 @@
-"""A model folder is changed whole: its weights never, its seal always."""
+"""A model folder is replaced as a whole: new manifest, same weights."""
 
 import errno
 import shutil

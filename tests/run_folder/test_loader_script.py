@@ -1,4 +1,4 @@
-"""The program that opens a model folder without us computes what we compute."""
+"""The loader script computes what headwise computes, without importing it."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""A run goes on where it stopped, and is spoilt by nobody."""
+"""A run resumes where it stopped, and other settings or data are refused."""
 
 import shutil
 from dataclasses import replace

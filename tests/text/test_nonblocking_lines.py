@@ -1,4 +1,4 @@
-"""Lines as they arrive: all of them, and a pause where none is there yet."""
+"""Lines of a pipe: all of them, and a pause where the next has not arrived."""
 
 import io
 import os

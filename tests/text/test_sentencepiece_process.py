@@ -1,4 +1,4 @@
-"""SentencePiece learns in a child that is ours to end, and ends with us."""
+"""SentencePiece trains in a subprocess that ends with its parent."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Freed memory is kept where the C library can be told to."""
+"""glibc is told to keep freed memory."""
 
 import ctypes
 import subprocess

@@ -1,4 +1,4 @@
-"""A run by compiled blocks is the run by the readable way, and compiles only once."""
+"""A run with torch.compile equals the reference, and compiles only once."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What training would be, in numbers that were worked out by other means."""
+"""The dry run: numbers that were worked out by other means."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What memory training will take is found before it begins, and a batch that fits."""
+"""Peak memory is estimated before training, and a batch size that fits."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What memory is held and free, as Linux says it, or as little as it says."""
+"""Available and peak memory, as Linux reports them."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Stop signals wait for a good moment, unless they may not."""
+"""Stop signals are raised between two steps, or at once."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The trainer learns, repeats itself exactly, and ends when and as it should."""
+"""The trainer reduces the loss, is reproducible, and ends when it should."""
 
 import math
 from dataclasses import replace

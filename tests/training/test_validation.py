@@ -1,4 +1,4 @@
-"""Validation: its results are right, and it leaves nothing behind."""
+"""Validation: correct metrics, and no side effects."""
 
 import math
 from dataclasses import replace

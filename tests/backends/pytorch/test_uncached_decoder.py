@@ -1,4 +1,4 @@
-"""Decoding without a KV cache: the scores of the cached steps."""
+"""Decoding without a KV cache: the scores of cached decoding."""
 
 import pytest
 import torch

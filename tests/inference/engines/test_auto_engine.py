@@ -1,4 +1,4 @@
-"""The engine that chooses: the same words whatever it chose, and it says what."""
+"""The auto engine: the same translations whatever it chooses, with a note."""
 
 import shutil
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""CTranslate2 behind our protocol: the words of the torch engine, and its manners."""
+"""The CTranslate2 engine gives the translations of the torch engine."""
 
 import math
 import shutil

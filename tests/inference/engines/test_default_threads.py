@@ -1,4 +1,4 @@
-"""Threads that an engine uses where torch, which would say how many, is not needed."""
+"""The default number of threads is torch's, also without importing torch."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What engines and precisions are called, and which go together."""
+"""Names of engines and precisions, and which go together."""
 
 import shutil
 from pathlib import Path
