@@ -94,8 +94,8 @@ def test_a_concatenated_position_takes_half_of_the_width_or_what_is_given():
     assert TransformerConfig().embedding_width == TransformerConfig().position_width
 
 
-def test_a_position_must_leave_room_for_the_word():
-    assert "no room" in problems(d_model=16, d_position=16, **BESIDE)[0]
+def test_a_concatenated_position_must_leave_channels_for_the_embedding():
+    assert "no channels" in problems(d_model=16, d_position=16, **BESIDE)[0]
 
 
 def test_the_width_of_a_position_means_nothing_when_it_is_added():

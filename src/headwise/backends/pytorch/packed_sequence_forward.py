@@ -21,6 +21,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headwise.model.masks import make_causal_mask
+from headwise.model.positions import PositionIds
 from headwise.model.transformer import Transformer
 
 BlockCall = Callable[..., Any]
