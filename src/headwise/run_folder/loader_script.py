@@ -10,8 +10,7 @@ from torch.nn import functional as F
 config = json.load(open(f"{sys.argv[1]}/config.json"))["architecture"]
 search = json.load(open(f"{sys.argv[1]}/generation.json"))
 weights = load_file(f"{sys.argv[1]}/model.safetensors")
-activations = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
-activate = activations[config["activation"]]
+act = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}[config["activation"]]
 
 def linear(x, name):
     return F.linear(x, weights[name + ".weight"], weights.get(name + ".bias"))
@@ -38,13 +37,11 @@ def add_positions(x, side):  # Sections 3.4 and 3.5
 def run_stack(side, x, sublayers, encoded=None):  # one side of Figure 1
     x = add_positions(x * x.shape[1] ** 0.5, side)
     for name in (f"{side}.blocks.{n}." for n in range(config[side + "_layers"])):
-        for sublayer in sublayers:
-            around = f"{name}around_{sublayer}.norm"
+        for sub, around in ((s, f"{name}around_{s}.norm") for s in sublayers):
             y = norm(x, around) if config["norm"] == "pre" else x
-            if sublayer == "feed_forward":
-                y = activate(linear(y, name + "feed_forward.widen"))
-                y = linear(y, name + "feed_forward.narrow")
-            elif sublayer == "cross":
+            if sub == "feed_forward":
+                y = linear(act(linear(y, f"{name}{sub}.widen")), f"{name}{sub}.narrow")
+            elif sub == "cross":
                 y = attend(y, encoded, name + "cross_attention", causal=False)
             else:
                 y = attend(y, y, name + "self_attention", causal=side == "decoder")
