@@ -1,11 +1,11 @@
-"""Measure how the cost of writing grows with length and batch, with and without memory.
+"""Measure how decoding time grows with length and batch, with and without KV cache.
 
 python benchmarks/decoding_growth.py
 python benchmarks/decoding_growth.py --quick
 
-The preset tiny with random weights writes as many tokens as it read; which they are is
-all the same. With memory a step looks at one new token, by compiled kernels (in float32
-and bfloat16) and by PyTorch; without it the whole stack runs again
+The preset tiny with random weights generates as many tokens as its source has. With a
+KV cache a step computes one new token, by the native backend (in float32 and bfloat16)
+and by PyTorch; without one, each step runs the whole stack
 (headwise.backends.pytorch.uncached_decoder). Draws docs/decoding-growth.png.
 """
 

@@ -134,9 +134,9 @@ class RestrictedState:
     state: Any
     sentences: Tensor
 
-    def rows(self, index: Tensor) -> RestrictedState:
+    def index_select(self, index: Tensor) -> RestrictedState:
         """Keep these rows in this order, repeats allowed."""
-        return RestrictedState(self.state.rows(index), self.sentences[index])
+        return RestrictedState(self.state.index_select(index), self.sentences[index])
 
 
 class Restricted:

@@ -165,7 +165,7 @@ def predict(folder: Path, recipe: dict) -> None:
 
 
 def train(folder: Path, recipe: dict) -> None:
-    from headwise.cli.common import train_model
+    from headwise.cli.prepare_and_train import train_model
 
     train_model(folder / recipe["run"], *opened(folder, recipe), "cpu")
     status = Path("/proc/self/status").read_text()

@@ -24,7 +24,7 @@ from safetensors.torch import save_file
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
 from headwise.run_folder.checkpoints import Checkpoints
-from headwise.run_folder.tensors import write_tensors
+from headwise.run_folder.safetensors_files import write_tensors
 from headwise.storage import sync, verify
 from headwise.training.state import TrainingState
 

@@ -160,7 +160,7 @@ class MarianState:
     is_real: Tensor
     cache: object | None
 
-    def rows(self, index: Tensor) -> MarianState:
+    def index_select(self, index: Tensor) -> MarianState:
         """Keep these rows."""
         if self.cache is not None:
             self.cache.reorder_cache(index)

@@ -387,7 +387,7 @@ def random_student(source_size: int, target_size: int) -> Transformer:
 
 
 def ours(given: Given, student: ModelFolder) -> dict[str, Searching]:
-    """Return searches by PyTorch or by kernels in C, by how much they may write."""
+    """Return searches by PyTorch or by the native backend, by length limit."""
     precision, compiled = ENGINES[given.engine], given.engine.startswith("kernels")
     vocabulary = student.tokenizers.source.size
 

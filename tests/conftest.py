@@ -11,9 +11,9 @@ from hypothesis import settings
 from jaxtyping import install_import_hook
 from tests.tiny import SETTINGS, write_text
 
-BOXES = "attention feed_forward add_and_norm embeddings positions masks dropout"
-WHOLES = "encoder decoder memory transformer refill"
-MODULES = [f"headwise.model.{name}" for name in f"{BOXES} {WHOLES}".split()]
+LAYERS = "attention feed_forward add_and_norm embeddings positions masks dropout"
+STACKS = "encoder decoder kv_cache transformer attention_hooks"
+MODULES = [f"headwise.model.{name}" for name in f"{LAYERS} {STACKS}".split()]
 
 install_import_hook(MODULES, "beartype.beartype")
 

@@ -35,20 +35,20 @@ def sources(translator, held_out):
     return [encode(pair.english) for pair in held_out]
 
 
-def test_it_is_whole_and_gives_what_it_gave_when_it_was_written():
+def test_the_committed_model_gives_its_golden_translations():
     findings = list(check_folder(FOLDER))
 
     assert [each for each in findings if each.status == "FAILED"] == []
     assert any("5 of 5 as stored" in each.found for each in findings)
 
 
-def test_it_is_small():
+def test_the_committed_model_is_small():
     files = [path for path in FOLDER.rglob("*") if path.is_file()]
 
     assert sum(path.stat().st_size for path in files) <= 3_000_000
 
 
-def test_it_translates_what_it_has_never_seen(translator, held_out):
+def test_the_committed_model_translates_unseen_sentences(translator, held_out):
     outputs = translator.translate([pair.english for pair in held_out])
     score = measure("bleu", outputs, [pair.french for pair in held_out])
 
@@ -58,9 +58,7 @@ def test_it_translates_what_it_has_never_seen(translator, held_out):
 @pytest.mark.parametrize(
     "settings", [greedy(), DecodingSettings(), paper()], ids=["greedy", "beam", "paper"]
 )
-def test_the_refilled_row_gives_the_words_of_the_cached_steps(
-    translator, sources, settings
-):
+def test_uncached_decoding_gives_the_same_tokens(translator, sources, settings):
     opened = translator.opened
     some = sources[:8]
 

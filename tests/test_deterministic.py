@@ -180,7 +180,7 @@ def test_auto_makes_its_choice_once_and_not_by_what_comes_together(
     assert set(chosen.engine.used) == {only}
 
 
-def test_two_searches_at_a_time_keep_the_promise(folder):
+def test_two_searches_in_parallel_are_deterministic(folder):
     """Threads of the user's own, each with lines of its own."""
     translator = headwise.load(folder, engine="torch", deterministic=True)
     expected = [bits(each) for each in translator.lines(LINES)]
@@ -198,7 +198,7 @@ def test_two_searches_at_a_time_keep_the_promise(folder):
     assert found == {0: expected, 1: expected}
 
 
-def test_an_ensemble_and_alternatives_keep_the_promise(folder):
+def test_ensembles_and_alternatives_are_deterministic(folder):
     pair = headwise.load([folder, folder], deterministic=True)
     with threads(3):
         together = [bits(each) for each in pair.lines(LINES)]

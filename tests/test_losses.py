@@ -63,7 +63,7 @@ def test_three_words_by_hand():
 
 
 @SMOOTHING
-def test_cross_entropy_is_the_sum_it_says(smoothing):
+def test_cross_entropy_equals_its_formula(smoothing):
     """−Σ q ln p, with q written out."""
     logits, targets = torch.randn(5, 7).double(), torch.randint(7, (5,))
     q = torch.full((5, 7), smoothing / 7).double()
@@ -110,7 +110,7 @@ def test_value_and_all_gradients_equal_those_with_all_logits(
 @pytest.mark.usefixtures("few_rows_at_once")
 @SMOOTHING
 @BIAS
-def test_gradients_are_those_of_small_differences(smoothing, with_bias):
+def test_gradients_of_the_loss_equal_finite_differences(smoothing, with_bias):
     inputs, targets = numbers(with_bias=with_bias)
 
     assert torch.autograd.gradcheck(
@@ -119,7 +119,7 @@ def test_gradients_are_those_of_small_differences(smoothing, with_bias):
 
 
 @BIAS
-def test_single_precision_is_near_double(with_bias):
+def test_the_loss_in_float32_is_near_that_in_float64(with_bias):
     inputs, targets = numbers(with_bias=with_bias)
     single = [None if x is None else x.detach().float() for x in inputs]
 
@@ -132,7 +132,7 @@ def test_single_precision_is_near_double(with_bias):
 
 @pytest.mark.usefixtures("few_rows_at_once")
 @BIAS
-def test_autocast_makes_the_products_rough_and_nothing_else(with_bias):
+def test_autocast_applies_to_matrix_products_only(with_bias):
     """bfloat16 has 8 bits: about 1 part in 256 for a product, gradients in float32."""
     inputs, targets = numbers(with_bias=with_bias, dtype=torch.float32)
     wanted = [x for x in inputs if x is not None]
@@ -195,7 +195,7 @@ def test_a_second_derivative_is_refused_rather_than_wrong():
         gradient.sum().backward()
 
 
-def test_no_tokens_cost_nothing():
+def test_the_loss_of_no_tokens_is_0():
     (hidden, vectors, _), targets = numbers(with_bias=False, rows=0)
 
     loss = projected_cross_entropy(hidden, vectors, None, targets, 0.1)

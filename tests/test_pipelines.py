@@ -1,4 +1,4 @@
-"""The pipeline that transformers had until version 4: its shapes, names and manners."""
+"""``headwise.pipeline`` has the arguments and results of transformers 4."""
 
 import shutil
 import subprocess

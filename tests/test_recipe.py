@@ -28,7 +28,7 @@ def problems(**how):
     return caught.value.problems
 
 
-def test_with_nothing_said_it_is_the_papers_base_model():
+def test_the_default_recipe_is_the_papers_base_model():
     recipe = resolve()
 
     assert recipe == Recipe()
@@ -36,7 +36,7 @@ def test_with_nothing_said_it_is_the_papers_base_model():
     assert recipe.training.batch_tokens == 25_000
 
 
-def test_each_later_word_wins(write):
+def test_later_assignments_override_earlier_ones(write):
     """Default 100,000; preset tiny 20,000; file 300; a command line 40; --set 5."""
     file = write("[training]\nsteps = 300\n")
     extra = {"training": {"steps": 40}}
@@ -52,7 +52,7 @@ def test_each_later_word_wins(write):
     assert steps(preset="tiny", file=file, extra=extra, assignments=assignments) == 5
 
 
-def test_what_is_not_said_stays_as_the_layer_below_has_it(write):
+def test_unset_settings_come_from_the_preset(write):
     file = write("[training]\nsteps = 300\n[model]\nd_ff = 512\n")
     recipe = resolve(preset="tiny", file=file)
     tiny = resolve(preset="tiny")
@@ -159,7 +159,7 @@ def test_all_problems_of_all_parts_come_at_once(write):
         ("=3", "--set takes NAME=VALUE"),
     ],
 )
-def test_nonsense_is_answered_with_what_would_work(assignment, said):
+def test_invalid_settings_are_refused_with_advice(assignment, said):
     assert any(said in each for each in problems(assignments=[assignment]))
 
 

@@ -105,12 +105,12 @@ def problems_of(table: dict[str, object]) -> list[str]:
 
 
 @given(RECIPES)
-def test_what_is_written_as_toml_comes_back(recipe):
+def test_settings_survive_toml(recipe):
     assert read(Recipe, tomllib.loads(as_toml(recipe))) == recipe
 
 
 @given(RECIPES)
-def test_what_is_made_a_table_comes_back(recipe):
+def test_settings_survive_a_table(recipe):
     assert read(Recipe, as_table(recipe)) == recipe
 
 

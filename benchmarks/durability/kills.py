@@ -44,7 +44,7 @@ from headwise.run_folder.checkpoints import Checkpoints
 from headwise.run_folder.model_folder import open_model_folder
 from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG
 from headwise.run_folder.run import train_run
-from headwise.run_folder.tensors import read_tensors
+from headwise.run_folder.safetensors_files import read_tensors
 from headwise.storage import disk
 from headwise.training.trainer import Trainer
 

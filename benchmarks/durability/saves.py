@@ -14,7 +14,7 @@ import torch
 from headwise.decoding.settings import DecodingSettings
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
-from headwise.run_folder import tensors
+from headwise.run_folder import safetensors_files
 from headwise.run_folder.checkpoints import Checkpoints
 from headwise.run_folder.model_folder import (
     ModelFacts,
@@ -59,7 +59,7 @@ class Save:
     def conditions(self) -> Iterator[None]:
         """Have the disk as it should be, and files written in small pieces."""
         with ExitStack() as held:
-            held.enter_context(patch.object(tensors, "PIECE_BYTES", 256))
+            held.enter_context(patch.object(safetensors_files, "PIECE_BYTES", 256))
             if not self.swaps:
                 held.enter_context(patch.object(disk, "swap_names", cannot_swap))
             yield

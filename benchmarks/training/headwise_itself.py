@@ -37,7 +37,7 @@ class _AllDoneError(Exception):
 
 
 def settings_of(setup: Setup) -> TrainingSettings:
-    """Return what a user would set: the one place for precision and kernels."""
+    """Return what a user would set: the one place for precision and backend."""
     return TrainingSettings(
         batch_tokens=BATCH_TOKENS,
         label_smoothing=LABEL_SMOOTHING,

@@ -15,3 +15,17 @@ AT_MOST = 400
 def test_a_file_is_short_enough_to_read(file):
     lines = len(file.read_text(encoding="utf-8").splitlines())
     assert lines <= AT_MOST, f"{lines} lines: does it answer more than one question?"
+
+
+SETTINGS_OF_THE_PAPER = {"config.py", "presets.py"}
+PAPER_AT_MOST = 900
+
+
+def test_the_model_is_at_most_900_lines_that_are_not_blank():
+    """The paper in code, docstrings included: one can read all of it in an hour."""
+    lines = {
+        file.name: sum(map(bool, file.read_text(encoding="utf-8").split("\n")))
+        for file in (ROOT / "src" / "headwise" / "model").glob("*.py")
+        if file.name not in SETTINGS_OF_THE_PAPER
+    }
+    assert sum(lines.values()) <= PAPER_AT_MOST, lines

@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "src" / "headwise"
 
 BASE = {"errors", "settings", "storage", "subprocesses", "wording"}
-PARTS = {"text", "documents", "model", "data", "losses", "metrics", "decoding"}
+PARTS = {"text", "model", "data", "losses", "metrics", "decoding"}
 EXPERIMENT = BASE | PARTS | {"backends", "tasks", "training", "recipe", "run_folder"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -19,7 +19,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "storage": {"errors", "settings"},
     "subprocesses": {"errors"},
     "text": BASE,
-    "documents": BASE,
     "model": {"errors"},
     "backends": BASE | {"model", "data", "losses"},
     "data": BASE | {"text"},

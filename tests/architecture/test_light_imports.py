@@ -45,8 +45,11 @@ LIGHT = {
         f"headwise.{name}" for name in ("errors", "settings", "storage", "subprocesses")
     ],
     "text": modules("text/**/*.py"),
-    "documents": modules("documents/**/*.py"),
-    "settings": [*modules("**/settings.py"), "headwise.model.config"],
+    "settings": [
+        *modules("**/settings.py"),
+        "headwise.model.config",
+        "headwise.inference.engines.engine_names",
+    ],
     "the recipe": ["headwise.recipe"],
     "the command line": ["headwise.__main__", *modules("cli/**/*.py")],
 }

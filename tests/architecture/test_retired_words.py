@@ -12,6 +12,17 @@ PACKAGE = Path(__file__).parents[2] / "src" / "headwise"
 
 RETIRED = {
     "": {
+        "EnterStack": "StackInput",
+        "attention_seen": "record_attention_weights",
+        "to_real_tokens|to_the_past": "make_padding_mask, make_causal_mask",
+        "weights_by_layer": "parameters_by_layer",
+        "force_decode|forced_decoding": "score_sequences, sequence_scoring",
+        r"cli[./](common|checks|recipe_args)": "the module's new name",
+        r"decoding[./](checks|prefix)": "argument_checks, forced_prefix",
+        r"doctor[./](folder|files|model|machine|packages|exports)": "folder_checks ...",
+        r"engines[./](settings|threads)": "engine_names, default_threads",
+        "cuda_graph_capture": "static_buffers",
+        "StreamLines|stream_lines": "NonblockingLines, nonblocking_lines",
         "Watchers?|watchers?": "callback",
         "Keeper|RunKeeper|keeper": "checkpoint writer",
         "Learner|learner": "MicroBatchRunner",
@@ -59,6 +70,16 @@ RETIRED = {
         "turned?|bend|bent|spare": "transposed, activation, scratch",
         "look|look_back|looking|remember": "attention, KV cache",
         "silenced?|forth": "dropout, forward",
+    },
+    "model": {
+        "Places": "PositionIds",
+        "Seen|noting": "AttentionRecord",
+        r"\w*may_attend|MayAttend": "mask, AttentionMask",
+        r"remember\w*": "project_keys_values",
+        r"\w+_box|box_by_box": "make_attention and so on, layer, sublayer",
+        "with_cache|extended|picked|rooms?": "with_kv_cache, append, index_select",
+        "ask|asks|asked": "query positions, key positions",
+        "bend|silenced?": "activation, dropout",
     },
     "training": {
         "partners?": "data-parallel worker",
@@ -150,7 +171,8 @@ RETIRED = {
         "TAKES_CHANNELS|GIVES_CHANNELS": "INPUT_IS_D_MODEL, OUTPUT_IS_D_MODEL",
     },
     "run_folder": {
-        "claimed|card_head": "claim_folder, card_metadata",
+        "claim(ed)?|claim_folder|check_claimable": "lock_run_folder",
+        "card_head": "card_metadata",
         "rhythm|forget_old": "interval, delete_old",
         "Edited|edited|searches_otherwise": "EditResult, edit_card, search_changed",
         "sealed": "with a new manifest",
@@ -165,7 +187,7 @@ RETIRED = {
         "learn(s|ed|ing)?|learnt": "train",
     },
     "text": {
-        "arriving|Arriving": "stream_lines, StreamLines",
+        "arriving|Arriving": "nonblocking_lines, NonblockingLines",
         "LearningError|learn(s|ed|ing)? of": "SentencePieceError, train",
         "opened_text|line_of|encodable": "open_text, decode_line",
     },

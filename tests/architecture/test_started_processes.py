@@ -1,4 +1,4 @@
-"""What tests start says where it was, should it crash in code that is not Python."""
+"""Processes that tests start print their stack if they crash in C code."""
 
 import ast
 import subprocess

@@ -1,4 +1,4 @@
-"""Lists of likely tokens, learned from pairs, and searches that keep to them."""
+"""Vocabulary shortlists: likely tokens, learned from pairs, and restricted searches."""
 
 import numpy as np
 import pytest

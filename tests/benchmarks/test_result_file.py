@@ -1,4 +1,4 @@
-"""A figure's file says what made it, and notices when that is no more."""
+"""A result file records what made it, and detects when its sources have changed."""
 
 import json
 import re

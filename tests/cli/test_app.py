@@ -100,7 +100,7 @@ def test_the_version_is_printed(headwise):
         ["evaluate", "x", "y"],
     ],
 )
-def test_what_cannot_be_parsed_is_a_usage_error(headwise, arguments):
+def test_unknown_options_are_a_usage_error(headwise, arguments):
     found = headwise(*arguments)
 
     assert found.code == 2

@@ -1,4 +1,4 @@
-"""``headwise demo``: everything once, in small here."""
+"""``headwise demo``: all of it, with a small corpus."""
 
 import pytest
 

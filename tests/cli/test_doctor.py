@@ -1,4 +1,4 @@
-"""``headwise doctor``: what was found, and a code that scripts can trust."""
+"""``headwise doctor``: its checks and its exit code."""
 
 import json
 import shutil
@@ -38,7 +38,7 @@ def test_a_damaged_model_is_code_5_with_advice(headwise, tiny_run, tmp_path):
     assert "1 of 2 checks failed" in found.error
 
 
-def test_a_program_can_read_it(headwise, tiny_run, tmp_path):
+def test_doctor_prints_json(headwise, tiny_run, tmp_path):
     folder = shutil.copytree(tiny_run / "best", tmp_path / "model")
     (folder / "config.json").write_text("{}")
 
@@ -62,7 +62,7 @@ def test_the_loader_is_printed_as_it_stands(headwise):
     assert (found.code, found.out, found.error) == (0, SCRIPT, "")
 
 
-def test_the_loader_is_of_no_folder(headwise, tiny_run):
+def test_the_loader_script_takes_no_folder(headwise, tiny_run):
     found = headwise("doctor", tiny_run, "--loader")
 
     assert (found.code, found.out) == (2, "")

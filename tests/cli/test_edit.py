@@ -1,4 +1,4 @@
-"""``headwise edit``: what is asked for is done and told; what is unknown is said."""
+"""``headwise edit``: changes of the card and of decoding settings, and refusals."""
 
 import shutil
 
@@ -48,7 +48,7 @@ def test_the_doctor_says_what_a_card_leaves_open_until_it_is_said(headwise, run)
         (("--notes", "/nowhere/notes.md"), 2, "does not exist"),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_code(headwise, run, arguments, code, said):
+def test_invalid_edits_have_an_exit_code(headwise, run, arguments, code, said):
     before = (run / "best" / "manifest.json").read_bytes()
     found = headwise("edit", run, *arguments)
 
@@ -85,7 +85,7 @@ def test_notes_without_an_end_are_refused(headwise, run):
     assert "/dev/zero has more than the 1,000,000 bytes" in found.error
 
 
-def test_what_the_search_passes_over_is_said(headwise, run):
+def test_settings_without_effect_are_reported(headwise, run):
     found = headwise("edit", run, "--search", "groups=4", "--search", "beam=2")
 
     assert found.code == 0

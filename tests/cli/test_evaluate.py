@@ -75,7 +75,7 @@ def test_it_is_said_what_the_outputs_were_made_with(
     assert ("engine: ctranslate2" in plain.error) == ("--engine" not in how)
 
 
-def test_numbers_that_the_engine_does_not_have_are_refused(headwise, tiny_run, text):
+def test_a_precision_that_the_engine_lacks_is_refused(headwise, tiny_run, text):
     how = ("--engine", "torch", "--precision", "int8")
     found = headwise("evaluate", tiny_run, *text, *how)
 
@@ -126,7 +126,7 @@ def test_warnings_are_told_once_a_kind(headwise, tiny_run, text):
         (None, b"eins.\n", 2, "source does not exist"),
     ],
 )
-def test_text_that_cannot_be_compared_is_said(
+def test_files_of_different_lengths_are_refused(
     headwise, tiny_run, tmp_path, source, reference, code, said
 ):
     if source is not None:

@@ -9,9 +9,7 @@ from headwise.interop.exports import EXPORTS
 
 
 @pytest.mark.parametrize("target", EXPORTS)
-def test_a_run_becomes_a_folder_for_another_program(
-    headwise, tiny_run, tmp_path, target
-):
+def test_a_run_is_exported_to_ctranslate2(headwise, tiny_run, tmp_path, target):
     found = headwise("export", tiny_run, "--to", target, "--out", tmp_path / "new")
 
     assert (found.code, found.out) == (0, "")
@@ -20,7 +18,7 @@ def test_a_run_becomes_a_folder_for_another_program(
     assert (manifest["kind"], manifest["target"]) == ("export", target)
 
 
-def test_the_same_command_writes_it_again(headwise, tiny_run, tmp_path):
+def test_the_same_command_replaces_the_export(headwise, tiny_run, tmp_path):
     command = ("export", tiny_run, "--to", "ctranslate2", "--out", tmp_path / "new")
 
     assert headwise(*command).code == 0
@@ -66,14 +64,14 @@ def test_an_export_is_not_taken_for_a_model(headwise, tiny_run, tmp_path):
         assert "is not a model folder (export to ctranslate2)" in found.error
 
 
-def test_a_target_that_is_not_known_is_code_2(headwise, tiny_run, tmp_path):
+def test_an_unknown_export_format_is_code_2(headwise, tiny_run, tmp_path):
     found = headwise("export", tiny_run, "--to", "onyx", "--out", tmp_path / "new")
 
     assert found.code == 2
     assert "'onyx' is not an export format; choose from ctranslate2" in found.error
 
 
-def test_numbers_that_are_not_known_are_code_2(headwise, tiny_run, tmp_path):
+def test_an_unknown_precision_is_code_2(headwise, tiny_run, tmp_path):
     found = headwise(
         *("export", tiny_run, "--to", "ctranslate2"),
         *("--out", tmp_path / "new", "--quantization", "int2"),
@@ -83,7 +81,7 @@ def test_numbers_that_are_not_known_are_code_2(headwise, tiny_run, tmp_path):
     assert "float32, float16, int8" in found.error
 
 
-def test_it_is_said_what_smaller_numbers_change(
+def test_the_effect_of_quantization_is_reported(
     headwise, tiny_run, tiny_text, tmp_path
 ):
     command = ("export", tiny_run, "--to", "ctranslate2", "--out", tmp_path / "new")

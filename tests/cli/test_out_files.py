@@ -1,4 +1,4 @@
-"""What took long to make is kept where it cannot be written."""
+"""An output file that cannot be written is saved elsewhere."""
 
 import errno
 import os

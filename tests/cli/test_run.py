@@ -38,7 +38,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_two_files_become_a_measured_model(headwise, text, tmp_path):
+def test_two_text_files_become_an_evaluated_model(headwise, text, tmp_path):
     found = headwise("run", *text, "--out", tmp_path / "run", *options())
 
     assert found.code == 0
@@ -281,7 +281,7 @@ def test_training_cannot_change_what_was_prepared(headwise, tiny_run, tmp_path):
 
 
 @pytest.mark.parametrize("time", ["5", "5x", "m", "", "-3m", "0s", "nanm", "infh"])
-def test_a_time_that_is_none_is_a_usage_error(headwise, text, tmp_path, time):
+def test_an_invalid_max_time_is_a_usage_error(headwise, text, tmp_path, time):
     found = headwise("run", *text, "--out", tmp_path / "run", "--max-time", time)
 
     assert found.code == 2
@@ -311,7 +311,7 @@ def test_too_short_a_time_still_gives_a_model(headwise, text, tmp_path):
     ],
 )
 @pytest.mark.parametrize("command", ["run", "prepare"])
-def test_text_that_cannot_be_learned_from_is_said(
+def test_unusable_training_text_is_reported(
     headwise, tmp_path, command, source, target, code, said
 ):
     if source is not None:
@@ -349,7 +349,7 @@ def test_a_command_that_names_no_text_is_told_what_to_name(
     assert names(tmp_path) == []
 
 
-def test_a_corpus_that_is_none_is_code_4(headwise, tmp_path):
+def test_a_folder_that_is_no_prepared_corpus_is_code_4(headwise, tmp_path):
     found = headwise("train", tmp_path, "--out", tmp_path / "run")
 
     assert found.code == 4
@@ -375,7 +375,7 @@ def test_a_recipe_of_the_users_own_is_not_written_over(headwise, text, tmp_path)
     assert names(tmp_path) == ["recipe.toml", "train.de", "train.en"]
 
 
-def test_where_nothing_can_be_written_is_code_6(headwise, text, tmp_path):
+def test_an_unwritable_folder_is_code_6(headwise, text, tmp_path):
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file" / "run", Path("/proc/run")):
         found = headwise("run", *text, "--out", out, *options())
@@ -389,7 +389,7 @@ def no_large_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
 
-def test_a_full_disk_is_code_6_and_leaves_no_half_things(start, tiny_run, tmp_path):
+def test_a_full_disk_is_code_6_and_leaves_no_partial_files(start, tiny_run, tmp_path):
     """A limit on file sizes fails as a full disk does: in the middle of a write."""
     process = start(
         *("train", tiny_run / "prepared", "--out", tmp_path / "run"),

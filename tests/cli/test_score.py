@@ -1,4 +1,4 @@
-"""``headwise score``: how probable given translations are."""
+"""``headwise score``: log-probabilities of given translations."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full or left: a sentence and a code."""
+"""Standard streams that are closed, full or broken pipes: message and exit code."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""``headwise train``: what a dry run says, and how large its batches are."""
+"""``headwise train``: dry run, ``--until`` and automatic batch size."""
 
 import json
 

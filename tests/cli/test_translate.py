@@ -37,7 +37,7 @@ def test_standard_input_becomes_standard_output(
     assert found == type(found)(0, expected("one two.", "six."), "")
 
 
-def test_a_model_folder_will_do_as_well(headwise, tiny_run, expected):
+def test_a_model_folder_can_be_named_too(headwise, tiny_run, expected):
     found = headwise("translate", tiny_run / "best", stdin=b"six.\n")
 
     assert found.out == expected("six.")
@@ -124,7 +124,7 @@ def test_gzip_is_known_by_its_bytes(headwise, tiny_run, expected, write, name):
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("name", ["-", "text.en"])
-def test_utf_16_is_refused_with_a_remedy(headwise, tiny_run, write, name, encoding):
+def test_utf_16_is_refused_with_advice(headwise, tiny_run, write, name, encoding):
     content = "one two.\nsix.\n".encode(encoding)
     file = write(name, content) if name != "-" else name
     found = headwise("translate", tiny_run, file, stdin=content)
@@ -295,7 +295,7 @@ def test_engines_by_their_old_names_go_on_working(headwise, tiny_run, engine, ba
         (["--n-best", "9"], 3, "num_best must be at most beam=4, not 9"),
     ],
 )
-def test_mistakes_have_their_code_and_are_said(
+def test_invalid_options_have_an_exit_code_and_a_message(
     headwise, tiny_run, arguments, code, said
 ):
     found = headwise("translate", tiny_run, *arguments, stdin=b"one.\n")
@@ -322,7 +322,7 @@ def test_a_folder_that_is_no_model_is_named(headwise, tmp_path, name, code):
     assert str(tmp_path / name) in found.error
 
 
-def test_a_reader_who_has_had_enough_is_no_error(start, tiny_run):
+def test_a_closed_output_pipe_is_no_error(start, tiny_run):
     """headwise translate FOLDER < TEXT | head -1."""
     process = start("translate", tiny_run, "--beam", "1", stdin=subprocess.PIPE)
     process.stdout.close()
@@ -355,7 +355,7 @@ def test_it_is_said_once_which_engine_ran(headwise, own_model, expected):
 
 
 @pytest.mark.usefixtures("kernels_here")
-def test_compiled_kernels_do_whatever_is_asked_for(headwise, own_model, expected):
+def test_the_native_backend_supports_every_search(headwise, own_model, expected):
     for how in ((), ("--paper",)):
         found = headwise("translate", own_model, *how, stdin=b"six.\n")
 
@@ -388,7 +388,7 @@ def test_without_the_extra_torch_does_it_and_it_is_said(
     )
 
 
-def test_smaller_numbers_are_for_ctranslate2(headwise, own_model):
+def test_float16_and_int8_are_for_ctranslate2_only(headwise, own_model):
     how = ("translate", own_model, "--precision", "int8")
     found = headwise(*how, stdin=b"one two.\n")
     refused = headwise(*how, "--engine", "torch", stdin=b"one two.\n")
@@ -424,14 +424,16 @@ def test_any_setting_of_the_search_can_be_changed(headwise, tiny_run, write):
         ("search=beem", 3, "search"),
     ],
 )
-def test_a_setting_that_is_none_is_refused(headwise, tiny_run, setting, code, message):
+def test_an_unknown_search_setting_is_refused(
+    headwise, tiny_run, setting, code, message
+):
     found = headwise("translate", tiny_run, "--search", setting, stdin=b"one.\n")
 
     assert found.code == code
     assert message in found.error
 
 
-def test_translations_begin_as_a_file_says(headwise, tiny_run, write):
+def test_prefixes_are_read_from_a_file(headwise, tiny_run, write):
     prefixes = write("begin.de", b"sechs\n\nzwei \n")
     text = write("three.en", b"one.\none two.\nthree.\n")
     found = headwise("translate", tiny_run, text, "--prefix-file", prefixes)

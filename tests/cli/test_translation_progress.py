@@ -1,9 +1,9 @@
-"""A long translation says now and then how far it is."""
+"""Progress messages of a long translation."""
 
 import pytest
 
 from headwise.cli.translation_progress import SECONDS_BETWEEN_LINES, TranslationProgress
-from headwise.inference.streaming import Progress
+from headwise.inference.streaming_translation import Progress
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def said(clock, capsys):
     return after
 
 
-def test_what_is_soon_done_says_nothing(said):
+def test_a_short_translation_prints_no_progress(said):
     assert said(1, 4000) == ""
     assert said(SECONDS_BETWEEN_LINES - 2, 8000) == ""
 
@@ -37,7 +37,7 @@ def test_lines_are_counted(said):
     assert said(SECONDS_BETWEEN_LINES / 2, 16_000) == "lines translated: 16,000\n"
 
 
-def test_of_a_long_line_it_says_the_place_the_share_and_the_time_left(said):
+def test_progress_of_a_long_line_has_its_number_fraction_and_time_left(said):
     """A tenth in 30 s, after the first tenth: 240 s for the other eight."""
     assert said(10, 6, 100_000, 1_000_000) == ""
     assert said(30, 6, 200_000, 1_000_000) == (

@@ -210,7 +210,7 @@ def as_sets(batches: list[list[int]]) -> set[frozenset[int]]:
     return {frozenset(batch) for batch in batches}
 
 
-def test_the_order_is_known_by_heart(with_lengths):
+def test_the_training_order_is_fixed_for_a_seed(with_lengths):
     """Recorded: it must be the same with every numpy, or a resumed run is another."""
     pairs = with_lengths([(n % 3 + 1, n % 2 + 1) for n in range(8)])
 
@@ -219,7 +219,7 @@ def test_the_order_is_known_by_heart(with_lengths):
     assert batches == [[7, 4], [5, 2], [0, 6], [3, 1]]
 
 
-def test_similar_lengths_come_together(some):
+def test_batches_hold_similar_lengths(some):
     """No pair would fit better elsewhere: the ranges of lengths do not overlap."""
     longest = np.maximum(*some.lengths())
     order = TrainingOrder(some, seed=1, batch_tokens=100)
@@ -230,7 +230,7 @@ def test_similar_lengths_come_together(some):
         assert shorter[1] <= longer[0]
 
 
-def test_batches_do_not_come_sorted(some):
+def test_batches_are_shuffled(some):
     order = TrainingOrder(some, seed=1, batch_tokens=200)
 
     widths = [batch.target_in.shape[1] for batch in order.batches(0)]
@@ -238,7 +238,7 @@ def test_batches_do_not_come_sorted(some):
     assert widths != sorted(widths)
 
 
-def test_sentences_can_be_batches_of_their_own(some):
+def test_a_batch_may_be_one_sentence(some):
     order = TrainingOrder(some, seed=1, batch_tokens=1, batch_pairs=1)
 
     batches = plan(order, 0)

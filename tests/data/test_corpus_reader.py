@@ -198,7 +198,7 @@ def test_a_number_of_thousands_of_digits_beside_the_texts_is_no_fault(written):
     assert pairs_of(source=written("a.jsonl", line)) == [("one", "eins")]
 
 
-def test_files_that_are_none_are_refused(written, tmp_path):
+def test_missing_files_and_folders_are_refused(written, tmp_path):
     text = written("a", "one\n")
     os.mkfifo(tmp_path / "pipe")
 
@@ -251,7 +251,7 @@ def blanks_alike(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [pair if "".join(pair).strip() else ("", "") for pair in pairs]
 
 
-def test_real_text_is_read_whole(corpora):
+def test_a_real_corpus_is_read_completely(corpora):
     folder = corpora / "multi30k"
     captions = pairs_of(
         source=str(folder / "val.en.gz"), target=str(folder / "val.de.gz")

@@ -14,7 +14,7 @@ from headwise.data.validation_split import HeldOutSources
 @pytest.mark.parametrize(
     ("size", "dtype"), [(2**16, np.uint16), (2**16 + 1, np.uint32)]
 )
-def test_the_last_word_of_any_vocabulary_comes_back(tmp_path, size, dtype):
+def test_the_largest_token_id_is_stored(tmp_path, size, dtype):
     (tmp_path / "a.tsv").write_text("a\tb\n")
     small = SimpleNamespace(size=10, encode=lambda _: [9])
     large = SimpleNamespace(size=size, encode=lambda _: [4, size - 1])

@@ -1,4 +1,4 @@
-"""One file given for both sides is said, by what it holds."""
+"""A file given for both sides is detected by its content."""
 
 from headwise.data.identical_sides import IdenticalSides
 
@@ -18,7 +18,7 @@ def test_nearly_all_pairs_must_be_the_same():
     assert notes_of([("one", "one")] * 18 + [("one", "eins")] * 2) == []
 
 
-def test_empty_pairs_say_nothing():
+def test_empty_pairs_do_not_count_as_identical():
     assert notes_of([("", "")] * 9) == []
     assert notes_of([]) == []
     assert len(notes_of([("", " ")] * 9 + [("one", "one")])) == 1

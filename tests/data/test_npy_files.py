@@ -1,4 +1,4 @@
-"""Arrays on disk: what is appended is what numpy, and we, read back."""
+"""Arrays in ``.npy`` files: numpy reads what was appended."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def path(tmp_path):
     return tmp_path / "a.npy"
 
 
-def test_pieces_become_one_array_that_numpy_reads(path):
+def test_appended_pieces_are_one_npy_array(path):
     expected = np.concatenate([[1, 2, 3], np.arange(60_000)])
 
     np.testing.assert_array_equal(np.load(path, allow_pickle=False), expected)
@@ -24,7 +24,7 @@ def test_pieces_become_one_array_that_numpy_reads(path):
     assert MappedNpyFile(path).values.dtype == np.uint16
 
 
-def test_an_array_may_be_empty(tmp_path):
+def test_an_npy_array_may_be_empty(tmp_path):
     with NpyWriter(tmp_path / "a.npy", np.int64):
         pass
 
@@ -40,7 +40,7 @@ def test_values_are_the_same_after_their_pages_were_released(path):
     np.testing.assert_array_equal(array.values[:100], before)
 
 
-def test_nobody_writes_through_a_map(path):
+def test_a_memory_map_is_read_only(path):
     with pytest.raises(ValueError, match="read-only"):
         MappedNpyFile(path).values[0] = 7
 
@@ -58,7 +58,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_array_is_refused(path, damage):
+def test_a_damaged_npy_file_is_refused(path, damage):
     path.write_bytes(DAMAGES[damage](path.read_bytes()))
 
     with pytest.raises(DataError, match="cannot be read as an array"):

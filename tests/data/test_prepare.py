@@ -1,4 +1,4 @@
-"""Preparing: every pair ends where it should, is counted once, and never twice done."""
+"""Preparation: every pair is in one part, is counted once; nothing is repeated."""
 
 import gzip
 import json
@@ -70,7 +70,7 @@ def all_bytes(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def test_every_pair_is_either_learned_from_or_held_out(corpus, done):
+def test_every_pair_is_either_for_training_or_held_out(corpus, done):
     rows = pairs(600)
 
     prepared = done(corpus("a", rows))
@@ -180,7 +180,7 @@ def test_a_dev_corpus_that_overlaps_is_said_and_train_is_left_alone(corpus, done
 
 
 @pytest.mark.parametrize("zipped", [False, True])
-def test_nothing_is_done_twice(corpus, done, tmp_path, zipped):
+def test_a_prepared_corpus_is_not_prepared_again(corpus, done, tmp_path, zipped):
     first = corpus("a", pairs(60))
     if zipped:
         raw = Path(first.source).read_bytes()
@@ -207,7 +207,7 @@ def test_the_same_text_elsewhere_has_the_same_fingerprint(corpus, tmp_path):
     )
 
 
-def test_whatever_matters_changes_the_fingerprint(corpus):
+def test_every_relevant_setting_changes_the_fingerprint(corpus):
     first, second = corpus("a", pairs(60)), corpus("b", pairs(61))
     source = first.source
     swapped = CorpusSettings(source=source, source_column=2, target_column=1)
@@ -297,7 +297,7 @@ def test_no_corpus_at_all_is_refused(done):
         done()
 
 
-def test_a_fault_in_the_last_line_leaves_what_was_there(corpus, done, tmp_path):
+def test_an_error_in_the_last_line_keeps_the_older_corpus(corpus, done, tmp_path):
     first = corpus("a", pairs(60))
     done(first)
     before = all_bytes(tmp_path / "prepared")
@@ -312,7 +312,7 @@ def test_a_fault_in_the_last_line_leaves_what_was_there(corpus, done, tmp_path):
 
 
 @pytest.mark.parametrize("what", ["a file", "somebody's folder"])
-def test_what_is_no_prepared_corpus_is_never_replaced(corpus, done, tmp_path, what):
+def test_other_folders_are_never_replaced(corpus, done, tmp_path, what):
     folder = tmp_path / "prepared"
     if what == "a file":
         folder.write_text("mine")
@@ -326,7 +326,7 @@ def test_what_is_no_prepared_corpus_is_never_replaced(corpus, done, tmp_path, wh
     assert (folder if what == "a file" else folder / "thesis.tex").read_text() == "mine"
 
 
-def test_an_empty_folder_is_as_good_as_none(corpus, done, tmp_path):
+def test_an_empty_folder_may_be_filled(corpus, done, tmp_path):
     (tmp_path / "prepared").mkdir()
 
     assert len(done(corpus("a", pairs(60))).train) == 54

@@ -1,4 +1,4 @@
-"""Prepared corpora: what is opened is whole and ours, and read where it lies."""
+"""Prepared corpora are verified when opened, and memory-mapped."""
 
 import json
 from pathlib import Path
@@ -49,7 +49,7 @@ def test_pairs_are_rows_of_tokens_without_specials(store):
     assert pairs.ranges == (WeightedRange(0, 2, 1.0),)
 
 
-def test_rows_are_seen_in_the_file_and_not_copied(store):
+def test_rows_are_memory_mapped(store):
     pairs = store([([5, 6], [7])])
 
     assert not pairs.source(0).flags.owndata
@@ -107,7 +107,7 @@ def test_a_changed_byte_is_found_by_a_thorough_check(folder):
         ("{", "cannot be read as JSON"),
     ],
 )
-def test_facts_that_are_not_ours_are_refused(folder, content, said):
+def test_invalid_corpus_facts_are_refused(folder, content, said):
     (folder / "prepared.json").write_text(content)
     manifest_made_anew(folder)
 

@@ -1,4 +1,4 @@
-"""Settings of data: what is read follows from the names, and mistakes come together."""
+"""Data settings: formats follow from file names; all problems are reported together."""
 
 import pytest
 
@@ -18,11 +18,11 @@ from headwise.errors import SettingsError
         ("a.ndjson", None, "jsonl"),
     ],
 )
-def test_the_names_say_how_a_corpus_is_read(source, target, layout):
+def test_the_file_suffix_determines_the_corpus_format(source, target, layout):
     assert CorpusSettings(source=source, target=target).layout == layout
 
 
-def test_a_format_that_is_given_wins_over_the_suffix():
+def test_a_given_corpus_format_overrides_the_suffix():
     assert CorpusSettings(source="a.txt", format="jsonl").layout == "jsonl"
 
 
@@ -49,7 +49,7 @@ def test_a_corpus_that_cannot_be_read_is_refused(wrong, said):
     assert said in str(raised.value)
 
 
-def test_all_problems_are_told_at_once():
+def test_all_invalid_data_settings_are_reported_together():
     with pytest.raises(SettingsError) as raised:
         DataSettings(dev=CorpusSettings(source="d.tsv"), dev_pairs=0, max_tokens=0)
 

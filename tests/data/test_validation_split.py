@@ -1,4 +1,4 @@
-"""What is held out is a function of seed and text, and bounded in memory."""
+"""The validation set is a function of seed and text; memory is bounded."""
 
 import random
 
@@ -56,16 +56,18 @@ def held(num_sources: int, num_pairs: int, wanted: int | None = None) -> int:
         (300, 10**6, 30),  # few sources, each many times
     ],
 )
-def test_the_number_follows_from_the_amount_of_text(num_sources, num_pairs, number):
+def test_the_size_of_the_validation_set_depends_on_the_corpus(
+    num_sources, num_pairs, number
+):
     assert held(num_sources, num_pairs) == number
 
 
-def test_a_number_that_is_asked_for_is_kept():
+def test_the_size_of_the_validation_set_can_be_set():
     assert held(100, 100, wanted=99) == 99
 
 
 @pytest.mark.parametrize(("num_sources", "wanted"), [(1, None), (100, 100), (5, 200)])
-def test_something_must_be_left_to_learn_from(num_sources, wanted):
+def test_some_pairs_must_be_left_for_training(num_sources, wanted):
     with pytest.raises(DataError, match=f"of {num_sources} different source"):
         held(num_sources, num_sources, wanted=wanted)
 
@@ -83,6 +85,6 @@ def test_the_keys_kept_tell_all_that_is_needed(wanted):
     assert choose_held_out(smallest, **facts) == choose_held_out(keys, **facts)
 
 
-def test_nothing_is_held_out_unless_it_is_chosen():
+def test_only_chosen_pairs_are_held_out():
     assert "a" not in HeldOutSources(seed=1)
     assert "a" in HeldOutSources(seed=1, highest_key=key(1, "a"))

@@ -19,7 +19,7 @@ class Nothing:
 
     indexes: list[list[int]] = field(default_factory=list)
 
-    def rows(self, index: Tensor) -> Nothing:
+    def index_select(self, index: Tensor) -> Nothing:
         self.indexes.append(index.tolist())
         return self
 
@@ -49,7 +49,7 @@ class Path:
 
     hashes: Tensor
 
-    def rows(self, index: Tensor) -> Path:
+    def index_select(self, index: Tensor) -> Path:
         return Path(self.hashes[index])
 
 

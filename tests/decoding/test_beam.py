@@ -32,7 +32,7 @@ def searched(model, state=None, **changes):
     return beam_search(model, state or model.state(), **(asked | changes))
 
 
-def test_the_first_step_can_be_a_trap(table):
+def test_beam_search_recovers_from_a_misleading_first_token(table):
     """Greedy takes A (0.6) and must then split; B (0.4) is followed by a sure END.
 
     A END = 0.6 * 0.5 = 0.30, B END = 0.4 * 1.0 = 0.40, so the beam must prefer B.
@@ -297,7 +297,7 @@ def test_hypotheses_are_distinct_and_sorted(history):
         assert found == sorted(found, key=lambda each: each.score, reverse=True)
 
 
-def test_a_score_is_what_the_model_says_of_the_path(table, forced_score):
+def test_a_score_is_the_log_probability_of_the_hypothesis(table, forced_score):
     generator = torch.Generator().manual_seed(5)
     model = table(torch.randn(4, 4, generator=generator).softmax(-1).tolist())
 
@@ -350,7 +350,7 @@ def test_one_certain_path_fills_one_slot_of_the_beam(table):
     assert [(each.tokens, each.log_probability) for each in found] == [((A, B), 0.0)]
 
 
-def test_the_model_is_not_asked_what_follows_the_impossible(table):
+def test_no_step_is_run_for_hypotheses_of_probability_0(table):
     """B is never written and nothing stands behind END, so both may be broken."""
     broken = [math.nan] * 4
     model = table([[0, 1.0, 0, 0], [0, 0.5, 0, 0.5], broken, broken])
@@ -424,6 +424,6 @@ def test_a_model_that_allows_nothing_is_an_error(table):
         ({"forbidden": (END,)}, "must not hold the id of END, 3"),
     ],
 )
-def test_a_search_that_cannot_work_is_refused(table, changes, message):
+def test_invalid_beam_arguments_are_refused(table, changes, message):
     with pytest.raises(UsageError, match=message):
         searched(table(TRAP), **changes)

@@ -51,7 +51,7 @@ def test_a_small_vocabulary_leaves_continuations_of_minus_infinity():
     assert found.totals[0, 2:].tolist() == [-math.inf, -math.inf]
 
 
-def test_ended_continuations_are_not_alive_and_the_first_fills_up():
+def test_finished_continuations_leave_the_beam_which_is_filled_up():
     found = extend_hypotheses(
         torch.zeros(1, 1),
         torch.tensor([[3.0, 2.0, 1.0]]),

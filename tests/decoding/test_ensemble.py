@@ -1,4 +1,4 @@
-"""Several models as one: how what different models say becomes one distribution."""
+"""Ensembles: the distributions of several models become one."""
 
 import math
 

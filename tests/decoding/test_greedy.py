@@ -23,7 +23,7 @@ def searched(model, state, *, max_lengths, **changes):
     )
 
 
-def test_it_takes_the_best_token_even_into_a_trap(table):
+def test_greedy_search_takes_the_best_token_even_if_misleading(table):
     """A has 0.6 and then splits (A 0.4, END 0.6); B (0.4) would be sure to end."""
     model = table([[0, 0.6, 0.4, 0], [0, 0.4, 0, 0.6], [0, 0, 0, 1.0], [0, 0, 0, 1.0]])
 
@@ -36,7 +36,7 @@ def test_it_takes_the_best_token_even_into_a_trap(table):
 
 
 @pytest.mark.parametrize("form", LENGTH_PENALTIES)
-def test_it_is_beam_search_with_a_beam_of_one(history, form):
+def test_greedy_search_is_beam_search_with_a_beam_of_one(history, form):
     model = history(seed=2, vocabulary=8)
     sentences = list(range(50))
     limits = [1 + sentence % 9 for sentence in sentences]

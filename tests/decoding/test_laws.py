@@ -17,11 +17,11 @@ from tests.decoding.conftest import START, History
 from tests.reference.beam_search import readable_beam_search
 
 from headwise.decoding.ensemble import AVERAGES, Ensemble
-from headwise.decoding.forced_decoding import force_decode
+from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.length import LENGTH_PENALTIES
-from headwise.decoding.prefix import Prefix
 from headwise.decoding.rule_context import RuleContext
 from headwise.decoding.search import SEARCHES, SearchRequest, search
+from headwise.decoding.sequence_scoring import score_sequences
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.stopping import STOPPING
 
@@ -87,7 +87,7 @@ def searched(model, sentences, settings, **facts):
     )
 
 
-def test_every_search_is_tried():
+def test_every_search_is_tested():
     assert {"beam", "diverse-beam", "sampling"} == set(SEARCHES)
 
 
@@ -130,7 +130,7 @@ def test_the_score_of_a_hypothesis_is_its_forced_score(way, seed, penalty):
             assert each.log_probability == pytest.approx(sum(trace), abs=1e-5)
             if each.finished:
                 logits = [log_p(path[:place]) for place in range(len(path))]
-                (given_it,) = force_decode(
+                (given_it,) = score_sequences(
                     torch.tensor([logits]), [each.tokens], end=END, score=way.score
                 )
                 assert given_it.log_probability == pytest.approx(
@@ -142,7 +142,7 @@ def test_the_score_of_a_hypothesis_is_its_forced_score(way, seed, penalty):
 
 @few
 @given(ways, seeds)
-def test_asking_for_token_scores_changes_no_output(way, seed):
+def test_returning_token_scores_changes_no_output(way, seed):
     model = History(seed=seed, vocabulary=VOCABULARY)
     plain = searched(model, [1, 2, 3], all_found(way))
     traced = searched(model, [1, 2, 3], replace(all_found(way), token_scores=True))

@@ -1,4 +1,4 @@
-"""Each rule on a row of scores that can be checked by eye."""
+"""Each rule (logits processor) on a row of scores that can be checked by eye."""
 
 import math
 

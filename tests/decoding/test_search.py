@@ -7,7 +7,7 @@ START, A, B, END = range(4)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_every_preset_searches(history, preset):
+def test_every_search_preset_finds_outputs(history, preset):
     model = history(seed=0, vocabulary=7)
     settings = PRESETS[preset]()
     sentences = list(range(6))
@@ -25,7 +25,7 @@ def test_every_preset_searches(history, preset):
         assert START not in found[0].tokens
 
 
-def test_limits_follow_the_source(table):
+def test_length_limits_depend_on_the_source(table):
     """No END is ever written: 2 * 3 + 1 and 2 * 0 + 1 tokens."""
     model = table([[0, 1.0, 0, 0]] * 4)
 

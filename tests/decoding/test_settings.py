@@ -14,7 +14,7 @@ from headwise.metrics.sentence_scores import SENTENCE_SCORES
 from headwise.settings import as_table, read
 
 
-def test_the_paper_is_section_6_1():
+def test_the_paper_preset_is_section_6_1():
     """Beam 4, alpha 0.6, and a source of 7 may become at most 57 tokens."""
     settings = paper()
 
@@ -23,7 +23,7 @@ def test_the_paper_is_section_6_1():
     assert settings.penalty(7) == pytest.approx(2**0.6)  # (5 + 7) / 6 = 2
 
 
-def test_the_default_waits_for_twice_its_beam():
+def test_the_default_patience_is_2():
     """With as many as its beam, a sure model ended sentences after two words."""
     settings = DecodingSettings()
 
@@ -59,11 +59,11 @@ def test_every_choice_can_be_set(form, stopping):
 
 
 @pytest.mark.parametrize("form", LENGTH_PENALTIES)
-def test_without_alpha_no_form_changes_anything(form):
+def test_alpha_0_makes_all_length_penalties_equal(form):
     assert LENGTH_PENALTIES[form](12, 0.0) == 1.0
 
 
-def test_all_problems_are_told_together():
+def test_all_invalid_settings_are_reported_together():
     with pytest.raises(SettingsError) as caught:
         DecodingSettings(
             beam=2,
@@ -99,7 +99,7 @@ def test_settings_need_no_torch():
 @pytest.mark.parametrize(
     ("name", "value"), [("max_length_factor", 1e300), ("max_length_offset", 10**12)]
 )
-def test_a_search_without_an_end_is_refused(name, value):
+def test_a_length_limit_without_room_for_end_is_refused(name, value):
     """Nobody would write it, but a model folder from elsewhere could."""
     with pytest.raises(SettingsError, match=f"{name} must be at most"):
         DecodingSettings(**{name: value})
@@ -128,7 +128,7 @@ def test_a_search_without_an_end_is_refused(name, value):
         ({"beam": 500, "choose": "bleu"}, "beam must be at most 256 with choose"),
     ],
 )
-def test_one_request_may_not_cost_what_it_likes(changes, problem):
+def test_expensive_searches_are_refused(changes, problem):
     """A beam of 100,000 used to run for minutes, of which nobody had been told."""
     with pytest.raises(SettingsError) as caught:
         DecodingSettings(**changes)
@@ -147,7 +147,7 @@ def test_one_request_may_not_cost_what_it_likes(changes, problem):
     ],
     ids=str,
 )
-def test_what_is_just_allowed_is_allowed(changes):
+def test_the_largest_allowed_search_is_allowed(changes):
     assert DecodingSettings(**changes)
 
 
@@ -162,7 +162,7 @@ def test_what_is_just_allowed_is_allowed(changes):
         ({"temperature": 1e-300}, "temperature must be 0.001 or more"),
     ],
 )
-def test_numbers_that_leave_those_of_a_computer_are_refused(changes, problem):
+def test_settings_whose_scores_would_overflow_are_refused(changes, problem):
     """20 tokens to the power of 500 once ended in a traceback."""
     with pytest.raises(SettingsError) as caught:
         DecodingSettings(**changes)
@@ -198,7 +198,7 @@ def test_every_score_of_the_strongest_penalty_is_a_number(form):
         ({"choose": "wer"}, "choose must be one of score, chrf, bleu"),
     ],
 )
-def test_what_cannot_be_searched_is_refused(changes, problem):
+def test_invalid_search_settings_are_refused(changes, problem):
     with pytest.raises(SettingsError) as caught:
         DecodingSettings(**changes)
 
@@ -235,7 +235,7 @@ def test_no_length_penalty_falls_as_outputs_grow():
             assert divisors == sorted(divisors)
 
 
-def test_settings_name_what_the_dicts_hold():
+def test_choices_of_settings_are_the_keys_of_the_dicts():
     for name, known in (
         ("search", SEARCHES),
         ("ensemble", AVERAGES),
@@ -249,12 +249,12 @@ def test_settings_name_what_the_dicts_hold():
 
 
 @pytest.mark.parametrize("head", ["average", "0:0", "5:7", "5:7+1"])
-def test_a_head_of_the_decoder_is_one(head):
+def test_an_existing_alignment_head_is_accepted(head):
     DecodingSettings(alignment_head=head).check_head(6, 8)
 
 
 @pytest.mark.parametrize("head", ["6:0", "0:8", "99:99", "6:0+1"])
-def test_a_head_that_the_decoder_lacks_is_refused(head):
+def test_a_missing_alignment_head_is_refused(head):
     settings = DecodingSettings(alignment_head=head)
     with pytest.raises(SettingsError) as caught:
         settings.check_head(6, 8)
@@ -285,7 +285,7 @@ def test_a_head_that_the_decoder_lacks_is_refused(head):
         ),
     ],
 )
-def test_settings_that_the_search_passes_over_are_told(search, names, notes):
+def test_settings_without_effect_are_reported(search, names, notes):
     told = [*DecodingSettings(**search).without_effect(names)]
 
     assert len(told) == len(notes)

@@ -18,7 +18,7 @@ def test_first_k_counts_and_ignores_scores():
 @pytest.mark.parametrize(
     ("patience", "enough"), [(0.5, 1), (1.0, 2), (1.2, 3), (1.5, 3), (2.0, 4)]
 )
-def test_patience_multiplies_what_first_k_waits_for(patience, enough):
+def test_patience_multiplies_the_outputs_that_first_k_waits_for(patience, enough):
     """Of a beam of 2: 0.5 * 2 = 1, and 1.2 * 2 = 2.4, which only 3 reach."""
     stop = STOPPING["first-k"]
 
@@ -27,26 +27,26 @@ def test_patience_multiplies_what_first_k_waits_for(patience, enough):
     assert stop(many, -9.0, beam=2, num_best=1, patience=patience)
 
 
-def test_the_last_bits_of_a_product_ask_for_no_more():
+def test_rounding_of_patience_times_beam_adds_no_output():
     """25 * 2.2 is 55.00000000000001 to a computer, and 55 to everybody else."""
     assert 25 * 2.2 > 55
     assert outputs_to_finish(25, 2.2) == 55
 
 
 @pytest.mark.parametrize("patience", [0.5, 1.0, 2.0, 7.0])
-def test_greedy_search_has_nothing_to_wait_for(patience):
+def test_greedy_search_stops_at_its_first_output(patience):
     """Or a beam of 1 would go on past its END with the second best token."""
     assert outputs_to_finish(1, patience) == 1
 
 
-def test_little_patience_still_waits_for_all_that_are_asked_for():
+def test_low_patience_still_returns_the_requested_n_best():
     stop = STOPPING["first-k"]
 
     assert not stop([-1.0] * 2, -9.0, beam=4, num_best=3, patience=0.25)
     assert stop([-1.0] * 3, -9.0, beam=4, num_best=3, patience=0.25)
 
 
-def test_never_is_never():
+def test_never_stops_at_the_length_limit_only():
     assert not STOPPING["never"]([-1.0] * 99, -9.0, beam=1, num_best=1)
 
 

@@ -1,4 +1,4 @@
-"""The searches over a Transformer, against the slowest and plainest way to do it."""
+"""The searches over a Transformer, against uncached search of one sentence."""
 
 from dataclasses import replace
 from functools import cache
@@ -44,7 +44,7 @@ def padded(sources):
     [*(make() for make in PRESETS.values()), DecodingSettings(beam=3, num_best=3)],
     ids=[*PRESETS, "n-best"],
 )
-def test_cached_and_batched_equals_one_by_one_from_the_start(model, settings):
+def test_cached_batched_search_equals_uncached_search_of_one_sentence(model, settings):
     """Batched, with memory and padding, against whole forward passes of one row."""
     settings = replace(
         settings, max_length_factor=1.0, max_length_offset=3

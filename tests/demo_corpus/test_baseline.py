@@ -1,4 +1,4 @@
-"""The dictionary that is to be beaten, and the measure of the pronouns."""
+"""The dictionary baseline, and the scores of pronouns."""
 
 import pytest
 from sacrebleu import corpus_bleu

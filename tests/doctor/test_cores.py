@@ -1,4 +1,4 @@
-"""Cores are counted as a container counts them."""
+"""The number of cores in a container."""
 
 import os
 

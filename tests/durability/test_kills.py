@@ -14,7 +14,7 @@ from tests.processes import environment
 ROOT = Path(__file__).parents[2]
 
 
-def test_five_kills_change_nothing(tmp_path):
+def test_five_kills_of_a_run_change_no_weight(tmp_path):
     """In a process of its own: one that forks must have run no tensor operation."""
     out = tmp_path / "kills.json"
     module = "benchmarks.durability.kills"

@@ -38,7 +38,7 @@ def translate(translator):
     return one
 
 
-def test_it_says_what_it_learned(translate):
+def test_the_translator_gives_the_translations_it_was_trained_on(translate):
     """The tiny model is no master; but it has learned how a line ends."""
     assert translate("six six.").endswith(".")
 
@@ -67,7 +67,7 @@ def test_a_text_gives_a_text_and_a_list_a_list(translate):
     assert translate([]) == []
 
 
-def test_any_iterable_will_do(translate):
+def test_translate_accepts_any_iterable(translate):
     texts = ["one.", "two two."]
 
     assert translate(text for text in texts) == translate(texts)
@@ -187,7 +187,7 @@ def test_a_good_output_gives_no_warning(translator):
             translator.translate("one.", max_length_factor=0.0, max_length_offset=1)
 
 
-def test_a_head_that_no_model_has_is_refused_before_anything_is_searched(translator):
+def test_a_missing_alignment_head_is_refused_before_the_search(translator):
     """Without alignments it was taken, and looked for in none of the outputs."""
     for call in (
         lambda **search: translator.translate("one.", **search),
@@ -209,7 +209,7 @@ def test_one_threshold_of_warnings_leaves_the_others_of_the_model(tiny_run, tmp_
 
 def test_lines_are_read_as_they_are_needed(translator, monkeypatch):
     """A stream of any length, in bounded memory, first lines first."""
-    monkeypatch.setattr("headwise.inference.streaming.BLOCK_LINES", 2)
+    monkeypatch.setattr("headwise.inference.streaming_translation.BLOCK_LINES", 2)
     taken = []
 
     def stream():
@@ -227,7 +227,7 @@ def test_lines_are_read_as_they_are_needed(translator, monkeypatch):
 def test_lines_keep_their_order_over_many_blocks(translator, monkeypatch):
     texts = ["one.", "two two two two.", "", "three.", "six five.", " ", "four."]
     whole = translator.translate(texts, beam=1)
-    monkeypatch.setattr("headwise.inference.streaming.BLOCK_LINES", 2)
+    monkeypatch.setattr("headwise.inference.streaming_translation.BLOCK_LINES", 2)
 
     assert translator.translate(texts, beam=1) == whole
 
@@ -241,12 +241,12 @@ def test_every_engine_gives_the_same_outputs(translator, tiny_run, tmp_path, eng
     assert other.translate(texts) == translator.translate(texts)
 
 
-def test_an_engine_that_is_none_is_answered_with_those_that_are(tiny_run):
+def test_an_unknown_engine_is_refused_with_the_known_ones(tiny_run):
     with pytest.raises(UsageError, match="'warp' is not an engine; known: auto"):
         load(tiny_run, engine="warp")
 
 
-def test_a_search_that_cannot_be_is_refused(translate):
+def test_an_invalid_search_setting_is_refused(translate):
     with pytest.raises(SettingsError, match="beam must be 1 or more"):
         translate("one.", beam=0)
     with pytest.raises(SettingsError, match="beem is not a setting; did you mean beam"):
@@ -260,12 +260,12 @@ def test_a_run_folder_and_its_model_folder_are_opened_alike(tiny_run, translator
         assert load(folder).translate("one six.") == translator.translate("one six.")
 
 
-def test_a_folder_that_is_none_is_a_model_error(tmp_path):
+def test_a_missing_folder_is_a_model_error(tmp_path):
     with pytest.raises(ModelError, match="is not a folder"):
         load(tmp_path / "nowhere")
 
 
-def test_the_package_itself_has_the_door(tiny_run):
+def test_headwise_load_opens_a_translator(tiny_run):
     translator = headwise.load(tiny_run)
 
     assert isinstance(translator, headwise.Translator)
@@ -311,7 +311,7 @@ def test_a_forced_prefix_is_for_engines_that_support_it(tiny_run, tmp_path):
 
 
 @pytest.mark.parametrize("threads", [0, -1, 10**9, "2", 1.5])
-def test_threads_that_cannot_be_are_refused(tiny_run, threads):
+def test_an_invalid_number_of_threads_is_refused(tiny_run, threads):
     """A billion of them ended the process, after minutes, without a word."""
     with pytest.raises(UsageError, match=r"from 1 to 1,024, not "):
         load(tiny_run, threads=threads)

@@ -62,7 +62,7 @@ def logits(model, source, target):
         return model(tokens, target_in, tokens != PAD)[0]
 
 
-def test_it_opens_as_marian(model, tokenizer):
+def test_an_export_opens_as_marian(model, tokenizer):
     assert isinstance(model, MarianMTModel)
     assert isinstance(tokenizer, MarianTokenizer)
 
@@ -247,7 +247,7 @@ def test_two_vocabularies_are_two_there_too(chance_model, tmp_path):
     assert tokenizer.decode([*target, END], skip_special_tokens=True) == "eins fünf"
 
 
-def test_it_is_the_same_after_transformers_saved_it(model, exported, tmp_path):
+def test_an_export_is_the_same_after_transformers_saved_it(model, exported, tmp_path):
     """Nothing that we write is dropped when somebody trains on and saves."""
     model.save_pretrained(tmp_path / "saved")
     again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "saved").eval()

@@ -1,4 +1,4 @@
-"""What cannot be expressed elsewhere is known from the settings alone."""
+"""What an export format cannot express is known from the settings alone."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The numbers are sacreBLEU's; these tests hold what we ask of it and how we say so."""
+"""BLEU, chrF and TER are sacreBLEU's numbers and signatures."""
 
 import subprocess
 import sys

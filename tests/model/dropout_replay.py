@@ -1,7 +1,7 @@
 """The dropout masks that the C kernels draw, computed a second time in numpy.
 
-With them the boxes of the paper can be run with the very same units silenced, so that
-loss and gradients must agree to rounding, dropout and all.
+With them the model runs with the same dropout masks, so that loss and gradients must
+agree to rounding, dropout included.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def splitmix64(x: int) -> int:
 def drawn_masks(
     seed: int, place: int, share: float, rows: int, width: int
 ) -> Iterator[list[float]]:
-    """Yield what each row of a box's output is multiplied with."""
+    """Yield what each row of a sublayer's output is multiplied with."""
     start = splitmix64(seed ^ splitmix64(place))
     words = np.array([splitmix64((start + n) & BITS) for n in range(16)], np.uint64)
     a, b = words[0::2].copy(), words[1::2].copy()
@@ -153,8 +153,8 @@ class Masks:
                 mask[n, :, :queries, :keys] = drawn[:, :, :keys]
                 at += size
 
-        def attend(queries, keys, values, may_attend, dropout):
-            weights = attention_weights(queries, keys, may_attend)
+        def attend(queries, keys, values, mask_of_keys, dropout):
+            weights = attention_weights(queries, keys, mask_of_keys)
             return (weights * mask.to(weights.dtype)) @ values
 
         return attend

@@ -1,4 +1,4 @@
-"""Activation checkpointing changes what is remembered, and no number."""
+"""Activation checkpointing keeps fewer activations, and changes no number."""
 
 from copy import deepcopy
 
@@ -40,7 +40,7 @@ def test_gradients_are_the_same_bits(small, gradients, norm, precision, dropout)
         assert torch.equal(gradient, recomputed[name]), name
 
 
-def test_chance_goes_on_as_if_nothing_had_been_drawn_twice(small, gradients):
+def test_the_random_state_is_as_without_activation_checkpointing(small, gradients):
     after = []
     for on in (False, True):
         gradients(small(dropout=0.3), on=on)
@@ -63,7 +63,7 @@ def kept(model, batch):
     return sum(sizes.values())
 
 
-def test_less_is_kept(small, batch):
+def test_fewer_activations_are_kept(small, batch):
     model = small(encoder_layers=4, decoder_layers=4, dropout=0.3).train()
     everything = kept(model, batch)
     checkpoint_activations(model)
@@ -71,7 +71,7 @@ def test_less_is_kept(small, batch):
     assert kept(model, batch) < everything / 3
 
 
-def test_blocks_run_once_where_no_gradient_is_wanted(small, batch):
+def test_blocks_run_once_without_gradients(small, batch):
     model = small(encoder_layers=1, decoder_layers=1).train()
     checkpoint_activations(model)
     runs = []
@@ -99,7 +99,7 @@ def test_a_copy_computes_with_weights_of_its_own(small, batch):
     assert all(weight.grad is None for weight in model.parameters())
 
 
-def test_writing_step_by_step_is_never_done_twice(small, batch):
+def test_incremental_decoding_is_never_recomputed(small, batch):
     """Its memory is written in place: a second run would find what the first wrote."""
     model = small()
     source, target, is_real = batch
@@ -116,7 +116,7 @@ def test_writing_step_by_step_is_never_done_twice(small, batch):
         assert torch.equal(plain, again)
 
 
-def test_it_can_be_switched_off_again(small, batch):
+def test_activation_checkpointing_can_be_switched_off_again(small, batch):
     model = small().train()
     everything = kept(model, batch)
     checkpoint_activations(model)

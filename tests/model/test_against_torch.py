@@ -145,7 +145,7 @@ def test_output_and_every_gradient_equal_torch(compared, dtype, norm, activation
         assert distance(*pair) <= backward, name
 
 
-def test_the_readable_path_equals_torch_as_well(compared):
+def test_the_reference_backend_equals_torch_as_well(compared):
     outputs, gradients = compared(torch.float64, attend=scaled_dot_product_attention)
 
     assert distance(*outputs) <= 1e-12

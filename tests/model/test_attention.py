@@ -26,7 +26,7 @@ from headwise.model.attention import (
     attention_weights,
     scaled_dot_product_attention,
 )
-from headwise.model.masks import to_the_past
+from headwise.model.masks import make_causal_mask
 
 X = torch.tensor([[1.0, 0], [0, 1], [1, 1]])
 TO_QUERIES = torch.tensor([[1.0, 0, 1, 0], [0, 1, 0, 1]])
@@ -34,14 +34,14 @@ TO_KEYS = torch.tensor([[2.0, 0, 0, 0], [0, 2, 0, 0]])
 TO_VALUES = torch.tensor([[6.0, 0], [0, 3]])
 NO_MIXING = torch.eye(2)
 
-FUNCTIONS = {"readable": scaled_dot_product_attention, "fused": fused_attention}
+FUNCTIONS = {"reference": scaled_dot_product_attention, "fused": fused_attention}
 PATHS = pytest.mark.parametrize("attend", FUNCTIONS.values(), ids=FUNCTIONS)
 E = math.e
 
 MASKS = {
     "none": lambda: None,
     "padding": lambda: (torch.arange(5) < torch.tensor([[5], [3]]))[:, None, None, :],
-    "causal": lambda: to_the_past(5, torch.device("cpu")),
+    "causal": lambda: make_causal_mask(5, torch.device("cpu")),
     "causal and padding": lambda: MASKS["padding"]() & MASKS["causal"](),
     "another for each head": lambda: torch.rand(2, 3, 5, 5) > 0.5,
     "nothing for one row": lambda: torch.tensor([True, False])[:, None, None, None],
@@ -71,22 +71,22 @@ def test_queries_keys_and_values_of_three_words():
     """Worked by hand on top of this file."""
     attention = one_head()
 
-    remembered = attention.remember(X[None])
+    kv = attention.project_keys_values(X[None])
 
     queries = attention.to_queries(X)
     torch.testing.assert_close(
         queries, torch.tensor([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
     )
     torch.testing.assert_close(
-        remembered.keys[0, 0],
+        kv.keys[0, 0],
         torch.tensor([[2.0, 0, 0, 0], [0, 2, 0, 0], [2, 2, 0, 0]]),
     )
     torch.testing.assert_close(
-        remembered.values[0, 0], torch.tensor([[6.0, 0], [0, 3], [6, 3]])
+        kv.values[0, 0], torch.tensor([[6.0, 0], [0, 3], [6, 3]])
     )
 
 
-def test_similarities_of_three_words_become_shares():
+def test_attention_weights_of_three_words():
     """Each row of S through the softmax.
 
     [1 0 1] and [0 1 1] have the exponentials e, 1, e, which sum to 2e + 1;
@@ -135,7 +135,7 @@ def test_masked_attention_of_three_words(attend):
     """
     attention = one_head()
     attention.attend = attend
-    causal = to_the_past(3, torch.device("cpu"))
+    causal = make_causal_mask(3, torch.device("cpu"))
 
     by_hand = torch.tensor(
         [
@@ -169,7 +169,7 @@ def test_two_heads_of_three_words(attend):
     torch.testing.assert_close(joined, expected)
 
 
-def test_six_target_words_ask_three_source_words():
+def test_six_target_words_attend_to_three_source_words():
     queries, keys = torch.randn(1, 1, 6, 4), torch.randn(1, 1, 3, 4)
 
     weights = attention_weights(queries, keys, None)
@@ -179,7 +179,7 @@ def test_six_target_words_ask_three_source_words():
 
 
 @PATHS
-def test_a_loud_key_is_copied(attend):
+def test_the_value_of_a_dominant_key_is_copied(attend):
     """Worked by hand: one score of 100 next to a 0 leaves only the first value."""
     query = torch.tensor([[[[10.0, 0.0]]]])
     keys = torch.tensor([[[[10.0 * 2**0.5, 0.0], [0.0, 0.0]]]])
@@ -191,7 +191,7 @@ def test_a_loud_key_is_copied(attend):
 
 
 @PATHS
-def test_hidden_keys_lose_against_any_score(attend):
+def test_masked_keys_lose_against_any_score(attend):
     """A large negative number in the place of −∞ would win against this one."""
     query, keys = torch.tensor([[[[1e6]]]]), torch.tensor([[[[-1e6], [0.0]]]])
     values = torch.tensor([[[[1.0], [2.0]]]])
@@ -200,7 +200,7 @@ def test_hidden_keys_lose_against_any_score(attend):
     assert attend(query, keys, values, mask, 0.0).item() == 1
 
 
-def test_scores_keep_their_spread_however_many_channels():
+def test_the_variance_of_scores_does_not_depend_on_d_k():
     """Section 3.2.1: the product of two random vectors has the variance d_k."""
     for d_k in (16, 64, 256):
         queries, keys = torch.randn(2, 1, 1, 300, d_k)
@@ -212,7 +212,7 @@ def test_scores_keep_their_spread_however_many_channels():
 
 @pytest.mark.parametrize("kind", MASKS)
 @pytest.mark.parametrize(("d_k", "d_v"), [(4, 4), (3, 5), (8, 2)])
-def test_the_fast_kernel_agrees_with_the_readable_one(kind, d_k, d_v):
+def test_fused_attention_equals_scaled_dot_product_attention(kind, d_k, d_v):
     sizes = (d_k, d_k, d_v)
     inputs = [torch.randn(2, 3, 5, c, dtype=torch.float64) for c in sizes]
     for each in inputs:
@@ -233,7 +233,7 @@ def test_the_fast_kernel_agrees_with_the_readable_one(kind, d_k, d_v):
 
 
 @pytest.mark.parametrize("kind", MASKS)
-def test_shares_sum_to_one_and_are_zero_where_a_query_may_not_look(kind):
+def test_attention_weights_sum_to_one_and_are_zero_where_masked(kind):
     mask = mask_of(kind)
 
     weights = attention_weights(*torch.randn(2, 2, 3, 5, 4), mask)
@@ -250,7 +250,7 @@ def test_shares_sum_to_one_and_are_zero_where_a_query_may_not_look(kind):
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("d_v", [4, 6])
-def test_a_query_that_may_look_at_nothing_gets_zeros(attend, dropout, dtype, d_v):
+def test_a_fully_masked_query_gets_zeros(attend, dropout, dtype, d_v):
     inputs = [torch.randn(2, 3, 5, c, dtype=dtype) for c in (4, 4, d_v)]
     for each in inputs:
         each.requires_grad_()
@@ -270,7 +270,7 @@ def test_a_query_that_may_look_at_nothing_gets_zeros(attend, dropout, dtype, d_v
 
 
 @PATHS
-def test_hidden_keys_and_values_change_nothing(attend):
+def test_masked_keys_and_values_change_nothing(attend):
     queries, keys, values = torch.randn(3, 2, 3, 5, 4)
     mask = mask_of("padding")
     before = attend(queries, keys, values, mask, 0.0)
@@ -280,7 +280,7 @@ def test_hidden_keys_and_values_change_nothing(attend):
     assert torch.equal(attend(queries, keys, values, mask, 0.0), before)
 
 
-def test_torch_weights_give_torch_answers():
+def test_weights_of_torch_give_the_output_of_torch():
     """Pins what our own tests leave free, such as which channels form a head."""
     theirs = torch.nn.MultiheadAttention(12, 3, bias=False, batch_first=True).eval()
     q, k, v = theirs.in_proj_weight.detach().chunk(3)
@@ -290,36 +290,36 @@ def test_torch_weights_give_torch_answers():
     their_output, their_weights = theirs(x, source, source, average_attn_weights=False)
 
     torch.testing.assert_close(ours(x, source), their_output)
-    remembered = ours.remember(source)
+    kv = ours.project_keys_values(source)
     queries = ours.to_queries(x).view(2, 5, 3, 4).transpose(1, 2)
-    weights = attention_weights(queries, remembered.keys, None)
+    weights = attention_weights(queries, kv.keys, None)
     torch.testing.assert_close(weights, their_weights)
 
 
-def test_what_is_remembered_can_be_asked_later():
+def test_projected_keys_and_values_can_be_kept():
     attention = MultiHeadAttention(8, 2, d_k=3, d_v=5)
     x, source = torch.randn(2, 4, 8), torch.randn(2, 6, 8)
 
-    remembered = attention.remember(source)
+    kv = attention.project_keys_values(source)
 
-    assert remembered.keys.shape == (2, 2, 6, 3)
-    assert remembered.values.shape == (2, 2, 6, 5)
-    assert torch.equal(attention(x, remembered), attention(x, source))
+    assert kv.keys.shape == (2, 2, 6, 3)
+    assert kv.values.shape == (2, 2, 6, 5)
+    assert torch.equal(attention(x, kv), attention(x, source))
 
 
-def test_remembered_rows_can_be_picked_and_repeated():
+def test_rows_of_keys_and_values_can_be_selected_and_repeated():
     attention = MultiHeadAttention(8, 2, d_k=3, d_v=5)
     source, index = torch.randn(3, 6, 8), torch.tensor([2, 0, 0])
 
-    picked = attention.remember(source).rows(index)
+    selected = attention.project_keys_values(source).index_select(index)
 
-    expected = attention.remember(source[index])
-    torch.testing.assert_close(picked.keys, expected.keys)
-    torch.testing.assert_close(picked.values, expected.values)
+    expected = attention.project_keys_values(source[index])
+    torch.testing.assert_close(selected.keys, expected.keys)
+    torch.testing.assert_close(selected.values, expected.values)
 
 
 @PATHS
-def test_weights_are_thinned_while_training_only_and_only_when_asked(attend):
+def test_attention_dropout_applies_in_training_mode_only(attend):
     x = torch.randn(1, 6, 8)
     for dropout, training, changes in [
         (0.0, True, False),
@@ -335,7 +335,7 @@ def test_weights_are_thinned_while_training_only_and_only_when_asked(attend):
         assert same is not changes
 
 
-def test_projections_have_no_bias_unless_asked():
+def test_projections_have_no_bias_unless_configured():
     plain = MultiHeadAttention(8, 2, d_k=4, d_v=4)
     biased = MultiHeadAttention(8, 2, d_k=4, d_v=4, bias=True)
 

@@ -46,7 +46,7 @@ def test_all_problems_are_reported_together():
     ]
 
 
-def test_combinations_that_cannot_work_are_reported_together_too():
+def test_invalid_combinations_are_reported_together_too():
     """Eight heads cannot share 20; nothing cannot be concatenated, nor tied narrow."""
     found = problems(d_model=20, positions="none", position_join="concatenate")
 
@@ -73,7 +73,7 @@ def test_one_given_width_leaves_the_other_to_the_division():
 @pytest.mark.parametrize(
     "name", ["dropout", "attention_dropout", "feed_forward_dropout"]
 )
-def test_a_share_is_at_least_nothing_and_less_than_all(name, share):
+def test_a_dropout_rate_is_at_least_0_and_less_than_1(name, share):
     assert name in problems(**{name: share})[0]
 
 
@@ -94,8 +94,8 @@ def test_a_concatenated_position_takes_half_of_the_width_or_what_is_given():
     assert TransformerConfig().embedding_width == TransformerConfig().position_width
 
 
-def test_a_position_must_leave_room_for_the_word():
-    assert "no room" in problems(d_model=16, d_position=16, **BESIDE)[0]
+def test_a_concatenated_position_must_leave_channels_for_the_embedding():
+    assert "no channels" in problems(d_model=16, d_position=16, **BESIDE)[0]
 
 
 def test_the_width_of_a_position_means_nothing_when_it_is_added():

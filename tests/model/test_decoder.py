@@ -4,24 +4,24 @@ import pytest
 import torch
 
 from headwise.model.attention import scaled_dot_product_attention
-from headwise.model.masks import to_real_tokens, to_the_past
+from headwise.model.masks import make_causal_mask, make_padding_mask
 
 NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
 
 
 def decoded(model, encoded, x, is_real):
-    state = model.decoder.read(encoded, to_real_tokens(is_real))
-    return model.decoder(x, state, to_the_past(x.shape[1], x.device))
+    state = model.decoder.initial_state(encoded, make_padding_mask(is_real))
+    return model.decoder(x, state, make_causal_mask(x.shape[1], x.device))
 
 
 @NORMS
-def test_one_block_is_three_boxes_each_with_its_way_around(small, norm):
+def test_a_decoder_block_is_three_sublayers_with_residual_connections(small, norm):
     model = small(norm=norm, decoder_layers=1)
     block = model.decoder.blocks[0]
     arounds = (block.around_self, block.around_cross, block.around_feed_forward)
     first, second, third = (around.norm for around in arounds)
     x, encoded = torch.randn(1, 4, 16), torch.randn(1, 3, 16)
-    past, real = to_the_past(4, x.device), torch.ones(1, 3, dtype=torch.bool)
+    past, real = make_causal_mask(4, x.device), torch.ones(1, 3, dtype=torch.bool)
 
     if norm == "post":
         y = first(x + block.self_attention(x, x, past))
@@ -37,7 +37,7 @@ def test_one_block_is_three_boxes_each_with_its_way_around(small, norm):
 
 @pytest.mark.parametrize("readable", [False, True])
 @NORMS
-def test_no_position_sees_a_later_one(small, norm, readable):
+def test_no_position_depends_on_a_later_one(small, norm, readable):
     """The derivative of position i by position j is exactly 0 for every j > i."""
     model = small(norm=norm, dtype=torch.float64)
     if readable:
@@ -60,7 +60,7 @@ def test_no_position_sees_a_later_one(small, norm, readable):
     assert (seen[past] > 0).all()
 
 
-def test_no_position_sees_padding_of_the_source(small):
+def test_no_position_depends_on_padding_of_the_source(small):
     """The derivative of every score by every padded source word is exactly 0."""
     model = small(dtype=torch.float64)
     x = torch.randn(1, 4, 16, dtype=torch.float64)
@@ -68,7 +68,7 @@ def test_no_position_sees_padding_of_the_source(small):
 
     def scores(embedded):
         entered = model.enter_encoder(embedded, 0)
-        encoded = model.encoder(entered, to_real_tokens(is_real[None]))
+        encoded = model.encoder(entered, make_padding_mask(is_real[None]))
         return model.logits(decoded(model, encoded, x, is_real[None]))
 
     embedded = torch.randn(1, 5, 16, dtype=torch.float64)
@@ -79,13 +79,15 @@ def test_no_position_sees_padding_of_the_source(small):
     assert (seen[:, is_real] > 0).all()
 
 
-def test_every_block_reads_the_source_with_keys_of_its_own(small):
+def test_every_block_projects_its_own_cross_attention_keys(small):
     model = small()
     encoded, real = torch.randn(1, 3, 16), torch.ones(1, 3, dtype=torch.bool)
 
-    state = model.decoder.read(encoded, to_real_tokens(real))
+    state = model.decoder.initial_state(encoded, make_padding_mask(real))
 
     assert len(state.cross_kv) == 2
     for block, source in zip(model.decoder.blocks, state.cross_kv, strict=True):
-        assert torch.equal(source.keys, block.cross_attention.remember(encoded).keys)
+        assert torch.equal(
+            source.keys, block.cross_attention.project_keys_values(encoded).keys
+        )
     assert not torch.equal(state.cross_kv[0].keys, state.cross_kv[1].keys)

@@ -16,19 +16,19 @@ def four_sigma(share):
 
 
 @SHARES
-def test_the_wanted_share_is_silenced_and_the_mean_preserved(share):
+def test_dropout_has_its_rate_and_preserves_the_mean(share):
     """Within four standard deviations of a fair draw."""
-    thinned = Dropout(share)(torch.ones(UNITS))
+    dropped = Dropout(share)(torch.ones(UNITS))
 
-    silent = (thinned == 0).float().mean().item()
+    silent = (dropped == 0).float().mean().item()
     assert silent == pytest.approx(share, abs=four_sigma(share))
-    mean = thinned.double().mean().item()
+    mean = dropped.double().mean().item()
     assert mean == pytest.approx(1, abs=four_sigma(share) / (1 - share))
-    torch.testing.assert_close(thinned.max().item(), 1 / (1 - share))
+    torch.testing.assert_close(dropped.max().item(), 1 / (1 - share))
 
 
 @SHARES
-def test_neighbours_are_silenced_independently(share):
+def test_neighbouring_units_are_dropped_independently(share):
     """Four units share a random word; any two of them must not know of each other."""
     kept = draw_mask(torch.empty(UNITS // 4, 4), share).double()
 
@@ -38,29 +38,29 @@ def test_neighbours_are_silenced_independently(share):
 
 
 @pytest.mark.parametrize("shape", [(0,), (1,), (3,), (5, 7), (2, 3, 5)])
-def test_any_number_of_units_can_be_drawn(shape):
+def test_a_dropout_mask_has_any_shape(shape):
     assert draw_mask(torch.empty(shape), 0.5).shape == shape
 
 
 @pytest.mark.parametrize("share", [0.999999, 0.9999])
-def test_nearly_everything_may_be_silenced(share):
-    """Once a share that rounded to 1 wrapped round and silenced nothing."""
+def test_a_dropout_rate_may_be_close_to_1(share):
+    """Once a share that rounded to 1 wrapped round and dropped nothing."""
     assert draw_mask(torch.empty(UNITS), share).double().mean() < 0.001
 
 
-def test_nothing_is_silenced_when_not_training():
+def test_nothing_is_dropped_in_evaluation_mode():
     x = torch.randn(50)
 
     assert Dropout(0.5).eval()(x) is x
 
 
-def test_a_share_of_nothing_changes_nothing():
+def test_a_dropout_rate_of_0_changes_nothing():
     x = torch.randn(50)
 
     assert Dropout(0.0).train()(x) is x
 
 
-def test_one_seed_gives_one_mask_and_another_gives_another():
+def test_the_seed_determines_the_dropout_mask():
     x, dropout = torch.ones(500), Dropout(0.5)
 
     masks = []
@@ -72,60 +72,66 @@ def test_one_seed_gives_one_mask_and_another_gives_another():
     assert not torch.equal(masks[0], masks[2])
 
 
-def test_the_gradient_passes_where_the_value_passed():
+def test_the_gradient_has_the_same_dropout_mask():
     x = torch.ones(500, requires_grad=True)
 
-    thinned = Dropout(0.3)(x)
-    thinned.sum().backward()
+    dropped = Dropout(0.3)(x)
+    dropped.sum().backward()
 
-    assert torch.equal(x.grad, thinned)
+    assert torch.equal(x.grad, dropped)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_the_number_format_stays(dtype):
+def test_dropout_keeps_the_dtype(dtype):
     assert Dropout(0.3)(torch.ones(5, dtype=dtype)).dtype == dtype
 
 
-def places(model):
-    """Name every dropout of ``model`` that silences anything."""
+def dropouts(model):
+    """Return the names of the dropouts of ``model`` whose rate is not 0."""
     return {
         name
         for name, module in model.named_modules()
-        if isinstance(module, Dropout) and module.share
+        if isinstance(module, Dropout) and module.p
     }
 
 
 AROUND = {
-    *(f"encoder.blocks.{n}.around_{box}" for n in (0, 1) for box in ("attention",)),
+    *(
+        f"encoder.blocks.{n}.around_{sublayer}"
+        for n in (0, 1)
+        for sublayer in ("attention",)
+    ),
     *(f"encoder.blocks.{n}.around_feed_forward" for n in (0, 1)),
     *(
-        f"decoder.blocks.{n}.around_{box}"
+        f"decoder.blocks.{n}.around_{sublayer}"
         for n in (0, 1)
-        for box in ("self", "cross", "feed_forward")
+        for sublayer in ("self", "cross", "feed_forward")
     ),
 }
 
 
-def test_it_stands_where_the_paper_has_it_and_nowhere_else(small):
+def test_dropout_is_where_the_paper_has_it_and_nowhere_else(small):
     model = small(dropout=0.1)
 
-    boxes = {"enter_encoder", "enter_decoder", *AROUND}
-    assert places(model) == {f"{box}.dropout" for box in boxes}
+    sublayers = {"enter_encoder", "enter_decoder", *AROUND}
+    assert dropouts(model) == {f"{sublayer}.dropout" for sublayer in sublayers}
 
 
-def test_it_stands_inside_the_feed_forward_only_when_asked(small):
+def test_dropout_is_inside_feed_forward_only_if_configured(small):
     model = small(dropout=0.0, feed_forward_dropout=0.1)
 
     inside = {
         *(f"encoder.blocks.{n}.feed_forward" for n in (0, 1)),
         *(f"decoder.blocks.{n}.feed_forward" for n in (0, 1)),
     }
-    assert places(model) == {f"{box}.dropout" for box in inside}
+    assert dropouts(model) == {f"{sublayer}.dropout" for sublayer in inside}
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_it_falls_on_the_output_of_each_box_before_it_is_added(small, batch, norm):
-    """What a box returns is the very tensor that the next dropout is given."""
+def test_dropout_applies_to_the_output_of_each_sublayer_before_it_is_added(
+    small, batch, norm
+):
+    """What a sublayer returns is the very tensor that the next dropout is given."""
     model = small(dropout=0.1, norm=norm).train()
     use_backend(model, "reference")
     outputs, inputs = [], []
@@ -141,13 +147,13 @@ def test_it_falls_on_the_output_of_each_box_before_it_is_added(small, batch, nor
     assert all(given is out for given, out in zip(inputs, outputs, strict=True))
 
 
-def test_no_dropout_is_the_same_as_not_training(small, batch):
+def test_without_dropout_training_and_evaluation_mode_are_equal(small, batch):
     model = small(dropout=0.0)
 
     assert torch.equal(model.train()(*batch), model.eval()(*batch))
 
 
-def test_using_a_model_is_deterministic_and_training_it_is_not(small, batch):
+def test_evaluation_mode_is_deterministic_and_training_mode_is_not(small, batch):
     model = small(dropout=0.1)
 
     assert torch.equal(model(*batch), model(*batch))
@@ -158,7 +164,7 @@ def test_using_a_model_is_deterministic_and_training_it_is_not(small, batch):
 @pytest.mark.parametrize(
     "kind", ["dropout", "attention_dropout", "feed_forward_dropout"]
 )
-def test_one_seed_trains_one_way(small, batch, kind):
+def test_the_seed_determines_every_kind_of_dropout(small, batch, kind):
     model = small(**{kind: 0.3}).train()
 
     scores = []

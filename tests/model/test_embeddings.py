@@ -1,4 +1,4 @@
-"""The embeddings and the foot of a stack (Sections 3.4, 3.5 and 5.4)."""
+"""The embeddings and the input of a stack (Sections 3.4, 3.5 and 5.4)."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from headwise.model import TransformerConfig
-from headwise.model.embeddings import EnterStack, OutputProjection, TokenEmbedding
+from headwise.model.embeddings import OutputProjection, StackInput, TokenEmbedding
 from headwise.model.positions import sinusoids
 
 CONFIG = TransformerConfig(d_model=16, num_heads=4, dropout=0.0)
@@ -38,17 +38,17 @@ def test_looking_up_is_multiplying_with_a_one_hot_row():
 def test_positions_are_added_after_scaling():
     x = torch.randn(2, 3, 16)
 
-    entered = EnterStack(CONFIG).eval()(x, 4)
+    entered = StackInput(CONFIG).eval()(x, 4)
 
     expected = x + sinusoids(torch.arange(4, 7), 16).float()
     torch.testing.assert_close(entered, expected)
 
 
-def test_a_norm_after_the_embedding_is_there_only_when_asked_for():
+def test_the_embedding_norm_is_there_only_if_configured():
     x = torch.randn(2, 3, 16)
 
-    plain = EnterStack(CONFIG).eval()
-    normed = EnterStack(replace(CONFIG, embedding_norm=True)).eval()
+    plain = StackInput(CONFIG).eval()
+    normed = StackInput(replace(CONFIG, embedding_norm=True)).eval()
 
     assert list(plain.parameters()) == []
     expected = torch.nn.functional.layer_norm(plain(x, 0), [16])
@@ -58,20 +58,20 @@ def test_a_norm_after_the_embedding_is_there_only_when_asked_for():
 @pytest.mark.parametrize("norm", [False, True])
 def test_dropout_falls_on_the_sum_of_embedding_and_position(norm):
     config = replace(CONFIG, dropout=0.5, embedding_norm=norm)
-    enter = EnterStack(config).train()
+    enter = StackInput(config).train()
     x = torch.randn(4, 30, 16)
 
-    thinned = enter(x, 0)
+    dropped = enter(x, 0)
 
     whole = enter.eval()(x, 0)
-    silent = thinned == 0
+    silent = dropped == 0
     assert 0.4 < silent.float().mean() < 0.6
-    torch.testing.assert_close(thinned[~silent], 2 * whole[~silent])
+    torch.testing.assert_close(dropped[~silent], 2 * whole[~silent])
 
 
 def test_the_output_has_a_matrix_of_its_own_only_when_nothing_is_tied():
     for tying, own in [("none", True), ("output", False), ("all", False)]:
-        box = OutputProjection(replace(CONFIG, tie_embeddings=tying), 9)
+        layer = OutputProjection(replace(CONFIG, tie_embeddings=tying), 9)
 
-        assert (box.vectors is not None) is own
-        assert box.bias is None
+        assert (layer.vectors is not None) is own
+        assert layer.bias is None

@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from headwise.model.attention import scaled_dot_product_attention
-from headwise.model.masks import to_real_tokens
+from headwise.model.masks import make_padding_mask
 
 NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
-ALL_REAL = to_real_tokens(torch.ones(2, 5, dtype=torch.bool))
+ALL_REAL = make_padding_mask(torch.ones(2, 5, dtype=torch.bool))
 
 
 @NORMS
-def test_one_block_is_two_boxes_each_with_its_way_around(small, norm):
+def test_an_encoder_block_is_two_sublayers_with_residual_connections(small, norm):
     """LayerNorm(x + Sublayer(x)) twice, or x + Sublayer(LayerNorm(x)), then a norm."""
     encoder = small(norm=norm, encoder_layers=1).encoder
     block = encoder.blocks[0]
@@ -52,11 +52,11 @@ def test_with_positions_the_order_of_words_matters(small):
     assert moved.abs().max() > 0.01
 
 
-def test_padding_is_never_looked_at(small):
+def test_nothing_attends_to_padding(small):
     """The derivative of every real word by every padded one is exactly 0."""
     model = small(dtype=torch.float64)
     is_real = torch.arange(5) < 3
-    mask = to_real_tokens(is_real[None])
+    mask = make_padding_mask(is_real[None])
     x = torch.randn(1, 5, 16, dtype=torch.float64)
 
     for attend in (None, scaled_dot_product_attention):

@@ -1,4 +1,4 @@
-"""The feed-forward box: Equation 2, for each position by itself."""
+"""Feed-forward: Equation 2, position-wise."""
 
 from typing import get_args
 
@@ -16,31 +16,31 @@ def test_equation_2_on_one_word():
     W₂ has the rows [1 2], [100 100], [0 1]; b₂ = [0 10]:
     [1 2] + 5 [0 1] + [0 10] = [1 17].
     """
-    box = FeedForward(2, 3)
+    layer = FeedForward(2, 3)
     with torch.no_grad():
-        box.widen.weight.copy_(torch.tensor([[1.0, 0], [0, 1], [1, 1]]))
-        box.widen.bias.copy_(torch.tensor([0.0, 0, 5]))
-        box.narrow.weight.copy_(torch.tensor([[1.0, 100, 0], [2, 100, 1]]))
-        box.narrow.bias.copy_(torch.tensor([0.0, 10]))
+        layer.widen.weight.copy_(torch.tensor([[1.0, 0], [0, 1], [1, 1]]))
+        layer.widen.bias.copy_(torch.tensor([0.0, 0, 5]))
+        layer.narrow.weight.copy_(torch.tensor([[1.0, 100, 0], [2, 100, 1]]))
+        layer.narrow.bias.copy_(torch.tensor([0.0, 10]))
 
-    out = box(torch.tensor([[[1.0, -1.0]]]))
+    out = layer(torch.tensor([[[1.0, -1.0]]]))
 
     torch.testing.assert_close(out, torch.tensor([[[1.0, 17.0]]]))
 
 
 def test_it_is_two_convolutions_of_kernel_size_1():
     """Section 3.3 says so; gradients agree as well."""
-    box = FeedForward(8, 20).double()
+    layer = FeedForward(8, 20).double()
     first = torch.nn.Conv1d(8, 20, kernel_size=1).double()
     second = torch.nn.Conv1d(20, 8, kernel_size=1).double()
     with torch.no_grad():
-        first.weight.copy_(box.widen.weight[:, :, None])
-        second.weight.copy_(box.narrow.weight[:, :, None])
-        first.bias.copy_(box.widen.bias)
-        second.bias.copy_(box.narrow.bias)
+        first.weight.copy_(layer.widen.weight[:, :, None])
+        second.weight.copy_(layer.narrow.weight[:, :, None])
+        first.bias.copy_(layer.widen.bias)
+        second.bias.copy_(layer.narrow.bias)
     x = torch.randn(2, 5, 8, dtype=torch.float64, requires_grad=True)
 
-    ours = box(x)
+    ours = layer(x)
     theirs = second(first(x.mT).relu()).mT
 
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
@@ -52,15 +52,15 @@ def test_it_is_two_convolutions_of_kernel_size_1():
     )
 
 
-def test_every_position_is_transformed_alone_and_by_the_same_weights():
-    box = FeedForward(8, 20)
+def test_feed_forward_is_position_wise():
+    layer = FeedForward(8, 20)
     x = torch.randn(1, 6, 8)
     order = torch.tensor([3, 0, 5, 1, 4, 2])
 
-    whole = box(x)
+    whole = layer(x)
 
-    torch.testing.assert_close(box(x[:, order]), whole[:, order])
-    torch.testing.assert_close(box(x[:, 2:3]), whole[:, 2:3])
+    torch.testing.assert_close(layer(x[:, order]), whole[:, order])
+    torch.testing.assert_close(layer(x[:, 2:3]), whole[:, 2:3])
 
 
 DEFINITIONS = {
@@ -74,30 +74,30 @@ DEFINITIONS = {
 def test_an_activation_is_what_its_name_says(name):
     x = torch.linspace(-4, 4, 81)
 
-    bent = FeedForward(2, 2, activation=name).bend(x)
+    activated = FeedForward(2, 2, activation=name).activation(x)
 
-    torch.testing.assert_close(bent, DEFINITIONS[name](x))
+    torch.testing.assert_close(activated, DEFINITIONS[name](x))
 
 
 def test_every_activation_that_settings_offer_exists():
     assert set(ACTIVATIONS) == set(get_args(ActivationName))
 
 
-def test_nothing_is_silenced_inside_unless_asked():
+def test_feed_forward_has_no_dropout_inside_unless_configured():
     x = torch.randn(1, 3, 8)
     plain = FeedForward(8, 20).train()
-    thinned = FeedForward(8, 20, dropout=0.5).train()
+    dropped = FeedForward(8, 20, dropout=0.5).train()
 
     assert torch.equal(plain(x), plain(x))
-    assert not torch.equal(thinned(x), thinned(x))
-    assert torch.equal(thinned.eval()(x), thinned(x))
+    assert not torch.equal(dropped(x), dropped(x))
+    assert torch.equal(dropped.eval()(x), dropped(x))
 
 
-def test_dropout_inside_falls_on_what_was_bent():
+def test_feed_forward_dropout_applies_after_the_activation():
     x = torch.randn(1, 3, 8)
-    box, given = FeedForward(8, 20, dropout=0.5).train(), []
-    box.dropout.register_forward_hook(lambda _, seen, __: given.append(seen[0]))
+    layer, given = FeedForward(8, 20, dropout=0.5).train(), []
+    layer.dropout.register_forward_hook(lambda _, seen, __: given.append(seen[0]))
 
-    box(x)
+    layer(x)
 
-    torch.testing.assert_close(given, [box.widen(x).relu()])
+    torch.testing.assert_close(given, [layer.widen(x).relu()])

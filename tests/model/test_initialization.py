@@ -1,4 +1,4 @@
-"""How weights begin."""
+"""Initial weights."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def model():
     return Transformer(config, 2000)
 
 
-def test_embedded_words_are_as_large_as_positions(model):
+def test_scaled_embeddings_are_as_large_as_positional_encodings(model):
     """After the factor √d_model a channel has variance 1; a sinusoid's is 1/2."""
     embedded = model.target_embedding(torch.arange(2000)[None])
 
@@ -29,7 +29,7 @@ def test_embedded_words_are_as_large_as_positions(model):
     assert embedded.mean().item() == pytest.approx(0, abs=0.02)
 
 
-def test_matrices_inside_a_box_keep_the_size_of_what_passes(model):
+def test_xavier_matrices_keep_the_variance(model):
     """Xavier-uniform: between ±√(6 / (inputs + outputs)), and up to that bound."""
     inside = ("to_queries.weight", "to_keys.weight", "to_values.weight", "widen.weight")
     found = [p for name, p in model.named_parameters() if name.endswith(inside)]
@@ -41,7 +41,7 @@ def test_matrices_inside_a_box_keep_the_size_of_what_passes(model):
 
 
 @torch.no_grad()
-def test_at_first_a_box_adds_little_to_what_goes_around_it(model):
+def test_at_first_a_sublayer_adds_little_to_its_residual_connection(model):
     x = torch.randn(2, 10, 64, generator=torch.Generator().manual_seed(0))
     for block in (model.encoder.blocks[0], model.decoder.blocks[0]):
         for added in (block.self_attention(x, x), block.feed_forward(x)):

@@ -1,66 +1,66 @@
-"""Memory: writing token by token gives what writing at once gives."""
+"""The KV cache: incremental decoding gives what a whole forward pass gives."""
 
 import pytest
 import torch
 
 from headwise.model.attention import KeyValues
 from headwise.model.kv_cache import KVCache
-from headwise.model.transformer import FIRST_POSITIONS
+from headwise.model.transformer import INITIAL_CAPACITY
 
 
-def pieces(length):
+def random_kv(length):
     return [
         KeyValues(torch.randn(2, 3, 1, 4), torch.randn(2, 3, 1, 5))
         for _ in range(length)
     ]
 
 
-def joined(written, name):
-    return torch.cat([getattr(piece, name) for piece in written], dim=2)
+def joined(pairs, name):
+    return torch.cat([getattr(piece, name) for piece in pairs], dim=2)
 
 
-def test_what_was_written_comes_back_in_order_also_past_the_first_room():
-    written = pieces(7)
-    memory = KVCache(written[0], room=2)
+def test_the_kv_cache_returns_all_positions_in_order_also_past_its_capacity():
+    pairs = random_kv(7)
+    cache = KVCache.allocate(pairs[0], capacity=2)
 
-    for end, piece in enumerate(written, start=1):
-        whole = memory.extended(piece)
+    for end, piece in enumerate(pairs, start=1):
+        whole = cache.append(piece)
 
-        assert torch.equal(whole.keys, joined(written[:end], "keys"))
-        assert torch.equal(whole.values, joined(written[:end], "values"))
+        assert torch.equal(whole.keys, joined(pairs[:end], "keys"))
+        assert torch.equal(whole.values, joined(pairs[:end], "values"))
 
 
-def test_several_positions_can_be_written_at_once():
-    written = pieces(5)
-    three = KeyValues(joined(written[1:4], "keys"), joined(written[1:4], "values"))
-    memory = KVCache(written[0], room=1)
+def test_several_positions_can_be_appended_at_once():
+    pairs = random_kv(5)
+    three = KeyValues(joined(pairs[1:4], "keys"), joined(pairs[1:4], "values"))
+    cache = KVCache.allocate(pairs[0], capacity=1)
 
-    memory.extended(written[0])
-    memory.extended(three)
-    whole = memory.extended(written[4])
+    cache.append(pairs[0])
+    cache.append(three)
+    whole = cache.append(pairs[4])
 
-    assert torch.equal(whole.keys, joined(written, "keys"))
+    assert torch.equal(whole.keys, joined(pairs, "keys"))
 
 
 @pytest.mark.parametrize("chosen", [[1, 1, 0], [1, 0], [0]])
-def test_picked_rows_live_on_their_own(chosen):
-    """What one copy writes, the other must not see, however many rows were kept."""
-    written, index = pieces(3), torch.tensor(chosen)
-    memory = KVCache(written[0], room=8)
-    memory.extended(written[0])
+def test_selected_rows_of_the_kv_cache_are_copies(chosen):
+    """What is appended to one copy, the other must not have, however many rows."""
+    pairs, index = random_kv(3), torch.tensor(chosen)
+    cache = KVCache.allocate(pairs[0], capacity=8)
+    cache.append(pairs[0])
 
-    kept = memory.rows(index)
-    original = memory.extended(written[1])
-    whole = kept.extended(written[2].rows(index))
+    selected = cache.index_select(index)
+    original = cache.append(pairs[1])
+    whole = selected.append(pairs[2].index_select(index))
 
     for name in ("keys", "values"):
-        assert torch.equal(getattr(original, name), joined(written[:2], name))
-        expected = joined([written[0], written[2]], name)[index]
+        assert torch.equal(getattr(original, name), joined(pairs[:2], name))
+        expected = joined([pairs[0], pairs[2]], name)[index]
         assert torch.equal(getattr(whole, name), expected)
 
 
-def write(model, target, state):
-    """Write ``target`` token by token; return all scores and the state."""
+def decode_stepwise(model, target, state):
+    """Decode ``target`` token by token; return all logits and the state."""
     steps = []
     for tokens in target.unbind(1):
         scores, state = model.step(tokens, state)
@@ -68,30 +68,30 @@ def write(model, target, state):
     return torch.stack(steps, dim=1), state
 
 
-def test_a_state_knows_how_much_is_written(small, batch):
+def test_a_decoder_state_knows_its_position(small, batch):
     model = small()
     source, target, is_real = batch
 
-    _, state = write(model, target, model.start(source, is_real))
+    _, state = decode_stepwise(model, target, model.start(source, is_real))
 
     assert state.position == 6
-    assert [memory.length for memory in state.self_kv] == [6, 6]
+    assert [cache.length for cache in state.self_kv] == [6, 6]
 
 
-def test_reordered_rows_equal_starting_again_from_these_rows(small, batch):
-    """Three words written, rows picked, three more: as if it had always been so."""
+def test_a_reordered_kv_cache_equals_decoding_again_from_these_rows(small, batch):
+    """Three steps, a reordered cache, three more: as if it had always been so."""
     model = small(dtype=torch.float64)
     source, target, is_real = batch
     index = torch.tensor([2, 0, 0, 1])
 
-    _, state = write(model, target[:, :3], model.start(source, is_real))
-    later, _ = write(model, target[index, 3:], state.rows(index))
+    _, state = decode_stepwise(model, target[:, :3], model.start(source, is_real))
+    later, _ = decode_stepwise(model, target[index, 3:], state.index_select(index))
 
     whole = model(source[index], target[index], is_real[index])
     torch.testing.assert_close(later, whole[:, 3:], rtol=0, atol=1e-12)
 
 
-def test_rows_may_be_reordered_after_every_word(small, batch):
+def test_the_kv_cache_may_be_reordered_after_every_step(small, batch):
     """As a beam does: each step every row follows one chosen among all."""
     model = small(dtype=torch.float64)
     source, target, is_real = (each[:1].expand(3, -1) for each in batch)
@@ -101,18 +101,18 @@ def test_rows_may_be_reordered_after_every_word(small, batch):
         index = torch.randint(3, (3,))
         words = (tokens + torch.arange(3)) % model.target_vocab_size
         history = torch.cat([history[index], words[:, None]], dim=1)
-        scores, state = model.step(words, state.rows(index))
+        scores, state = model.step(words, state.index_select(index))
 
     whole = model(source, history, is_real)[:, -1]
     torch.testing.assert_close(scores, whole, rtol=0, atol=1e-12)
 
 
-def test_a_long_text_outgrows_the_first_room(small, batch):
+def test_a_long_target_outgrows_the_initial_capacity(small, batch):
     model = small(dtype=torch.float64)
     source, _, is_real = batch
-    target = torch.randint(1, 11, (3, 2 * FIRST_POSITIONS + 3))
+    target = torch.randint(1, 11, (3, 2 * INITIAL_CAPACITY + 3))
 
-    stepwise, _ = write(model, target, model.start(source, is_real))
+    stepwise, _ = decode_stepwise(model, target, model.start(source, is_real))
 
     whole = model(source, target, is_real)
     torch.testing.assert_close(stepwise, whole, rtol=0, atol=1e-12)

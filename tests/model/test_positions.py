@@ -58,7 +58,7 @@ def test_halves_hold_all_sines_and_then_all_cosines():
 
 
 @BOTH
-def test_no_two_positions_look_alike(formula):
+def test_no_two_positional_encodings_are_close(formula):
     """Criterion 1. The distance of two positions depends on how far they are apart
     alone, so it is enough to compare the first with all others.
     """
@@ -70,7 +70,7 @@ def test_no_two_positions_look_alike(formula):
 
 
 @BOTH
-def test_there_is_no_longest_sentence(formula):
+def test_sinusoids_have_no_maximum_length(formula):
     """Criterion 2."""
     far = Sinusoids(formula, 8)(torch.zeros(1, 3, 8), 100_000)
 
@@ -79,13 +79,13 @@ def test_there_is_no_longest_sentence(formula):
 
 
 @BOTH
-def test_values_stay_between_minus_one_and_one(formula):
+def test_sinusoids_stay_between_minus_one_and_one(formula):
     """Criterion 3."""
     assert table(20_000, 64, formula).abs().max() <= 1
 
 
 @BOTH
-def test_intervals_are_the_same_in_sentences_of_any_length(formula):
+def test_encodings_do_not_depend_on_the_sentence_length(formula):
     """Criterion 4: a difference of two positions asks only which two they are."""
     short = Sinusoids(formula, 8)(torch.zeros(1, 5, 8), 0)
     long = Sinusoids(formula, 8)(torch.zeros(1, 999, 8), 0)
@@ -94,7 +94,7 @@ def test_intervals_are_the_same_in_sentences_of_any_length(formula):
 
 
 @BOTH
-def test_equal_steps_are_equally_long(formula):
+def test_the_distance_of_encodings_depends_on_the_offset_alone(formula):
     """The length of a step of 7, from wherever it is taken."""
     made = table(500, 512, formula)
 
@@ -104,7 +104,7 @@ def test_equal_steps_are_equally_long(formula):
 
 
 @BOTH
-def test_a_table_is_the_same_whenever_it_is_made(formula):
+def test_a_table_is_the_same_however_it_grew(formula):
     """Criterion 5, and growing does not change what was there."""
     grown, fresh = Sinusoids(formula, 8), Sinusoids(formula, 8)
     word, text = torch.zeros(1, 1, 8), torch.zeros(1, 700, 8)
@@ -184,7 +184,7 @@ def test_far_positions_keep_their_phase_in_single_precision():
         assert far[2 * i].item() == pytest.approx(exact, abs=1e-7)
 
 
-def test_a_model_used_in_single_precision_is_exact_again_in_double():
+def test_a_model_used_in_float32_is_exact_again_in_float64():
     """Once the table was kept as a buffer, and a cast took its rounding along."""
     scheme = Sinusoids(sinusoids, 8)
     scheme(torch.zeros(1, 5, 8), 0)
@@ -194,7 +194,7 @@ def test_a_model_used_in_single_precision_is_exact_again_in_double():
     assert torch.equal(exact, table(5, 8))
 
 
-def test_what_was_used_for_inference_can_be_trained_afterwards():
+def test_positions_used_in_inference_mode_can_be_trained_afterwards():
     scheme = Sinusoids(sinusoids, 8)
     with torch.inference_mode():
         scheme(torch.zeros(1, 5, 8), 0)
@@ -245,14 +245,12 @@ def test_learned_positions_are_rows_of_a_table():
     assert torch.equal(rows, scheme.vectors[3:5])
 
 
-def test_learned_positions_end_with_their_table():
-    with pytest.raises(
-        ModelError, match=r"position 6 was asked for, .* learned only 5"
-    ):
+def test_positions_beyond_the_learned_table_raise():
+    with pytest.raises(ModelError, match=r"for position 6: this model has only 5"):
         learned(5)(torch.zeros(1, 3, 8), 3)
 
 
-def test_without_positions_embeddings_pass_as_they_are():
+def test_without_positions_embeddings_are_unchanged():
     x = torch.randn(2, 5, 512)
 
     assert AddPositions(TransformerConfig(positions="none"))(x, 9) is x

@@ -1,12 +1,12 @@
-"""The paper's path through the code stays short enough to read in one sitting."""
+"""The files of the paper's path through the code stay short."""
 
 import ast
 from pathlib import Path
 
 import headwise.model
 
-BOXES = "attention feed_forward add_and_norm positions embeddings masks"
-CORE = f"{BOXES} encoder decoder transformer".split()
+LAYERS = "attention feed_forward add_and_norm positions embeddings masks"
+CORE = f"{LAYERS} encoder decoder transformer".split()
 """What a reader of Figure 1 passes; settings, memory and dropout stand beside."""
 
 MOST_LINES = 420

@@ -45,7 +45,7 @@ def step_by_step(model, source, target, is_real):
 
 
 @EACH
-def test_every_choice_trains_all_its_weights(small, batch, choice):
+def test_every_setting_trains_all_its_weights(small, batch, choice):
     model = small(**choice).train()
 
     scores = model(*batch)
@@ -62,7 +62,9 @@ def test_every_choice_trains_all_its_weights(small, batch, choice):
 
 @EACH
 @pytest.mark.parametrize(("dtype", "within"), [(torch.float64, 1e-12), (None, 1e-6)])
-def test_step_by_step_equals_all_at_once(small, batch, choice, dtype, within):
+def test_incremental_decoding_equals_the_forward_pass(
+    small, batch, choice, dtype, within
+):
     model = small(dtype=dtype or torch.float32, **choice)
 
     at_once, stepwise = model(*batch), step_by_step(model, *batch)
@@ -71,7 +73,7 @@ def test_step_by_step_equals_all_at_once(small, batch, choice, dtype, within):
 
 
 @EACH
-def test_the_fast_path_equals_the_readable_one(small, batch, choice):
+def test_the_installed_backend_equals_the_reference(small, batch, choice):
     model = small(dtype=torch.float64, **choice)
 
     fast = model(*batch)
@@ -120,7 +122,7 @@ def test_what_padding_holds_changes_nothing(small, batch):
     assert torch.equal(model(other, target, is_real), model(source, target, is_real))
 
 
-def test_what_follows_a_target_changes_nothing_before_it(small, batch):
+def test_later_target_tokens_change_no_earlier_logits(small, batch):
     source, target, is_real = batch
     model = small()
     other = target.clone()
@@ -132,7 +134,7 @@ def test_what_follows_a_target_changes_nothing_before_it(small, batch):
     assert not torch.equal(before[:, 4], after[:, 4])
 
 
-def test_scores_are_the_top_of_the_decoder_times_the_output_matrix(small, batch):
+def test_logits_are_the_decoder_output_times_the_output_matrix(small, batch):
     for tying in get_args(get_type_hints(TransformerConfig)["tie_embeddings"]):
         model = small(tie_embeddings=tying, output_bias=True)
 
@@ -175,7 +177,7 @@ def test_one_matrix_for_two_vocabularies_is_refused():
         Transformer(TransformerConfig(), 11, 20)
 
 
-def test_learned_positions_end_with_their_table_however_they_are_reached(small, batch):
+def test_every_path_raises_beyond_the_learned_positions(small, batch):
     source, target, is_real = batch
     model = small(positions="learned", max_positions=7)
     state = model.start(source, is_real)
@@ -184,7 +186,7 @@ def test_learned_positions_end_with_their_table_however_they_are_reached(small, 
     for _ in range(7):
         _, state = model.step(target[:, 0], state)
 
-    with pytest.raises(ModelError, match=r"position 8 .* learned only 7"):
+    with pytest.raises(ModelError, match=r"position 8: this model has only 7"):
         model.step(target[:, 0], state)
     longer, real = source[:, :1].expand(3, 8), is_real[:, :1].expand(3, 8)
     with pytest.raises(ModelError, match="split the text"):

@@ -1,4 +1,4 @@
-"""A page in one file, and the few numbers on top of it."""
+"""The HTML page in one file, and the facts on top of it."""
 
 from tests.reports.conftest import NASTY, Opened
 

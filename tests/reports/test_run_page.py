@@ -1,4 +1,4 @@
-"""A page that is kept fresh, and that no run ever dies of."""
+"""The callback that keeps report.html up to date never ends a run."""
 
 import threading
 from itertools import count

@@ -1,4 +1,4 @@
-"""The card says what the model is, and others' tools can read its head."""
+"""The model card describes the model, and hubs can read its metadata."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A card says what it is told to, and keeps all else word for word."""
+"""Edits of a card change only what was asked for."""
 
 import pytest
 

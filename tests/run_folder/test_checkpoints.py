@@ -54,7 +54,7 @@ def damage(path):
     file.write_bytes(file.read_bytes()[:-1] + b"\x99")
 
 
-def test_what_was_saved_is_opened(checkpoints):
+def test_a_saved_checkpoint_is_opened_again(checkpoints):
     save(checkpoints, 20)
     found = checkpoints.newest()
 
@@ -64,7 +64,7 @@ def test_what_was_saved_is_opened(checkpoints):
     assert checkpoints.newest_corpus() == "of this text"
 
 
-def test_the_running_mean_of_the_weights_is_kept_where_there_is_one(checkpoints):
+def test_a_checkpoint_has_the_ema_if_there_is_one(checkpoints):
     weights = {"w": torch.tensor([1.0])}
     checkpoints.save(TrainingState(step=1), weights, {}, corpus="c")
     assert checkpoints.newest().ema is None
@@ -90,7 +90,7 @@ def test_training_resumes_from_float32_only(checkpoints, said, kind, dtype):
     assert steps(checkpoints.last_weights(2, 1)) == [1]
 
 
-def test_before_the_first_there_is_none(checkpoints):
+def test_a_new_run_has_no_checkpoint(checkpoints):
     assert checkpoints.newest() is None
     assert checkpoints.newest_corpus() is None
     assert checkpoints.paths() == []
@@ -137,7 +137,7 @@ def test_the_same_step_can_be_damaged_twice(checkpoints):
         assert checkpoints.newest().state.step == 10
 
 
-def test_where_none_can_be_used_nothing_is_begun_anew_and_nothing_moved(checkpoints):
+def test_without_an_intact_checkpoint_nothing_is_started_or_moved(checkpoints):
     """Training from step 0 would soon write a worse model over the best."""
     save(checkpoints, 10, 20)
     for path in checkpoints.paths():
@@ -150,7 +150,7 @@ def test_where_none_can_be_used_nothing_is_begun_anew_and_nothing_moved(checkpoi
     assert names(checkpoints) == before
 
 
-def test_the_last_of_the_rhythm_stay_and_the_newest_two(checkpoints):
+def test_checkpoints_at_the_interval_and_the_newest_two_are_kept(checkpoints):
     for step in (10, 20, 30, 40, 50):
         save(checkpoints, step)
         checkpoints.delete_old(2, 10)
@@ -177,7 +177,7 @@ def test_an_interrupted_run_averages_what_an_uninterrupted_one_does(
     assert steps(calm.last_weights(3, 10)) == [20, 30, 40]
 
 
-def test_the_end_counts_whatever_its_step_is(checkpoints):
+def test_the_last_step_is_averaged_whatever_its_number(checkpoints):
     save(checkpoints, 10, 20, 23)
 
     assert steps(checkpoints.last_weights(2, 10)) == [20, 23]
@@ -185,7 +185,7 @@ def test_the_end_counts_whatever_its_step_is(checkpoints):
     assert steps(checkpoints.last_weights(3, 10)) == [10, 20, 30]
 
 
-def test_the_mean_does_without_a_damaged_one_and_says_so(checkpoints, said):
+def test_averaging_skips_a_damaged_checkpoint_with_a_message(checkpoints, said):
     """After hours of training, an old checkpoint must not take the end away."""
     save(checkpoints, 10, 20, 30)
     damage(checkpoints.paths()[0])
@@ -194,7 +194,7 @@ def test_the_mean_does_without_a_damaged_one_and_says_so(checkpoints, said):
     assert "step-00000010 is left out of the average" in said[0]
 
 
-def test_what_others_put_beside_them_is_no_checkpoint(checkpoints):
+def test_foreign_folders_are_no_checkpoints(checkpoints):
     save(checkpoints, 10)
     (checkpoints.folder / "step-notes").mkdir()
     (checkpoints.folder / "step-00000020.bak").mkdir()
@@ -279,7 +279,7 @@ def test_another_kind_of_folder_is_no_checkpoint(checkpoints, said):
     assert "contains a model, not a checkpoint" in said[0]
 
 
-def test_what_killed_runs_left_half_written_is_cleared_away(checkpoints):
+def test_partial_checkpoints_of_killed_runs_are_removed(checkpoints):
     """The step may never be saved again, and each draft is as large as a checkpoint."""
     save(checkpoints, 10)
     (checkpoints.folder / ".step-00000013.0a1b2c3d.unfinished").mkdir()
@@ -371,7 +371,7 @@ def test_rotation_never_takes_the_best_or_the_last_two_that_verify(deeds, keep, 
                 assert must_stay <= set(checkpoints.paths())
 
 
-def test_rotation_does_take_what_may_go(checkpoints):
+def test_rotation_deletes_old_checkpoints(checkpoints):
     for step in range(10, 210, 10):
         save(checkpoints, step)
         checkpoints.delete_old(3, 10)

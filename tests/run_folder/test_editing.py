@@ -1,4 +1,4 @@
-"""A model folder is changed whole: its weights never, its seal always."""
+"""A model folder is replaced as a whole: new manifest, same weights."""
 
 import errno
 import shutil
@@ -70,7 +70,7 @@ def test_thresholds_of_warnings_change_no_translation(model_folder):
     assert files(model_folder)["golden.json"] == before["golden.json"]
 
 
-def test_a_card_changes_and_nothing_else_but_the_seal(model_folder):
+def test_an_edited_card_changes_only_itself_and_the_manifest(model_folder):
     before = files(model_folder)
     done = edit_model(model_folder, search={}, card=LICENSED)
 
@@ -84,7 +84,7 @@ def test_a_card_changes_and_nothing_else_but_the_seal(model_folder):
     storage.verify(model_folder)
 
 
-def test_what_changes_nothing_writes_nothing(model_folder):
+def test_an_edit_without_changes_writes_nothing(model_folder):
     edit_model(model_folder, search={}, card=LICENSED)
     before = (model_folder / "manifest.json").stat().st_ino
     done = edit_model(model_folder, search={"beam": 4}, card=LICENSED)

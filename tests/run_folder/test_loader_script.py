@@ -1,4 +1,4 @@
-"""The program that opens a model folder without us computes what we compute."""
+"""The loader script computes what headwise computes, without importing it."""
 
 import json
 import subprocess
@@ -127,14 +127,14 @@ def scores(model, source, target):
     return model(tokens, torch.tensor([target]), tokens != 0)[0].tolist()
 
 
-def test_it_fits_on_a_page():
+def test_the_loader_script_fits_on_a_page():
     lines = SCRIPT.splitlines()
 
     assert len(lines) <= 60
     assert max(map(len, lines)) <= 88
 
 
-def test_it_needs_torch_and_safetensors_only():
+def test_the_loader_script_needs_torch_and_safetensors_only():
     imports = [line.split()[1] for line in SCRIPT.splitlines() if "import " in line]
 
     assert {name.split(".")[0] for name in imports} == {
@@ -142,7 +142,7 @@ def test_it_needs_torch_and_safetensors_only():
     }
 
 
-def test_it_scores_as_we_do_in_every_setting(tmp_path):
+def test_the_loader_script_gives_the_same_logits_in_every_setting(tmp_path):
     """One process for all settings, since most of its time goes into starting."""
     expected = {}
     for number, (name, settings) in enumerate(SETTINGS.items()):
@@ -165,7 +165,7 @@ def test_no_choice_of_an_architecture_is_left_out():
     }
 
 
-def test_it_translates_as_our_greedy_search_does():
+def test_the_loader_script_translates_as_greedy_search():
     """And so it gives the golden translations, wherever a greedy search finds them."""
     opened = open_model_folder(DEMO)
     sources = opened.task.encode([each.source for each in opened.golden])

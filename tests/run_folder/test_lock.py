@@ -1,4 +1,4 @@
-"""One process works in a folder; when it ends, however it ends, the next may."""
+"""One process locks a folder; the lock is released when the process ends."""
 
 import fcntl
 import subprocess

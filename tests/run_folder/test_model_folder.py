@@ -19,7 +19,7 @@ from headwise.run_folder.model_folder import (
     open_model_folder,
     write_model_folder,
 )
-from headwise.run_folder.tensors import FLOATS
+from headwise.run_folder.safetensors_files import FLOATS
 from headwise.storage.manifests import manifest_sha256
 
 DEMO = Path(__file__).parents[1] / "models" / "demo"
@@ -40,7 +40,7 @@ def table(folder, name="config.json"):
     return json.loads((folder / name).read_text())
 
 
-def test_what_was_written_is_read_back(tiny_run, tmp_path):
+def test_a_written_model_folder_is_opened_again(tiny_run, tmp_path):
     before = open_model_folder(tiny_run / "best")
     settings = DecodingSettings(beam=3, alpha=0.5, length_penalty="gnmt")
     write_model_folder(
@@ -337,7 +337,7 @@ def test_no_file_of_a_folder_is_a_pickle_or_an_archive(run_folder):
             list(pickletools.genops(path.read_bytes()))
 
 
-def test_a_folder_is_no_file_and_not_nothing(tmp_path):
+def test_a_missing_path_or_a_file_is_no_model_folder(tmp_path):
     (tmp_path / "file").write_text("text")
     (tmp_path / "empty").mkdir()
 
@@ -371,7 +371,7 @@ def test_a_folder_that_was_moved_still_opens(model_folder, tmp_path):
     assert open_model_folder(moved).facts.source_vocab_size == 50
 
 
-def test_what_was_opened_is_no_longer_the_file(model_folder):
+def test_an_opened_model_does_not_depend_on_its_files(model_folder):
     """A file that is read where it lies would change a model that is in use."""
     opened = open_model_folder(model_folder)
     before = {name: t.clone() for name, t in opened.model.state_dict().items()}

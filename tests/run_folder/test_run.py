@@ -1,4 +1,4 @@
-"""A run goes on where it stopped, and is spoilt by nobody."""
+"""A run resumes where it stopped, and other settings or data are refused."""
 
 import shutil
 from dataclasses import replace
@@ -272,7 +272,7 @@ def test_a_run_and_its_best_model_can_both_be_opened(tiny_run):
     assert load(tiny_run).translate(texts) == load(tiny_run / "best").translate(texts)
 
 
-def test_what_is_neither_is_said(tmp_path):
+def test_a_folder_without_run_or_model_is_an_error(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun" / "recipe.toml").write_text("")

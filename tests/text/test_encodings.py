@@ -1,4 +1,4 @@
-"""What is no UTF-8 text is named, with what makes text of it."""
+"""Files that are not UTF-8 text are named, with a command that converts them."""
 
 import bz2
 import gzip

@@ -1,4 +1,4 @@
-"""SentencePiece learns in a child that is ours to end, and ends with us."""
+"""SentencePiece trains in a subprocess that ends with its parent."""
 
 import os
 import signal
@@ -45,7 +45,7 @@ def slow(tmp_path):
     process.stderr.close()
 
 
-def test_it_learns_what_sentencepiece_learns_here():
+def test_a_subprocess_trains_the_same_tokenizer():
     """Line ends and zeros inside a line too: each line arrives byte for byte."""
     import io
 
@@ -58,7 +58,7 @@ def test_it_learns_what_sentencepiece_learns_here():
     assert train_sentencepiece(OPTIONS, lines) == model.getvalue()
 
 
-def test_what_sentencepiece_says_comes_back():
+def test_messages_of_sentencepiece_are_returned():
     with pytest.raises(SentencePieceError, match="sentences_"):
         train_sentencepiece(OPTIONS, [])
     with pytest.raises(SentencePieceError, match="no_such_option"):
@@ -79,7 +79,7 @@ def test_an_error_of_the_lines_is_theirs_and_leaves_no_child():
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)]
 )
-def test_a_signal_is_noticed_while_it_learns(slow, number, code):
+def test_a_signal_is_handled_while_a_tokenizer_is_trained(slow, number, code):
     """Sent to all of them, as a terminal and many supervisors do."""
     child = busy_child(slow)
     os.killpg(slow.pid, number)
@@ -90,14 +90,14 @@ def test_a_signal_is_noticed_while_it_learns(slow, number, code):
     assert is_gone(child)
 
 
-def test_it_does_not_outlive_us(slow):
+def test_the_subprocess_exits_with_its_parent(slow):
     child = busy_child(slow)
     slow.kill()
 
     assert is_gone(child)
 
 
-def test_a_stop_signal_of_its_own_does_not_end_it(slow):
+def test_a_stop_signal_to_the_subprocess_does_not_end_it(slow):
     """Whoever stops a whole service means us; what follows is for us to say."""
     child = busy_child(slow)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -142,7 +142,7 @@ def test_the_child_finds_what_we_found(monkeypatch, tmp_path):
     assert train_sentencepiece(OPTIONS, LINES)
 
 
-def test_the_child_is_light():
+def test_the_subprocess_imports_neither_torch_nor_numpy():
     """It starts for each tokenizer, so it brings in neither torch nor numpy."""
     probe = f"import sys, {sentencepiece_process.__name__}; print(*sys.modules)"
     done = subprocess.run(

@@ -144,14 +144,14 @@ def test_no_text_is_a_data_error(train, lines):
         trained(train, lines)
 
 
-def test_overlong_lines_are_left_out_of_learning_and_said():
+def test_overlong_lines_are_not_trained_on_and_reported():
     tokenizer = trained(lines=[*LINES, "猫" * MAX_LINE_BYTES])
 
     assert "skipped lines longer than 100,000 bytes (1 in all)" in (tokenizer.notes[0])
     assert UNKNOWN in tokenizer.encode("猫")
 
 
-def test_learning_is_silent(capfd):
+def test_training_a_tokenizer_prints_nothing(capfd):
     trained(vocab_size=8000)
     assert capfd.readouterr() == ("", "")
 

@@ -1,4 +1,4 @@
-"""Freed memory is kept where the C library can be told to."""
+"""glibc is told to keep freed memory."""
 
 import ctypes
 import subprocess
@@ -15,7 +15,7 @@ print(keep_freed_memory())
 """
 
 
-def test_glibc_listens():
+def test_glibc_accepts_the_malloc_options():
     """In a process of its own: the switch holds for a whole process."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True
@@ -24,7 +24,7 @@ def test_glibc_listens():
     assert done.stdout.strip() == str(HAS_MALLOPT)
 
 
-def test_elsewhere_nothing_is_tried(monkeypatch):
+def test_other_systems_are_left_alone(monkeypatch):
     monkeypatch.setattr(allocator.sys, "platform", "darwin")
     monkeypatch.setattr(allocator.ctypes, "CDLL", None)
 

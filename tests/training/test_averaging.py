@@ -9,14 +9,14 @@ from tests.training.conftest import QUICK, assert_same_weights
 from headwise.training.averaging import EMA, average_checkpoints
 
 
-def test_the_mean_by_hand():
+def test_checkpoint_averaging_by_hand():
     """(1 + 2 + 6) / 3 = 3 and (0 + 0 + 3) / 3 = 1."""
     checkpoints = [{"w": torch.tensor([a, b])} for a, b in ((1.0, 0), (2, 0), (6, 3))]
 
     assert average_checkpoints(checkpoints)[0]["w"].tolist() == [3.0, 1.0]
 
 
-def test_the_mean_of_one_is_itself_bit_for_bit():
+def test_the_average_of_one_checkpoint_is_itself_bit_for_bit():
     weights = {"w": torch.randn(5, generator=torch.Generator().manual_seed(1))}
 
     assert torch.equal(average_checkpoints([weights])[0]["w"], weights["w"])
@@ -55,7 +55,7 @@ def test_one_checkpoint_is_held_at_a_time():
     assert average_checkpoints(made)[0]["w"].item() == 1.5
 
 
-def test_of_nothing_there_is_no_mean():
+def test_averaging_no_checkpoints_is_an_error():
     """As where every checkpoint was damaged."""
     assert average_checkpoints([]) == ({}, 0)
 

@@ -1,4 +1,4 @@
-"""A run by compiled blocks is the run by the readable way, and compiles only once."""
+"""A run with torch.compile equals the reference, and compiles only once."""
 
 import json
 import math
@@ -52,7 +52,7 @@ def test_an_epoch_is_compiled_at_its_beginning_and_never_again(both):
     assert both["graphs"] == 3
 
 
-def test_the_losses_are_those_of_the_readable_way(both):
+def test_torch_compile_gives_the_losses_of_the_reference(both):
     assert both["compiled"] == pytest.approx(both["readable"], rel=1e-5)
     assert both["compiled"][-1] < 0.7 * both["compiled"][0]
 
@@ -102,7 +102,7 @@ def test_a_batch_that_does_not_fit_is_run_in_smaller_rows(make_uncompiled, monke
     assert len(trainer.callbacks[0].said) == 2  # 512 places, then 256
 
 
-def test_where_a_number_is_not_finite_is_found_in_compiled_blocks_too(make_uncompiled):
+def test_nan_checks_find_the_tensor_in_compiled_blocks_too(make_uncompiled):
     trainer = make_uncompiled()
     runner = trainer.gradients._runner
     runner.loss_module.is_compiled = True
@@ -135,7 +135,7 @@ def hurrying(trainer):
 
 
 @pytest.mark.parametrize("ema_decay", [None, 0.9])
-def test_a_run_in_a_hurry_is_the_same_run(make_uncompiled, ema_decay):
+def test_a_run_with_async_metrics_is_the_same_run(make_uncompiled, ema_decay):
     settings = replace(COMPILED, steps=7, clip_norm=1.0, ema_decay=ema_decay)
     calm, hurried = Recorder(), Recorder()
     expected = make_uncompiled(settings, callback=calm)
@@ -172,7 +172,7 @@ def test_with_async_metrics_the_next_step_begins_before_the_last_is_reported(
     assert reported == [0, 0, 0, 1, 3, 3, 4]
 
 
-def test_in_a_hurry_no_weight_follows_a_number_that_is_not_finite(make_uncompiled):
+def test_with_async_metrics_no_update_follows_a_nan(make_uncompiled):
     """The second update is under way when that of the first is found out."""
     trainer = hurrying(make_uncompiled())
     poisoned = trainer.gradients.clip

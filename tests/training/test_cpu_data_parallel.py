@@ -119,7 +119,7 @@ def test_workers_see_weights_that_have_changed(make):
     assert after != pytest.approx(before, rel=1e-3)
 
 
-def test_where_a_worker_runs_out_of_memory_all_begin_again(make, monkeypatch):
+def test_out_of_memory_in_one_worker_restarts_the_step_in_all(make, monkeypatch):
     alone = make(config=STILL)
     together = make(with_workers(2), config=STILL, callback=MessageRecorder())
     batches = first_batches(alone)
@@ -188,7 +188,7 @@ def test_memory_used_counts_shared_memory_once(make):
     assert found == pytest.approx(taken, rel=0.3)
 
 
-def test_workers_go_when_the_run_ends(make):
+def test_workers_exit_when_the_run_ends(make):
     seen = []
 
     class Watch(MessageRecorder):
@@ -220,7 +220,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells who is there")
-def test_workers_go_when_the_first_process_is_killed():
+def test_workers_exit_when_the_main_process_is_killed():
     done = subprocess.run([sys.executable, "-c", ORPHANED], capture_output=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert is_gone(int(done.stdout))
@@ -270,7 +270,7 @@ def test_ranks_and_gpus_have_no_cpu_workers(monkeypatch):
 
 
 @given(st.integers(1, 20), st.integers(1, 6))
-def test_dealing_out_loses_no_pair(pairs, count):
+def test_splitting_a_batch_among_workers_loses_no_pair(pairs, count):
     rows = torch.arange(2 * pairs).view(pairs, 2)
     batch = Batch(rows, rows, rows, 2 * pairs, 2 * pairs, torch.arange(pairs))
     parts = batch.deal(count)
@@ -279,7 +279,7 @@ def test_dealing_out_loses_no_pair(pairs, count):
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
-def test_a_serialized_batch_is_whole(make):
+def test_a_serialized_batch_is_equal_after_the_pipe(make):
     (batch,) = first_batches(make())
     for options in (WorkerOptions(0.25), WorkerOptions(1 / 7, 300)):
         found, step, number, found_options = cpu_data_parallel._deserialize(

@@ -1,4 +1,4 @@
-"""Several processes, started by torchrun, do together what one does alone."""
+"""Several ranks, started by torchrun, compute what one process computes."""
 
 import json
 import os

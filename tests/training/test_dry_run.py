@@ -1,4 +1,4 @@
-"""What training would be, in numbers that were worked out by other means."""
+"""The dry run: numbers that were worked out by other means."""
 
 from dataclasses import replace
 
@@ -72,7 +72,7 @@ def test_the_dry_run_of_a_fresh_run(estimator, corpus):
     assert found.learning_rates[1] == (3, 0.01)
 
 
-def test_what_was_done_takes_no_more_time(estimator):
+def test_completed_updates_need_no_more_time(estimator):
     found = dry_run_report(estimator(), seed=1, done=4)
 
     assert (found.updates_done, found.updates, found.validations) == (4, 6, 1)
@@ -81,13 +81,13 @@ def test_what_was_done_takes_no_more_time(estimator):
     )
 
 
-def test_an_end_for_now_counts(estimator):
+def test_until_limits_the_estimated_time(estimator):
     found = dry_run_report(estimator(), seed=1, until=5)
 
     assert (found.updates, found.validations) == (5, 2)
 
 
-def test_a_limit_of_time_ends_it_earlier(estimator):
+def test_a_time_limit_limits_the_estimated_time(estimator):
     found = dry_run_report(estimator(replace(QUICK, max_minutes=1e-4)), seed=1)
 
     assert found.seconds == found.max_seconds == pytest.approx(0.006)

@@ -1,4 +1,4 @@
-"""Epochs say how long training goes, and mean it: each pair, so many times."""
+"""Epochs as steps: each pair so many times."""
 
 from collections import Counter
 from dataclasses import replace

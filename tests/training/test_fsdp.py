@@ -1,4 +1,4 @@
-"""Weights in shards on two ranks: what they gather, and what they do without memory."""
+"""FSDP on two ranks: gathered weights, and out-of-memory errors."""
 
 import json
 import re

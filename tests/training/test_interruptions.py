@@ -1,4 +1,4 @@
-"""A run that is stopped, killed, taken up again or made longer loses nothing."""
+"""A run that is stopped, killed, resumed or made longer loses nothing."""
 
 import os
 import signal

@@ -59,7 +59,7 @@ def steps_of(log, what="update"):
     return [entry["step"] for entry in entries(log) if entry["what"] == what]
 
 
-def test_each_thing_that_happens_is_one_line(log):
+def test_each_event_is_one_line(log):
     a_run(log, 1, 2, validated=[2])
     log.on_message("a note")
     log.on_end(TrainingState(step=2, seconds=3.0), "2 updates are done")
@@ -79,7 +79,7 @@ def test_each_thing_that_happens_is_one_line(log):
     }
 
 
-def test_going_on_cuts_what_will_be_done_again(log):
+def test_resuming_removes_the_updates_that_will_be_repeated(log):
     """Killed after update 5; the checkpoint is of update 3."""
     a_run(log, 1, 5, validated=[3])
 
@@ -90,7 +90,7 @@ def test_going_on_cuts_what_will_be_done_again(log):
     assert steps_of(log, "start") == [0, 3]
 
 
-def test_a_validation_that_will_be_made_again_is_cut_too(log):
+def test_resuming_removes_the_validation_that_will_be_repeated(log):
     """Stopped while step 3 was validated: the state does not hold that yet."""
     a_run(log, 1, 3, validated=[3])
 
@@ -108,7 +108,7 @@ def test_a_file_name_in_another_encoding_is_logged(log):
     assert log.path.read_bytes().isascii()
 
 
-def test_a_validation_of_the_average_that_will_be_repeated_is_cut_too(log):
+def test_resuming_removes_the_validation_of_the_average_too(log):
     a_run(log, 1, 3, validated=[3])
     log.on_validation(VALIDATION, TrainingState(step=3), "mean of the last 2", True)
 
@@ -129,7 +129,7 @@ def test_a_validation_of_the_average_that_will_be_repeated_is_cut_too(log):
         b'{"what": "update", "step": "three"}',
     ],
 )
-def test_half_a_line_of_a_killed_run_is_cut(log, half):
+def test_a_partial_last_line_is_removed(log, half):
     a_run(log, 1, 2)
     with log.path.open("ab") as file:
         file.write(half)
@@ -140,7 +140,7 @@ def test_half_a_line_of_a_killed_run_is_cut(log, half):
     assert steps_of(log) == [1, 2, 3]
 
 
-def test_what_is_noted_is_synced_before_a_checkpoint_is(log, monkeypatch):
+def test_the_log_is_synced_before_a_checkpoint(log, monkeypatch):
     synced = []
     monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle)))
     a_run(log, 1, 2)
@@ -158,14 +158,14 @@ def test_a_log_with_nothing_to_cut_is_left_as_it_is(log):
     assert os.stat(log.path).st_ino == before
 
 
-def test_a_new_run_begins_its_file(log):
+def test_a_new_run_starts_an_empty_log(log):
     log.on_start(TrainingState(), SETTINGS, 10)
 
     (entry,) = entries(log)
     assert (entry["what"], entry["steps"]) == ("start", SETTINGS.steps)
 
 
-def test_a_place_that_cannot_be_written_is_said(tmp_path):
+def test_a_log_that_cannot_be_written_is_an_error(tmp_path):
     log = JsonLog(tmp_path / "missing" / "log.jsonl")
 
     with pytest.raises(ResourceError, match=r"log\.jsonl cannot be written"):

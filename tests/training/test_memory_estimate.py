@@ -1,4 +1,4 @@
-"""What memory training will take is found before it begins, and a batch that fits."""
+"""Peak memory is estimated before training, and a batch size that fits."""
 
 from dataclasses import replace
 
@@ -78,7 +78,7 @@ def copies_taken(estimator):
     return taken
 
 
-def test_later_allocations_are_stood_in_for(make_estimator):
+def test_later_allocations_are_simulated(make_estimator):
     """Two moments, an EMA, and the evaluation model for averaged weights."""
     plain = replace(QUICK, average_last=1)
 
@@ -89,7 +89,7 @@ def test_later_allocations_are_stood_in_for(make_estimator):
     assert copies_taken(make_estimator(plain, future_copies=0)) == [0]
 
 
-def test_what_stands_in_is_as_large_as_the_weights(make_trainer):
+def test_simulated_allocations_are_as_large_as_the_weights(make_trainer):
     trainer = make_trainer()
     estimator = MemoryEstimator(
         *(trainer.task, trainer.model, trainer.corpus, QUICK, trainer.gradients),
@@ -198,7 +198,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("limit", [1500, 5000, 30_000, 100_000, 10**9])
-def test_the_largest_that_fits_is_found_from_below(shape, limit):
+def test_the_largest_batch_that_fits_is_found_from_below(shape, limit):
     tried, went_well = [], [20 / 4]
 
     def peak(tokens):
@@ -219,7 +219,7 @@ def test_the_largest_that_fits_is_found_from_below(shape, limit):
     assert len(tried) < 20
 
 
-def test_sizes_are_written_as_people_read_them():
+def test_memory_sizes_have_readable_units():
     assert format_bytes(700 * MIB) == "700 MiB"
     assert format_bytes(int(2.345 * 2**30)) == "2.3 GiB"
     assert str(MemoryEstimate(MIB, 0, None)) == "1 MiB of memory at most"

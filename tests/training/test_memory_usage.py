@@ -1,4 +1,4 @@
-"""What memory is held and free, as Linux says it, or as little as it says."""
+"""Available and peak memory, as Linux reports them."""
 
 import sys
 
@@ -27,7 +27,7 @@ def system(tmp_path):
 
 
 @LINUX
-def test_a_peak_is_seen_though_the_memory_was_given_back():
+def test_peak_memory_includes_freed_memory():
     usage = memory_usage_of(torch.device("cpu"))
     usage.reset_peak()
     before = usage.used()
@@ -58,7 +58,7 @@ def test_without_leave_to_reset_a_peak_the_memory_in_use_counts(system):
     assert usage.peak() == 5000 * 1024
 
 
-def test_a_system_that_says_nothing_still_tells_the_largest_size_ever(system):
+def test_without_proc_the_peak_is_that_of_getrusage(system):
     usage = system()
     usage.reset_peak()
 
@@ -77,7 +77,7 @@ def test_private_counts_neither_libraries_nor_shared_memory(system):
 MEMINFO = "MemTotal:  9000 kB\nMemAvailable:    8000 kB\n"
 
 
-def test_what_is_available_is_free(system):
+def test_free_memory_is_what_the_system_calls_available(system):
     assert system(proc__meminfo=MEMINFO).free() == 8000 * 1024
 
 

@@ -1,4 +1,4 @@
-"""Forward and backward of micro-batches: how they are split, seeded and given up."""
+"""Forward and backward passes of micro-batches: splitting, seeds, out of memory."""
 
 from unittest.mock import Mock
 

@@ -1,4 +1,4 @@
-"""Adam with the paper's numbers, and a state that survives being written down."""
+"""Adam with the paper's settings, and its state in a checkpoint."""
 
 import pytest
 import torch

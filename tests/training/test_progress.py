@@ -82,7 +82,7 @@ def test_a_run_that_has_made_all_its_steps_says_so_first(in_a_pipe, pipe):
     ]
 
 
-def test_what_a_model_says_is_shown_as_it_is(in_a_pipe, pipe):
+def test_samples_are_shown_without_markup(in_a_pipe, pipe):
     """rich would turn :cat: into a picture and [b] into bold type."""
     in_a_pipe.on_validation(
         a_validation(":cat: [b]bold[/b] [/]"), TrainingState(step=1), "now", False
@@ -125,7 +125,7 @@ def test_a_resumed_run_says_from_which_step(in_a_pipe, pipe):
     assert pipe.getvalue().startswith("going on from step 300: up to 1,000 steps")
 
 
-def test_a_terminal_gets_a_bar_that_is_taken_away():
+def test_a_terminal_gets_a_progress_bar_that_is_removed():
     screen = StringIO()
     shown = TrainingProgress(Console(file=screen, force_terminal=True, width=100))
     shown.on_start(TrainingState(), SETTINGS, 50)
@@ -139,7 +139,7 @@ def test_a_terminal_gets_a_bar_that_is_taken_away():
     assert "training ended: stopped" in screen.getvalue()
 
 
-def test_it_writes_to_stderr_unless_told_otherwise(capsys):
+def test_progress_is_written_to_stderr_by_default(capsys):
     TrainingProgress().on_message("for people")
 
     out, error = capsys.readouterr()

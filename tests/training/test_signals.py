@@ -1,4 +1,4 @@
-"""Stop signals wait for a good moment, unless they may not."""
+"""Stop signals are raised between two steps, or at once."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def test_without_a_signal_nothing_is_raised():
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_stop_waits_until_it_is_asked_about_and_is_named(number):
+def test_a_stop_signal_is_raised_by_the_next_check(number):
     with StopSignals() as signals:
         send(number)
         done = "work goes on"
@@ -57,7 +57,7 @@ def test_a_stop_waits_until_it_is_asked_about_and_is_named(number):
     assert done
 
 
-def test_an_interruption_waits_too_and_remains_a_keyboard_interrupt():
+def test_ctrl_c_is_raised_by_the_next_check_as_keyboard_interrupt():
     with StopSignals() as signals:
         send(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt, match="everything is saved") as caught:
@@ -66,7 +66,7 @@ def test_an_interruption_waits_too_and_remains_a_keyboard_interrupt():
     assert caught.type is Interrupted
 
 
-def test_the_impatient_press_it_twice():
+def test_a_second_ctrl_c_interrupts_at_once():
     with StopSignals() as signals:
         send(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt) as caught:
@@ -83,7 +83,7 @@ def test_a_signal_is_raised_once():
         signals.check()
 
 
-def test_a_signal_during_the_last_piece_of_work_is_not_forgotten():
+def test_a_signal_during_the_last_step_is_raised_at_the_end():
     """It came after the last question; what follows training must not start."""
     with pytest.raises(Stopped), StopSignals():
         send(signal.SIGTERM)
@@ -98,7 +98,7 @@ def test_an_error_is_not_covered_by_a_signal():
         fail()
 
 
-def test_what_is_ignored_stays_ignored():
+def test_ignored_signals_stay_ignored():
     """As nohup has it for SIGHUP, and shells for SIGINT of what runs behind."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -123,12 +123,12 @@ def test_another_thread_leaves_the_handlers_alone():
     assert found == [[signal.getsignal(each) for each in SIGNALS]]
 
 
-def test_where_nothing_asks_sigterm_stops_at_once():
+def test_sigterm_stops_at_once_without_checks():
     with pytest.raises(Stopped, match="SIGTERM"), stop_signals_raise():
         send(signal.SIGTERM)
 
 
-def test_stop_signals_ask_for_patience_inside():
+def test_stop_signals_wait_inside_the_block():
     with stop_signals_raise(), StopSignals() as signals:
         send(signal.SIGTERM)
         assert signals.received == signal.SIGTERM
@@ -208,7 +208,7 @@ main()
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)]
 )
-def test_a_step_that_takes_long_is_ended_and_what_was_before_it_is_saved(
+def test_a_long_step_is_aborted_and_the_state_before_it_is_saved(
     corpus, tmp_path, number, code
 ):
     settings = {**SETTINGS, "training.accumulate": 1}

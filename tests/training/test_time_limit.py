@@ -64,7 +64,7 @@ def run(monkeypatch):
 @pytest.mark.parametrize("average", [1, 5])
 @pytest.mark.parametrize("rhythm", [7, 19, 20, 25, 1000])
 @pytest.mark.parametrize("start_up", [0.0, 12.0])
-def test_all_is_done_by_the_time_given(run, average, rhythm, start_up):
+def test_training_ends_within_the_time_limit(run, average, rhythm, start_up):
     """``--max-time 60s`` took 70: the validation at the end came after the time."""
     chosen = settings(
         steps=10**6, max_minutes=1.0, validate_every=rhythm, average_last=average
@@ -83,7 +83,7 @@ def test_a_time_limit_that_is_too_short_still_gives_one_step_and_a_validation(ru
     assert seconds == pytest.approx(UPDATE + VALIDATION)
 
 
-def test_what_was_trained_before_counts(run):
+def test_earlier_training_counts_towards_the_time_limit(run):
     chosen = settings(steps=10**6, max_minutes=1.0)
     begun = TrainingState(step=30, seconds=40.0)
     seconds, steps = run(chosen, begun=begun)
@@ -121,6 +121,6 @@ def test_only_a_limit_that_will_be_exceeded_is_said_to_be(monkeypatch):
     }
 
 
-def test_without_a_limit_it_is_never_late():
+def test_without_a_time_limit_training_goes_on():
     state = TrainingState()
     assert not TimeLimit(settings(), facts(), state).is_reached_after(state, 1)

@@ -1,4 +1,4 @@
-"""The trainer learns, repeats itself exactly, and ends when and as it should."""
+"""The trainer reduces the loss, is reproducible, and ends when it should."""
 
 import math
 from dataclasses import replace
@@ -38,7 +38,7 @@ def test_the_same_seed_gives_the_same_run_twice(make_trainer):
     assert_same_weights(weights_of(one), weights_of(other))
 
 
-def test_another_seed_gives_another_run(make_trainer):
+def test_another_seed_gives_other_weights(make_trainer):
     first, second = Recorder(), Recorder()
     make_trainer(callback=first).run()
     make_trainer(seed=2, callback=second).run()
@@ -111,7 +111,7 @@ def test_the_plain_objective_is_the_sum_over_one_sentence(make_trainer):
     assert ratio == pytest.approx(batch.num_target_tokens, rel=1e-4)
 
 
-def test_a_number_that_is_not_finite_stops_the_run_before_it_does_harm(make_trainer):
+def test_a_nan_stops_the_run_before_the_update(make_trainer):
     trainer = make_trainer()
     with torch.no_grad():
         trainer.model.target_embedding.vectors[7] = math.nan
@@ -172,7 +172,7 @@ def test_the_best_model_is_stored_and_the_average_of_the_last_is_tried(make_trai
     assert_same_weights(weights_of(trainer), trainer.checkpoint_writer.saved[-1][1])
 
 
-def test_training_ends_when_there_is_no_gain(make_trainer):
+def test_early_stopping_ends_training_without_improvement(make_trainer):
     recorder = Recorder()
     settings = replace(
         QUICK,
@@ -190,7 +190,7 @@ def test_training_ends_when_there_is_no_gain(make_trainer):
     assert recorder.reason == "2 validations brought no gain"
 
 
-def test_training_ends_when_the_time_is_over(make_trainer):
+def test_the_time_limit_ends_training(make_trainer):
     recorder = Recorder()
     settings = replace(QUICK, steps=10**6, max_minutes=1e-9, average_last=1)
     trainer = make_trainer(settings, callback=recorder)
@@ -216,7 +216,7 @@ def test_a_time_limit_that_is_exceeded_is_said_to_be_before_the_last_validation(
     assert len(recorder.validations) == 1
 
 
-def test_bf16_learns_too_and_keeps_its_weights_in_float32(make_trainer):
+def test_bf16_reduces_the_loss_and_keeps_weights_in_float32(make_trainer):
     recorder = Recorder()
     trainer = make_trainer(
         replace(QUICK, steps=30, validate_every=30, precision="bf16"), callback=recorder
@@ -237,7 +237,7 @@ def test_the_state_counts_the_tokens_trained_on(make_trainer):
     assert final.step == len(recorder.updates) == 6
 
 
-def test_of_models_that_score_the_same_the_likelier_is_kept(make_trainer):
+def test_equal_scores_are_decided_by_the_loss(make_trainer):
     """BLEU is 0 for a while at first; the first validation would stay the best."""
     trainer = make_trainer(replace(QUICK, measure="exact-match", average_last=1))
     trainer.run()

@@ -1,4 +1,4 @@
-"""Validation: its results are right, and it leaves nothing behind."""
+"""Validation: correct metrics, and no side effects."""
 
 import math
 from dataclasses import replace
@@ -71,14 +71,14 @@ def test_scores_are_of_greedy_outputs(trainer):
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_every_measure_can_judge(trainer, measure):
+def test_every_validation_metric_can_be_computed(trainer, measure):
     found = run_validation(trainer, replace(QUICK, measure=measure))
 
     assert found.value(measure) >= 0
     assert "bleu" in found.scores
 
 
-def test_the_model_trains_on_as_before(trainer):
+def test_validation_leaves_the_model_in_training_mode(trainer):
     trainer.model.train()
     before = {name: w.clone() for name, w in trainer.model.state_dict().items()}
     run_validation(trainer)
@@ -92,9 +92,10 @@ def test_a_stop_signal_ends_a_validation_and_the_model_stays_in_training_mode(tr
     def stop():
         raise Stopped("now")
 
+    task = replace(trainer.task, check_stop=stop)
     trainer.model.train()
     with pytest.raises(Stopped):
-        validate(replace(trainer.task, stop=stop), trainer.model, trainer.corpus, QUICK)
+        validate(task, trainer.model, trainer.corpus, QUICK)
 
     assert trainer.model.training
 
@@ -108,7 +109,7 @@ def test_broken_weights_are_never_called_the_best(trainer):
         run_validation(trainer)
 
 
-def test_pairs_to_translate_are_taken_from_all_over_the_text():
+def test_validation_samples_are_spread_over_the_text():
     text = [str(number) for number in range(10)], list("abcdefghij")
 
     assert _evenly_spaced(text, 3) == (["0", "4", "8"], ["a", "e", "i"])
@@ -117,7 +118,7 @@ def test_pairs_to_translate_are_taken_from_all_over_the_text():
     assert _evenly_spaced(text, 1) == (["0"], ["a"])
 
 
-def test_one_sample_is_pictured_word_by_word(trainer):
+def test_one_sample_has_its_attention_map(trainer):
     found = run_validation(trainer)
     (pictured,) = [each for each in found.samples if each.attention]
     picture = pictured.attention
@@ -131,7 +132,7 @@ def test_one_sample_is_pictured_word_by_word(trainer):
         assert sum(row) == pytest.approx(1.0, abs=0.001 * len(row))
 
 
-def test_a_picture_is_the_mean_over_the_heads_of_the_last_block(trainer):
+def test_an_attention_map_is_the_mean_of_the_heads_of_the_last_block(trainer):
     sample = Sample(source="one two.", reference="eins zwei.", output="")
     model = trainer.model.eval()
     found = trainer.task.attention(model, "one two.", "eins zwei.")
@@ -145,7 +146,7 @@ def test_a_picture_is_the_mean_over_the_heads_of_the_last_block(trainer):
     )
 
 
-def test_a_picture_of_a_long_sentence_is_cut(trainer):
+def test_an_attention_map_of_a_long_sentence_is_cut(trainer):
     sample = Sample(source="one " * 40, reference="eins " * 40, output="")
 
     picture = attention_of(trainer.task, trainer.model, sample)
@@ -154,7 +155,7 @@ def test_a_picture_of_a_long_sentence_is_cut(trainer):
     assert {len(row) for row in picture.weights} == {MAX_ATTENTION_TOKENS}
 
 
-def test_the_text_to_picture_is_the_longest_that_fits():
+def test_the_attention_map_is_of_the_longest_text_that_fits():
     assert _index_to_plot([5, 9, 7]) == 1
     assert _index_to_plot([5, MAX_ATTENTION_TOKENS, 7]) == 2  # END would be cut off
     assert _index_to_plot([90, 60, 70]) == 1

@@ -20,10 +20,10 @@ Precision = Literal["float32", "bf16"]
 class DecoderBackend(Protocol):
     """A model for incremental decoding, with copies of its weights and a KV cache.
 
-    A state has ``rows(index)``, which selects and reorders its rows. The native and
-    the CUDA backend also decode several greedy steps in one call (``decode_greedily``),
-    the native one returns the top-k of a step (``step_topk``): see the protocols of
-    ``decoding.incremental_decoder``.
+    A state has ``index_select(index)``, which selects and reorders its rows. The native
+    and the CUDA backend also decode several greedy steps in one call
+    (``decode_greedily``), the native one returns the top-k of a step (``step_topk``):
+    see the protocols of ``decoding.incremental_decoder``.
     """
 
     def is_current(self, model: Transformer) -> bool:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from headwise import __version__
-from headwise.cli.commands import Command, CommandGroup
+from headwise.cli.command_classes import Command, CommandGroup
 from headwise.cli.demo import demo
 from headwise.cli.doctor import doctor
 from headwise.cli.edit import edit

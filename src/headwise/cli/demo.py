@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from headwise.cli.checks import check_environment
+from headwise.cli.argument_checks import check_environment
 from headwise.cli.options import (
     MaxTime,
     Threads,
@@ -52,16 +52,17 @@ def demo(
     headwise demo
     headwise demo --out somewhere --threads 4
     """
-    from headwise.cli.common import prepare_corpus, train_model, translate_lines
+    from headwise.cli.prepare_and_train import prepare_corpus, train_model
+    from headwise.cli.translate_and_score import translate_lines
     from headwise.demo_corpus import EXAMPLES, write
     from headwise.recipe import resolve
-    from headwise.run_folder.claim import claim_folder
+    from headwise.run_folder.overwrite_protection import lock_run_folder
 
     limit = None if max_time is None else parse_minutes(max_time)
     check_environment()
     say("generating an English-French corpus")
     text = out / "corpus"
-    with claim_folder(out):
+    with lock_run_folder(out):
         corpus = write(text)
     extra = {
         **SETTINGS,
@@ -95,7 +96,7 @@ def _files(text: Path, part: str) -> dict[str, str]:
 
 
 def _show_scores(translator: Translator, corpus: DemoCorpus) -> None:
-    from headwise.cli.common import translate_lines
+    from headwise.cli.translate_and_score import translate_lines
     from headwise.demo_corpus import (
         dictionary_baseline,
         exact_matches,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwise.cli.checks import check_folders
+from headwise.cli.argument_checks import check_folders
 from headwise.cli.options import parse_path
 from headwise.cli.standard_streams import output
 from headwise.errors import ModelError, ResourceError, UsageError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwise.cli.checks import check_files, check_models, check_search
+from headwise.cli.argument_checks import check_files, check_models, check_search
 from headwise.cli.options import (
     TrainedModel,
     parse_search,

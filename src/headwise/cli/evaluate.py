@@ -10,14 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-from headwise.cli.checks import (
+from headwise.cli.argument_checks import (
     check_device,
     check_environment,
     check_models,
     check_out_file,
     check_search,
 )
-from headwise.cli.common import read_parallel, translate_and_score
 from headwise.cli.options import (
     BackendName,
     Beam,
@@ -37,8 +36,9 @@ from headwise.cli.options import (
 )
 from headwise.cli.out_files import write_out_file
 from headwise.cli.standard_streams import output
+from headwise.cli.translate_and_score import read_parallel, translate_and_score
 from headwise.errors import UsageError
-from headwise.inference.engines.settings import check_engine, renamed_engine
+from headwise.inference.engines.engine_names import check_engine, renamed_engine
 
 DEFAULT_METRICS = ("bleu", "chrf", "ter")
 

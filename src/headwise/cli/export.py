@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwise.cli.checks import check_files, check_models
+from headwise.cli.argument_checks import check_files, check_models
 from headwise.cli.options import TrainedModel, output_folder, say
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.unsupported_models import LIMITS, QUANTIZATIONS, check_export

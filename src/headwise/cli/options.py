@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from headwise.cli.checks import check_assignments, check_device
+from headwise.cli.argument_checks import check_assignments, check_device
 from headwise.cli.standard_streams import message_stream
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
-from headwise.inference.engines.settings import BACKENDS, MAX_THREADS, PRECISIONS
+from headwise.inference.engines.engine_names import BACKENDS, MAX_THREADS, PRECISIONS
 
 
 def parse_path(text: str) -> Path:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headwise.cli.common import recipe_for
+from headwise.cli.build_recipe import recipe_from_options
 from headwise.cli.options import (
     Assignments,
     Dev,
@@ -55,7 +55,7 @@ def prepare(
     """
     from headwise.data.prepare import prepare as make
 
-    recipe = recipe_for(
+    recipe = recipe_from_options(
         source,
         target,
         dev=dev,

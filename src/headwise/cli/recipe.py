@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from headwise.cli.build_recipe import resolve_checked
 from headwise.cli.options import Assignments, RecipeFile
-from headwise.cli.recipe_args import resolve_checked
 from headwise.cli.standard_streams import output
 from headwise.errors import UsageError
 from headwise.model.presets import PRESETS

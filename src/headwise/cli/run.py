@@ -7,20 +7,13 @@ from typing import Annotated
 
 import typer
 
+from headwise.cli.argument_checks import check_device, check_environment, check_files
 from headwise.cli.batch_size import (
     batch_tokens_setting,
     fit_batch_size,
     must_fit_batch_size,
 )
-from headwise.cli.checks import check_device, check_environment, check_files
-from headwise.cli.common import (
-    prepare_corpus,
-    read_parallel,
-    recipe_for,
-    say_missing_card_fields,
-    train_model,
-    translate_and_score,
-)
+from headwise.cli.build_recipe import recipe_from_options
 from headwise.cli.options import (
     Assignments,
     BatchTokens,
@@ -38,8 +31,14 @@ from headwise.cli.options import (
     say,
     use_threads,
 )
+from headwise.cli.prepare_and_train import (
+    prepare_corpus,
+    say_missing_card_fields,
+    train_model,
+)
 from headwise.cli.standard_streams import output
-from headwise.run_folder.claim import check_claimable
+from headwise.cli.translate_and_score import read_parallel, translate_and_score
+from headwise.run_folder.overwrite_protection import check_no_foreign_files
 from headwise.wording import count_of
 
 
@@ -90,8 +89,8 @@ def run(
     check_files(*(test or ()))
     check_device(device)
     check_environment()
-    check_claimable(out)
-    recipe = recipe_for(
+    check_no_foreign_files(out)
+    recipe = recipe_from_options(
         source,
         target,
         dev=dev,

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from headwise.cli.checks import check_out_file
-from headwise.cli.commands import Command, CommandGroup
+from headwise.cli.argument_checks import check_out_file
+from headwise.cli.command_classes import Command, CommandGroup
 from headwise.cli.errors import exit_on_errors
 from headwise.cli.options import parse_path, say
 from headwise.cli.standard_streams import output

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwise.cli.checks import (
+from headwise.cli.argument_checks import (
     check_device,
     check_environment,
     check_files,

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from headwise.cli.checks import STANDARD_INPUT, input_error
+from headwise.cli.argument_checks import STANDARD_INPUT, input_error
 from headwise.cli.options import say
 from headwise.cli.standard_streams import error_reason
 from headwise.errors import DataError
 
 if TYPE_CHECKING:
-    from headwise.text.stream_lines import Pause
+    from headwise.text.nonblocking_lines import Pause
 
 
 def is_terminal(files: Sequence[Path]) -> bool:
@@ -88,9 +88,9 @@ class InputLines:
         """Yield the lines of ``file``; then print what was replaced in them."""
         from headwise.text.encodings import open_text
         from headwise.text.lines import LineTally, decode_line
-        from headwise.text.stream_lines import PAUSE, StreamLines
+        from headwise.text.nonblocking_lines import PAUSE, NonblockingLines
 
-        arriving = StreamLines(
+        arriving = NonblockingLines(
             file, before_waiting=self.before_waiting, after_each=self.after_each
         )
         yield from arriving.wait()

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwise.cli.batch_size import (
-    batch_tokens_setting,
-    fit_batch_size,
-    must_fit_batch_size,
-)
-from headwise.cli.checks import (
+from headwise.cli.argument_checks import (
     check_device,
     check_environment,
     check_files,
     check_folders,
     check_set,
 )
+from headwise.cli.batch_size import (
+    batch_tokens_setting,
+    fit_batch_size,
+    must_fit_batch_size,
+)
+from headwise.cli.build_recipe import resolve_checked
 from headwise.cli.options import (
     Assignments,
     BatchTokens,
@@ -36,10 +37,9 @@ from headwise.cli.options import (
     say,
     use_threads,
 )
-from headwise.cli.recipe_args import resolve_checked
 from headwise.errors import SettingsError, UsageError
 from headwise.recipe import Recipe, preset_for
-from headwise.run_folder.claim import check_claimable
+from headwise.run_folder.overwrite_protection import check_no_foreign_files
 from headwise.settings import as_table, merged, read_toml
 from headwise.wording import count_of
 
@@ -94,8 +94,8 @@ def train(
     headwise train corpus --out run --preset base --batch-tokens auto
     headwise train corpus --out run --preset base --dry-run
     """
-    from headwise.cli.common import say_missing_card_fields, train_model
-    from headwise.cli.dry_run_report import print_dry_run
+    from headwise.cli.prepare_and_train import say_missing_card_fields, train_model
+    from headwise.cli.print_dry_run import print_dry_run
     from headwise.data.prepared import PreparedCorpus
 
     check_folders(corpus)
@@ -103,7 +103,7 @@ def train(
     check_set(assignments)
     check_device(device)
     check_environment()
-    check_claimable(out)
+    check_no_foreign_files(out)
     if as_json and not dry_run:
         raise UsageError("--json works only with --dry-run; add that")
     if dry_run:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwise.cli.checks import (
+from headwise.cli.argument_checks import (
     check_device,
     check_environment,
     check_files,
@@ -39,7 +39,7 @@ from headwise.cli.options import (
 from headwise.cli.out_files import write_out_file
 from headwise.cli.standard_streams import flush_output, output
 from headwise.cli.text_lines import InputLines, input_lines, is_terminal
-from headwise.inference.engines.settings import (
+from headwise.inference.engines.engine_names import (
     WITHOUT_TORCH,
     check_engine,
     renamed_engine,

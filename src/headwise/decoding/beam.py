@@ -17,13 +17,13 @@ import torch
 from torch import Tensor
 
 from headwise.backends.native.library import why_unavailable
-from headwise.decoding.beam_group import BeamGroup, BeamOptions
-from headwise.decoding.beam_native import NativeBeamGroup
-from headwise.decoding.checks import (
+from headwise.decoding.argument_checks import (
     check_beam,
     check_ids,
     check_lengths,
 )
+from headwise.decoding.beam_group import BeamGroup, BeamOptions
+from headwise.decoding.beam_native import NativeBeamGroup
 from headwise.decoding.coverage import Coverage
 from headwise.decoding.diversity import HammingDiversity
 from headwise.decoding.hypothesis import Hypothesis
@@ -90,7 +90,9 @@ def beam_search(
     make = make_beam_group(options, groups, device)
     beams = [make(options, num_sentences, device) for _ in range(groups)]
     if groups > 1:
-        state = state.rows(torch.arange(num_sentences, device=device).repeat(groups))
+        state = state.index_select(
+            torch.arange(num_sentences, device=device).repeat(groups)
+        )
     step_topk = topk_step_of(decoder)
     tokens = torch.full((groups * num_sentences,), start, device=device)
 
@@ -123,9 +125,9 @@ def beam_search(
                 first = last
         rows = parents[0] if groups == 1 else torch.cat(parents)
         if len(rows) and not _is_identity(rows, len(tokens)):
-            state = state.rows(rows)
+            state = state.index_select(rows)
             if coverage is not None:
-                coverage.rows(rows)
+                coverage.index_select(rows)
         tokens = torch.cat([group.tokens for group in beams])
     if groups == 1:
         return [_best_first(each)[:num_best] for each in beams[0].completed]

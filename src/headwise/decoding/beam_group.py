@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from headwise.decoding.argument_checks import no_token_allowed
 from headwise.decoding.beam_step import Continuations, extend_hypotheses, select_alive
-from headwise.decoding.checks import no_token_allowed
 from headwise.decoding.coverage import Coverage
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.incremental_decoder import TopK

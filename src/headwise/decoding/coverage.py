@@ -35,7 +35,7 @@ class Coverage:
         before = self.attention_sums
         self.attention_sums = attention if before is None else before + attention
 
-    def rows(self, index: Tensor) -> None:
+    def index_select(self, index: Tensor) -> None:
         """Select rows in this order, repeats allowed."""
         if self.attention_sums is not None:
             self.attention_sums = self.attention_sums[index]

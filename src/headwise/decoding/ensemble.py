@@ -39,9 +39,9 @@ class EnsembleState:
 
     states: tuple[Any, ...]
 
-    def rows(self, index: Tensor) -> EnsembleState:
+    def index_select(self, index: Tensor) -> EnsembleState:
         """Select rows in this order, repeats allowed."""
-        return EnsembleState(tuple(each.rows(index) for each in self.states))
+        return EnsembleState(tuple(each.index_select(index) for each in self.states))
 
 
 class Ensemble:

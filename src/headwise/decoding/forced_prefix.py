@@ -1,66 +1,43 @@
-"""The rule that forces an output to start with its prefix."""
+"""A forced prefix, as a value: what an output must start with.
+
+``prefix_logits_processor`` has the rule that enforces it, and
+``tasks.translation.prefix_tokenization`` makes it from text.
+
+A text that is still being typed often ends inside a word, and the pieces of half a word
+are seldom those of the whole word. So only the pieces of complete words are forced; the
+last word is a text that pieces may spell in any way.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from functools import cache
-
-import torch
-from torch import Tensor
-
-from headwise.decoding.prefix import Prefix, can_spell
-from headwise.decoding.rule_context import Rule, RuleContext
+from dataclasses import dataclass
 
 
-def forced_prefix(prefixes: Sequence[Prefix], pieces: Sequence[str], end: int) -> Rule:
-    """Force each sentence's prefix, which other rules cannot forbid.
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """The tokens an output starts with, then a text in any segmentation."""
 
-    ``pieces`` are the texts of all tokens, "" for tokens without one.
-    """
+    tokens: tuple[int, ...] = ()
 
-    @cache
-    def tokens_spelling(text: str, closed: bool) -> list[int]:
-        return [
-            token
-            for token, piece in enumerate(pieces)
-            if can_spell(piece, text, closed)
-        ]
+    text: str = ""
+    """As pieces spell it, white space as U+2581."""
 
-    @cache
-    def tokens_after_word() -> list[int]:
-        non_letters = [
-            token
-            for token, piece in enumerate(pieces)
-            if piece and not piece[0].isalnum()
-        ]
-        return [*non_letters, end]
+    closed: bool = False
+    """Whether the last word is complete: no letter may follow directly."""
 
-    def allowed(
-        prefix: Prefix, generated: Sequence[int]
-    ) -> tuple[list[int] | None, bool]:
-        """Return the allowed tokens (None for all), and whether they are forced."""
-        position = len(generated)
-        if position < len(prefix.tokens):
-            return [prefix.tokens[position]], True
-        spelled = "".join(pieces[token] for token in generated[len(prefix.tokens) :])
-        if len(spelled) < len(prefix.text):
-            return tokens_spelling(prefix.text[len(spelled) :], prefix.closed), True
-        ends_word = prefix.closed and spelled == prefix.text
-        return tokens_after_word() if ends_word else None, False
+    def __bool__(self) -> bool:
+        return bool(self.tokens or self.text or self.closed)
 
-    def rule(scores: Tensor, context: RuleContext) -> Tensor:
-        rows = zip(context.sentences.tolist(), context.tokens.tolist(), strict=True)
-        for row, (sentence, tokens) in enumerate(rows):
-            if not prefixes[sentence]:
-                continue
-            allowed_tokens, is_forced = allowed(prefixes[sentence], tokens)
-            if allowed_tokens is not None:
-                ids = torch.tensor(allowed_tokens, device=scores.device)
-                # Other rules do not apply to forced tokens: the model's own ln p.
-                kept = (context.log_p if is_forced else scores)[row, ids]
-                scores[row] = -math.inf
-                scores[row, ids] = kept
-        return scores
+    def __len__(self) -> int:
+        """Return the largest number of tokens it may take."""
+        return len(self.tokens) + len(self.text)
 
-    return rule
+
+NO_PREFIX = Prefix()
+
+
+def can_spell(piece: str, text: str, closed: bool) -> bool:
+    """Return whether a piece is the start of ``text``, or starts with all of it."""
+    if not piece or text.startswith(piece):
+        return bool(piece)
+    return piece.startswith(text) and not (closed and piece[len(text)].isalnum())

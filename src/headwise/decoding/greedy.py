@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headwise.decoding.checks import check_ids, check_lengths, no_token_allowed
+from headwise.decoding.argument_checks import check_ids, check_lengths, no_token_allowed
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.incremental_decoder import GreedyDecoder, IncrementalDecoder, S
 from headwise.decoding.length import LengthPenalty
@@ -97,7 +97,7 @@ def greedy_search(
         if num_finished and (num_finished >= compact_at or not unfinished):
             batch.compact(unfinished)
             if unfinished:
-                tokens, state = tokens[kept], state.rows(kept)
+                tokens, state = tokens[kept], state.index_select(kept)
         elif num_finished:  # finished rows stay until the batch is compacted
             tokens = torch.full_like(tokens, end).index_copy(0, kept, tokens[kept])
     return [

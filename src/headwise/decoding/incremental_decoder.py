@@ -19,7 +19,7 @@ from torch import Tensor
 class DecoderState(Protocol):
     """The KV cache, or whatever a decoder keeps between steps; a row per hypothesis."""
 
-    def rows(self, index: Tensor) -> Self:
+    def index_select(self, index: Tensor) -> Self:
         """Select rows in this order, repeats allowed, as a beam reorders its cache."""
         ...
 

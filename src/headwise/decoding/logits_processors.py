@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from headwise.decoding.banned_text import banned_text
-from headwise.decoding.forced_prefix import forced_prefix
-from headwise.decoding.prefix import Prefix
+from headwise.decoding.forced_prefix import Prefix
+from headwise.decoding.prefix_logits_processor import force_prefixes
 from headwise.decoding.rule_context import Rule, RuleContext
 from headwise.decoding.settings import DecodingSettings
 
@@ -140,7 +140,7 @@ RULES: dict[str, MakeRule] = {
         min_length(facts.min_lengths, facts.end) if any(facts.min_lengths) else None
     ),
     "prefix": lambda settings, facts: (
-        forced_prefix(facts.prefixes, facts.pieces, facts.end)
+        force_prefixes(facts.prefixes, facts.pieces, facts.end)
         if any(facts.prefixes)
         else None
     ),

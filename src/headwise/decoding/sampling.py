@@ -19,7 +19,7 @@ from random import Random
 import torch
 from torch import Tensor
 
-from headwise.decoding.checks import check_ids, check_lengths, no_token_allowed
+from headwise.decoding.argument_checks import check_ids, check_lengths, no_token_allowed
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.incremental_decoder import IncrementalDecoder, S
 from headwise.decoding.length import LengthPenalty
@@ -142,7 +142,7 @@ def sampling_search(
     totals = [0.0] * len(rows)  # of the scores, which rules may have changed
     tokens = torch.full((len(rows),), start, device=device)
     if samples > 1 and rows:
-        state = state.rows(torch.tensor(sentences, device=device))
+        state = state.index_select(torch.tensor(sentences, device=device))
 
     while rows:
         check_stop()
@@ -199,7 +199,7 @@ def sampling_search(
             kept = torch.tensor(unfinished, dtype=torch.long, device=tokens.device)
             tokens = tokens[kept]
             if rows:
-                state = state.rows(kept)
+                state = state.index_select(kept)
     # Ties in an order that does not depend on which hypothesis ended first.
     return [sorted(each, key=lambda h: (-h.score, h.tokens)) for each in completed]
 

@@ -10,11 +10,11 @@ import torch
 
 from headwise.decoding.beam import beam_search
 from headwise.decoding.coverage import Coverage
+from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.greedy import greedy_search
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.incremental_decoder import IncrementalDecoder, S
 from headwise.decoding.logits_processors import RuleFacts, rules_for
-from headwise.decoding.prefix import Prefix
 from headwise.decoding.rule_context import Rule
 from headwise.decoding.sampling import Sampler, sampling_search
 from headwise.decoding.settings import DecodingSettings

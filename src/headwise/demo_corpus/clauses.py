@@ -20,14 +20,14 @@ from headwise.demo_corpus.phrases import Combination, Phrase
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """Two renderings of one thing said, and the combinations it shows."""
+    """An English clause, its French translation, and the word combinations in it."""
 
     english: str
     french: str
     combinations: tuple[Combination, ...] = ()
 
     def followed_by(self, in_english: str, in_french: str) -> Clause:
-        """Add words at the end of both renderings."""
+        """Append words to both languages."""
         return Clause(
             f"{self.english} {in_english}",
             f"{self.french} {in_french}",
@@ -37,7 +37,7 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a verb is said: its English tense, whether it is denied, its adverb."""
+    """The English tense of a verb, its negation, and its adverb."""
 
     tense: str
     negation: str = ""
@@ -112,7 +112,7 @@ def _possible_tenses(verb: Verb, subject: Features) -> tuple[str, ...]:
 
 
 def _is_like_il(verb: Verb, features: Features) -> bool:
-    """Say whether "je" takes the form of "il": "je mange", "il mange"."""
+    """Return whether "je" takes the form of "il": "je mange", "il mange"."""
     if features.person != 1 or features.plural:
         return False
     il = Features(features.gender)
@@ -127,7 +127,7 @@ def statement(
     manner: Manner,
     complement: Phrase | None = None,
 ) -> Clause:
-    """Say that somebody does something, perhaps to something."""
+    """Make a statement of subject, verb and, if any, object."""
     features = subject.features
     in_english = _english_group(verb, manner, features)
     in_french = french.verb_group(
@@ -151,7 +151,7 @@ def question(
     tense: str,
     complement: Phrase | None = None,
 ) -> Clause:
-    """Ask it: "does Paul eat the apple", "est-ce que Paul mange la pomme"."""
+    """Make a question: "does Paul eat the apple", "est-ce que Paul mange la pomme"."""
     features = subject.features
     auxiliary, rest = english.split_verb(verb, tense, features.person, features.plural)
     in_french = french.verb_group(verb.french, french_tense(verb, tense), features)
@@ -164,7 +164,7 @@ def question(
 
 
 def met(subject: Phrase, verb: Verb, complement: Phrase | None) -> Combination:
-    """Name the meeting of subject, verb and complement."""
+    """Return the combination of subject, verb and complement."""
     words = (subject.word, verb.english)
     return words if complement is None else (*words, complement.word)
 
@@ -172,7 +172,7 @@ def met(subject: Phrase, verb: Verb, complement: Phrase | None) -> Combination:
 def with_clitic(
     subject: Phrase, verb: Verb, manner: Manner, clitic: tuple[str, str, Features]
 ) -> Clause:
-    """Say it of him, her or them, who stand before the verb in French."""
+    """Make a statement with an object pronoun, before the verb in French."""
     in_english, in_french, features = clitic
     group = french.verb_group(
         verb.french,
@@ -226,7 +226,7 @@ def being(
     negated: bool = False,
     degree: tuple[str, str] = ("", ""),
 ) -> Clause:
-    """Say what somebody is like; a plain string is a key of ``WITH_HAVE``.
+    """State a quality with "be"; a plain string is a key of ``WITH_HAVE``.
 
     ``tense`` is present, past or future; ``degree`` such as ("very", "très").
     """
@@ -246,7 +246,7 @@ def being(
 
 
 def is_it(subject: Phrase, adjective: Adjective, tense: str) -> Clause:
-    """Ask what somebody is like, by inversion: "la maison est-elle grande"."""
+    """Make a question with "be", by inversion: "la maison est-elle grande"."""
     features = subject.features
     _, quality, word = _quality(adjective, features)
     auxiliary, rest = _be(tense, features)
@@ -283,7 +283,7 @@ def _be(tense: str, features: Features) -> tuple[str, str]:
 
 
 def _quality(adjective: Adjective | str, features: Features) -> tuple[str, str, str]:
-    """Return the French verb, the French quality and the English one."""
+    """Return the French verb, the French adjective and the English one."""
     if isinstance(adjective, str):
         return "avoir", WITH_HAVE[adjective], adjective
     return "être", french.agreeing(adjective.french, features), adjective.english

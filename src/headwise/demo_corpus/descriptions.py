@@ -1,4 +1,4 @@
-"""Statements of what is: owned, shown, counted, compared, told apart by a clause."""
+"""Statements with "be": possession, existence, comparison, relative clauses."""
 
 from __future__ import annotations
 

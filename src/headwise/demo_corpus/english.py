@@ -46,7 +46,7 @@ def article(next_word: str) -> str:
 
 
 def third_person(verb: str) -> str:
-    """Return the form after he or she; "look for" bends its first word."""
+    """Return the third person singular; of "look for", its first word changes."""
     first, _, rest = verb.partition(" ")
     form = "has" if first == "have" else _with_s(first)
     return f"{form} {rest}".strip()

@@ -10,7 +10,7 @@ from headwise.demo_corpus.lexicon import WITH_ETRE, Adjective, Gender
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a verb, an adjective or a participle agrees with."""
+    """Agreement features: gender, number and person."""
 
     gender: Gender = "m"
     plural: bool = False
@@ -29,7 +29,7 @@ _TO_CONTRACT = re.compile(r"(?<![\w'-])(de le|de les|à le|à les)(?![\w'-])")
 
 
 def begins_with_vowel(word: str) -> bool:
-    """Say whether ``word`` asks for elision: a vowel sound or a mute h."""
+    """Return whether ``word`` causes elision: a vowel sound or a mute h."""
     return _VOWEL.match(word) is not None
 
 

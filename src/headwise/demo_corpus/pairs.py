@@ -1,4 +1,4 @@
-"""What the generator hands out: a sentence, its translation, and what it tests."""
+"""A pair of the generated corpus: a sentence, its translation, and what it tests."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from headwise.demo_corpus.lexicon import (
 )
 
 Combination = tuple[str, ...]
-"""English words whose meeting is either seen in training or held out, never both."""
+"""English words whose combination is either in training or held out, never both."""
 
 BY_CATEGORY: dict[str, tuple[Noun, ...]] = {
     category: tuple(noun for noun in NOUNS if noun.category == category)
@@ -33,7 +33,7 @@ _ATTRIBUTES: dict[str, tuple[str, ...]] = {
     )
     for category, fitting in FITTING.items()
 }
-"""What stands beside a noun: "big" and "old" more often than "slippery"."""
+"""Adjectives beside a noun: "big" and "old" more often than "slippery"."""
 
 _NAMES = tuple(NAMES)
 _NUMBERS = tuple(NUMBERS)
@@ -41,7 +41,7 @@ _NUMBERS = tuple(NUMBERS)
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Something that can be a subject or an object, with what agrees with it."""
+    """A noun phrase, as a subject or an object, with its agreement features."""
 
     english: str
     french: str

@@ -1,4 +1,4 @@
-"""Questions: each kind draws one pair, or None if nothing fits."""
+"""Questions: each function draws one pair, or None if nothing fits."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def pick(rng: Random, words: dict[str, str]) -> tuple[str, str]:
 def with_time(
     rng: Random, subject: Phrase, verb: Verb, manner: Manner, thing: Phrase | None
 ) -> Clause:
-    """State it, now and then with "often" or with a time at the end."""
+    """Make a statement, sometimes with "often" or a time at its end."""
     draw = rng.random()
     if manner.tense == "present" and not manner.negation and draw < 0.3:
         often = pick(rng, OFTEN)
@@ -107,7 +107,7 @@ def with_time(
 
 
 def placed_at(rng: Random, clause: Clause, who: tuple[str, ...]) -> Clause:
-    """Add where it is; ``who`` and the place make one more combination."""
+    """Append a place; with ``who`` it is one more combination."""
     place = random_subject(rng, PLACES, adjectives=0.0)
     around = ["behind", "in front of", "near"]
     inside = ["in"] * 4 if place.word in INSIDE else []
@@ -119,6 +119,6 @@ def placed_at(rng: Random, clause: Clause, who: tuple[str, ...]) -> Clause:
 
 
 def judged(rng: Random, whole: Phrase) -> Clause:
-    """Say of something what it is or was like."""
+    """Make a statement of what something is or was like."""
     adjective = ADJECTIVES[rng.choice(FITTING[whole.category])]
     return being(whole, adjective, rng.choice(("present", "past")))

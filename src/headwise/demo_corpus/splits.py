@@ -46,13 +46,13 @@ class DemoCorpus:
 
 @cache
 def is_held_out(combination: Combination) -> bool:
-    """Say whether training may never show these words together."""
+    """Return whether these words are held out as a combination."""
     key = " ".join((_SALT, *combination))
     return zlib.crc32(key.encode()) % _ONE_IN == 0
 
 
 def shows_held_out(pair: Pair) -> bool:
-    """Say whether a pair shows any held-out combination."""
+    """Return whether a pair has any held-out combination."""
     return any(is_held_out(combination) for combination in pair.combinations)
 
 
@@ -137,7 +137,7 @@ def _part(
 
 
 def _new_quartet(rng: Random, seen: set[str], held_out: bool) -> tuple[Pair, ...]:
-    """Draw until all four are on the wanted side and new: half a one is no balance."""
+    """Draw quartets until all four pairs are on the wanted side and new."""
     while True:
         pairs = quartet(rng)
         words = {pair.english for pair in pairs}

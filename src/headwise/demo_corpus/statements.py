@@ -1,4 +1,4 @@
-"""Statements of what happens: each kind draws one pair, or None if nothing fits."""
+"""Statements of actions: each function draws one pair, or None if nothing fits."""
 
 from __future__ import annotations
 

@@ -5,5 +5,5 @@ from headwise.doctor.check import NOTE as NOTE
 from headwise.doctor.check import OK as OK
 from headwise.doctor.check import SKIPPED as SKIPPED
 from headwise.doctor.check import Check as Check
-from headwise.doctor.folder import check_folder as check_folder
-from headwise.doctor.machine import check_machine as check_machine
+from headwise.doctor.folder_checks import check_folder as check_folder
+from headwise.doctor.machine_checks import check_machine as check_machine

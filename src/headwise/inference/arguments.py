@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headwise.errors import UsageError
-from headwise.inference.engines.settings import MAX_THREADS
+from headwise.inference.engines.engine_names import MAX_THREADS
 from headwise.wording import count_of
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from headwise.decoding.forced_prefix import NO_PREFIX, Prefix
 from headwise.decoding.hypothesis import Hypothesis
-from headwise.decoding.prefix import NO_PREFIX, Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.warning_settings import WarningSettings
 from headwise.decoding.warnings import (
@@ -15,11 +15,11 @@ from headwise.decoding.warnings import (
     search_loops_again,
     warnings_of,
 )
-from headwise.documents.sentences import Piece, rejoin, split_long
 from headwise.inference.engines.engine import Engine, Outputs, SearchFuture, submit
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.tasks.translation.alignment import pharaoh_format
 from headwise.tasks.translation.results import Candidate, Translated
+from headwise.text.sentence_splitter import Piece, rejoin, split_long
 from headwise.text.vocabulary import UNKNOWN
 from headwise.wording import count_of
 

@@ -26,15 +26,19 @@ from headwise.inference.arguments import (
     not_text,
 )
 from headwise.inference.engines.engine import Engine
+from headwise.inference.engines.engine_names import WITHOUT_TORCH, check_engine
 from headwise.inference.engines.registry import make_engine, make_ensemble
-from headwise.inference.engines.settings import WITHOUT_TORCH, check_engine
 from headwise.inference.line_translator import EncodedPiece, LineTranslator
-from headwise.inference.streaming import LineRequest, Progress, translate_stream
+from headwise.inference.streaming_translation import (
+    LineRequest,
+    Progress,
+    translate_stream,
+)
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.paths import model_path
 from headwise.settings import as_table, merged, read
 from headwise.tasks.translation.results import Candidate, Translated
-from headwise.text.stream_lines import PAUSE, Pause
+from headwise.text.nonblocking_lines import PAUSE, Pause
 from headwise.wording import count_of
 
 if TYPE_CHECKING:

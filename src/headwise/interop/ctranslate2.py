@@ -28,7 +28,7 @@ from headwise.interop.ctranslate2_file import (
     write_model_file,
 )
 from headwise.interop.ctranslate2_script import SCRIPT
-from headwise.interop.positions import num_positions
+from headwise.interop.position_table_size import num_positions
 from headwise.interop.provenance import export_description, model_name
 from headwise.interop.unsupported_decoding import (
     length_penalty_exponent,

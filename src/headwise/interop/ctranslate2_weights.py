@@ -13,7 +13,7 @@ from headwise.interop.ctranslate2_file import Array
 from headwise.model.attention import MultiHeadAttention
 from headwise.model.config import ActivationName
 from headwise.model.decoder import DecoderBlock
-from headwise.model.embeddings import EnterStack
+from headwise.model.embeddings import StackInput
 from headwise.model.encoder import EncoderBlock
 from headwise.model.feed_forward import FeedForward
 from headwise.model.transformer import Transformer
@@ -71,21 +71,21 @@ def _embeddings(model: Transformer) -> Named:
 
 
 def _stack(
-    side: str, model: Transformer, enter: EnterStack, num_positions: int
+    side: str, model: Transformer, stack_input: StackInput, num_positions: int
 ) -> Named:
     config = model.config
     yield f"{side}/num_heads", _number(config.num_heads, "int16")
     yield f"{side}/pre_norm", _number(config.norm == "pre", "int8")
     yield f"{side}/activation", _number(ACTIVATIONS[config.activation], "int8")
     yield f"{side}/scale_embeddings", _number(True, "int8")  # by √d_model
-    yield f"{side}/{ENCODINGS}", _positions(enter, num_positions, config.d_model)
-    if isinstance(enter.norm, nn.LayerNorm):
-        yield from _norm(f"{side}/layernorm_embedding", enter.norm)
+    yield f"{side}/{ENCODINGS}", _positions(stack_input, num_positions, config.d_model)
+    if isinstance(stack_input.norm, nn.LayerNorm):
+        yield from _norm(f"{side}/layernorm_embedding", stack_input.norm)
 
 
-def _positions(enter: EnterStack, num_positions: int, width: int) -> Array:
+def _positions(stack_input: StackInput, num_positions: int, width: int) -> Array:
     """Return the position encodings, (num_positions, width)."""
-    scheme = enter.add_positions.scheme
+    scheme = stack_input.add_positions.scheme
     if scheme is None:
         return np.zeros((num_positions, width), dtype=np.float32)
     shape = torch.zeros(1, num_positions, width)
@@ -108,18 +108,18 @@ def _decoder_block(name: str, block: DecoderBlock) -> Named:
     yield from _norm(f"{name}/ffn/layer_norm", block.around_feed_forward.norm)
 
 
-def _attention(name: str, box: MultiHeadAttention, *, fused: int) -> Named:
+def _attention(name: str, module: MultiHeadAttention, *, fused: int) -> Named:
     """Yield the projections; the last ``fused`` of query, key and value are fused."""
-    inner = [box.to_queries, box.to_keys, box.to_values]
+    inner = [module.to_queries, module.to_keys, module.to_values]
     apart = [[layer] for layer in inner[: len(inner) - fused]]
-    groups = [*apart, inner[len(inner) - fused :], [box.to_output]]
+    groups = [*apart, inner[len(inner) - fused :], [module.to_output]]
     for number, layers in enumerate(groups):
         yield from _linear(f"{name}/linear_{number}", *layers)
 
 
-def _feed_forward(name: str, box: FeedForward) -> Named:
-    yield from _linear(f"{name}/linear_0", box.widen)
-    yield from _linear(f"{name}/linear_1", box.narrow)
+def _feed_forward(name: str, module: FeedForward) -> Named:
+    yield from _linear(f"{name}/linear_0", module.widen)
+    yield from _linear(f"{name}/linear_1", module.narrow)
 
 
 def _linear(name: str, *layers: nn.Linear) -> Named:

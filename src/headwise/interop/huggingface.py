@@ -18,7 +18,7 @@ from typing import Any
 
 from headwise import storage
 from headwise.interop.huggingface_script import SCRIPT
-from headwise.interop.positions import num_positions
+from headwise.interop.position_table_size import num_positions
 from headwise.interop.provenance import export_description
 from headwise.interop.unsupported_decoding import (
     length_penalty_exponent,
@@ -57,7 +57,7 @@ def write_huggingface(
     ``SettingsError`` with all reasons for a model that Marian cannot express.
     """
     from headwise.interop.marian_weights import marian_tensors  # these import torch
-    from headwise.run_folder.tensors import write_tensors
+    from headwise.run_folder.safetensors_files import write_tensors
 
     check_export(HUGGINGFACE, quantization)
     check_expressible(HUGGINGFACE, opened.model.config, opened.tokenizers.settings)

@@ -96,16 +96,16 @@ def _decoder_block(name: str, block: DecoderBlock) -> Named:
     yield from _norm(f"{name}.final_layer_norm", block.around_feed_forward.norm)
 
 
-def _attention(name: str, box: MultiHeadAttention) -> Named:
-    yield from _linear(f"{name}.q_proj", box.to_queries)
-    yield from _linear(f"{name}.k_proj", box.to_keys)
-    yield from _linear(f"{name}.v_proj", box.to_values)
-    yield from _linear(f"{name}.out_proj", box.to_output)
+def _attention(name: str, layer: MultiHeadAttention) -> Named:
+    yield from _linear(f"{name}.q_proj", layer.to_queries)
+    yield from _linear(f"{name}.k_proj", layer.to_keys)
+    yield from _linear(f"{name}.v_proj", layer.to_values)
+    yield from _linear(f"{name}.out_proj", layer.to_output)
 
 
-def _feed_forward(name: str, box: FeedForward) -> Named:
-    yield from _linear(f"{name}.fc1", box.widen)
-    yield from _linear(f"{name}.fc2", box.narrow)
+def _feed_forward(name: str, layer: FeedForward) -> Named:
+    yield from _linear(f"{name}.fc1", layer.widen)
+    yield from _linear(f"{name}.fc2", layer.narrow)
 
 
 def _linear(name: str, layer: nn.Linear) -> Named:

@@ -1,6 +1,6 @@
-"""The architecture, on its own: torch below it, nothing of ours but errors.
+"""The architecture of the paper, on its own: it imports torch and our errors only.
 
-Settings can be imported without torch; the model is reached when it is asked for.
+Settings can be imported without torch: :class:`Transformer` is imported lazily.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["PRESETS", "Preset", "Transformer", "TransformerConfig"]
 
 
 def __getattr__(name: str) -> object:
-    """Reach :class:`Transformer`, and with it torch, only when asked."""
+    """Import :class:`Transformer`, and with it torch, when it is first used."""
     if name == "Transformer":
         from headwise.model.transformer import Transformer
 

@@ -1,7 +1,7 @@
-"""Activation checkpointing: memory bought with time (Chen et al., 2016).
+"""Activation checkpointing: less memory for more time (Chen et al., 2016).
 
-The activations of a block are needed again in the backward pass. Instead of being kept
-they can be computed a second time, from the inputs of the block.
+The backward pass needs the activations of a block. Instead of being kept, they are
+recomputed from the input of the block.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from headwise.model.transformer import Transformer
 
 
 def checkpoint_activations(model: Transformer, on: bool = True) -> None:
-    """Let each block be computed a second time in the backward pass, or no longer.
+    """Recompute each block in the backward pass; ``on=False`` undoes it.
 
-    Dropout draws the same masks the second time, so gradients are the same bits.
+    Dropout draws the same masks again, so gradients are the same bits.
     """
     for block in _blocks(model):
         if on:
@@ -39,7 +39,7 @@ def _checkpointed(block: nn.Module, *inputs: Any) -> Any:
     forward = partial(type(block).forward, block)
     *_, last = inputs
     if not torch.is_grad_enabled() or isinstance(last, KVCache):
-        return forward(*inputs)  # a KV cache is written to only once
+        return forward(*inputs)  # a second forward pass would append twice to the cache
     return checkpoint(forward, *inputs, use_reentrant=False)
 
 

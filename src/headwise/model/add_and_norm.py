@@ -1,4 +1,4 @@
-"""The "Add & Norm" box of Figure 1 (Section 3.1), with the arrow that skips a box."""
+"""The "Add & Norm" box of Figure 1: residual connection and layer normalization."""
 
 from __future__ import annotations
 
@@ -22,35 +22,36 @@ def add_and_norm(
     dropout: nn.Module,
 ) -> Float[Tensor, "B L D"]:
     """Compute LayerNorm(x + Sublayer(x)), with dropout on the output (Section 5.4)."""
-    total: Tensor = norm(x + dropout(out))
-    return total
+    normed: Tensor = norm(x + dropout(out))
+    return normed
 
 
 class AddAndNorm(nn.Module):
-    """Stands around another box: ``enter`` before it, ``leave`` after it.
+    """The residual connection around a sublayer, with layer normalization.
 
-        post    leave: norm(x + out)          as published
-        pre     enter: norm(x); leave: x + out
+        post-norm    LayerNorm(x + Sublayer(x))      as published (Section 3.1)
+        pre-norm     x + Sublayer(LayerNorm(x))
 
-    Without dropout, that is: dropout falls on ``out`` in both cases (Section 5.4).
+    The sublayer runs between ``sublayer_input`` and ``add_residual``. Dropout falls on
+    its output in both cases (Section 5.4).
     """
 
     def __init__(self, d_model: int, dropout: float, placement: NormPlacement) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(d_model)
         self.dropout = Dropout(dropout)
-        self.pre = placement == "pre"
-        self.add_and_norm: AddAndNormFunction = add_and_norm  # to be swapped
+        self.pre_norm = placement == "pre"
+        self.add_and_norm: AddAndNormFunction = add_and_norm  # backends replace it
 
-    def enter(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
-        """Return what the box should see."""
-        seen: Tensor = self.norm(x) if self.pre else x
-        return seen
+    def sublayer_input(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        """Return LayerNorm(x) if pre-norm, else ``x``."""
+        normed: Tensor = self.norm(x) if self.pre_norm else x
+        return normed
 
-    def leave(
+    def add_residual(
         self, x: Float[Tensor, "B L D"], out: Float[Tensor, "B L D"]
     ) -> Float[Tensor, "B L D"]:
-        """Join what went around the box with what came out of it."""
-        if self.pre:
+        """Return ``x`` plus the sublayer's output, normalized if post-norm."""
+        if self.pre_norm:
             return x + cast(Tensor, self.dropout(out))
         return self.add_and_norm(x, out, self.norm, self.dropout)

@@ -2,10 +2,10 @@
 
 Letters used for sizes in this file:
 
-    B  batch rows                        D  model width (d_model)
-    H  heads (h)                         C  channels of a query or key (d_k)
-    Q  positions that ask                V  channels of a value (d_v)
-    K  positions that are asked
+    B  batch rows           D  model width (d_model)
+    H  heads (h)            C  channels of a query or key (d_k)
+    Q  query positions      V  channels of a value (d_v)
+    K  key positions        L  positions, either kind
 """
 
 from __future__ import annotations
@@ -14,70 +14,70 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from headwise.model.masks import MayAttend
+from headwise.model.masks import AttentionMask
 
 AttentionFunction = Callable[..., Tensor]
-"""Queries, keys, values, who may look at whom, and a share of dropout, in this order;
-as in :func:`scaled_dot_product_attention`."""
+"""As :func:`scaled_dot_product_attention`, with positional arguments."""
 
 
 def attention_weights(
     queries: Float[Tensor, "B H Q C"],
     keys: Float[Tensor, "B H K C"],
-    may_attend: Bool[Tensor, "#B #H #Q K"] | None,
+    mask: Bool[Tensor, "#B #H #Q K"] | None,
 ) -> Float[Tensor, "B H Q K"]:
-    """Say how much each query takes from each key: softmax(Q Kᵀ / √d_k).
+    """Compute softmax(Q Kᵀ / √d_k), the weight of each key for each query.
 
-    ``may_attend`` is True where a query may look at a key. What may not be looked at
-    weighs exactly 0, and a query that may look at nothing gives a row of zeros, where
-    the bare formula would divide zero by zero.
+    ``mask`` is True where a query may attend to a key; elsewhere the weight is exactly
+    0. A fully masked query gets zeros, where the formula would divide zero by zero.
     """
     scores = queries @ keys.transpose(-2, -1)
     scores = scores / math.sqrt(queries.shape[-1])
-    if may_attend is None:
+    if mask is None:
         return scores.softmax(dim=-1)
-    sees_nothing = ~may_attend.any(dim=-1, keepdim=True)
-    scores = scores.masked_fill(~may_attend, -math.inf)
-    scores = scores.masked_fill(sees_nothing, 0.0)  # keeps gradients finite as well
-    return scores.softmax(dim=-1).masked_fill(sees_nothing, 0.0)
+    fully_masked = ~mask.any(dim=-1, keepdim=True)
+    scores = scores.masked_fill(~mask, -math.inf)
+    scores = scores.masked_fill(fully_masked, 0.0)  # keeps gradients finite as well
+    return scores.softmax(dim=-1).masked_fill(fully_masked, 0.0)
 
 
 def scaled_dot_product_attention(
     queries: Float[Tensor, "B H Q C"],
     keys: Float[Tensor, "B H K C"],
     values: Float[Tensor, "B H K V"],
-    may_attend: Bool[Tensor, "#B #H #Q K"] | None,
+    mask: Bool[Tensor, "#B #H #Q K"] | None,
     dropout: float,
 ) -> Float[Tensor, "B H Q V"]:
-    """Equation 1, the boxes of Figure 2 (left) from bottom to top."""
-    weights = attention_weights(queries, keys, may_attend)
+    """Compute Equation 1, Figure 2 (left); ``dropout`` is a rate, for the weights."""
+    weights = attention_weights(queries, keys, mask)
     return F.dropout(weights, dropout) @ values
 
 
 @dataclass(frozen=True)
 class KeyValues:
-    """The keys and values that one attention box can be asked about."""
+    """The projected keys and values of one attention layer."""
 
     keys: Float[Tensor, "B H K C"]
     values: Float[Tensor, "B H K V"]
 
-    def rows(self, index: Tensor) -> KeyValues:
-        """Pick batch rows, repeats allowed."""
-        return KeyValues(self.keys[index], self.values[index])
+    def index_select(self, index: Int[Tensor, " rows"]) -> KeyValues:
+        """Select batch rows in this order, repeats allowed."""
+        return KeyValues(
+            self.keys.index_select(0, index), self.values.index_select(0, index)
+        )
 
 
 class MultiHeadAttention(nn.Module):
-    """Figure 2 (right): ``num_heads`` small attentions, joined and mixed.
+    """Figure 2 (right): project to heads, attend in each, concatenate, project.
 
-    Figure 1 holds three kinds of attention. All three are this class:
+    Figure 1 has three kinds of attention. All three are this class:
 
-        encoder            attention(x, source=x)
-        decoder, lower     attention(x, source=x, may_attend=causal)
-        decoder, upper     attention(x, source=encoder_output)
+        encoder self-attention    attention(x, x, padding_mask)
+        decoder self-attention    attention(x, x, causal_mask)
+        cross-attention           attention(x, encoder_output, padding_mask)
     """
 
     def __init__(
@@ -97,10 +97,11 @@ class MultiHeadAttention(nn.Module):
         self.to_keys = nn.Linear(d_model, num_heads * d_k, bias=bias)
         self.to_values = nn.Linear(d_model, num_heads * d_v, bias=bias)
         self.to_output = nn.Linear(num_heads * d_v, d_model, bias=bias)
-        self.attend: AttentionFunction = scaled_dot_product_attention  # to be swapped
+        # Backends replace it.
+        self.attend: AttentionFunction = scaled_dot_product_attention
 
-    def remember(self, source: Float[Tensor, "B K D"]) -> KeyValues:
-        """Compute the keys and values of ``source`` once, for many queries."""
+    def project_keys_values(self, source: Float[Tensor, "B K D"]) -> KeyValues:
+        """Return the keys and values of ``source``, to be kept for several queries."""
         return KeyValues(
             self._split_heads(self.to_keys(source)),
             self._split_heads(self.to_values(source)),
@@ -110,15 +111,16 @@ class MultiHeadAttention(nn.Module):
         self,
         x: Float[Tensor, "B Q D"],
         source: Float[Tensor, "B K D"] | KeyValues,
-        may_attend: MayAttend | None = None,
+        mask: AttentionMask | None = None,
     ) -> Float[Tensor, "B Q D"]:
-        """Let every position of ``x`` gather what it needs from ``source``."""
-        memory = source if isinstance(source, KeyValues) else self.remember(source)
+        """Attend from every position of ``x`` to ``source``, or to its projections."""
+        if isinstance(source, Tensor):
+            source = self.project_keys_values(source)
         queries = self._split_heads(self.to_queries(x))
         dropout = self.dropout if self.training else 0.0
-        heads = self.attend(queries, memory.keys, memory.values, may_attend, dropout)
-        joined = heads.transpose(1, 2).flatten(start_dim=2)  # B H Q V -> B Q HV
-        output: Tensor = self.to_output(joined)
+        heads = self.attend(queries, source.keys, source.values, mask, dropout)
+        concatenated = heads.transpose(1, 2).flatten(start_dim=2)  # B H Q V -> B Q HV
+        output: Tensor = self.to_output(concatenated)
         return output
 
     def _split_heads(self, x: Float[Tensor, "B L HC"]) -> Float[Tensor, "B H L C"]:

@@ -1,7 +1,6 @@
-"""Look inside while a model runs: what each attention box weighs.
+"""Hooks that record the attention weights while a model runs.
 
-Letters used for sizes: B batch rows, H heads, Q positions that ask, K positions that
-are asked.
+Letters used for sizes are those of ``attention.py``.
 """
 
 from __future__ import annotations
@@ -19,42 +18,43 @@ from headwise.model.attention import (
     scaled_dot_product_attention,
 )
 
-Seen = dict[str, list[Float[Tensor, "B H Q K"]]]
-"""Name of a box, such as ``decoder.blocks.0.cross_attention``, to what it weighed."""
+AttentionRecord = dict[str, list[Float[Tensor, "B H Q K"]]]
+"""Name of an attention layer, such as ``decoder.blocks.0.cross_attention``, to its
+attention weights, one tensor for each call."""
 
 
 @contextmanager
-def attention_seen(model: nn.Module) -> Iterator[Seen]:
-    """Note what every attention box of ``model`` weighs, one tensor for each call.
+def record_attention_weights(model: nn.Module) -> Iterator[AttentionRecord]:
+    """Record the attention weights of all attention layers of ``model``.
 
-    Outputs stay as they are, up to rounding: the readable way stands in for the fast
-    one, which never has the weights in one piece.
+    Meanwhile ``scaled_dot_product_attention`` replaces fused attention, which never has
+    all weights in memory; so outputs are the same up to rounding.
     """
-    boxes = {
-        name: box
-        for name, box in model.named_modules()
-        if isinstance(box, MultiHeadAttention)
+    layers = {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, MultiHeadAttention)
     }
-    before = {name: box.attend for name, box in boxes.items()}
-    seen: Seen = {name: [] for name in boxes}
-    for name, box in boxes.items():
-        box.attend = _noting(seen[name])
+    originals = {name: layer.attend for name, layer in layers.items()}
+    record: AttentionRecord = {name: [] for name in layers}
+    for name, layer in layers.items():
+        layer.attend = _recording_attention(record[name])
     try:
-        yield seen
+        yield record
     finally:
-        for name, box in boxes.items():
-            box.attend = before[name]
+        for name, layer in layers.items():
+            layer.attend = originals[name]
 
 
-def _noting(seen: list[Tensor]) -> AttentionFunction:
+def _recording_attention(recorded: list[Tensor]) -> AttentionFunction:
     def attend(
         queries: Float[Tensor, "B H Q C"],
         keys: Float[Tensor, "B H K C"],
         values: Float[Tensor, "B H K V"],
-        may_attend: Bool[Tensor, "#B #H #Q K"] | None,
+        mask: Bool[Tensor, "#B #H #Q K"] | None,
         dropout: float,
     ) -> Float[Tensor, "B H Q V"]:
-        seen.append(attention_weights(queries, keys, may_attend).detach())
-        return scaled_dot_product_attention(queries, keys, values, may_attend, dropout)
+        recorded.append(attention_weights(queries, keys, mask).detach())
+        return scaled_dot_product_attention(queries, keys, values, mask, dropout)
 
     return attend

@@ -29,13 +29,13 @@ class TransformerConfig:
     """Blocks in the decoder (N; the paper keeps both equal)."""
 
     d_model: int = 512
-    """Width of the vectors that pass from block to block."""
+    """Width of the vectors between sublayers."""
 
     d_ff: int = 2048
-    """Width inside each feed-forward box."""
+    """Width inside the feed-forward sublayer."""
 
     num_heads: int = 8
-    """Heads of each attention box (h)."""
+    """Heads of each attention layer (h)."""
 
     d_k: int | None = None
     """Channels of a query or key in one head; unset: d_model / num_heads."""
@@ -44,50 +44,51 @@ class TransformerConfig:
     """Channels of a value in one head; unset: d_model / num_heads."""
 
     dropout: float = 0.1
-    """Share of units silenced in sub-layer outputs and in embeddings + positions
-    while training (P_drop, Section 5.4): 0 or more, less than 1."""
+    """Dropout rate of sublayer outputs and of embeddings + positions (P_drop, Section
+    5.4): 0 or more, less than 1."""
 
     attention_dropout: float = 0.0
-    """Share of attention weights silenced while training; the paper has none."""
+    """Dropout rate of attention weights; the paper has none."""
 
     feed_forward_dropout: float = 0.0
-    """Share of units silenced inside the feed-forward box; the paper has none."""
+    """Dropout rate after the activation of feed-forward; the paper has none."""
 
     norm: NormPlacement = "post"
-    """Normalise after each residual sum, as published, or before each box."""
+    """Layer normalization after each residual sum, as published, or before each
+    sublayer."""
 
     activation: ActivationName = "relu"
-    """The bend inside the feed-forward box (Equation 2 has relu)."""
+    """The activation of feed-forward (Equation 2 has relu)."""
 
     attention_bias: bool = False
     """Add a bias in the four projections of attention; the paper's have none."""
 
     output_bias: bool = False
-    """Add a bias to the scores of the vocabulary; the paper has none."""
+    """Add a bias to the logits; the paper has none."""
 
     embedding_norm: bool = False
-    """Normalise embeddings + positions before the first block; the paper does not."""
+    """Layer normalization of embeddings + positions; the paper has none."""
 
     tie_embeddings: Tying = "all"
-    """Which matrices are one: none, target embedding = output, or all three
-    (Section 3.4, which needs a vocabulary that both languages share)."""
+    """Which matrices are tied: none, target embedding and output, or all three
+    (Section 3.4, which needs a joint vocabulary)."""
 
     positions: PositionName = "sinusoidal"
-    """How a position is told: the paper's interleaved sines and cosines, the same in
-    [sin | cos] halves, a learned table (Table 3, row E), or not at all."""
+    """Positional encoding: the paper's interleaved sines and cosines, the same in
+    [sin | cos] halves, a learned table (Table 3, row E), or none."""
 
     position_join: PositionJoin = "add"
-    """Add the position to the embedding, as published, or set it beside it."""
+    """Add the encoding to the embedding, as published, or concatenate it."""
 
     d_position: int | None = None
-    """Channels for the position when it is concatenated; unset: half of d_model.
+    """Channels of a concatenated positional encoding; unset: half of d_model.
     Embeddings then have the other d_model - d_position."""
 
     max_positions: int = 1024
-    """Rows of a learned position table; sinusoids need none."""
+    """Rows of a learned table; sinusoids need none."""
 
     def __post_init__(self) -> None:
-        problems = [*self._sizes(), *self._shares(), *self._choices()]
+        problems = [*self._sizes(), *self._dropout_rates(), *self._choices()]
         if not problems:
             problems = self._combinations()
         if problems:
@@ -105,7 +106,7 @@ class TransformerConfig:
 
     @property
     def position_width(self) -> int:
-        """Channels that tell the position."""
+        """Channels of the positional encoding."""
         if self.position_join == "add":
             return self.d_model
         return self.d_model // 2 if self.d_position is None else self.d_position
@@ -130,7 +131,7 @@ class TransformerConfig:
             if getattr(self, name) < 1
         ]
 
-    def _shares(self) -> list[str]:
+    def _dropout_rates(self) -> list[str]:
         return [
             f"{name} must be 0 or more and less than 1, not {getattr(self, name)}"
             for name in ("dropout", "attention_dropout", "feed_forward_dropout")
@@ -177,8 +178,8 @@ class TransformerConfig:
         problems = []
         if self.embedding_width < 1:
             problems.append(
-                f"d_position={self.position_width} leaves no room for the embedding "
-                f"in d_model={self.d_model}; it must be smaller"
+                f"d_position={self.position_width} leaves no channels for the "
+                f"embedding in d_model={self.d_model}; it must be smaller"
             )
         if self.positions == "none":
             problems.append(

@@ -1,7 +1,7 @@
 """The right half of Figure 1.
 
 Letters used for sizes: B batch rows, L target positions, S source positions,
-K target positions that may be asked, D model width.
+D model width.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from headwise.model.attention import KeyValues
 from headwise.model.config import TransformerConfig
 from headwise.model.encoder import (
-    add_and_norm_box,
-    attention_box,
-    feed_forward_box,
-    last_norm,
+    make_add_and_norm,
+    make_attention,
+    make_feed_forward,
+    make_last_norm,
 )
 from headwise.model.kv_cache import DecoderState, KVCache
-from headwise.model.masks import MayAttend
+from headwise.model.masks import AttentionMask
 
 
 class DecoderBlock(nn.Module):
@@ -28,67 +28,68 @@ class DecoderBlock(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.self_attention = attention_box(config)
-        self.cross_attention = attention_box(config)
-        self.feed_forward = feed_forward_box(config)
-        self.around_self = add_and_norm_box(config)
-        self.around_cross = add_and_norm_box(config)
-        self.around_feed_forward = add_and_norm_box(config)
+        self.self_attention = make_attention(config)
+        self.cross_attention = make_attention(config)
+        self.feed_forward = make_feed_forward(config)
+        self.around_self = make_add_and_norm(config)
+        self.around_cross = make_add_and_norm(config)
+        self.around_feed_forward = make_add_and_norm(config)
 
     def forward(
         self,
         x: Float[Tensor, "B L D"],
-        source: KeyValues,
-        may_attend: MayAttend | None,
-        source_may_attend: MayAttend,
+        cross_kv: KeyValues,
+        self_mask: AttentionMask | None,
+        cross_mask: AttentionMask,
         cache: KVCache | None = None,
     ) -> Float[Tensor, "B L D"]:
-        """Follow the right column upwards; keys and values go into ``cache``."""
-        y = self.around_self.enter(x)
-        own = self.self_attention.remember(y)
+        """Apply the three sublayers; append new keys and values to ``cache``."""
+        y = self.around_self.sublayer_input(x)
+        self_kv = self.self_attention.project_keys_values(y)
         if cache is not None:
-            own = cache.extended(own)
-        x = self.around_self.leave(x, self.self_attention(y, own, may_attend))
+            self_kv = cache.append(self_kv)
+        out = self.self_attention(y, self_kv, self_mask)
+        x = self.around_self.add_residual(x, out)
 
-        y = self.around_cross.enter(x)
-        seen = self.cross_attention(y, source, source_may_attend)
-        x = self.around_cross.leave(x, seen)
+        y = self.around_cross.sublayer_input(x)
+        out = self.cross_attention(y, cross_kv, cross_mask)
+        x = self.around_cross.add_residual(x, out)
 
-        y = self.around_feed_forward.enter(x)
-        x = self.around_feed_forward.leave(x, self.feed_forward(y))
+        y = self.around_feed_forward.sublayer_input(x)
+        x = self.around_feed_forward.add_residual(x, self.feed_forward(y))
         return x
 
 
 class Decoder(nn.Module):
-    """N blocks, one after another."""
+    """A stack of N blocks."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         blocks = (DecoderBlock(config) for _ in range(config.decoder_layers))
         self.blocks = nn.ModuleList(blocks)
-        self.last_norm = last_norm(config)
+        self.last_norm = make_last_norm(config)
 
-    def read(
-        self,
-        encoded: Float[Tensor, "B S D"],
-        source_may_attend: MayAttend,
+    def initial_state(
+        self, encoded: Float[Tensor, "B S D"], cross_mask: AttentionMask
     ) -> DecoderState:
-        """Let every block read the source once; nothing is written yet."""
-        blocks = [cast(DecoderBlock, block) for block in self.blocks]
-        source = tuple(block.cross_attention.remember(encoded) for block in blocks)
-        return DecoderState(0, (), source, source_may_attend)
+        """Project the cross-attention keys and values of every block."""
+        cross_kv = tuple(
+            cast(DecoderBlock, block).cross_attention.project_keys_values(encoded)
+            for block in self.blocks
+        )
+        return DecoderState(0, (), cross_kv, cross_mask)
 
     def forward(
         self,
         x: Float[Tensor, "B L D"],
         state: DecoderState,
-        may_attend: MayAttend | None,
+        self_mask: AttentionMask | None,
     ) -> Float[Tensor, "B L D"]:
-        """Decode ``x``, whose first position follows everything in ``state``."""
+        """Apply all blocks to ``x``, which continues the target of ``state``."""
         caches = state.self_kv or (None,) * len(self.blocks)
-        for block, source, cache in zip(
+        for block, cross_kv, cache in zip(
             self.blocks, state.cross_kv, caches, strict=True
         ):
-            x = block(x, source, may_attend, state.cross_may_attend, cache)
+            x = block(x, cross_kv, self_mask, state.cross_mask, cache)
         out: Tensor = self.last_norm(x)
         return out

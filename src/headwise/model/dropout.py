@@ -9,21 +9,21 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 DropoutFunction = Callable[[Tensor, float], Tensor]
-"""As ``torch.nn.functional.dropout``: x, and the share of units to silence."""
+"""As ``torch.nn.functional.dropout``: takes x and the dropout rate."""
 
 
 class Dropout(nn.Module):
-    """Silence a random share of the units while training; enlarge the others."""
+    """Dropout with the rate ``p``, in training mode only."""
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, p: float) -> None:
         super().__init__()
-        self.share = share
-        self.drop: DropoutFunction = F.dropout  # to be swapped
+        self.p = p
+        self.drop: DropoutFunction = F.dropout  # backends replace it
 
     def forward(self, x: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
-        """Return ``x`` with dropout while training, and as it is otherwise."""
-        return self.drop(x, self.share if self.training else 0.0)
+        """Return ``x`` with dropout in training mode, and unchanged otherwise."""
+        return self.drop(x, self.p if self.training else 0.0)
 
     def extra_repr(self) -> str:
-        """Show the share in the printed model."""
-        return f"share={self.share}"
+        """Show the rate in the printed model."""
+        return f"p={self.p}"

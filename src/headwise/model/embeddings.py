@@ -1,4 +1,7 @@
-"""The "Input Embedding", "Output Embedding" and "Linear" boxes (Section 3.4)."""
+"""The "Input Embedding", "Output Embedding" and "Linear" boxes (Section 3.4).
+
+Letters used for sizes: B batch rows, L positions, E embedding width, D model width.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from torch.nn import functional as F
 
 from headwise.model.config import TransformerConfig
 from headwise.model.dropout import Dropout
-from headwise.model.positions import AddPositions, Places
+from headwise.model.positions import AddPositions, PositionIds
 
 
 class TokenEmbedding(nn.Module):
@@ -27,8 +30,8 @@ class TokenEmbedding(nn.Module):
         return F.embedding(tokens, self.vectors) * self.scale
 
 
-class EnterStack(nn.Module):
-    """The foot of a stack in Figure 1: embedding + position, then dropout."""
+class StackInput(nn.Module):
+    """The input of a stack in Figure 1: embedding + position, then dropout."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -38,17 +41,17 @@ class EnterStack(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(
-        self, x: Float[Tensor, "B L E"], start: int | Places
+        self, x: Float[Tensor, "B L E"], positions: int | PositionIds
     ) -> Float[Tensor, "B L D"]:
-        """Prepare embeddings that begin at position ``start`` for the first block."""
-        out: Tensor = self.dropout(self.norm(self.add_positions(x, start)))
+        """Return the input of the first block; ``positions`` as in AddPositions."""
+        out: Tensor = self.dropout(self.norm(self.add_positions(x, positions)))
         return out
 
 
 class OutputProjection(nn.Module):
-    """The "Linear" box: a score for every entry of the target vocabulary.
+    """The "Linear" box: a logit for every entry of the target vocabulary.
 
-    When the matrix is the target embedding itself, this holds no matrix of its own.
+    ``vectors`` is None if the matrix is tied to the target embedding.
     """
 
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:

@@ -12,11 +12,11 @@ from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.attention import MultiHeadAttention
 from headwise.model.config import TransformerConfig
 from headwise.model.feed_forward import FeedForward
-from headwise.model.masks import MayAttend
+from headwise.model.masks import AttentionMask
 
 
-def attention_box(config: TransformerConfig) -> MultiHeadAttention:
-    """Make one of the three kinds of attention of Figure 1."""
+def make_attention(config: TransformerConfig) -> MultiHeadAttention:
+    """Make a "Multi-Head Attention" box, of any of the three kinds."""
     return MultiHeadAttention(
         config.d_model,
         config.num_heads,
@@ -27,8 +27,8 @@ def attention_box(config: TransformerConfig) -> MultiHeadAttention:
     )
 
 
-def feed_forward_box(config: TransformerConfig) -> FeedForward:
-    """Make the box that every block ends with."""
+def make_feed_forward(config: TransformerConfig) -> FeedForward:
+    """Make a "Feed Forward" box."""
     return FeedForward(
         config.d_model,
         config.d_ff,
@@ -37,13 +37,13 @@ def feed_forward_box(config: TransformerConfig) -> FeedForward:
     )
 
 
-def add_and_norm_box(config: TransformerConfig) -> AddAndNorm:
-    """Make what stands around each of the others."""
+def make_add_and_norm(config: TransformerConfig) -> AddAndNorm:
+    """Make an "Add & Norm" box."""
     return AddAndNorm(config.d_model, config.dropout, config.norm)
 
 
-def last_norm(config: TransformerConfig) -> nn.Module:
-    """Make the end of a stack: pre-norm leaves sums that nobody has normalised yet."""
+def make_last_norm(config: TransformerConfig) -> nn.Module:
+    """Make the layer norm at the end of a pre-norm stack; post-norm has none."""
     return nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
 
 
@@ -52,36 +52,36 @@ class EncoderBlock(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.self_attention = attention_box(config)
-        self.feed_forward = feed_forward_box(config)
-        self.around_attention = add_and_norm_box(config)
-        self.around_feed_forward = add_and_norm_box(config)
+        self.self_attention = make_attention(config)
+        self.feed_forward = make_feed_forward(config)
+        self.around_attention = make_add_and_norm(config)
+        self.around_feed_forward = make_add_and_norm(config)
 
     def forward(
-        self, x: Float[Tensor, "B L D"], may_attend: MayAttend
+        self, x: Float[Tensor, "B L D"], mask: AttentionMask
     ) -> Float[Tensor, "B L D"]:
-        """Follow the left column of the figure upwards."""
-        y = self.around_attention.enter(x)
-        x = self.around_attention.leave(x, self.self_attention(y, y, may_attend))
-        y = self.around_feed_forward.enter(x)
-        x = self.around_feed_forward.leave(x, self.feed_forward(y))
+        """Apply both sublayers, each with its residual connection."""
+        y = self.around_attention.sublayer_input(x)
+        x = self.around_attention.add_residual(x, self.self_attention(y, y, mask))
+        y = self.around_feed_forward.sublayer_input(x)
+        x = self.around_feed_forward.add_residual(x, self.feed_forward(y))
         return x
 
 
 class Encoder(nn.Module):
-    """N blocks, one after another."""
+    """A stack of N blocks."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         blocks = (EncoderBlock(config) for _ in range(config.encoder_layers))
         self.blocks = nn.ModuleList(blocks)
-        self.last_norm = last_norm(config)
+        self.last_norm = make_last_norm(config)
 
     def forward(
-        self, x: Float[Tensor, "B L D"], may_attend: MayAttend
+        self, x: Float[Tensor, "B L D"], mask: AttentionMask
     ) -> Float[Tensor, "B L D"]:
-        """Pass ``x`` through all blocks."""
+        """Apply all blocks."""
         for block in self.blocks:
-            x = block(x, may_attend)
+            x = block(x, mask)
         out: Tensor = self.last_norm(x)
         return out

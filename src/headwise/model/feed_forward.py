@@ -19,7 +19,7 @@ ACTIVATIONS: dict[ActivationName, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """Equation 2, position-wise: expand, activate, project."""
+    """Equation 2, position-wise: expand (``widen``), activate, project (``narrow``)."""
 
     def __init__(
         self,
@@ -32,10 +32,10 @@ class FeedForward(nn.Module):
         super().__init__()
         self.widen = nn.Linear(d_model, d_ff)
         self.narrow = nn.Linear(d_ff, d_model)
-        self.bend = ACTIVATIONS[activation]
+        self.activation = ACTIVATIONS[activation]
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
-        """Transform every position alone."""
-        out: Tensor = self.narrow(self.dropout(self.bend(self.widen(x))))
+        """Apply the same two layers to every position."""
+        out: Tensor = self.narrow(self.dropout(self.activation(self.widen(x))))
         return out

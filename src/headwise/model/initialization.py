@@ -1,9 +1,10 @@
-"""How weights begin. The paper does not say.
+"""Initial weights. The paper does not say.
 
 Matrices are Xavier-uniform and embeddings normal with variance 1 / width, so that after
 the factor √d_model (Section 3.4) they are as large as the positions added to them: as
-in the paper's own code. But the last matrix of each box is small: at first a box adds
-little to what goes around it, and a post-norm stack learns from the first update on.
+in the paper's own code. But the output projection of each sublayer is small: at first a
+sublayer adds little to its residual connection, and a post-norm stack learns from the
+first update on.
 """
 
 from __future__ import annotations
@@ -14,32 +15,26 @@ from torch import nn
 EMBEDDINGS = "vectors"
 """Name of parameters that are tables of vectors: embeddings, positions, output."""
 
-LAST_OF_BOX = ("to_output", "narrow")
-"""Names of the matrices whose product is added to what went around the box."""
+OUTPUT_PROJECTIONS = ("to_output", "narrow")
+"""Names of the last linear layer of each sublayer."""
 
-SMALL = 0.02
-"""Standard deviation of the last matrix of a box."""
+OUTPUT_PROJECTION_STD = 0.02
 
 
 def initialize(model: nn.Module, seed: int) -> None:
     """Draw every weight of ``model`` from ``seed``, in the order of its parameters."""
-    random = torch.Generator().manual_seed(seed)
-    norms = {
-        id(parameter)
-        for module in model.modules()
-        if isinstance(module, nn.LayerNorm)
-        for parameter in module.parameters()
-    }
+    generator = torch.Generator().manual_seed(seed)
     for name, parameter in model.named_parameters():
-        if id(parameter) in norms or parameter.is_meta:
-            continue
         owner, _, kind = name.rpartition(".")
+        is_norm = isinstance(model.get_submodule(owner), nn.LayerNorm)
+        if is_norm or parameter.is_meta:
+            continue
         if parameter.dim() < 2:
             nn.init.zeros_(parameter)
         elif kind == EMBEDDINGS:
-            width = parameter.shape[1]
-            nn.init.normal_(parameter, std=width**-0.5, generator=random)
-        elif owner.endswith(LAST_OF_BOX):
-            nn.init.normal_(parameter, std=SMALL, generator=random)
+            std = parameter.shape[1] ** -0.5
+            nn.init.normal_(parameter, std=std, generator=generator)
+        elif owner.endswith(OUTPUT_PROJECTIONS):
+            nn.init.normal_(parameter, std=OUTPUT_PROJECTION_STD, generator=generator)
         else:
-            nn.init.xavier_uniform_(parameter, generator=random)
+            nn.init.xavier_uniform_(parameter, generator=generator)

@@ -1,4 +1,8 @@
-"""The KV cache: what a decoder keeps from one generated token to the next."""
+"""The KV cache: what a decoder keeps from one generated token to the next.
+
+Letters used for sizes: B batch rows, H heads, M positions allocated, L positions in
+use, C channels of a key, V channels of a value.
+"""
 
 from __future__ import annotations
 
@@ -9,91 +13,82 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headwise.model.attention import KeyValues
-from headwise.model.masks import MayAttend
+from headwise.model.masks import AttentionMask
 
 
+@dataclass(eq=False)
 class KVCache:
-    """Keys and values of the target so far, in memory allocated beforehand.
+    """The self-attention keys and values of the target so far, for one decoder block.
 
-    It doubles when it is full. ``extended`` writes in place, so after a step only
-    the newest state may be used; ``rows`` copies, so it may be called at any time.
+    Memory is allocated beforehand, and doubles when full. ``append`` writes in place,
+    so after a step only the newest state may be used; ``index_select`` copies.
     """
 
-    def __init__(self, like: KeyValues, room: int) -> None:
-        self.length = 0
-        self._keys = _with_room(like.keys, room)
-        self._values = _with_room(like.values, room)
+    _keys: Float[Tensor, "B H M C"]
+    _values: Float[Tensor, "B H M V"]
+    length: int = 0
 
-    def extended(self, newer: KeyValues) -> KeyValues:
-        """Append ``newer`` and return all keys and values."""
-        end = self.length + newer.keys.shape[2]
+    @classmethod
+    def allocate(cls, like: KeyValues, capacity: int) -> KVCache:
+        """Return an empty cache with ``capacity`` positions, shaped as ``like``."""
+        return cls(
+            _with_capacity(like.keys[:, :, :0], capacity),
+            _with_capacity(like.values[:, :, :0], capacity),
+        )
+
+    def append(self, new: KeyValues) -> KeyValues:
+        """Append the keys and values of new positions; return those of all."""
+        start, end = self.length, self.length + new.keys.shape[2]
         if end > self._keys.shape[2]:
-            room = max(end, 2 * self._keys.shape[2])
-            self._keys = _grown(self._keys, self.length, room)
-            self._values = _grown(self._values, self.length, room)
-        self._keys[:, :, self.length : end] = newer.keys
-        self._values[:, :, self.length : end] = newer.values
+            capacity = max(end, 2 * self._keys.shape[2])
+            self._keys = _with_capacity(self._keys[:, :, :start], capacity)
+            self._values = _with_capacity(self._values[:, :, :start], capacity)
+        self._keys[:, :, start:end] = new.keys
+        self._values[:, :, start:end] = new.values
         self.length = end
         return KeyValues(self._keys[:, :, :end], self._values[:, :, :end])
 
-    def rows(self, index: Int[Tensor, " rows"]) -> KVCache:
-        """Keep these batch rows, repeats allowed: how a beam keeps its survivors."""
-        kept = object.__new__(KVCache)
-        kept.length = self.length
-        kept._keys = _picked(self._keys, index, self.length)
-        kept._values = _picked(self._values, index, self.length)
-        return kept
+    def index_select(self, index: Int[Tensor, " rows"]) -> KVCache:
+        """Select batch rows, repeats allowed: how a beam search reorders its cache."""
+        keys, values = (x.index_select(0, index) for x in (self._keys, self._values))
+        return KVCache(keys, values, self.length)
 
 
 @dataclass(frozen=True)
 class DecoderState:
-    """What a decoder knows: one entry for each of its blocks.
+    """The keys and values that a decoder attends to, one entry for each block.
 
-    ``self_kv`` is empty where a whole target is decoded at once. The newest state alone
-    may be stepped on; see :class:`KVCache`.
+    ``self_kv`` is empty if a whole target is decoded at once. Only the newest state may
+    be stepped on; see :class:`KVCache`.
     """
 
     position: int
+    """Number of target tokens so far."""
+
     self_kv: tuple[KVCache, ...]
     cross_kv: tuple[KeyValues, ...]
-    cross_may_attend: MayAttend
+    cross_mask: AttentionMask
+    """Which source positions are no padding."""
 
-    def with_cache(self, room: int) -> DecoderState:
-        """Return this state with an empty KV cache, to decode token by token."""
-        return replace(
-            self, self_kv=tuple(KVCache(each, room) for each in self.cross_kv)
-        )
+    def with_kv_cache(self, capacity: int) -> DecoderState:
+        """Return this state with empty KV caches, to decode token by token."""
+        caches = tuple(KVCache.allocate(each, capacity) for each in self.cross_kv)
+        return replace(self, self_kv=caches)
 
-    def after(self, tokens: int) -> DecoderState:
-        """Return the state ``tokens`` positions further on."""
-        return replace(self, position=self.position + tokens)
-
-    def rows(self, index: Int[Tensor, " rows"]) -> DecoderState:
-        """Keep these batch rows, repeats allowed."""
+    def index_select(self, index: Int[Tensor, " rows"]) -> DecoderState:
+        """Select batch rows in this order, repeats allowed."""
         return replace(
             self,
-            self_kv=tuple(cache.rows(index) for cache in self.self_kv),
-            cross_kv=tuple(each.rows(index) for each in self.cross_kv),
-            cross_may_attend=cast(Tensor, self.cross_may_attend)[index],
+            self_kv=tuple(cache.index_select(index) for cache in self.self_kv),
+            cross_kv=tuple(each.index_select(index) for each in self.cross_kv),
+            cross_mask=cast(Tensor, self.cross_mask)[index],
         )
 
 
-def _with_room(like: Float[Tensor, "B H L C"], room: int) -> Float[Tensor, "B H R C"]:
-    rows, heads, _, channels = like.shape
-    return like.new_empty(rows, heads, room, channels)
-
-
-def _grown(
-    full: Float[Tensor, "B H L C"], length: int, room: int
-) -> Float[Tensor, "B H R C"]:
-    wider = _with_room(full, room)
-    wider[:, :, :length] = full[:, :, :length]
-    return wider
-
-
-def _picked(
-    full: Float[Tensor, "B H L C"], index: Int[Tensor, " rows"], length: int
-) -> Float[Tensor, "rows H L C"]:
-    kept = full.new_empty(len(index), *full.shape[1:])
-    kept[:, :, :length] = full[:, :, :length].index_select(0, index)
-    return kept
+def _with_capacity(
+    used: Float[Tensor, "B H L C"], capacity: int
+) -> Float[Tensor, "B H M C"]:
+    rows, heads, length, channels = used.shape
+    buffer = used.new_empty(rows, heads, capacity, channels)
+    buffer[:, :, :length] = used
+    return buffer

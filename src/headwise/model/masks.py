@@ -1,4 +1,4 @@
-"""Who may look at whom. One sense in the whole package: True means "may attend"."""
+"""Attention masks. One sense in the whole package: True means "may attend"."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from torch import Tensor
 
 
 class BackendMask:
-    """A mask in a form of its own, for what a backend installs as ``attend``."""
+    """A mask of another type, for the attention function that a backend installs."""
 
 
-MayAttend = Bool[Tensor, "#B #H #Q _"] | BackendMask
-"""A mask of attention, passed through the stacks as it is."""
+AttentionMask = Bool[Tensor, "#B #H #Q _"] | BackendMask
+"""For B batch rows, H heads and Q query positions; the last axis is key positions."""
 
 
-def to_real_tokens(is_real: Bool[Tensor, "B K"]) -> Bool[Tensor, "B 1 1 K"]:
-    """Let every query look at the tokens of its sentence, never at padding."""
+def make_padding_mask(is_real: Bool[Tensor, "B K"]) -> Bool[Tensor, "B 1 1 K"]:
+    """Let every query attend to the tokens of its sentence, never to padding.
+
+    ``is_real`` is True for tokens and False for padding.
+    """
     return is_real[:, None, None, :]
 
 
-def to_the_past(length: int, device: torch.device) -> Bool[Tensor, "1 1 L L"]:
-    """Let each position look at itself and what stands before it (Section 3.2.3).
+def make_causal_mask(length: int, device: torch.device) -> Bool[Tensor, "1 1 L L"]:
+    """Let each position attend to itself and to earlier ones (Section 3.2.3).
 
-    Padding follows a sentence, so a real position never sees it through this mask.
+    Padding follows a sentence, so no token attends to padding under this mask.
     """
-    return torch.ones(length, length, dtype=torch.bool, device=device).tril()[
-        None, None
-    ]
+    mask = torch.ones(length, length, dtype=torch.bool, device=device).tril()
+    return mask[None, None]

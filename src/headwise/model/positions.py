@@ -1,7 +1,9 @@
-"""Where a token stands (Section 3.5). Every scheme lives in this file.
+"""Positional encodings (Section 3.5): every scheme that changes the embeddings.
+
+Rotary encodings would turn queries and keys instead: in ``attention.py``.
 
 Letters used for sizes: B batch rows, L positions, E channels of an embedding,
-P channels of a position, D model width.
+P channels of a positional encoding, D model width.
 """
 
 from __future__ import annotations
@@ -39,21 +41,21 @@ def sinusoids_in_halves(
 
 
 class Sinusoids(nn.Module):
-    """Positions by formula: no parameters, and no longest sentence."""
+    """Encodings by formula: no parameters, and no maximum length."""
 
     def __init__(self, formula: Callable[[Tensor, int], Tensor], width: int) -> None:
         super().__init__()
         self.formula = formula
         self.width = width
-        self.table = torch.zeros(0, width)  # no buffer: a cast would blur it
+        self.table = torch.zeros(0, width)  # no buffer: model.half() would round it
 
     def forward(self, x: Float[Tensor, "B L E"], start: int) -> Float[Tensor, "L P"]:
-        """Return the vectors of the positions from ``start`` on, one for each of x."""
+        """Return the encodings of positions ``start`` to ``start + L - 1``."""
         end = start + x.shape[1]
         table = self.table
         if end > len(table) or (table.dtype, table.device) != (x.dtype, x.device):
-            rows = max(256, 1 << (end - 1).bit_length())  # doubles, so rarely grows
-            positions = torch.arange(rows, device="cpu")
+            size = max(256, 1 << (end - 1).bit_length())  # doubles, so rarely grows
+            positions = torch.arange(size, device="cpu")
             table = self.formula(positions, self.width).to(x.dtype).to(x.device)
             self.table = table
         return table[start:end]
@@ -67,13 +69,13 @@ class LearnedPositions(nn.Module):
         self.vectors = nn.Parameter(torch.empty(max_positions, width))
 
     def forward(self, x: Float[Tensor, "B L E"], start: int) -> Float[Tensor, "L P"]:
-        """Return the vectors of the positions from ``start`` on, one for each of x."""
+        """Return the encodings of positions ``start`` to ``start + L - 1``."""
         end = start + x.shape[1]
         if end > len(self.vectors):
             raise ModelError(
-                f"position {end} was asked for, but this model learned "
-                f"only {len(self.vectors)} (max_positions): split the text, or train "
-                "with a larger max_positions or positions = 'sinusoidal'"
+                f"there is no learned encoding for position {end}: this model has only "
+                f"{len(self.vectors)} (max_positions); split the text, or train with a "
+                "larger max_positions or positions = 'sinusoidal'"
             )
         return self.vectors[start:end]
 
@@ -87,17 +89,17 @@ POSITIONS: dict[PositionName, Callable[[TransformerConfig], nn.Module] | None] =
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where each token of rows stands in a sentence of its own."""
+class PositionIds:
+    """The position of each token, for packed rows or a position on the device."""
 
-    positions: Int[Tensor, "B L"]
+    ids: Int[Tensor, "B L"]
 
-    longest: int
-    """More than every position."""
+    num_positions: int
+    """More than every id."""
 
 
 class AddPositions(nn.Module):
-    """Tell each embedding where it stands: added to it, or set beside it."""
+    """Add a positional encoding to each embedding, or concatenate it."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -106,17 +108,17 @@ class AddPositions(nn.Module):
         self.concatenate = config.position_join == "concatenate"
 
     def forward(
-        self, x: Float[Tensor, "B L E"], start: int | Places
+        self, x: Float[Tensor, "B L E"], positions: int | PositionIds
     ) -> Float[Tensor, "B L D"]:
-        """Place ``x`` at positions ``start``, ``start + 1``, ..., or where told."""
+        """Encode ``positions``: an id for each token, or the position of the first."""
         if self.scheme is None:
             return x
-        place: Tensor
-        if isinstance(start, Places):
-            table = self.scheme(x.new_empty(1, start.longest, 0), 0)
-            place = F.embedding(start.positions, table)
+        encoding: Tensor
+        if isinstance(positions, PositionIds):
+            table = self.scheme(x.new_empty(1, positions.num_positions, 0), 0)
+            encoding = F.embedding(positions.ids, table)
         else:
-            place = self.scheme(x, start)
+            encoding = self.scheme(x, positions)
         if self.concatenate:
-            return torch.cat([x, place.expand(x.shape[0], -1, -1)], dim=-1)
-        return x + place
+            return torch.cat([x, encoding.expand(x.shape[0], -1, -1)], dim=-1)
+        return x + encoding

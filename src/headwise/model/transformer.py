@@ -1,11 +1,12 @@
-"""Figure 1, whole.
+"""The whole of Figure 1.
 
 Letters used for sizes: B batch rows, S source positions, L target positions,
-D model width, V vocabulary of the target, P positions in any shape.
+D model width, V target vocabulary, P positions in any shape.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import torch
@@ -16,13 +17,13 @@ from torch.nn import functional as F
 from headwise.errors import SettingsError
 from headwise.model.config import TransformerConfig
 from headwise.model.decoder import Decoder
-from headwise.model.embeddings import EnterStack, OutputProjection, TokenEmbedding
+from headwise.model.embeddings import OutputProjection, StackInput, TokenEmbedding
 from headwise.model.encoder import Encoder
 from headwise.model.initialization import initialize
 from headwise.model.kv_cache import DecoderState
-from headwise.model.masks import to_real_tokens, to_the_past
+from headwise.model.masks import make_causal_mask, make_padding_mask
 
-FIRST_POSITIONS = 32
+INITIAL_CAPACITY = 32
 """Positions of a new KV cache; it doubles as needed."""
 
 
@@ -61,9 +62,9 @@ class Transformer(nn.Module):
         if config.tie_embeddings != "all":
             tables["source"] = TokenEmbedding(source_vocab_size, width)
         self.embeddings = nn.ModuleDict(tables)
-        self.enter_encoder = EnterStack(config)
+        self.enter_encoder = StackInput(config)
         self.encoder = Encoder(config)
-        self.enter_decoder = EnterStack(config)
+        self.enter_decoder = StackInput(config)
         self.decoder = Decoder(config)
         self.output = OutputProjection(config, target_vocab_size)
         initialize(self, seed)
@@ -74,11 +75,11 @@ class Transformer(nn.Module):
         target: Int[Tensor, "B L"],
         source_is_real: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B L V"]:
-        """Score every next token of ``target`` at once, as training does.
+        """Return the logits of every next token of ``target``, as training needs them.
 
         ``target`` is shifted right (Section 3.1): it begins with the start token, and
-        row i of the scores is about the token that follows ``target[:, i]``. The
-        softmax of a row is a probability for each entry of the vocabulary.
+        the logits at position i are of the token that follows ``target[:, i]``.
+        ``source_is_real`` is False for padding.
         """
         return self.logits(self.decode(source, target, source_is_real))
 
@@ -88,49 +89,49 @@ class Transformer(nn.Module):
         target: Int[Tensor, "B L"],
         source_is_real: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B L D"]:
-        """Return the top of the decoder: ``forward`` up to the "Linear" box."""
-        state = self.read(source, source_is_real)
-        may_attend = to_the_past(target.shape[1], target.device)
+        """Return the output of the decoder: ``forward`` up to the "Linear" box."""
+        state = self.encode(source, source_is_real)
+        mask = make_causal_mask(target.shape[1], target.device)
         x = self.enter_decoder(self.target_embedding(target), 0)
-        out: Tensor = self.decoder(x, state, may_attend)
+        out: Tensor = self.decoder(x, state, mask)
         return out
 
-    def read(
+    def encode(
         self, source: Int[Tensor, "B S"], source_is_real: Bool[Tensor, "B S"]
     ) -> DecoderState:
-        """Encode the source and let every decoder block read it."""
-        may_attend = to_real_tokens(source_is_real)
+        """Encode the source; project the keys and values of cross-attention."""
+        mask = make_padding_mask(source_is_real)
         x = self.enter_encoder(self.source_embedding(source), 0)
-        return self.decoder.read(self.encoder(x, may_attend), may_attend)
+        return self.decoder.initial_state(self.encoder(x, mask), mask)
 
     def start(
         self, source: Int[Tensor, "B S"], source_is_real: Bool[Tensor, "B S"]
     ) -> DecoderState:
-        """Read the source, to write the target token by token with :meth:`step`."""
-        return self.read(source, source_is_real).with_cache(FIRST_POSITIONS)
+        """Encode the source, to decode the target token by token with :meth:`step`."""
+        return self.encode(source, source_is_real).with_kv_cache(INITIAL_CAPACITY)
 
     def step(
         self, tokens: Int[Tensor, " B"], state: DecoderState
     ) -> tuple[Float[Tensor, "B V"], DecoderState]:
-        """Write one more token in every row; score what may follow."""
+        """Append one token to every row; return the logits of the next one."""
         embedded = self.target_embedding(tokens[:, None])
         x = self.enter_decoder(embedded, state.position)
         x = self.decoder(x, state, None)
-        return self.logits(x)[:, -1], state.after(1)
+        return self.logits(x)[:, -1], replace(state, position=state.position + 1)
 
     def logits(self, x: Float[Tensor, "*P D"]) -> Float[Tensor, "*P V"]:
-        """Score every entry of the target vocabulary (the "Linear" box)."""
+        """Apply the "Linear" box: a logit for every entry of the target vocabulary."""
         return F.linear(x, self.output_vectors, self.output.bias)
 
     @property
     def source_embedding(self) -> TokenEmbedding:
-        """The table that source tokens are looked up in."""
+        """The embedding of source tokens, which may be that of target tokens."""
         name = "target" if self.config.tie_embeddings == "all" else "source"
         return cast(TokenEmbedding, self.embeddings[name])
 
     @property
     def target_embedding(self) -> TokenEmbedding:
-        """The table that target tokens are looked up in."""
+        """The embedding of target tokens."""
         return cast(TokenEmbedding, self.embeddings["target"])
 
     @property
@@ -141,5 +142,5 @@ class Transformer(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return self.target_embedding.vectors.device

@@ -17,7 +17,11 @@ from headwise import storage
 from headwise.errors import ModelError, SettingsError
 from headwise.run_folder.model_folder import WEIGHTS
 from headwise.run_folder.paths import CHECKPOINT
-from headwise.run_folder.tensors import check_dtypes, read_tensors, write_tensors
+from headwise.run_folder.safetensors_files import (
+    check_dtypes,
+    read_tensors,
+    write_tensors,
+)
 from headwise.settings import as_table, read
 from headwise.training.optimizer import UPDATES
 from headwise.training.state import TrainingState

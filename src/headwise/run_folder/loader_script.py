@@ -10,7 +10,7 @@ from torch.nn import functional as F
 config = json.load(open(f"{sys.argv[1]}/config.json"))["architecture"]
 search = json.load(open(f"{sys.argv[1]}/generation.json"))
 weights = load_file(f"{sys.argv[1]}/model.safetensors")
-bend = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}[config["activation"]]
+act = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}[config["activation"]]
 
 def linear(x, name):
     return F.linear(x, weights[name + ".weight"], weights.get(name + ".bias"))
@@ -19,13 +19,13 @@ def norm(x, name):  # some norms are there in some models only
     return x if gain is None else F.layer_norm(x, gain.shape, gain, bias)
 
 def attend(x, source, name, causal):  # Section 3.2
-    wide = [linear(x, name + ".to_queries")]
-    wide += [linear(source, name + each) for each in (".to_keys", ".to_values")]
-    q, k, v = (y.unflatten(1, (config["num_heads"], -1)).transpose(0, 1) for y in wide)
-    seen = F.scaled_dot_product_attention(q, k, v, is_causal=causal)  # Equation 1
-    return linear(seen.transpose(0, 1).flatten(1), name + ".to_output")
+    qkv = [linear(x, name + ".to_queries")]
+    qkv += [linear(source, name + each) for each in (".to_keys", ".to_values")]
+    q, k, v = (y.unflatten(1, (config["num_heads"], -1)).transpose(0, 1) for y in qkv)
+    heads = F.scaled_dot_product_attention(q, k, v, is_causal=causal)  # Equation 1
+    return linear(heads.transpose(0, 1).flatten(1), name + ".to_output")
 
-def enter(x, side):  # Sections 3.4 and 3.5
+def add_positions(x, side):  # Sections 3.4 and 3.5
     kind, beside = config["positions"], config["position_join"] == "concatenate"
     even = torch.arange(0, config["d_model"] - beside * x.shape[1], 2).double()
     angles = torch.arange(len(x))[:, None] / 10000 ** (even / (2 * len(even)))
@@ -34,15 +34,15 @@ def enter(x, side):  # Sections 3.4 and 3.5
     place = {"learned": learned, "none": 0}.get(kind, waves.flatten(1).float())
     return norm(torch.cat([x, place], 1) if beside else x + place, f"enter_{side}.norm")
 
-def climb(side, x, boxes, read=None):  # Figure 1: one side, upwards
-    x = enter(x * x.shape[1] ** 0.5, side)
+def run_stack(side, x, sublayers, encoded=None):  # one side of Figure 1
+    x = add_positions(x * x.shape[1] ** 0.5, side)
     for name in (f"{side}.blocks.{n}." for n in range(config[side + "_layers"])):
-        for box, around in ((each, f"{name}around_{each}.norm") for each in boxes):
+        for sub, around in ((s, f"{name}around_{s}.norm") for s in sublayers):
             y = norm(x, around) if config["norm"] == "pre" else x
-            if box == "feed_forward":
-                y = linear(bend(linear(y, f"{name}{box}.widen")), f"{name}{box}.narrow")
-            elif box == "cross":
-                y = attend(y, read, name + "cross_attention", causal=False)
+            if sub == "feed_forward":
+                y = linear(act(linear(y, f"{name}{sub}.widen")), f"{name}{sub}.narrow")
+            elif sub == "cross":
+                y = attend(y, encoded, name + "cross_attention", causal=False)
             else:
                 y = attend(y, y, name + "self_attention", causal=side == "decoder")
             x = x + y if config["norm"] == "pre" else norm(x + y, around)
@@ -51,8 +51,8 @@ def climb(side, x, boxes, read=None):  # Figure 1: one side, upwards
 def logits(source, target):
     table = weights["embeddings.target.vectors"]
     own = weights.get("embeddings.source.vectors", table)
-    read = climb("encoder", own[source], ["attention", "feed_forward"])
-    x = climb("decoder", table[target], ["self", "cross", "feed_forward"], read)
+    encoded = run_stack("encoder", own[source], ["attention", "feed_forward"])
+    x = run_stack("decoder", table[target], ["self", "cross", "feed_forward"], encoded)
     return F.linear(x, weights.get("output.vectors", table), weights.get("output.bias"))
 
 for line in sys.stdin:

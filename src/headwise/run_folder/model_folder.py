@@ -139,7 +139,7 @@ def write_model_folder(
     golden_sources: Sequence[str] = (),
 ) -> None:
     """Write a model folder atomically."""
-    from headwise.run_folder.tensors import write_tensors
+    from headwise.run_folder.safetensors_files import write_tensors
     from headwise.tasks.translation.task import Translation
 
     decoding = replace(decoding, num_best=1)

@@ -15,7 +15,12 @@ from headwise.errors import ModelError
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
 from headwise.run_folder.paths import CONFIG
-from headwise.run_folder.tensors import FLOATS, check_dtypes, first_three, read_tensors
+from headwise.run_folder.safetensors_files import (
+    FLOATS,
+    check_dtypes,
+    first_three,
+    read_tensors,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

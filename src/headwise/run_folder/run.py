@@ -26,9 +26,9 @@ from headwise.model.transformer import Transformer
 from headwise.recipe import Recipe
 from headwise.run_folder.card import model_card
 from headwise.run_folder.checkpoints import Checkpoint, Checkpoints
-from headwise.run_folder.claim import claim_folder
 from headwise.run_folder.model_folder import ModelFacts, write_model_folder
 from headwise.run_folder.model_weights import check_weights, load_weights
+from headwise.run_folder.overwrite_protection import lock_run_folder
 from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG, MODEL, RECIPE
 from headwise.settings import as_table, as_toml, read, read_toml
 from headwise.storage import write_text
@@ -90,7 +90,7 @@ def train_run(
         stop_signals = held.enter_context(signals or StopSignals())
 
         def start() -> Checkpoint | None:
-            held.enter_context(claim_folder(folder))
+            held.enter_context(lock_run_folder(folder))
             check_run(folder, recipe, corpus.facts.fingerprint)
             write_text(folder / RECIPE, as_toml(recipe))
             found = checkpoints.newest()

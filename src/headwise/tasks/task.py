@@ -42,12 +42,12 @@ class Task(Protocol):
         ...
 
     @property
-    def stop(self) -> Callable[[], None]:
+    def check_stop(self) -> Callable[[], None]:
         """Called before each batch of a search or validation; may raise to end it."""
         ...
 
-    def stopping(self, stop: Callable[[], None]) -> Self:
-        """Return this task with another ``stop``."""
+    def with_check_stop(self, check_stop: Callable[[], None]) -> Self:
+        """Return this task with another ``check_stop``."""
         ...
 
     def new_model(self, config: TransformerConfig, *, seed: int) -> Transformer:

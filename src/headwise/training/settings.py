@@ -91,9 +91,9 @@ class TrainingSettings:
 
     backend: Backend = "auto"
     """Training backend. auto: native on a CPU where it was measured to be faster, else
-    torch; native: kernels in C, on a CPU; torch: PyTorch, fused; reference: box by box
-    as in the paper, several times slower; torch_compile: torch.compile with sequence
-    packing and static shapes, for a GPU."""
+    torch; native: kernels in C, on a CPU; torch: PyTorch, fused; reference: as in the
+    paper, several times slower; torch_compile: torch.compile with sequence packing and
+    static shapes, for a GPU."""
 
     processes: int | None = None
     """Data-parallel workers on a CPU, which split each batch and the cores; not set: as

@@ -81,7 +81,7 @@ class Trainer:
         ranks: Ranks | None = None,
         until: int | None = None,
     ) -> None:
-        self.task = task.stopping(signals.check)
+        self.task = task.with_check_stop(signals.check)
         self.model = model
         self.corpus = corpus
         self.seed = seed

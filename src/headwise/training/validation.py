@@ -123,7 +123,7 @@ def mean_loss(task: Task, model: Transformer, corpus: PreparedCorpus) -> float:
     """Return the mean -ln p of a held-out target token, END included, in nats."""
     total, tokens = 0.0, 0
     for batch in dev_batches(corpus.dev, VALIDATION_TOKENS):
-        task.stop()
+        task.check_stop()
         total += task.loss(model, batch.to(model.device), smoothing=0.0).item()
         tokens += batch.num_target_tokens
     return total / tokens

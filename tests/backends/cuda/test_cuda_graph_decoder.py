@@ -9,9 +9,9 @@ import math
 
 import pytest
 import torch
-from tests.model.writing import VARIANTS, assert_same_steps, made, sources
+from tests.model.decoder_equality import VARIANTS, assert_same_steps, made, sources
 
-from headwise.backends.cuda import cuda_graph_capture
+from headwise.backends.cuda import static_buffers
 from headwise.backends.cuda.cuda_graph_decoder import CudaGraphDecoder
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.decoding.greedy import greedy_search
@@ -33,7 +33,7 @@ def poisoned(decoder: CudaGraphDecoder) -> CudaGraphDecoder:
     """Fill new buffers with NaN: what was not written may not be read."""
     make = decoder.pool._make
 
-    def worse(size: cuda_graph_capture.BufferSize) -> cuda_graph_capture.StaticBuffers:
+    def worse(size: static_buffers.BufferSize) -> static_buffers.StaticBuffers:
         buffers = make(size)
         caches = buffers.self_kv, buffers.cross_kv
         for each in (*caches, buffers.cross_mask, buffers.self_mask, buffers.logits):
@@ -81,7 +81,7 @@ def test_steps_ahead_equal_single_greedy_steps(precision, device):
             stop_at_finished=1,
             forbidden=forbidden,
         )
-        assert 1 <= len(ids) <= cuda_graph_capture.MAX_STEPS_AHEAD
+        assert 1 <= len(ids) <= static_buffers.MAX_STEPS_AHEAD
         found += zip(log_p, ids, strict=True)
         tokens = ids[-1]
 
@@ -153,7 +153,7 @@ def test_states_of_the_same_size_do_not_share_buffers():
 @torch.inference_mode()
 def test_free_buffers_are_limited(monkeypatch, name, most):
     """For 4 and 8 sources they take 64 and 128 KiB."""
-    monkeypatch.setattr(cuda_graph_capture, name, most)
+    monkeypatch.setattr(static_buffers, name, most)
     fast = CudaGraphDecoder(made())
 
     states = [fast.start(*sources(*range(1, rows + 1))) for rows in (1, 2, 3, 5)]
@@ -167,11 +167,13 @@ def test_free_buffers_are_limited(monkeypatch, name, most):
 def test_leaving_samples_need_few_sizes():
     """Each size needs graphs of its own, which take long to capture."""
     fast = CudaGraphDecoder(made())
-    state = fast.start(*sources(7, 4)).rows(torch.arange(2).repeat_interleave(40))
+    state = fast.start(*sources(7, 4)).index_select(
+        torch.arange(2).repeat_interleave(40)
+    )
     sizes = set()
     while len(state.source_of):
         sizes.add(state.lease.buffers.size)
-        state = state.rows(torch.arange(len(state.source_of) - 1))
+        state = state.index_select(torch.arange(len(state.source_of) - 1))
 
     assert len(sizes) < 20
 
@@ -182,7 +184,7 @@ def test_running_out_of_memory_frees_unused_buffers():
     fast.start(*sources(3))
     make, tries = fast.pool._make, []
 
-    def full(size: cuda_graph_capture.BufferSize) -> cuda_graph_capture.StaticBuffers:
+    def full(size: static_buffers.BufferSize) -> static_buffers.StaticBuffers:
         tries.append(len(fast.pool._free))
         if fast.pool._free:
             raise torch.OutOfMemoryError("no memory")
@@ -199,13 +201,13 @@ def test_positions_that_were_not_learned_are_refused():
     fast = CudaGraphDecoder(model)
     tokens = torch.tensor([1])
 
-    with pytest.raises(ModelError, match="position 11 was asked for"):
+    with pytest.raises(ModelError, match="no learned encoding for position 11"):
         fast.start(*sources(11))
 
     state = fast.start(*sources(10))
     for _ in range(10):
         _, state = fast.step(tokens, state)
-    with pytest.raises(ModelError, match="position 11 was asked for"):
+    with pytest.raises(ModelError, match="no learned encoding for position 11"):
         fast.step(tokens, state)
 
 

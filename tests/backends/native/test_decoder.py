@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.model.writing import VARIANTS, assert_same_steps, made, sources
+from tests.model.decoder_equality import VARIANTS, assert_same_steps, made, sources
 
 from headwise.backends.native.decoder import MAX_STEPS_AHEAD, NativeDecoder
 from headwise.backends.pytorch.decoder import TorchDecoder
@@ -120,7 +120,7 @@ def test_padding_is_not_encoded(real):
 def test_decoding_can_branch_from_an_older_state(source):
     """Two continuations of one state, also beyond the first capacity of the cache."""
     fast = NativeDecoder(made())
-    state = fast.start(*source).rows(torch.tensor([2, 0, 1, 1]))
+    state = fast.start(*source).index_select(torch.tensor([2, 0, 1, 1]))
     tokens = torch.tensor([1, 2, 3, 4])
     for _ in range(30):
         _, state = fast.step(tokens, state)
@@ -130,7 +130,7 @@ def test_decoding_can_branch_from_an_older_state(source):
         for step in range(8):
             scores, state = fast.step((tokens + first + step) % 50, state)
             found.append(scores)
-            state = state.rows(torch.tensor([1, 0, 2, 3]))
+            state = state.index_select(torch.tensor([1, 0, 2, 3]))
         return torch.stack(found)
 
     once = on(state, 7)
@@ -169,7 +169,7 @@ def test_a_row_is_the_same_bits_in_any_batch(precision, changed):
 
 
 @torch.inference_mode()
-def test_positions_go_on_beyond_what_was_computed_at_first():
+def test_positional_encodings_are_extended_when_needed():
     model = made()
     long = sources(300, 260, 3)
 
@@ -186,9 +186,9 @@ def test_more_positions_than_were_learned_are_refused(source):
     for _ in range(8):
         _, state = fast.step(tokens, state)
 
-    with pytest.raises(ModelError, match="this model learned only 8"):
+    with pytest.raises(ModelError, match="this model has only 8"):
         fast.step(tokens, state)
-    with pytest.raises(ModelError, match="this model learned only 8"):
+    with pytest.raises(ModelError, match="this model has only 8"):
         fast.start(*sources(9))
 
 
@@ -247,7 +247,7 @@ def test_there_is_a_token_for_each_row(source):
 
 
 @torch.inference_mode()
-def test_other_integer_types_and_strides_will_do(source):
+def test_other_integer_dtypes_and_strides_are_accepted(source):
     fast = NativeDecoder(made())
     tokens = torch.tensor([4, 5, 6])
     expected, _ = fast.step(tokens, fast.start(*source))
@@ -268,7 +268,7 @@ def test_a_state_may_have_no_rows():
     tokens = torch.empty(0, dtype=torch.long)
 
     scores, state = fast.step(tokens, state)
-    log_p, found, _ = fast.step_topk(tokens, state.rows(tokens), 2, ())
+    log_p, found, _ = fast.step_topk(tokens, state.index_select(tokens), 2, ())
 
     assert scores.shape == (0, 50)
     assert log_p.shape == found.shape == (0, 2)
@@ -353,7 +353,7 @@ def test_top_k_breaks_ties_by_the_lower_token(
 
 @pytest.mark.parametrize("place", [0, 70, 1050])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_one_broken_score_is_an_error(place, value):
+def test_one_nan_logit_is_an_error(place, value):
     scores = torch.randn(1100)
     scores[place] = value
 
@@ -387,7 +387,7 @@ def test_changed_weights_are_noticed():
 
 
 @torch.inference_mode()
-def test_it_and_the_torch_decoder_choose_alike(source, topk_by_torch):
+def test_native_and_torch_decoder_choose_the_same_tokens(source, topk_by_torch):
     """PyTorch without any C kernel, as a search uses both."""
     model = made(vocabulary=700)
     compiled, plain = NativeDecoder(model), TorchDecoder(model)
@@ -409,7 +409,9 @@ def test_steps_ahead_equal_single_steps(precision, source):
     """Bit by bit, beyond the first capacity of the cache, rows leaving between."""
     fast = NativeDecoder(made(), precision)
     forbidden = (0, 1, 7)
-    states = [fast.start(*source).rows(torch.tensor([2, 0, 1, 1])) for _ in range(2)]
+    states = [
+        fast.start(*source).index_select(torch.tensor([2, 0, 1, 1])) for _ in range(2)
+    ]
     tokens = torch.tensor([1, 1, 1, 1])
     for most in (1, 5, MAX_STEPS_AHEAD, 99, 2, 30):
         log_p, ids, states[0] = fast.decode_greedily(
@@ -428,7 +430,7 @@ def test_steps_ahead_equal_single_steps(precision, source):
             tokens = chosen
         kept = torch.arange(len(tokens))[-3:].flip(0)
         tokens = tokens[kept]
-        states = [state.rows(kept) for state in states]
+        states = [state.index_select(kept) for state in states]
 
 
 def test_layer_norm_uses_the_epsilon(source):
@@ -470,7 +472,7 @@ def test_steps_ahead_stay_within_learned_positions():
     )
 
     assert len(ids) == 10
-    with pytest.raises(ModelError, match="position 11 was asked for"):
+    with pytest.raises(ModelError, match="no learned encoding for position 11"):
         fast.decode_greedily(ids[-1], state, **asked)
 
 

@@ -57,7 +57,7 @@ def test_what_was_measured_to_be_slower_is_not_preferred(loaded, monkeypatch):
     assert prefers_native("decoding")
 
 
-def test_what_was_never_measured_is_not_preferred(loaded):
+def test_an_unmeasured_processor_prefers_no_native_backend(loaded):
     loaded("neon")
 
     for use in get_args(Use):

@@ -22,7 +22,7 @@ from headwise.errors import DataError
 from headwise.losses import cross_entropy
 from headwise.model import TransformerConfig
 from headwise.model.activation_checkpointing import checkpoint_activations
-from headwise.model.attention_hooks import attention_seen
+from headwise.model.attention_hooks import record_attention_weights
 from headwise.model.transformer import Transformer
 
 pytestmark = pytest.mark.usefixtures("kernels_here")
@@ -72,7 +72,7 @@ def trained(vocabulary=101, **changes):
 
 
 def readable(model, batch, smoothing=0.1, dtype=torch.float64, seed=None):
-    """Return the loss and gradients that the boxes of the paper give.
+    """Return the loss and gradients that the layers of the paper give.
 
     With a ``seed``, dropout uses the masks that the kernels draw for it.
     """
@@ -346,7 +346,7 @@ def test_pytorch_trains_where_hooks_are_set_or_kernels_cannot():
     assert not trains_natively(model, native_training.MAX_LENGTH + 1)
     with torch.no_grad():
         assert not trains_natively(model, 10)
-    with attention_seen(model):
+    with record_attention_weights(model):
         assert not trains_natively(model, 10)
     checkpoint_activations(model)
     assert not trains_natively(model, 10)
@@ -385,27 +385,27 @@ def hooked_sum(model):
 
 
 def hooked_forward(model):
-    model.encoder.blocks[1].register_forward_hook(lambda box, given, out: out * 0.5)
+    model.encoder.blocks[1].register_forward_hook(lambda layer, given, out: out * 0.5)
 
 
 def hooked_before(model):
-    model.encoder.blocks[1].register_forward_pre_hook(lambda box, given: None)
+    model.encoder.blocks[1].register_forward_pre_hook(lambda layer, given: None)
 
 
 def hooked_backward(model):
     model.decoder.blocks[0].feed_forward.register_full_backward_hook(
-        lambda box, ingoing, outgoing: (ingoing[0] * 0.25,)
+        lambda layer, ingoing, outgoing: (ingoing[0] * 0.25,)
     )
 
 
 def hooked_before_backward(model):
     model.decoder.blocks[0].feed_forward.register_full_backward_pre_hook(
-        lambda box, outgoing: (outgoing[0] * 4,)
+        lambda layer, outgoing: (outgoing[0] * 4,)
     )
 
 
 def other_box(model):
-    """As adapters do it: the box is one of their own class, around the same weights."""
+    """As adapters do it: a layer of their own class, around the same weights."""
 
     class Halved(torch.nn.Linear):
         def forward(self, x):
@@ -415,17 +415,17 @@ def other_box(model):
 
 
 def other_forward(model):
-    box = model.encoder.blocks[0].feed_forward
-    box.forward = lambda x: type(box).forward(box, x) / 2
+    layer = model.encoder.blocks[0].feed_forward
+    layer.forward = lambda x: type(layer).forward(layer, x) / 2
 
 
 def other_forward_of_torch(model):
-    box = model.decoder.blocks[0].feed_forward.narrow
-    box.forward = lambda x: type(box).forward(box, x) / 2
+    layer = model.decoder.blocks[0].feed_forward.narrow
+    layer.forward = lambda x: type(layer).forward(layer, x) / 2
 
 
 def other_activation(model):
-    model.encoder.blocks[1].feed_forward.bend = torch.tanh
+    model.encoder.blocks[1].feed_forward.activation = torch.tanh
 
 
 def other_dropout(model):
@@ -437,8 +437,8 @@ def other_epsilon(model):
 
 
 def in_sequence(model):
-    box = model.encoder.blocks[0].feed_forward
-    box.narrow = torch.nn.Sequential(box.narrow, torch.nn.Hardtanh())
+    layer = model.encoder.blocks[0].feed_forward
+    layer.narrow = torch.nn.Sequential(layer.narrow, torch.nn.Hardtanh())
 
 
 def normed_weight(model):
@@ -458,7 +458,7 @@ def partly_evaluated(model):
 SPECIAL = {
     "encoder.blocks.0.feed_forward has another forward": other_forward,
     "decoder.blocks.0.feed_forward.narrow has another forward": other_forward_of_torch,
-    "encoder.blocks.1.feed_forward.bend was changed": other_activation,
+    "encoder.blocks.1.feed_forward.activation was changed": other_activation,
     "encoder.blocks.0.feed_forward.dropout is a Hardtanh": other_dropout,
     "decoder.blocks.1.around_cross.norm.eps was changed": other_epsilon,
     "encoder.blocks.0.feed_forward.narrow is a Sequential": in_sequence,
@@ -559,7 +559,7 @@ def test_a_hook_of_the_graph_is_called():
     assert seen == ["added up"]
 
 
-def test_gradients_stay_where_kernels_found_them():
+def test_gradients_are_accumulated_in_place():
     """Not one of them is copied: they lie in one piece of memory, as they were made."""
     model = trained()
     native_loss(model, *batch_of(101), 0.1).backward()
@@ -602,7 +602,7 @@ def test_weights_that_change_before_the_backward_pass_are_an_error(backend):
         loss.backward()
 
 
-def test_two_losses_may_wait_for_their_gradients():
+def test_two_forward_passes_may_precede_their_backward_passes():
     model = trained()
     batches = [batch_of(101, seed=seed) for seed in range(2)]
     apart = [natively(model, batch)[1] for batch in batches]

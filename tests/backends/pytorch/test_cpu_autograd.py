@@ -70,7 +70,7 @@ def test_attention_by_matmul_equals_equation_1(mask):
 
 
 @MASKED
-def test_gradients_of_attention_are_those_of_small_differences(mask):
+def test_gradients_of_attention_equal_finite_differences(mask):
     assert torch.autograd.gradcheck(
         lambda *x: attention_by_matmul(*x, MASKS[mask], 0.0), heads()
     )
@@ -91,7 +91,7 @@ def test_attention_in_bfloat16_is_near_that_in_float64(mask):
 
 
 @MASKED
-def test_dropout_falls_on_the_weights_of_attention(mask):
+def test_attention_dropout_applies_to_the_attention_weights(mask):
     """With the very mask that is drawn, as Equation 1 written out has it."""
     inputs, hidden = heads(), MASKS[mask]
     ones = torch.eye(5, dtype=torch.float64).expand(2, 3, 5, 5)
@@ -113,7 +113,7 @@ def test_dropout_falls_on_the_weights_of_attention(mask):
         torch.testing.assert_close(mine, theirs, **EXACT)
 
 
-def test_a_query_that_sees_nothing_still_gives_zeros_while_training():
+def test_a_fully_masked_query_gets_zeros_in_training_too():
     mask = MASKS["padding"].clone()
     mask[1] = False
     inputs = heads()
@@ -151,18 +151,18 @@ def test_long_sentences_keep_no_attention_weights():
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_fused_add_and_norm_equals_its_formula(share):
-    box = AddAndNorm(6, share, "post").double().train()
-    install(box, fused=True)
-    box.norm.weight.data.uniform_(0.5, 2)
-    box.norm.bias.data.uniform_(-1, 1)
+    layer = AddAndNorm(6, share, "post").double().train()
+    install(layer, fused=True)
+    layer.norm.weight.data.uniform_(0.5, 2)
+    layer.norm.bias.data.uniform_(-1, 1)
     x, out = (
         torch.randn(3, 4, 6, dtype=torch.float64, requires_grad=True) for _ in "xo"
     )
-    inputs = [x, out, box.norm.weight, box.norm.bias]
+    inputs = [x, out, layer.norm.weight, layer.norm.bias]
 
     def ours(x, out, *_):
         torch.manual_seed(7)
-        return box.leave(x, out)
+        return layer.add_residual(x, out)
 
     def by_hand(x, out, weight, bias):
         torch.manual_seed(7)
@@ -197,7 +197,7 @@ def test_dropout_uses_the_same_mask_in_the_backward_pass():
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_a_whole_model_learns_the_same_by_both_kernels(small, batch, norm):
+def test_fused_functions_give_a_model_the_same_gradients(small, batch, norm):
     model = small(dropout=0.0, norm=norm).double().train()
     found = {}
     for kernels in ("auto", "reference"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.model.writing import VARIANTS, assert_same_steps, made, sources
+from tests.model.decoder_equality import VARIANTS, assert_same_steps, made, sources
 
 from headwise.backends.pytorch.decoder import TorchDecoder
 
@@ -25,10 +25,10 @@ def test_the_scores_are_those_of_the_model(changed, source):
 @torch.inference_mode()
 def test_the_rows_of_a_beam_share_the_cross_attention_cache(source):
     model = TorchDecoder(made())
-    state = model.start(*source).rows(torch.arange(3).repeat_interleave(4))
+    state = model.start(*source).index_select(torch.arange(3).repeat_interleave(4))
 
     _, state = model.step(torch.ones(12, dtype=torch.long), state)
-    state = state.rows(torch.tensor([3, 2, 1, 0, 8, 8, 8, 8]))
+    state = state.index_select(torch.tensor([3, 2, 1, 0, 8, 8, 8, 8]))
 
     assert [len(each) for each in state.cross_kv] == [2, 2]
     assert state.source_of.tolist() == [0] * 4 + [1] * 4

@@ -1,4 +1,4 @@
-"""Decoding without a KV cache: the scores of the cached steps."""
+"""Decoding without a KV cache: the scores of cached decoding."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from headwise.backends.pytorch.uncached_decoder import UncachedDecoder
 PADDING = 0
 
 
-def test_the_row_is_padding_behind_what_was_written(small, batch):
+def test_a_row_is_padded_behind_its_prefix(small, batch):
     source, target, is_real = batch
     reader = UncachedDecoder(small(), length=4, padding=PADDING)
 
@@ -46,13 +46,13 @@ def test_reordered_rows_equal_the_cached_ones(small, batch):
     scores = []
     for writer, state in zip((reader, model), states, strict=True):
         _, after = writer.step(target[:, 0], state)
-        seen, _ = writer.step(target[index, 1], after.rows(index))
+        seen, _ = writer.step(target[index, 1], after.index_select(index))
         scores.append(seen)
 
     torch.testing.assert_close(*scores, rtol=0, atol=1e-12)
 
 
-def test_the_length_of_the_row_does_not_matter(small, batch):
+def test_the_padded_length_does_not_matter(small, batch):
     source, target, is_real = batch
     model, scores = small(dtype=torch.float64), []
 
@@ -63,7 +63,7 @@ def test_the_length_of_the_row_does_not_matter(small, batch):
     torch.testing.assert_close(*scores, rtol=0, atol=1e-12)
 
 
-def test_the_same_words_are_written(small, batch):
+def test_uncached_decoding_gives_the_same_tokens(small, batch):
     """Each takes its own most probable word and goes on from there."""
     model = small()
     source, target, is_real = batch

@@ -1,4 +1,4 @@
-"""The engine that chooses: the same words whatever it chose, and it says what."""
+"""The auto engine: the same translations whatever it chooses, with a note."""
 
 import shutil
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ def words(found):
     return [[each.tokens for each in outputs] for outputs in found]
 
 
-def test_it_is_what_a_model_is_opened_with(folder):
+def test_auto_is_the_default_engine(folder):
     translator = load(folder)
     assert isinstance(translator.engine, AutoEngine)
     assert translator.engine.used == {}
@@ -93,7 +93,7 @@ def test_auto_takes_torch_with_the_native_backend(tmp_path, sources, wanted):
 SLOWER = "the native backend is slower here, with AVX2"
 
 
-def test_where_kernels_are_slower_it_takes_ctranslate2_and_says_why(
+def test_auto_takes_ctranslate2_where_the_native_backend_is_slower(
     tmp_path, sources, wanted, monkeypatch
 ):
     """Without AVX-512 they took four times as long, and were taken all the same."""
@@ -112,7 +112,9 @@ def test_where_kernels_are_slower_it_takes_ctranslate2_and_says_why(
 
 @pytest.mark.usefixtures("a_compiler_here")
 @pytest.mark.parametrize("taken", [False, True])
-def test_where_torch_must_do_it_the_faster_way_of_both_does(opened, monkeypatch, taken):
+def test_torch_uses_its_faster_backend_where_ctranslate2_cannot_search(
+    opened, monkeypatch, taken
+):
     monkeypatch.setattr(auto_engine, "why_not_preferred", lambda *_: SLOWER)
     monkeypatch.setattr(select, "prefers_native", lambda use: taken)
     auto = AutoEngine(opened)
@@ -123,7 +125,7 @@ def test_where_torch_must_do_it_the_faster_way_of_both_does(opened, monkeypatch,
 
 
 @pytest.mark.usefixtures("a_compiler_here")
-def test_who_asks_for_torch_gets_kernels_and_hears_that_they_are_slower(
+def test_engine_torch_with_native_kernels_notes_that_they_are_slower(
     opened, monkeypatch
 ):
     monkeypatch.delenv(SWITCH, raising=False)
@@ -140,9 +142,7 @@ def test_who_asks_for_torch_gets_kernels_and_hears_that_they_are_slower(
     assert TorchEngine(opened).used == {"torch": ""}
 
 
-def test_it_takes_ctranslate2_where_the_search_can_be_expressed(
-    opened, sources, wanted
-):
+def test_auto_takes_ctranslate2_if_it_supports_the_search(opened, sources, wanted):
     auto = AutoEngine(opened)
 
     assert words(auto.search(sources, greedy())) == wanted
@@ -165,7 +165,9 @@ def test_nothing_to_search_makes_no_export(tmp_path):
     assert not (folder / "exports").exists()
 
 
-def test_without_the_package_torch_does_it(opened, sources, wanted, monkeypatch):
+def test_auto_takes_torch_without_the_ctranslate2_package(
+    opened, sources, wanted, monkeypatch
+):
     monkeypatch.setattr(
         "headwise.inference.engines.ctranslate2_support.find_spec", lambda name: None
     )
@@ -177,7 +179,7 @@ def test_without_the_package_torch_does_it(opened, sources, wanted, monkeypatch)
         AutoEngine(opened, precision="int8")
 
 
-def test_on_another_device_torch_does_it(opened, sources, monkeypatch):
+def test_auto_takes_torch_on_another_device(opened, sources, monkeypatch):
     """As on a GPU; meta, which computes nothing, is the other that is everywhere."""
     asked = []
     monkeypatch.setattr(Generator, "search", lambda _, *given: asked.append(given))
@@ -190,7 +192,7 @@ def test_on_another_device_torch_does_it(opened, sources, monkeypatch):
     assert auto.used == {"torch": "the model is on meta"}
 
 
-def test_on_a_full_disk_torch_does_it(opened, sources, wanted, monkeypatch):
+def test_auto_takes_torch_on_a_full_disk(opened, sources, wanted, monkeypatch):
     def full(*_, **__):
         raise ResourceError("No space left on device")
 
@@ -262,7 +264,7 @@ def test_a_requested_precision_is_kept(opened, sources):
         auto.search(sources[:1], paper())
 
 
-def test_bf16_is_the_other_engine_s(opened, sources):
+def test_bf16_is_for_the_torch_engine_only(opened, sources):
     auto = AutoEngine(opened, precision="bf16")
     auto.search(sources[:1], paper())
 
@@ -287,5 +289,5 @@ def test_an_unknown_setting_is_unsupported_by_ctranslate2(beam):
     )
 
 
-def test_what_is_carried_over_are_settings_of_a_search():
+def test_settings_passed_to_ctranslate2_are_decoding_settings():
     assert {*DecodingSettings.__dataclass_fields__} >= EXPORTED

@@ -9,7 +9,7 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.inference.engines.background_search import BackgroundSearch, Cancelled
 from headwise.inference.engines.engine import DeferredSearch
 from headwise.inference.engines.torch_engine import MIN_BACKGROUND_SOURCES, TorchEngine
-from headwise.inference.streaming import PREFETCH_BLOCKS
+from headwise.inference.streaming_translation import PREFETCH_BLOCKS
 from headwise.inference.translator import load
 
 
@@ -94,7 +94,7 @@ def test_a_closed_stream_cancels_the_searches_it_submitted(translator, monkeypat
 
     monkeypatch.setattr(translator.engine, "submit", noted)
     monkeypatch.setattr(
-        "headwise.inference.streaming.BLOCK_LINES", MIN_BACKGROUND_SOURCES
+        "headwise.inference.streaming_translation.BLOCK_LINES", MIN_BACKGROUND_SOURCES
     )
     held = threading.Lock()
     monkeypatch.setattr(translator.engine, "background_lock", held)

@@ -1,4 +1,4 @@
-"""CTranslate2 behind our protocol: the words of the torch engine, and its manners."""
+"""The CTranslate2 engine gives the translations of the torch engine."""
 
 import math
 import shutil
@@ -64,7 +64,9 @@ SEARCHES = {
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_it_finds_what_the_torch_engine_finds(opened, engine, sources, name):
+def test_ctranslate2_finds_the_outputs_of_the_torch_engine(
+    opened, engine, sources, name
+):
     settings = SEARCHES[name]
     slow = TorchEngine(opened).search(sources, settings)
     fast = engine.search(sources, settings)
@@ -123,7 +125,7 @@ def test_nothing_to_search_finds_nothing(engine):
     assert engine.search([], DecodingSettings()) == []
 
 
-def test_a_search_it_does_not_have_is_refused_with_every_reason(engine, sources):
+def test_an_unsupported_search_is_refused_with_every_reason(engine, sources):
     with pytest.raises(SettingsError) as refusal:
         engine.search(sources[:1], paper())
 
@@ -174,7 +176,7 @@ def test_an_export_of_other_weights_is_made_again(opened, engine, tmp_path):
     assert kept.read_bytes() != before
 
 
-def test_int8_is_asked_for(opened, sources):
+def test_the_precision_int8_is_passed_on(opened, sources):
     engine = CTranslate2Engine(opened, precision="int8")
     found = engine.search(sources, DecodingSettings())
     same = TorchEngine(opened).search(sources, DecodingSettings())
@@ -184,7 +186,7 @@ def test_int8_is_asked_for(opened, sources):
     assert (opened.path / "exports" / "ctranslate2-int8" / "model.bin").is_file()
 
 
-def test_a_precision_that_is_none_is_refused(opened):
+def test_an_unknown_precision_is_refused(opened):
     with pytest.raises(UsageError, match="float32, float16, int8"):
         CTranslate2Engine(opened, precision="int3")
     with pytest.raises(UsageError, match="torch computes in float32"):
@@ -206,7 +208,7 @@ def test_a_folder_whose_name_is_not_utf_8_is_for_torch(opened, tmp_path):
         CTranslate2Engine(opened, folder=folder)
 
 
-def test_it_is_reached_from_python(opened):
+def test_headwise_load_opens_the_ctranslate2_engine(opened):
     fast = load(opened.path, engine="ctranslate2")
     slow = load(opened.path, engine="torch")
 
@@ -221,7 +223,7 @@ def test_a_text_beyond_the_positions_of_the_export_is_refused(opened, engine, so
         engine.search(sources[:1], DecodingSettings(max_length_offset=2000))
 
 
-def test_where_nothing_may_be_written_the_export_is_made_for_now(
+def test_without_write_permission_the_export_is_temporary(
     opened, sources, tmp_path, monkeypatch
 ):
     folder = shutil.copytree(DEMO, tmp_path / "model")

@@ -48,12 +48,12 @@ def test_any_other_processor_is_left_to_ctranslate2(tmp_path, lacking):
         assert VARIABLE not in os.environ
 
 
-def test_so_is_a_system_that_does_not_tell(tmp_path):
+def test_an_unknown_processor_is_left_to_ctranslate2(tmp_path):
     with avx512_enabled(tmp_path / "nothing"):
         assert VARIABLE not in os.environ
 
 
-def test_what_the_user_chose_stands(newer, monkeypatch):
+def test_an_instruction_set_of_the_user_is_kept(newer, monkeypatch):
     monkeypatch.setenv(VARIABLE, "GENERIC")
 
     with avx512_enabled(newer):

@@ -63,7 +63,7 @@ def test_a_head_is_named_by_block_and_head():
 
 
 @pytest.mark.parametrize("head", ["2:0", "0:3", "best", "1:2+2"])
-def test_a_head_that_is_not_there_is_refused(head):
+def test_a_missing_alignment_head_is_refused(head):
     with pytest.raises(SettingsError, match="below 2:3"):
         select_head(torch.zeros(1, 2, 3, 4, 5), head)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import headwise
 from headwise.decoding.ensemble import AVERAGES
-from headwise.decoding.prefix import NO_PREFIX
+from headwise.decoding.forced_prefix import NO_PREFIX
 from headwise.decoding.settings import DecodingSettings, greedy, paper
 from headwise.decoding.warnings import CUT_OFF
 from headwise.errors import SettingsError, UsageError
@@ -123,7 +123,7 @@ def test_the_score_of_a_hypothesis_is_its_forced_score(opened, task, way):
 
 @pytest.mark.parametrize("average", AVERAGES)
 @pytest.mark.parametrize("way", ["beam", "coverage", "sampling"])
-def test_a_model_with_itself_is_the_model(opened, task, way, average):
+def test_an_ensemble_of_a_model_with_itself_is_the_model(opened, task, way, average):
     asked = replace(WAYS[way], ensemble=average)
     sources = task.encode(TEXTS[:4])
     one = task.search(opened.model, sources, asked)
@@ -154,7 +154,7 @@ def other():
     return other
 
 
-def test_two_models_differ_from_each_of_them(opened, task, other):
+def test_an_ensemble_of_two_models_differs_from_each(opened, task, other):
     sources = task.encode(TEXTS)
     scores = [
         task.search(models, sources, greedy())[0][0].log_probability
@@ -172,7 +172,7 @@ BY_HAND = {
 
 @pytest.mark.parametrize("average", AVERAGES)
 @pytest.mark.parametrize("way", ["greedy", "beam", "coverage"])
-def test_different_models_are_averaged_as_was_asked(opened, task, other, way, average):
+def test_an_ensemble_averages_as_configured(opened, task, other, way, average):
     """The ln p of each token, from the scores of each model by itself.
 
     Once only a model with itself was looked at, of which every mean is the model.
@@ -223,7 +223,7 @@ def test_settings_must_be_as_many_as_sources(opened, task):
         task.search(opened.model, [[5], [6]], [greedy()])
 
 
-def test_no_banned_phrase_is_ever_written(translator):
+def test_no_output_contains_a_banned_phrase(translator):
     banned = ["chien", "dans le", "Le"]
     for search in ({}, {"beam": 1}, {"search": "sampling", "samples": 3}):
         for text in translator.translate(TEXTS, banned=banned, **search):
@@ -239,20 +239,20 @@ def test_a_translation_starts_with_its_forced_prefix(translator, prefix):
             assert not each.text[len(prefix.strip()) :][:1].isalnum()
 
 
-def test_half_a_word_becomes_a_whole_one(translator):
+def test_a_prefix_of_half_a_word_is_completed(translator):
     (found,) = translator.lines(["The dog sleeps in the garden."], prefixes=["Le chi"])
 
     assert found.text == "Le chien dort dans le jardin."
 
 
-def test_lines_without_a_prefix_are_refused_not_guessed(translator):
+def test_fewer_prefixes_than_lines_are_refused(translator):
     with pytest.raises(UsageError, match="line 2 has none"):
         list(translator.lines(["a", "b"], prefixes=["x"]))
     with pytest.raises(UsageError, match="more prefixes than lines"):
         list(translator.lines(["a"], prefixes=["x", "y"]))
 
 
-def test_alternatives_go_on_in_different_ways(translator):
+def test_alternatives_differ_in_their_next_token(translator):
     found = translator.alternatives(TEXTS[0], "Le ch", count=4)
     texts = [each.text for each in found]
 
@@ -281,7 +281,7 @@ def test_words_are_aligned_to_their_source(translator):
     assert {"0-0", "1-1", "2-2"} <= set(links)
 
 
-def test_a_head_that_is_not_there_is_refused(translator):
+def test_a_missing_alignment_head_is_refused(translator):
     with pytest.raises(SettingsError, match="has 2 decoder blocks of 4 heads"):
         translator.translate(TEXTS[0], alignments=True, alignment_head="7:0")
 
@@ -298,7 +298,7 @@ def test_unknown_letters_give_a_warning(translator):
     assert any("unknown" in each for each in found.warnings)
 
 
-def test_pieces_come_with_their_log_probability(translator):
+def test_each_token_has_its_log_probability(translator):
     (found,) = translator.lines([TEXTS[0]], token_scores=True)
     best = found.candidates[0]
 

@@ -11,7 +11,7 @@ import torch
 from headwise.backends.native.decoder import NativeDecoder
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.decoding import topk
-from headwise.decoding.prefix import NO_PREFIX
+from headwise.decoding.forced_prefix import NO_PREFIX
 from headwise.decoding.settings import DecodingSettings, greedy, paper
 from headwise.errors import UsageError
 from headwise.run_folder.model_folder import open_model_folder

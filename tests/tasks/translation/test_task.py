@@ -52,7 +52,7 @@ def words(outputs):
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_the_loss_is_torchs_cross_entropy_over_what_is_no_padding(
+def test_the_loss_is_torchs_cross_entropy_without_padding(
     opened, task, batch, smoothing
 ):
     model = opened.model
@@ -70,7 +70,7 @@ def test_the_loss_is_torchs_cross_entropy_over_what_is_no_padding(
     torch.testing.assert_close(loss, expected)
 
 
-def test_the_loss_teaches_every_weight(opened, task, batch):
+def test_the_loss_has_a_gradient_for_every_weight(opened, task, batch):
     opened.model.zero_grad()
     task.loss(opened.model, batch, smoothing=0.1).backward()
 
@@ -98,7 +98,7 @@ def test_the_loss_of_a_batch_is_the_sum_of_the_losses_of_its_pairs(opened, task,
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_sentence_in_a_batch_becomes_what_it_becomes_alone(opened, task, name):
+def test_an_output_does_not_depend_on_the_batch(opened, task, name):
     settings = PRESETS[name]()
     together = found(task, opened, TEXTS, settings)
     alone = [found(task, opened, [text], settings)[0] for text in TEXTS]
@@ -108,9 +108,7 @@ def test_a_sentence_in_a_batch_becomes_what_it_becomes_alone(opened, task, name)
         assert batched[0].score == pytest.approx(single[0].score, abs=1e-5)
 
 
-def test_outputs_come_in_the_order_of_their_sources_however_they_are_cut(
-    opened, task, monkeypatch
-):
+def test_outputs_are_in_the_order_of_their_sources(opened, task, monkeypatch):
     in_one = words(found(task, opened, TEXTS, greedy()))
     monkeypatch.setattr(generator, "BATCH_TOKENS", 12)
     in_many = words(found(task, opened, TEXTS, greedy()))
@@ -146,7 +144,7 @@ def test_a_score_is_the_log_probability_that_the_model_gives_the_words(opened, t
     assert best.log_probability == pytest.approx(total, abs=1e-4)
 
 
-def test_nothing_becomes_nothing(opened, task):
+def test_no_sources_give_no_outputs(opened, task):
     assert task.search(opened.model, [], greedy()) == []
     assert task.predict(opened.model, [], greedy()) == []
 
@@ -166,7 +164,7 @@ def test_no_output_contains_forbidden_tokens(opened, task):
     assert not written & set(FORBIDDEN_TOKENS)
 
 
-def test_text_goes_in_and_text_comes_out(opened, task):
+def test_predict_takes_and_returns_text(opened, task):
     outputs = task.predict(opened.model, TEXTS, greedy())
 
     assert [task.decode(best[0]) for best in found(task, opened, TEXTS, greedy())] == (
@@ -175,16 +173,16 @@ def test_text_goes_in_and_text_comes_out(opened, task):
     assert any("." in output for output in outputs)
 
 
-def test_stop_is_called_before_each_batch(opened, task, monkeypatch):
+def test_check_stop_is_called_before_each_batch(opened, task, monkeypatch):
     monkeypatch.setattr(generator, "BATCH_TOKENS", 12)
     asked = []
-    asking = replace(task, stop=lambda: asked.append(1))
+    asking = replace(task, check_stop=lambda: asked.append(1))
     asking.search(opened.model, task.encode(TEXTS), greedy())
 
     assert len(asked) > 2
 
 
-def test_references_are_compared_as_they_are(task):
+def test_references_are_not_tokenized(task):
     assert task.measure("exact-match", ["a", "b"], ["a", "c"]).value == 50.0
 
 

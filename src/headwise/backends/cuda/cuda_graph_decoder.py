@@ -3,7 +3,7 @@
 Its reference is :class:`TorchDecoder`, whose layers it runs, and in the end
 ``Transformer.start`` and ``step``; ``tests/backends/cuda/test_cuda_graph_decoder.py``
 holds them equal. What is different: the KV cache has static buffers
-(``cuda_graph_capture.py``), the position is a number on the device, and
+(``static_buffers.py``), the position is a number on the device, and
 sources are padded to a power of two; so a step is captured once and then replayed in
 one call. Greedy search decodes several tokens before the host synchronizes.
 
@@ -26,7 +26,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headwise.backends.api import Precision
-from headwise.backends.cuda.cuda_graph_capture import (
+from headwise.backends.cuda.static_buffers import (
     MAX_STEPS_AHEAD,
     BufferPool,
     BufferSize,
@@ -35,8 +35,8 @@ from headwise.backends.cuda.cuda_graph_capture import (
 )
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.errors import NumericsError
-from headwise.model.embeddings import EnterStack
-from headwise.model.positions import Places, Sinusoids
+from headwise.model.embeddings import StackInput
+from headwise.model.positions import PositionIds, Sinusoids
 from headwise.model.transformer import Transformer
 
 MIN_LENGTH = 32
@@ -47,7 +47,7 @@ MAX_ANY_WIDTH = 8
 
 
 class CudaGraphState:
-    """Leased buffers; the state that ``rows`` or a step returns replaces this one."""
+    """Leased buffers; the state of ``index_select`` or a step replaces this one."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class CudaGraphState:
         """The source of each row, by its index in the buffers."""
 
     @torch.inference_mode()
-    def rows(self, index: Int[Tensor, " rows"]) -> CudaGraphState:
+    def index_select(self, index: Int[Tensor, " rows"]) -> CudaGraphState:
         """Keep these rows, repeats allowed."""
         chosen = index.tolist()
         sources, width = _shared([self.source_of[row] for row in chosen])
@@ -211,9 +211,9 @@ class CudaGraphDecoder:
     def _step(self, buffers: StaticBuffers) -> None:
         decoder, model = self.torch_decoder, self.torch_decoder.model
         positions = buffers.position.expand(buffers.size.rows)[:, None]
-        where = Places(positions, buffers.size.length)
+        position_ids = PositionIds(positions, buffers.size.length)
         embedded = model.target_embedding(buffers.tokens[:, None])
-        x = model.enter_decoder(embedded, where)
+        x = model.enter_decoder(embedded, position_ids)
         _keep_positions(buffers, "step", model.enter_decoder)
         x = x[:, 0].to(decoder.dtype)
         is_later = buffers.all_positions > buffers.position
@@ -242,10 +242,10 @@ def _append_kv(
     return self_kv, buffers.self_mask
 
 
-def _keep_positions(buffers: StaticBuffers, name: str, stack: EnterStack) -> None:
+def _keep_positions(buffers: StaticBuffers, name: str, stack_input: StackInput) -> None:
     """Keep the table that a graph reads, should the scheme compute a longer one."""
-    if isinstance(stack.add_positions.scheme, Sinusoids):
-        buffers.kept_alive[name] = stack.add_positions.scheme.table
+    if isinstance(stack_input.add_positions.scheme, Sinusoids):
+        buffers.kept_alive[name] = stack_input.add_positions.scheme.table
 
 
 def _shared(sources: Sequence[int]) -> tuple[list[int], int]:

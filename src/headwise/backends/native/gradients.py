@@ -1,6 +1,6 @@
 """Gradient buffers of the native training step, and the struct that points at them.
 
-Its reference is the model itself (``model/weights_by_layer.py``) with the ``.grad``
+Its reference is the model itself (``model/parameters_by_layer.py``) with the ``.grad``
 of its weights; ``tests/backends/native/test_training.py`` holds the gradients equal.
 """
 
@@ -22,10 +22,14 @@ from headwise.backends.native.train_ctypes_structs import (
     TrainModel,
 )
 from headwise.backends.native.weights import dimensions
-from headwise.model.embeddings import EnterStack, TokenEmbedding
+from headwise.model.embeddings import StackInput, TokenEmbedding
+from headwise.model.parameters_by_layer import (
+    AttentionParameters,
+    BlockParameters,
+    parameters_by_layer,
+)
 from headwise.model.positions import LearnedPositions
 from headwise.model.transformer import Transformer
-from headwise.model.weights_by_layer import AttentionWeights, BlockWeights, weights_of
 
 ALIGNMENT = 16
 """Floats at whose multiples a gradient begins."""
@@ -44,7 +48,7 @@ class GradientBuffers:
             zip(parameters, self._gradients, strict=True)
         )
         self._positions: list[Tensor] = []
-        config, weights = model.config, weights_of(model)
+        config, weights = model.config, parameters_by_layer(model)
         encoder = [self._block(each) for each in weights.encoder]
         decoder = [self._block(each) for each in weights.decoder]
         self.struct = TrainModel(
@@ -77,13 +81,13 @@ class GradientBuffers:
         return list(torch._foreach_mul(self._gradients, scale))
 
     def _embedding(
-        self, embedding: TokenEmbedding, foot: EnterStack, longest: int
+        self, embedding: TokenEmbedding, stack_input: StackInput, longest: int
     ) -> Embedding:
         width = embedding.vectors.shape[1]
         with torch.no_grad():
-            encodings = foot.add_positions(torch.zeros(1, longest, width), 0)[0]
+            encodings = stack_input.add_positions(torch.zeros(1, longest, width), 0)[0]
         self._positions.append(encodings.contiguous())
-        scheme = foot.add_positions.scheme
+        scheme = stack_input.add_positions.scheme
         learned = scheme.vectors if isinstance(scheme, LearnedPositions) else None
         return Embedding(
             table=embedding.vectors.data_ptr(),
@@ -95,7 +99,7 @@ class GradientBuffers:
             width=width,
             position_width=0 if learned is None else learned.shape[1],
             scale=embedding.scale,
-            norm=self._norm(foot.norm),
+            norm=self._norm(stack_input.norm),
         )
 
     def _matrix(self, weight: Tensor, bias: Tensor | None) -> Linear:
@@ -108,8 +112,8 @@ class GradientBuffers:
             outputs=weight.shape[0],
         )
 
-    def _linear(self, box: nn.Linear) -> Linear:
-        return self._matrix(box.weight, cast("Tensor | None", box.bias))
+    def _linear(self, layer: nn.Linear) -> Linear:
+        return self._matrix(layer.weight, cast("Tensor | None", layer.bias))
 
     def _norm(self, norm: nn.Module) -> TrainableNorm:
         """Return the struct of a layer norm, or of the identity."""
@@ -123,18 +127,18 @@ class GradientBuffers:
             eps=norm.eps,
         )
 
-    def _attention(self, box: AttentionWeights | None) -> Attention:
-        if box is None:
+    def _attention(self, layer: AttentionParameters | None) -> Attention:
+        if layer is None:
             return Attention()
         return Attention(
-            queries=self._linear(box.queries),
-            keys=self._linear(box.keys),
-            values=self._linear(box.values),
-            output=self._linear(box.output),
-            norm=self._norm(box.norm),
+            queries=self._linear(layer.queries),
+            keys=self._linear(layer.keys),
+            values=self._linear(layer.values),
+            output=self._linear(layer.output),
+            norm=self._norm(layer.norm),
         )
 
-    def _block(self, block: BlockWeights) -> Block:
+    def _block(self, block: BlockParameters) -> Block:
         return Block(
             self_attention=self._attention(block.self_attention),
             cross_attention=self._attention(block.cross_attention),

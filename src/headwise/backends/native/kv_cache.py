@@ -116,7 +116,7 @@ class NativeState:
     """P."""
     cache: KVCache
 
-    def rows(self, index: Int[Tensor, " rows"]) -> NativeState:
+    def index_select(self, index: Int[Tensor, " rows"]) -> NativeState:
         """Keep these rows, repeats allowed."""
         kept = index.numpy()
         ancestors = self.ancestors[kept]

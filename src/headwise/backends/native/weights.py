@@ -1,6 +1,6 @@
 """A model's weights as the C inference kernels read them: packed copies.
 
-Its reference is the model itself (:mod:`headwise.model.weights_by_layer`);
+Its reference is the model itself (:mod:`headwise.model.parameters_by_layer`);
 ``tests/backends/native/test_decoder.py`` holds the scores equal.
 """
 
@@ -29,10 +29,14 @@ from headwise.backends.native.ctypes_structs import (
 )
 from headwise.errors import ModelError
 from headwise.model.config import TransformerConfig
-from headwise.model.embeddings import EnterStack, TokenEmbedding
+from headwise.model.embeddings import StackInput, TokenEmbedding
+from headwise.model.parameters_by_layer import (
+    AttentionParameters,
+    BlockParameters,
+    parameters_by_layer,
+)
 from headwise.model.positions import LearnedPositions
 from headwise.model.transformer import Transformer
-from headwise.model.weights_by_layer import AttentionWeights, BlockWeights, weights_of
 
 FIRST_POSITIONS = 256
 """Position encodings computed at first; their number doubles as needed."""
@@ -82,17 +86,17 @@ class NativeWeights:
     def ensure_source_positions(self, count: int) -> None:
         """Compute the position encodings of ``count`` source positions."""
         if count > self.model.source_embedding.num_positions:
-            foot = self._transformer.enter_encoder
-            self._compute_positions(self.model.source_embedding, foot, count)
+            stack_input = self._transformer.enter_encoder
+            self._compute_positions(self.model.source_embedding, stack_input, count)
 
     def ensure_target_positions(self, count: int) -> None:
         """Compute the position encodings of ``count`` target positions."""
         if count > self.model.target_embedding.num_positions:
-            foot = self._transformer.enter_decoder
-            self._compute_positions(self.model.target_embedding, foot, count)
+            stack_input = self._transformer.enter_decoder
+            self._compute_positions(self.model.target_embedding, stack_input, count)
 
     def _packed(self, model: Transformer) -> Model:
-        config, packer, weights = model.config, self._packer, weights_of(model)
+        config, packer, weights = model.config, self._packer, parameters_by_layer(model)
         encoder = [packer.layer(each) for each in weights.encoder]
         decoder = [packer.layer(each) for each in weights.decoder]
         return Model(
@@ -112,21 +116,23 @@ class NativeWeights:
             decoder=(Layer * len(decoder))(*decoder),
         )
 
-    def _embedding(self, embedding: TokenEmbedding, foot: EnterStack) -> Embedding:
+    def _embedding(
+        self, embedding: TokenEmbedding, stack_input: StackInput
+    ) -> Embedding:
         packed = Embedding(
             table=self._packer.address(embedding.vectors),
             num_positions=0,
             width=embedding.vectors.shape[1],
             scale=embedding.scale,
-            norm=self._packer.norm(foot.norm),
+            norm=self._packer.norm(stack_input.norm),
         )
-        self._compute_positions(packed, foot, 1)
+        self._compute_positions(packed, stack_input, 1)
         return packed
 
     def _compute_positions(
-        self, embedding: Embedding, foot: EnterStack, count: int
+        self, embedding: Embedding, stack_input: StackInput, count: int
     ) -> None:
-        scheme = foot.add_positions.scheme
+        scheme = stack_input.add_positions.scheme
         if isinstance(scheme, LearnedPositions):
             size = max(count, len(scheme.vectors))  # beyond them, it raises
         else:
@@ -135,7 +141,7 @@ class NativeWeights:
         with self._growing, torch.no_grad():
             if count <= embedding.num_positions:
                 return  # another thread has computed them
-            encodings = foot.add_positions(zeros, 0)[0].float()
+            encodings = stack_input.add_positions(zeros, 0)[0].float()
             # The old table stays: another thread may be reading it.
             embedding.positions = self._packer.address(encodings)
             embedding.num_positions = size
@@ -188,7 +194,7 @@ class _Packer:
             eps=norm.eps,
         )
 
-    def layer(self, block: BlockWeights) -> Layer:
+    def layer(self, block: BlockParameters) -> Layer:
         """Pack a block of the encoder, or of the decoder."""
         is_encoder = block.cross_attention is None
         cross = Attention()
@@ -203,23 +209,23 @@ class _Packer:
             norm=self.norm(block.norm),
         )
 
-    def _self_attention(self, box: AttentionWeights, of_source: bool) -> Attention:
+    def _self_attention(self, layer: AttentionParameters, of_source: bool) -> Attention:
         return Attention(
-            qkv=self._joined([box.queries, box.keys, box.values], of_source),
-            output=self._joined([box.output], of_source),
-            norm=self.norm(box.norm),
+            qkv=self._joined([layer.queries, layer.keys, layer.values], of_source),
+            output=self._joined([layer.output], of_source),
+            norm=self.norm(layer.norm),
         )
 
-    def _cross_attention(self, box: AttentionWeights) -> Attention:
+    def _cross_attention(self, layer: AttentionParameters) -> Attention:
         return Attention(
-            qkv=self._joined([box.queries], False),
-            kv=self._joined([box.keys, box.values], True),
-            output=self._joined([box.output], False),
-            norm=self.norm(box.norm),
+            qkv=self._joined([layer.queries], False),
+            kv=self._joined([layer.keys, layer.values], True),
+            output=self._joined([layer.output], False),
+            norm=self.norm(layer.norm),
         )
 
-    def _joined(self, boxes: list[nn.Linear], of_source: bool) -> Matrix:
-        weight, bias = torch.cat([box.weight for box in boxes]), None
-        if boxes[0].bias is not None:
-            bias = torch.cat([cast(Tensor, box.bias) for box in boxes])
+    def _joined(self, layers: list[nn.Linear], of_source: bool) -> Matrix:
+        weight, bias = torch.cat([layer.weight for layer in layers]), None
+        if layers[0].bias is not None:
+            bias = torch.cat([cast(Tensor, layer.bias) for layer in layers])
         return self.matrix(weight, bias, of_source=of_source)

@@ -111,9 +111,7 @@ def fused_add_and_norm(
 ) -> Float[Tensor, "B L D"]:
     """Compute ``add_and_norm``, fused while training on a CPU."""
     if trains_on_cpu(x) and x.dtype == out.dtype:
-        return add_dropout_norm(
-            x, out, norm, dropout.share if dropout.training else 0.0
-        )
+        return add_dropout_norm(x, out, norm, dropout.p if dropout.training else 0.0)
     return add_and_norm(x, out, norm, dropout)
 
 

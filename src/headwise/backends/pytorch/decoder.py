@@ -34,7 +34,7 @@ from headwise.backends.pytorch.layers import (
 )
 from headwise.model.decoder import DecoderBlock
 from headwise.model.encoder import EncoderBlock
-from headwise.model.masks import to_real_tokens
+from headwise.model.masks import make_padding_mask
 from headwise.model.transformer import Transformer
 
 
@@ -50,7 +50,7 @@ class TorchState:
     source_of: Int[Tensor, " B"]
     """The source of each row; all have the same number of consecutive rows."""
 
-    def rows(self, index: Int[Tensor, " rows"]) -> TorchState:
+    def index_select(self, index: Int[Tensor, " rows"]) -> TorchState:
         """Keep these rows, repeats allowed."""
         self_kv = tuple(each.index_select(0, index) for each in self.self_kv)
         sources = self.source_of[index]
@@ -115,10 +115,10 @@ class TorchDecoder:
 
     def additive_mask(self, is_real: Bool[Tensor, "N S"]) -> Float[Tensor, "N 1 1 S"]:
         """Return what is added to attention scores: -inf for padding, else 0."""
-        may_attend = to_real_tokens(is_real)
-        mask = torch.zeros(may_attend.shape, device=is_real.device)
-        mask.masked_fill_(~may_attend, -math.inf)
-        return mask.to(self.dtype)
+        mask = make_padding_mask(is_real)
+        additive = torch.zeros(mask.shape, device=is_real.device)
+        additive.masked_fill_(~mask, -math.inf)
+        return additive.to(self.dtype)
 
     def encode(
         self, source: Int[Tensor, "N S"], mask: Float[Tensor, "N 1 1 S"] | None

@@ -1,7 +1,7 @@
-"""Swap the boxes' functions for fused ones that mean the same, or back.
+"""Installs fused functions in a model, in place of those of ``headwise.model``.
 
-The core computes everything by its readable functions. What is installed here stands
-in for ``scaled_dot_product_attention``, ``add_and_norm`` and dropout.
+They replace ``scaled_dot_product_attention``, ``add_and_norm`` and dropout, and compute
+the same. The reference backend has those of ``headwise.model``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headwise.errors import UsageError
 from headwise.model.add_and_norm import AddAndNorm, add_and_norm
 from headwise.model.attention import MultiHeadAttention, scaled_dot_product_attention
 from headwise.model.dropout import Dropout
-from headwise.model.embeddings import EnterStack
+from headwise.model.embeddings import StackInput
 from headwise.model.transformer import Transformer
 
 Backend = Literal["auto", "native", "torch", "reference", "torch_compile"]
@@ -38,7 +38,7 @@ def use_backend(model: Transformer, backend: str) -> Transformer:
 
 
 def install(model: nn.Module, *, fused: bool) -> None:
-    """Install the fused functions in all boxes of ``model``, or the readable ones."""
+    """Install the fused functions in all layers of ``model``, or those of the paper."""
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
             module.attend = fused_attention if fused else scaled_dot_product_attention
@@ -47,12 +47,12 @@ def install(model: nn.Module, *, fused: bool) -> None:
         elif isinstance(module, Dropout):
             module.drop = fast_dropout if fused else F.dropout
     for module in model.modules():
-        if isinstance(module, EnterStack) and fused:
+        if isinstance(module, StackInput) and fused:
             module.dropout.drop = dropout_in_autocast
 
 
 def what_is_swapped(model: Transformer) -> str | None:
-    """Name a box whose function is not one that is installed here, or None."""
+    """Name a layer whose function is not one that is installed here, or None."""
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
             same = module.attend is fused_attention

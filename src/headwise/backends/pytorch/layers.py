@@ -77,25 +77,25 @@ def _padded(x: Tensor) -> Tensor:
 
 
 class _Attention:
-    """The matrices of an attention box, joined for as few matmuls as possible."""
+    """The matrices of an attention layer, joined for as few matmuls as possible."""
 
-    def __init__(self, box: MultiHeadAttention, precision: Precision) -> None:
-        self.heads = box.num_heads
-        self.channels = box.to_queries.weight.shape[0] // self.heads
-        both = [_by_head(each, self.heads) for each in (box.to_keys, box.to_values)]
+    def __init__(self, layer: MultiHeadAttention, precision: Precision) -> None:
+        self.heads = layer.num_heads
+        self.channels = layer.to_queries.weight.shape[0] // self.heads
+        both = [_by_head(each, self.heads) for each in (layer.to_keys, layer.to_values)]
         weight = torch.cat([each for each, _ in both], 1).flatten(0, 1)
         bias = None
-        if box.to_keys.bias is not None:
+        if layer.to_keys.bias is not None:
             bias = torch.cat([cast(Tensor, each) for _, each in both], 1).flatten()
         self.kv_width = len(weight) // self.heads  # of a key and a value
-        query = box.to_queries
+        query = layer.to_queries
         qkv_weight = torch.cat([query.weight, weight])
         qkv_bias = None if bias is None else torch.cat([query.bias, bias])
         self.queries = InferenceLinear(query.weight, query.bias, precision)
         self.kv = InferenceLinear(weight, bias, precision)
         self.qkv = InferenceLinear(qkv_weight, qkv_bias, precision)
         self.output = InferenceLinear(
-            box.to_output.weight, box.to_output.bias, precision
+            layer.to_output.weight, layer.to_output.bias, precision
         )
 
     def split_heads(self, kv: Tensor, rows: int) -> Tensor:
@@ -109,34 +109,38 @@ class _Attention:
 
 
 class _AddAndNorm:
-    """The "Add & Norm" around a box."""
+    """The "Add & Norm" around a sublayer."""
 
-    def __init__(self, box: AddAndNorm, precision: Precision) -> None:
-        norm = box.norm
+    def __init__(self, layer: AddAndNorm, precision: Precision) -> None:
+        norm = layer.norm
         weights = (
             in_precision(norm.weight, precision),
             in_precision(norm.bias, precision),
         )
-        self.pre = box.pre
+        self.pre_norm = layer.pre_norm
         self.norm = (norm.normalized_shape, *weights, norm.eps)
 
-    def enter(self, x: Tensor) -> Tensor:
-        return torch.layer_norm(x, *self.norm) if self.pre else x
+    def sublayer_input(self, x: Tensor) -> Tensor:
+        return torch.layer_norm(x, *self.norm) if self.pre_norm else x
 
-    def leave(self, x: Tensor, box: InferenceLinear, out: Tensor) -> Tensor:
-        total = box(out).add_(x)
-        return total if self.pre else torch.layer_norm(total, *self.norm)
+    def add_residual(self, x: Tensor, layer: InferenceLinear, out: Tensor) -> Tensor:
+        total = layer(out).add_(x)
+        return total if self.pre_norm else torch.layer_norm(total, *self.norm)
 
 
 class _FeedForward:
-    def __init__(self, box: FeedForward, precision: Precision) -> None:
-        self.expand = InferenceLinear(box.widen.weight, box.widen.bias, precision)
-        self.project = InferenceLinear(box.narrow.weight, box.narrow.bias, precision)
-        self.activation = torch.relu_ if box.bend is F.relu else box.bend
+    def __init__(self, layer: FeedForward, precision: Precision) -> None:
+        self.expand = InferenceLinear(layer.widen.weight, layer.widen.bias, precision)
+        self.project = InferenceLinear(
+            layer.narrow.weight, layer.narrow.bias, precision
+        )
+        self.activation = (
+            torch.relu_ if layer.activation is F.relu else layer.activation
+        )
 
     def __call__(self, x: Tensor, around: _AddAndNorm) -> Tensor:
-        hidden = self.activation(self.expand(around.enter(x)))
-        return around.leave(x, self.project, hidden)
+        hidden = self.activation(self.expand(around.sublayer_input(x)))
+        return around.add_residual(x, self.project, hidden)
 
 
 class InferenceEncoderBlock:
@@ -150,14 +154,14 @@ class InferenceEncoderBlock:
 
     def __call__(self, x: Tensor, rows: int, mask: Tensor | None) -> Tensor:
         """Pass ``rows`` sources [N·S D] through the block."""
-        box = self.attention
-        split = box.heads * box.channels
-        qkv = box.qkv(self.around_attention.enter(x))
-        queries = qkv[:, :split].view(rows, -1, box.heads, box.channels)
-        kv = box.split_heads(qkv[:, split:], rows)
-        heads = box.attend(queries.transpose(1, 2), kv, mask)
+        layer = self.attention
+        split = layer.heads * layer.channels
+        qkv = layer.qkv(self.around_attention.sublayer_input(x))
+        queries = qkv[:, :split].view(rows, -1, layer.heads, layer.channels)
+        kv = layer.split_heads(qkv[:, split:], rows)
+        heads = layer.attend(queries.transpose(1, 2), kv, mask)
         heads = heads.transpose(1, 2).reshape(len(x), -1)
-        x = self.around_attention.leave(x, box.output, heads)
+        x = self.around_attention.add_residual(x, layer.output, heads)
         return self.feed_forward(x, self.around_feed_forward)
 
 
@@ -179,13 +183,13 @@ class InferenceDecoderBlock:
 
     def empty_kv(self, rows: int, like: Tensor) -> Tensor:
         """Return an empty self-attention KV cache."""
-        box = self.self_attention
-        return like.new_empty(rows, box.heads, MIN_GROWTH, box.kv_width)
+        layer = self.self_attention
+        return like.new_empty(rows, layer.heads, MIN_GROWTH, layer.kv_width)
 
     def source_kv(self, encoded: Tensor, rows: int) -> Tensor:
         """Return the cross-attention KV cache of ``rows`` sources [N·S D]."""
-        box = self.cross_attention
-        return box.split_heads(box.kv(encoded), rows).contiguous()
+        layer = self.cross_attention
+        return layer.split_heads(layer.kv(encoded), rows).contiguous()
 
     def __call__(
         self,
@@ -195,20 +199,22 @@ class InferenceDecoderBlock:
         cross_mask: Tensor | None,
     ) -> Tensor:
         """Pass rows [B D] through the block, all at the current position."""
-        rows, box = len(x), self.self_attention
-        split = box.heads * box.channels
-        qkv = box.qkv(self.around_self.enter(x))
-        self_kv, mask = append_kv(qkv[:, split:].view(rows, box.heads, box.kv_width))
-        queries = qkv[:, :split].view(rows, box.heads, 1, box.channels)
-        heads = box.attend(queries, self_kv, mask)
-        x = self.around_self.leave(x, box.output, heads.view(rows, -1))
+        rows, layer = len(x), self.self_attention
+        split = layer.heads * layer.channels
+        qkv = layer.qkv(self.around_self.sublayer_input(x))
+        self_kv, mask = append_kv(
+            qkv[:, split:].view(rows, layer.heads, layer.kv_width)
+        )
+        queries = qkv[:, :split].view(rows, layer.heads, 1, layer.channels)
+        heads = layer.attend(queries, self_kv, mask)
+        x = self.around_self.add_residual(x, layer.output, heads.view(rows, -1))
 
-        box, sources = self.cross_attention, len(cross_kv)
-        queries = box.queries(self.around_cross.enter(x))
-        queries = queries.view(sources, -1, box.heads, box.channels).transpose(1, 2)
-        heads = box.attend(queries, cross_kv, cross_mask)  # N H W channels
+        layer, sources = self.cross_attention, len(cross_kv)
+        queries = layer.queries(self.around_cross.sublayer_input(x))
+        queries = queries.view(sources, -1, layer.heads, layer.channels).transpose(1, 2)
+        heads = layer.attend(queries, cross_kv, cross_mask)  # N H W channels
         heads = heads.transpose(1, 2).reshape(rows, -1)
-        x = self.around_cross.leave(x, box.output, heads)
+        x = self.around_cross.add_residual(x, layer.output, heads)
         return self.feed_forward(x, self.around_feed_forward)
 
 

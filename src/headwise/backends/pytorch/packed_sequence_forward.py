@@ -20,8 +20,8 @@ from typing import Any
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headwise.model.masks import to_the_past
-from headwise.model.positions import Places
+from headwise.model.masks import make_causal_mask
+from headwise.model.positions import PositionIds
 from headwise.model.transformer import Transformer
 
 BlockCall = Callable[..., Any]
@@ -37,7 +37,7 @@ class PackedRows:
     sentences: Int[Tensor, "R L"]
     """Number of a token's sentence, the same on both sides; filler: 0."""
 
-    places: Places
+    places: PositionIds
 
 
 def sentence_mask(queries: PackedRows, keys: PackedRows) -> Bool[Tensor, "R 1 Q K"]:
@@ -62,7 +62,7 @@ def decode_rows(
 
     ``call`` runs each block, instead of ``Encoder.forward`` and ``Decoder.forward``.
     """
-    causal = to_the_past(target.tokens.shape[1], target.tokens.device)
+    causal = make_causal_mask(target.tokens.shape[1], target.tokens.device)
     x = model.enter_encoder(model.source_embedding(source.tokens), source.places)
     source_mask = sentence_mask(source, source)
     target_mask = sentence_mask(target, target) & causal
@@ -72,13 +72,13 @@ def decode_rows(
         for block in model.encoder.blocks:
             x = call(block, x, source_mask)
         x = model.encoder.last_norm(x)
-    state = model.decoder.read(x, sentence_mask(target, source))
+    state = model.decoder.initial_state(x, sentence_mask(target, source))
     x = model.enter_decoder(model.target_embedding(target.tokens), target.places)
     if call is None:
         x = model.decoder(x, state, target_mask)
     else:
         for block, cross_kv in zip(model.decoder.blocks, state.cross_kv, strict=True):
-            x = call(block, x, cross_kv, target_mask, state.cross_may_attend)
+            x = call(block, x, cross_kv, target_mask, state.cross_mask)
         x = model.decoder.last_norm(x)
     out: Tensor = x
     return out

@@ -25,7 +25,7 @@ from headwise.losses import chunk_with_gradients, chunked_cross_entropy
 from headwise.model.activation_checkpointing import is_checkpointed
 from headwise.model.decoder import DecoderBlock
 from headwise.model.encoder import EncoderBlock
-from headwise.model.positions import Places
+from headwise.model.positions import PositionIds
 from headwise.model.transformer import Transformer
 
 PIECE = 8192
@@ -71,10 +71,14 @@ class TorchCompileLoss(nn.Module):
         """Sum the cross-entropy over the real target tokens, in nats."""
         model = self.model
         source = PackedRows(
-            rows.source, rows.source_pair, Places(rows.source_position, rows.longest)
+            rows.source,
+            rows.source_pair,
+            PositionIds(rows.source_position, rows.longest),
         )
         target = PackedRows(
-            rows.target_in, rows.target_pair, Places(rows.target_position, rows.longest)
+            rows.target_in,
+            rows.target_pair,
+            PositionIds(rows.target_position, rows.longest),
         )
         call = self._call if self.is_compiled else None
         hidden = decode_rows(model, source, target, call=call)

@@ -26,7 +26,7 @@ class UncachedState:
     target: Int[Tensor, "B n"]
     position: int
 
-    def rows(self, index: Int[Tensor, " rows"]) -> UncachedState:
+    def index_select(self, index: Int[Tensor, " rows"]) -> UncachedState:
         """Keep these batch rows, repeats allowed."""
         return replace(
             self,

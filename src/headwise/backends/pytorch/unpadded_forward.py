@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headwise.backends.pytorch.unpadding import PackedMask, Packing
-from headwise.model.masks import to_real_tokens, to_the_past
+from headwise.model.masks import make_causal_mask, make_padding_mask
 from headwise.model.transformer import Transformer
 
 
@@ -32,12 +32,14 @@ def decode_packed(
         return model.decode(source, target, source_is_real)[target_is_real]
     heads = model.config.num_heads
     sources, targets = (Packing.of(x, heads) for x in (source_is_real, target_is_real))
-    padding_mask = to_real_tokens(source_is_real)
-    causal_mask = to_the_past(target.shape[1], target.device)
+    padding_mask = make_padding_mask(source_is_real)
+    causal_mask = make_causal_mask(target.shape[1], target.device)
 
     x = sources.pack(model.enter_encoder(model.source_embedding(source), 0))
     encoded = model.encoder(x, PackedMask(sources, sources, padding_mask))
-    state = model.decoder.read(encoded, PackedMask(targets, sources, padding_mask))
+    state = model.decoder.initial_state(
+        encoded, PackedMask(targets, sources, padding_mask)
+    )
     x = targets.pack(model.enter_decoder(model.target_embedding(target), 0))
     out: Tensor = model.decoder(x, state, PackedMask(targets, targets, causal_mask))
     return out[0, : targets.num_real]

@@ -17,8 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.hypothesis import Hypothesis
-from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import SettingsError, UsageError
 from headwise.inference.engines.ctranslate2_support import (
@@ -29,8 +29,8 @@ from headwise.inference.engines.ctranslate2_support import (
     unsupported_search,
 )
 from headwise.inference.engines.ctranslate2_workers import Batch, Workers
+from headwise.inference.engines.default_threads import num_threads
 from headwise.inference.engines.engine import Outputs
-from headwise.inference.engines.threads import num_threads
 from headwise.interop.ctranslate2 import (
     TINY_EXPONENT,
     translate_batch_arguments,

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from headwise.decoding.prefix import Prefix
+from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
-from headwise.interop.positions import num_positions
+from headwise.interop.position_table_size import num_positions
 from headwise.interop.unsupported_decoding import ignored_settings
 from headwise.interop.unsupported_models import CTRANSLATE2, reasons_against
 from headwise.run_folder.model_folder import ModelFolder

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, runtime_checkable
 
+from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.hypothesis import Hypothesis
-from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.run_folder.model_folder import ModelFolder
 

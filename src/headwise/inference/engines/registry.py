@@ -10,7 +10,7 @@ from typing import Any
 
 from headwise.errors import UsageError
 from headwise.inference.engines.engine import Engine, MakeEngine
-from headwise.inference.engines.settings import resolve_engine
+from headwise.inference.engines.engine_names import resolve_engine
 from headwise.run_folder.model_folder import ModelFolder
 
 

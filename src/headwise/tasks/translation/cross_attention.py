@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from headwise.backends.pytorch.uncached_decoder import UncachedState
-from headwise.model.attention_hooks import Seen, attention_seen
+from headwise.model.attention_hooks import AttentionRecord, record_attention_weights
 from headwise.model.transformer import Transformer
 
 
@@ -41,16 +41,16 @@ class CoverageDecoder:
     ) -> tuple[Tensor, Tensor, Any]:
         """Run ``step``; return the mean [R S] over all blocks and heads too."""
         position = state.position if isinstance(state, UncachedState) else 0
-        with attention_seen(self.model) as seen:
+        with record_attention_weights(self.model) as record:
             logits, newer = self.decoder.step(tokens, state)
-        weights = stack_cross_attention(self.model, seen)  # R N H T S
+        weights = stack_cross_attention(self.model, record)  # R N H T S
         return logits, weights[:, :, :, position].mean((1, 2)), newer
 
 
-def stack_cross_attention(model: Transformer, seen: Seen) -> Tensor:
+def stack_cross_attention(model: Transformer, record: AttentionRecord) -> Tensor:
     """Return the recorded weights [R, N, H, T, S] of all cross-attention layers."""
     names = [
         f"decoder.blocks.{block}.cross_attention"
         for block in range(model.config.decoder_layers)
     ]
-    return torch.stack([seen[name][0] for name in names], dim=1)
+    return torch.stack([record[name][0] for name in names], dim=1)

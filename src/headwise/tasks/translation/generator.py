@@ -12,9 +12,9 @@ from headwise.backends.api import DecoderBackend, Precision
 from headwise.backends.pytorch.uncached_decoder import UncachedDecoder
 from headwise.backends.select import make_decoder
 from headwise.decoding.ensemble import Ensemble
+from headwise.decoding.forced_prefix import NO_PREFIX, Prefix
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.minimum_bayes_risk import rank_by_expected_utility
-from headwise.decoding.prefix import NO_PREFIX, Prefix
 from headwise.decoding.search import SearchRequest, search
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
@@ -22,13 +22,13 @@ from headwise.metrics.sentence_scores import SENTENCE_SCORES
 from headwise.model.transformer import Transformer
 from headwise.tasks.translation.cross_attention import CoverageDecoder
 from headwise.tasks.translation.pair_scorer import PairScorer, cut_batches, pad_sources
-from headwise.tasks.translation.prefix_encoding import (
+from headwise.tasks.translation.prefix_tokenization import (
     can_follow,
     extend_prefix,
     piece_texts,
 )
 from headwise.tasks.translation.text_codec import FORBIDDEN_TOKENS
-from headwise.tasks.translation.threads import (
+from headwise.tasks.translation.thread_pool import (
     CheckStop,
     run_in_threads,
     single_threaded,

@@ -19,11 +19,11 @@ from torch import Tensor
 
 from headwise.data.batches import split_by_tokens
 from headwise.decoding.ensemble import AVERAGES
-from headwise.decoding.forced_decoding import force_decode
 from headwise.decoding.hypothesis import Hypothesis
+from headwise.decoding.sequence_scoring import score_sequences
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
-from headwise.model.attention_hooks import attention_seen
+from headwise.model.attention_hooks import record_attention_weights
 from headwise.model.transformer import Transformer
 from headwise.tasks.translation.alignment import (
     align_tokens,
@@ -31,7 +31,7 @@ from headwise.tasks.translation.alignment import (
     select_head,
 )
 from headwise.tasks.translation.cross_attention import stack_cross_attention
-from headwise.tasks.translation.threads import single_threaded
+from headwise.tasks.translation.thread_pool import single_threaded
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 from headwise.wording import count_of
 
@@ -61,7 +61,7 @@ class PairScorer:
             sources = [pairs[index][0] for index in batch]
             targets = [pairs[index][1] for index in batch]
             logits = self.logits(sources, targets, settings)
-            hypotheses = force_decode(logits, targets, end=END, score=settings.score)
+            hypotheses = score_sequences(logits, targets, end=END, score=settings.score)
             scored |= dict(zip(batch, hypotheses, strict=True))
         ordered = [scored[index] for index in range(len(pairs))]
         return self.align([source for source, _ in pairs], ordered, settings)
@@ -134,9 +134,9 @@ class PairScorer:
         """Return the cross-attention [R, N, H, T, S] of the first model."""
         model = self.models[0]
         source, source_is_real = pad_sources(sources, model.device)
-        with attention_seen(model) as seen:
+        with record_attention_weights(model) as record:
             model.decode(source, self._target_in(targets), source_is_real)
-        return stack_cross_attention(model, seen)
+        return stack_cross_attention(model, record)
 
     @torch.inference_mode()
     def logits(

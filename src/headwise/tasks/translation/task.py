@@ -10,8 +10,8 @@ from torch import Tensor
 from headwise.backends.api import Precision
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.training_loss import cross_entropy_of
+from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.hypothesis import Hypothesis
-from headwise.decoding.prefix import Prefix
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.metrics.registry import measure
 from headwise.metrics.score import Score
@@ -44,16 +44,16 @@ class CrossAttention:
 class Translation(TextCodec):
     """Trains and uses translation models; the models themselves are arguments.
 
-    ``stop`` is called before each batch, and may raise to end a search. With
+    ``check_stop`` is called before each batch, and may raise to end a search. With
     ``deterministic``, each sentence is searched and scored alone and on one thread.
     """
 
-    stop: Callable[[], None] = lambda: None
+    check_stop: Callable[[], None] = lambda: None
     deterministic: bool = False
 
-    def stopping(self, stop: Callable[[], None]) -> Translation:
-        """Return this task with another ``stop``."""
-        return replace(self, stop=stop)
+    def with_check_stop(self, check_stop: Callable[[], None]) -> Translation:
+        """Return this task with another ``check_stop``."""
+        return replace(self, check_stop=check_stop)
 
     def new_model(self, config: TransformerConfig, *, seed: int) -> Transformer:
         """Make a model of this architecture for these vocabularies."""
@@ -83,7 +83,7 @@ class Translation(TextCodec):
             precision=precision,
             native=native,
             deterministic=self.deterministic,
-            check_stop=self.stop,
+            check_stop=self.check_stop,
         )
 
     def search(
@@ -98,7 +98,7 @@ class Translation(TextCodec):
 
     def scorer(self, models: Models) -> PairScorer:
         """Return what scores and aligns given pairs with these models."""
-        return PairScorer(_as_tuple(models), self.stop, self.deterministic)
+        return PairScorer(_as_tuple(models), self.check_stop, self.deterministic)
 
     def score(
         self,

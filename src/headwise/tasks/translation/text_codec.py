@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.hypothesis import Hypothesis
-from headwise.decoding.prefix import Prefix
 from headwise.tasks.translation.alignment import (
     Links,
     replace_unknown_tokens,
     word_links,
 )
-from headwise.tasks.translation.prefix_encoding import encode_prefix
+from headwise.tasks.translation.prefix_tokenization import encode_prefix
 from headwise.text.tokenizer import TokenizerPair
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 

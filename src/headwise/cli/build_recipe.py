@@ -1,0 +1,145 @@
+"""Build the recipe of a command line: options, recipe file, preset, data.
+
+It is also checked that a recipe can be exported as it asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from headwise.cli.argument_checks import check_files, check_set
+from headwise.cli.options import say
+from headwise.data.settings import DataSettings
+from headwise.errors import SettingsError, UsageError
+from headwise.interop.unsupported_models import reasons_against
+from headwise.recipe import Recipe, preset_for, renamed_settings, resolve
+from headwise.settings import merged, read, read_toml, with_overrides
+from headwise.wording import count_of
+
+
+def recipe_from_options(
+    source: Path | None,
+    target: Path | None,
+    *,
+    dev: tuple[Path, Path] | None = None,
+    languages: tuple[str, str] | None = None,
+    preset: str | None = None,
+    recipe_file: Path | None = None,
+    assignments: Sequence[str] = (),
+    max_minutes: float | None = None,
+    also: Mapping[str, Any] | None = None,
+) -> Recipe:
+    """Build the recipe of a command line; the data decide what it leaves open.
+
+    ``also`` is a table of settings that come from other options. Raises ``UsageError``
+    if no text is named, ``SettingsError`` for a setting that is refused.
+    """
+    check_files(source, target, *(dev or ()), recipe_file)
+    check_set(assignments)
+    _check_languages(languages)
+    extra: dict[str, Any] = dict(also or {})
+    if source is not None:
+        corpus = {"source": str(source)}
+        if target is not None:
+            corpus["target"] = str(target)
+        extra = merged(extra, {"data": {"corpora": [corpus]}})
+    if dev is not None:
+        held_out = {"source": str(dev[0]), "target": str(dev[1])}
+        extra = merged(extra, {"data": {"dev": held_out}})
+    if languages is not None:
+        file = {} if recipe_file is None else read_toml(recipe_file)
+        extra = merged(extra, _language_settings(merged(file, extra), languages))
+    if max_minutes is not None:
+        extra = merged(extra, {"training": {"max_minutes": max_minutes}})
+    if preset is None and (recipe_file is None or not _has_preset(recipe_file)):
+        preset = _preset_for_data(recipe_file, assignments, extra)
+    recipe = resolve_checked(
+        preset=preset, file=recipe_file, assignments=assignments, extra=extra
+    )
+    if not recipe.data.corpora:
+        raise UsageError(
+            "no training text: give SOURCE and TARGET, or a --recipe with "
+            "[[data.corpora]]"
+        )
+    return recipe
+
+
+def _check_languages(languages: tuple[str, str] | None) -> None:
+    """Refuse a file in place of a language code: the second code was forgotten."""
+    for each in languages or ():
+        if Path(each).is_file():
+            raise UsageError(
+                "--languages takes two codes, SOURCE TARGET, such as --languages en "
+                f"de, but {each} is a file; give both codes before it"
+            )
+
+
+def _language_settings(
+    table: Mapping[str, Any], languages: tuple[str, str]
+) -> dict[str, Any]:
+    """Return settings that read each text from the JSON field of its language.
+
+    A corpus that names its fields keeps them.
+    """
+    fields = dict(zip(("source_field", "target_field"), languages, strict=True))
+
+    def named(corpus: Any) -> Any:
+        if not isinstance(corpus, Mapping) or {"target", *fields} & corpus.keys():
+            return corpus
+        return {**corpus, **fields}
+
+    data = table.get("data", {})
+    found: dict[str, Any] = {}
+    if isinstance(data.get("corpora"), list):
+        found["corpora"] = [named(each) for each in data["corpora"]]
+    if "dev" in data:
+        found["dev"] = named(data["dev"])
+    return {"languages": list(languages), "data": found}
+
+
+def _has_preset(recipe_file: Path) -> bool:
+    return "preset" in read_toml(recipe_file)
+
+
+def _preset_for_data(
+    recipe_file: Path | None, assignments: Sequence[str], extra: dict[str, Any]
+) -> str | None:
+    from headwise.data.corpus_reader import count_pairs
+
+    # The data alone: the other settings may need the preset that is to be chosen.
+    table = merged(read_toml(recipe_file) if recipe_file else {}, extra)
+    named = with_overrides(table, assignments).get("data", {})
+    if not isinstance(named, dict):
+        return None
+    corpora = read(DataSettings, named, "data.").corpora
+    num_pairs = sum(count_pairs(each) for each in corpora)
+    if not num_pairs:
+        return None
+    preset = preset_for(num_pairs)
+    say(f"{count_of(num_pairs, 'pair')}: preset {preset} (--preset chooses another)")
+    return preset
+
+
+def resolve_checked(
+    *,
+    preset: str | None = None,
+    file: Path | None = None,
+    assignments: Iterable[str] = (),
+    extra: Mapping[str, Any] | None = None,
+) -> Recipe:
+    """Build a recipe; raise ``SettingsError`` if it cannot be exported as it asks.
+
+    ``must_export_to`` is checked here, as a recipe knows nothing of export formats.
+    """
+    check_files(file)
+    assignments = tuple(assignments)
+    check_set(assignments)
+    for message in renamed_settings(file, assignments):
+        say(message)
+    recipe = resolve(preset=preset, file=file, assignments=assignments, extra=extra)
+    reasons = reasons_against(recipe.must_export_to, recipe.model, recipe.text)
+    if reasons:
+        raise SettingsError([f"must_export_to: {each}" for each in reasons])
+    return recipe

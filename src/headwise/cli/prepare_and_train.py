@@ -1,0 +1,88 @@
+"""Prepare a corpus and train a model: steps that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headwise.cli.options import say
+from headwise.cli.standard_streams import message_stream
+from headwise.recipe import Recipe
+
+if TYPE_CHECKING:
+    from headwise.data.prepared import PreparedCorpus
+    from headwise.training.state import TrainingState
+
+
+def prepare_corpus(folder: Path, recipe: Recipe) -> PreparedCorpus:
+    """Prepare the text of a run in its folder.
+
+    Raises if the folder contains a run of another recipe or another text.
+    """
+    from headwise.data.prepare import fingerprint, prepare
+    from headwise.run_folder.overwrite_protection import (
+        check_no_foreign_files,
+        lock_run_folder,
+    )
+    from headwise.run_folder.paths import PREPARED, has_checkpoints
+
+    check_no_foreign_files(folder)
+    text = fingerprint(recipe.data, recipe.text, seed=recipe.seed)
+    with lock_run_folder(folder):
+        if has_checkpoints(folder):
+            from headwise.run_folder.run import check_run  # it imports torch
+
+            check_run(folder, recipe, text)
+        return prepare(
+            recipe.data, recipe.text, folder / PREPARED, seed=recipe.seed, say=say
+        )
+
+
+def train_model(
+    folder: Path,
+    recipe: Recipe,
+    corpus: PreparedCorpus,
+    device: str,
+    *,
+    until: int | None = None,
+) -> TrainingState:
+    """Train with progress bar, TensorBoard events and report; return the last state."""
+    from rich.console import Console
+
+    from headwise.reports.run_page import RunPage
+    from headwise.run_folder.run import train_run
+    from headwise.training.allocator import keep_freed_memory
+    from headwise.training.progress import TrainingProgress
+    from headwise.training.signals import StopSignals
+    from headwise.training.tensorboard import TensorBoardEvents
+    from headwise.training.time_left import TimeLeft
+
+    keep_freed_memory()
+    console = Console(file=message_stream(), highlight=False)
+    progress = TrainingProgress(console, facts=corpus.facts)
+    events = TensorBoardEvents(folder / "tensorboard", say=progress.on_message)
+    left = TimeLeft(corpus.facts)
+    report = RunPage(folder, say=progress.on_message, time_left=left)
+    return train_run(
+        folder,
+        recipe,
+        corpus,
+        callbacks=[progress, events, report],
+        device=device,
+        until=until,
+        signals=StopSignals(force_exit=True),
+    )
+
+
+def say_missing_card_fields(folder: Path) -> None:
+    """Name the fields that the model card lacks, and the command that fills them."""
+    from headwise.run_folder.card_edit import edit_command, missing_fields
+    from headwise.run_folder.model_folder import CARD
+    from headwise.run_folder.paths import model_path
+
+    card = model_path(folder) / CARD
+    if unknown := missing_fields(card.read_text(encoding="utf-8")):
+        say(
+            f"the model card names no {' and no '.join(unknown)}; to add: "
+            f"{edit_command(folder, unknown)}"
+        )

@@ -1,1 +1,0 @@
-"""Sentence splitting of long lines. Nothing here needs torch."""

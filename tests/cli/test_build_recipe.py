@@ -1,0 +1,84 @@
+"""``must_export_to`` is checked before training."""
+
+import pytest
+
+from headwise.cli.build_recipe import resolve_checked
+from headwise.errors import SettingsError
+from headwise.interop.unsupported_models import LIMITS
+from headwise.recipe import resolve
+
+
+def test_without_a_target_everything_can_be_trained():
+    assert (
+        resolve_checked(preset="tiny", assignments=["model.norm=pre"]).model.norm
+        == "pre"
+    )
+
+
+def test_a_recipe_that_every_export_supports_is_accepted():
+    extra = {"must_export_to": list(LIMITS)}
+
+    assert resolve_checked(preset="base", extra=extra) == resolve(
+        preset="base", extra=extra
+    )
+
+
+def test_every_reason_against_every_export_is_reported():
+    with pytest.raises(SettingsError) as refusal:
+        resolve_checked(
+            extra={
+                "must_export_to": ["ctranslate2", "huggingface", "onyx"],
+                "model": {"norm": "pre", "d_v": 16},
+            }
+        )
+    problems = refusal.value.problems
+
+    assert len(problems) == 4
+    assert problems[0].startswith(
+        "must_export_to: cannot be exported to ctranslate2: model.d_v = 16: "
+    )
+    assert "'onyx' is not an export format" in problems[3]
+
+
+RECIPE = """\
+preset = "micro"
+must_export_to = ["ctranslate2", "huggingface"]
+
+[model]
+norm = "pre"
+"""
+
+
+@pytest.mark.parametrize("command", ["recipe", "prepare", "run"])
+def test_nothing_is_prepared_or_trained(headwise, tiny_text, tmp_path, command):
+    (tmp_path / "my.toml").write_text(RECIPE)
+    text = tiny_text if command != "recipe" else ()
+    out = ("--out", tmp_path / "new") if command != "recipe" else ()
+    found = headwise(command, *text, "--recipe", tmp_path / "my.toml", *out)
+
+    assert (found.code, found.out) == (3, "")
+    assert "cannot be exported to huggingface: model.norm = 'pre'" in found.error
+    assert "ctranslate2" not in found.error
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_prepared_corpus_is_not_trained_on(headwise, tiny_run, tmp_path):
+    (tmp_path / "my.toml").write_text(RECIPE)
+    found = headwise(
+        *("train", tiny_run / "prepared", "--out", tmp_path / "new"),
+        *("--recipe", tmp_path / "my.toml"),
+    )
+
+    assert found.code == 3
+    assert "model.norm = 'pre'" in found.error
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_written_recipe_keeps_must_export_to(headwise, tmp_path):
+    wanted = "must_export_to=['ctranslate2']"
+    found = headwise("recipe", "--preset", "tiny", "--set", wanted)
+
+    assert 'must_export_to = ["ctranslate2"]' in found.out
+    (tmp_path / "again.toml").write_text(found.out)
+    again = resolve(file=tmp_path / "again.toml")
+    assert again.must_export_to == ("ctranslate2",)
