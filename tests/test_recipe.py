@@ -227,3 +227,17 @@ def test_a_head_that_the_model_lacks_is_refused_before_it_is_trained():
     with pytest.raises(SettingsError, match=r"decoding\.alignment_head = '6:0', but"):
         resolve(assignments=["decoding.alignment_head=6:0"])
     assert resolve(assignments=["decoding.alignment_head=5:0"])
+
+
+def test_what_settings_of_old_names_are_called_now_is_said(write):
+    file = write('seed = 3\n[training]\nkernels = "eager"\nsteps = 5\n')
+    said = []
+
+    recipe = resolve(
+        file=file, assignments=["training.clip_norm=1.0"], on_message=said.append
+    )
+
+    assert said == [
+        "training.kernels = 'eager' is now called training.backend = 'torch'"
+    ]
+    assert recipe.training.backend == "torch"

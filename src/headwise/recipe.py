@@ -7,7 +7,7 @@ Settings come from, in rising priority: defaults, a preset, a recipe file, assig
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -195,32 +195,28 @@ def preset_for(num_pairs: int) -> str:
     return "small" if num_pairs < 2_000_000 else "base"
 
 
-def renamed_settings(
-    file: Path | None = None, assignments: Iterable[str] = ()
-) -> list[str]:
-    """Say what settings that a user gave are called now; see ``with_new_names``."""
-    table = {} if file is None else read_toml(file)
-    return with_new_names(Recipe, with_overrides(table, assignments))[1]
-
-
 def resolve(
     *,
     preset: str | None = None,
     file: Path | None = None,
     assignments: Iterable[str] = (),
     extra: Mapping[str, Any] | None = None,
+    on_message: Callable[[str], None] = lambda text: None,
 ) -> Recipe:
     """Build a recipe; raise ``SettingsError`` with all problems.
 
     A recipe file may name its preset (``preset = "tiny"``). ``extra`` has settings from
     other command-line options; its priority is between file and assignments. If epochs
-    are given without steps, the steps of the preset do not apply.
+    are given without steps, the steps of the preset do not apply. ``on_message`` is
+    told what the settings that were given by old names are called now.
     """
     from_file = read_toml(file) if file is not None else {}
     named = from_file.pop("preset", None)
     chosen = named if preset is None else preset
-    below: Table = {} if chosen is None else preset_table(chosen)
     settings = with_overrides(merged(from_file, extra or {}), assignments)
+    for message in with_new_names(Recipe, settings)[1]:
+        on_message(message)
+    below: Table = {} if chosen is None else preset_table(chosen)
     training = settings.get("training")
     if isinstance(training, dict) and training.get("epochs", ABSENT) != ABSENT:
         training.setdefault("steps", ABSENT)

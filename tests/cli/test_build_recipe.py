@@ -2,6 +2,7 @@
 
 import pytest
 
+from headwise import recipe
 from headwise.cli.build_recipe import resolve_checked
 from headwise.errors import SettingsError
 from headwise.interop.unsupported_models import LIMITS
@@ -82,3 +83,17 @@ def test_a_written_recipe_keeps_must_export_to(headwise, tmp_path):
     (tmp_path / "again.toml").write_text(found.out)
     again = resolve(file=tmp_path / "again.toml")
     assert again.must_export_to == ("ctranslate2",)
+
+
+def test_a_recipe_file_is_read_once(tmp_path, monkeypatch, capfd):
+    """As a pipe can be; it was read a second time for the settings of old names."""
+    (tmp_path / "my.toml").write_text('[training]\nkernels = "eager"\n')
+    read, read_toml = [], recipe.read_toml
+    monkeypatch.setattr(
+        recipe, "read_toml", lambda path: read.append(path) or read_toml(path)
+    )
+
+    resolve_checked(file=tmp_path / "my.toml")
+
+    assert read == [tmp_path / "my.toml"]
+    assert "is now called training.backend = 'torch'" in capfd.readouterr().err

@@ -14,7 +14,7 @@ from headwise.cli.options import say
 from headwise.data.settings import DataSettings
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.unsupported_models import reasons_against
-from headwise.recipe import Recipe, preset_for, renamed_settings, resolve
+from headwise.recipe import Recipe, preset_for, resolve
 from headwise.settings import merged, read, read_toml, with_overrides
 from headwise.wording import count_of
 
@@ -136,9 +136,13 @@ def resolve_checked(
     check_files(file)
     assignments = tuple(assignments)
     check_set(assignments)
-    for message in renamed_settings(file, assignments):
-        say(message)
-    recipe = resolve(preset=preset, file=file, assignments=assignments, extra=extra)
+    recipe = resolve(
+        preset=preset,
+        file=file,
+        assignments=assignments,
+        extra=extra,
+        on_message=say,
+    )
     reasons = reasons_against(recipe.must_export_to, recipe.model, recipe.text)
     if reasons:
         raise SettingsError([f"must_export_to: {each}" for each in reasons])
