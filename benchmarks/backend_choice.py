@@ -84,7 +84,7 @@ def training(way: str) -> dict[str, Work]:
 
     from headwise.backends.pytorch.install_fused import use_backend
     from headwise.backends.training_loss import cross_entropy_of
-    from headwise.data.batches import Batch
+    from headwise.data.ragged_batch import Batch, RaggedTokens
     from headwise.model import PRESETS, Transformer
     from headwise.training.allocator import keep_freed_memory
     from headwise.training.optimizer import make_optimizer
@@ -94,15 +94,12 @@ def training(way: str) -> dict[str, Work]:
     torch.manual_seed(0)
 
     def update(config: TransformerConfig, pairs: int) -> Work:
-        tokens = torch.randint(4, VOCABULARY, (3, pairs, LENGTH))
-        batch = Batch(
-            source=tokens[0],
-            target_in=tokens[1],
-            target_out=tokens[2],
-            indices=torch.arange(pairs),
-            num_source_tokens=tokens[0].numel(),
-            num_target_tokens=tokens[2].numel(),
+        lengths = torch.full((pairs,), LENGTH)
+        source, target = (
+            RaggedTokens.from_lengths(tokens, lengths)
+            for tokens in torch.randint(4, VOCABULARY, (2, pairs * LENGTH))
         )
+        batch = Batch(source, target, torch.arange(pairs))
         model = Transformer(config, VOCABULARY).train()
         use_backend(model, "torch" if way == "torch-eager" else "native")
         optimizer = make_optimizer(model, TrainingSettings())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 import tempfile
@@ -21,11 +22,11 @@ from typing import Any
 from result_file import Measurement, add_options, place_of
 from training import batches
 
-from headwise.data import packed_shapes
-from headwise.data.batches import Batch, TrainingOrder, make_batch
-from headwise.data.packed_shapes import PackedShape
+from headwise.data import sequence_packing
+from headwise.data.batches import TrainingOrder, make_batch
 from headwise.data.prepared import PreparedCorpus
-from headwise.data.sequence_packing import pack_batch
+from headwise.data.ragged_batch import Batch
+from headwise.data.sequence_packing import PackedShape, pack_batch
 
 RESULTS = Path(__file__).parent / "results" / "row_fill.json"
 WIDTHS, TOKENS = (64, 128, 256), (4_096, 25_000)
@@ -53,7 +54,11 @@ def main() -> None:
 def fill(corpus: PreparedCorpus, tokens: int) -> dict[str, Any]:
     """Go through an epoch padded, and in rows of each width."""
     padded, _ = epoch(corpus, tokens, packed=False)
-    places = sum(batch.source.numel() + batch.target_out.numel() for batch in padded)
+    places = sum(
+        math.prod(side.padded_shape)
+        for batch in padded
+        for side in (batch.source, batch.target)
+    )
     return {
         "batch_tokens": tokens,
         "padded": {
@@ -66,7 +71,7 @@ def fill(corpus: PreparedCorpus, tokens: int) -> dict[str, Any]:
 
 def of_width(corpus: PreparedCorpus, tokens: int, width: int) -> dict[str, Any]:
     """Go through an epoch in rows of a width; the last batch is not full."""
-    usual, packed_shapes.MIN_WIDTH = packed_shapes.MIN_WIDTH, width
+    usual, sequence_packing.MIN_WIDTH = sequence_packing.MIN_WIDTH, width
     try:
         made, planning = epoch(corpus, tokens, packed=True)
         facts = corpus.facts.train
@@ -74,7 +79,7 @@ def of_width(corpus: PreparedCorpus, tokens: int, width: int) -> dict[str, Any]:
         shape = PackedShape.of(longest, tokens)
         laid, laying = timed(lambda: [pack_batch(batch, shape) for batch in made])
     finally:
-        packed_shapes.MIN_WIDTH = usual
+        sequence_packing.MIN_WIDTH = usual
     assert {len(parts) for parts in laid} == {1}
     most = 2 * shape.rows * shape.width
     shares = sorted(tokens_of([batch]) / most for batch in made)

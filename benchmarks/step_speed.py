@@ -37,8 +37,8 @@ def measure(fast: list[str], updates: int) -> float:
     import torch
 
     from headwise.backends.pytorch.install_fused import use_backend
-    from headwise.backends.pytorch.unpadded_forward import decode_packed
-    from headwise.losses import cross_entropy, projected_cross_entropy
+    from headwise.backends.training_loss import cross_entropy_of
+    from headwise.data.ragged_batch import Batch, RaggedTokens
     from headwise.model import PRESETS, Transformer
     from headwise.training.allocator import keep_freed_memory
     from headwise.training.optimizer import make_optimizer
@@ -47,25 +47,24 @@ def measure(fast: list[str], updates: int) -> float:
     if "allocator" in fast:
         keep_freed_memory()
     model = Transformer(PRESETS["tiny"].config, VOCABULARY)
-    use_backend(model, "auto" if "fast" in fast else "reference")
+    use_backend(model, "torch" if "fast" in fast else "reference")
     optimizer = make_optimizer(model, TrainingSettings())
-    source, target = torch.randint(4, VOCABULARY, (2, PAIRS, LENGTH))
-    real, right = torch.ones_like(source, dtype=torch.bool), target.flatten()
+    lengths, count = torch.full((PAIRS,), LENGTH), PAIRS * LENGTH
+    source, target = (
+        RaggedTokens.from_lengths(tokens, lengths)
+        for tokens in torch.randint(4, VOCABULARY, (2, count))
+    )
+    batch = Batch(source, target, torch.arange(PAIRS))
     seconds = []
     for _ in range(updates + 2):
         started = time.perf_counter()
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in fast):
-            hidden = decode_packed(model, source, target, real, real)
-            if "fast" in fast:
-                vectors = model.output_vectors
-                loss = projected_cross_entropy(hidden, vectors, None, right, 0.1)
-            else:
-                loss = cross_entropy(model.logits(hidden), right, 0.1)
-        (loss / target.numel()).backward()
+            loss = cross_entropy_of(model, batch, smoothing=0.1)
+        (loss / count).backward()
         optimizer.step()
         seconds.append(time.perf_counter() - started)
-    return 2 * target.numel() / statistics.median(seconds[2:])
+    return 2 * count / statistics.median(seconds[2:])
 
 
 def main() -> None:

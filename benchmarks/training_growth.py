@@ -69,7 +69,7 @@ def measure(point: Point, precision: str, seconds: float) -> dict[str, float]:
     """Make updates for some seconds; return tokens a second and operations each."""
     import torch
 
-    from headwise.data.batches import Batch
+    from headwise.data.ragged_batch import Batch, RaggedTokens
     from headwise.model import Transformer, TransformerConfig
     from headwise.tasks.translation.task import Translation
     from headwise.training.allocator import keep_freed_memory
@@ -102,11 +102,13 @@ def measure(point: Point, precision: str, seconds: float) -> dict[str, float]:
         check_stop=lambda: None,
     )
     pairs = max(1, point.batch_tokens // point.length)
-    source, target_in, target_out = torch.randint(
-        4, point.vocabulary, (3, pairs, point.length)
-    )
     count = pairs * point.length
-    batch = Batch(source, target_in, target_out, count, count, torch.arange(pairs))
+    lengths = torch.full((pairs,), point.length)
+    source, target = (
+        RaggedTokens.from_lengths(tokens, lengths)
+        for tokens in torch.randint(4, point.vocabulary, (2, count))
+    )
+    batch = Batch(source, target, torch.arange(pairs))
     model.train()
     for group in optimizer.param_groups:
         group["lr"] = 1e-4

@@ -110,7 +110,9 @@ def make(corpora: Path, work: Path) -> Path:
     places, tokens = [], []
     for indices in plan:
         batch = make_batch(corpus.train, indices)
-        source, target = batch.source.numpy(), batch.target_out.numpy()
+        source, target = (
+            side.padded().numpy() for side in (batch.source, batch.target)
+        )
         places.append((len(batch), source.shape[1], target.shape[1]))
         tokens += [source.ravel(), target.ravel()]
     np.save(work / PLACES, np.array(places, dtype=np.int64))

@@ -22,7 +22,7 @@ from headwise.metrics.registry import measure
 from headwise.recipe import Recipe, resolve
 from headwise.training.schedule import learning_rate
 from training.batches import Pairs
-from training.facts import ADAM_BETAS, ADAM_EPSILON, PAD, Setup, Size
+from training.facts import ADAM_BETAS, ADAM_EPSILON, Setup, Size
 from training.marian import make_model, update
 
 SEARCH_TOKENS = 4096
@@ -50,8 +50,8 @@ def translated(model: MarianMTModel, corpus: PreparedCorpus) -> list[str]:
     with torch.inference_mode():
         for batch in dev_batches(corpus.dev, SEARCH_TOKENS):
             outputs = model.generate(
-                input_ids=batch.source,
-                attention_mask=(batch.source != PAD).long(),
+                input_ids=batch.source.padded(),
+                attention_mask=batch.source.is_real.long(),
                 num_beams=1,
                 do_sample=False,
                 max_new_tokens=LONGEST_OUTPUT,
@@ -92,7 +92,7 @@ def main() -> None:
     for step in range(1, training.steps + 1):
         started = time.monotonic()
         batch = next(batches)
-        pairs = Pairs(batch.source.numpy(), batch.target_out.numpy())
+        pairs = Pairs(batch.source.padded().numpy(), batch.target.padded().numpy())
         rate = learning_rate(step, training, setup.size.d_model)
         loss = update(model, optimizer, pairs, setup, rate)
         training_seconds += time.monotonic() - started

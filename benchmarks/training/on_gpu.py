@@ -19,8 +19,9 @@ from typing import Any
 
 import torch
 
-from headwise.data.batches import Batch, TrainingOrder
+from headwise.data.batches import TrainingOrder
 from headwise.data.prepared import PreparedCorpus
+from headwise.data.ragged_batch import Batch
 from headwise.tasks.translation.task import Translation
 from headwise.training.allocator import keep_freed_memory
 from headwise.training.settings import TrainingSettings
@@ -117,7 +118,7 @@ def by_plain_loop(
     """Train by the loop around ``torch.nn.Transformer``."""
     own = batches_in_order(corpus, batch_tokens, packed=False)
     pairs = (
-        Pairs(batch.source.numpy(), batch.target_out.numpy())
+        Pairs(batch.source.padded().numpy(), batch.target.padded().numpy())
         for batch in islice(own, count)
     )
     plain_loop.train(setup, pairs, done)

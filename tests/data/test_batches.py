@@ -47,30 +47,26 @@ def plan(order: TrainingOrder, epoch: int, start: int = 0) -> list[list[int]]:
     return [batch.tolist() for batch in order.epoch(epoch, start=start)]
 
 
-def test_a_batch_is_padded_and_shifted(store):
+def test_a_batch_has_end_after_each_side_and_start_before_decoder_inputs(store):
     """Pair 0 says 5 6 -> 7; pair 1 says 8 -> 9 10."""
     pairs = store([([5, 6], [7]), ([8], [9, 10])])
 
     batch = make_batch(pairs, np.array([1, 0]))
 
-    assert batch.source.tolist() == [[8, END, PAD], [5, 6, END]]
-    assert batch.target_in.tolist() == [[START, 9, 10], [START, 7, PAD]]
-    assert batch.target_out.tolist() == [[9, 10, END], [7, END, PAD]]
+    assert batch.source.tokens.tolist() == [8, END, 5, 6, END]
+    assert batch.source.padded().tolist() == [[8, END, PAD], [5, 6, END]]
+    assert batch.decoder_input.padded().tolist() == [[START, 9, 10], [START, 7, PAD]]
+    assert batch.target.padded().tolist() == [[9, 10, END], [7, END, PAD]]
     assert (batch.num_source_tokens, batch.num_target_tokens) == (5, 5)
     assert batch.indices.tolist() == [1, 0]
-    assert {batch.source.dtype, batch.target_in.dtype} == {torch.int64}
-
-
-def test_a_batch_may_move_to_a_device(some):
-    batch = make_batch(some, np.array([0, 1])).to("meta")
-
-    assert batch.source.device.type == batch.target_out.device.type == "meta"
+    assert {batch.source.tokens.dtype, batch.target.tokens.dtype} == {torch.int64}
 
 
 def test_a_store_may_hold_sides_without_tokens(store):
     batch = make_batch(store([([], [])]), np.array([0]))
 
-    assert (batch.source.tolist(), batch.target_in.tolist()) == ([[END]], [[START]])
+    assert batch.source.padded().tolist() == [[END]]
+    assert batch.decoder_input.padded().tolist() == [[START]]
 
 
 def test_batches_are_cut_where_padding_would_pass_the_budget():
@@ -104,8 +100,7 @@ def test_every_pair_comes_once_an_epoch_and_within_the_budget(
         range(len(lengths))
     )
     for batch in batches:
-        padded = max(batch.source.numel(), batch.target_in.numel())
-        assert padded <= budget or len(batch.indices) == 1
+        assert batch.padded_tokens <= budget or len(batch.indices) == 1
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +228,7 @@ def test_batches_hold_similar_lengths(some):
 def test_batches_are_shuffled(some):
     order = TrainingOrder(some, seed=1, batch_tokens=200)
 
-    widths = [batch.target_in.shape[1] for batch in order.batches(0)]
+    widths = [batch.target.max_length for batch in order.batches(0)]
 
     assert widths != sorted(widths)
 
@@ -281,20 +276,21 @@ def test_a_weight_says_how_often_a_pair_comes(with_lengths):
 def test_validation_sees_every_pair_once_short_ones_first(some):
     batches = list(dev_batches(some, 100))
 
-    widths = [max(b.source.shape[1], b.target_in.shape[1]) for b in batches]
+    widths = [batch.max_length for batch in batches]
     assert sorted(i for b in batches for i in b.indices.tolist()) == list(range(500))
     assert widths == sorted(widths)
-    assert all(b.source.numel() <= 100 and b.target_in.numel() <= 100 for b in batches)
+    assert all(batch.padded_tokens <= 100 for batch in batches)
 
 
 def test_no_batch_is_larger_than_the_largest(some):
     sources, targets = some.lengths()
     largest = largest_batch(int(sources.max()), int(targets.max()), 400)
 
-    assert largest.source.shape == largest.target_in.shape == (20, 20)
+    assert largest.source.padded_shape == largest.target.padded_shape == (20, 20)
     for batch in TrainingOrder(some, seed=1, batch_tokens=400).batches(0):
-        assert batch.source.numel() <= largest.source.numel()
-        assert batch.target_in.numel() <= largest.target_in.numel()
+        assert batch.padded_tokens <= largest.padded_tokens
+        assert batch.num_source_tokens <= largest.num_source_tokens
+        assert batch.num_target_tokens <= largest.num_target_tokens
 
 
 def test_demanding_batches_are_of_the_longest_of_usual_and_of_pairs_between():
@@ -309,14 +305,12 @@ def test_demanding_batches_are_of_the_longest_of_usual_and_of_pairs_between():
 
     found = worst_case_batches(facts, batch_tokens=450)
 
-    assert [list(each.source.shape) for each in found] == [[10, 41], [50, 9], [18, 25]]
-    assert [list(each.target_in.shape) for each in found] == [
-        *([10, 21], [50, 9], [18, 25]),
-    ]
+    assert [each.source.padded_shape for each in found] == [(10, 41), (50, 9), (18, 25)]
+    assert [each.target.padded_shape for each in found] == [(10, 21), (50, 9), (18, 25)]
 
 
 def test_the_largest_batch_holds_a_pair_that_is_over_the_budget():
-    assert largest_batch(30, 10, 20).source.shape == (1, 31)
+    assert largest_batch(30, 10, 20).source.padded_shape == (1, 31)
 
 
 def test_budgets_that_hold_nothing_are_refused(some):
@@ -341,5 +335,8 @@ def test_real_captions_are_padded_little(corpora, tmp_path):
     batches = list(order.batches(0))
 
     true = sum(batch.num_source_tokens + batch.num_target_tokens for batch in batches)
-    padded = sum(batch.source.numel() + batch.target_in.numel() for batch in batches)
+    padded = sum(
+        batch.source.padded().numel() + batch.target.padded().numel()
+        for batch in batches
+    )
     assert true / padded > 0.8

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch._dynamo.utils import counters
 
-from headwise.backends.pytorch.torch_compile_loss import TorchCompileLoss
+from headwise.backends.pytorch.torch_compile_training import TorchCompileTraining
 from headwise.data.prepared import PreparedCorpus
 from headwise.model.config import TransformerConfig
 from headwise.tasks.translation.task import Translation
@@ -86,11 +86,8 @@ def main() -> None:
     folder, device, backend = sys.argv[1:]
     corpus = PreparedCorpus.open(Path(folder))
     compiled, found = trainer_of(corpus, "torch_compile", device)
-    compiled.gradients._runner.loss_module = TorchCompileLoss(
-        compiled.model,
-        smoothing=SETTINGS.label_smoothing,
-        batch_tokens=SETTINGS.batch_tokens,
-        backend=backend,
+    compiled.gradients._runner.torch_compile = TorchCompileTraining(
+        SETTINGS.batch_tokens, backend
     )
     torch._dynamo.config.error_on_recompile = True
     compiled.run()

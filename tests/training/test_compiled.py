@@ -72,7 +72,7 @@ def make_uncompiled(make_trainer):
 
     def make(settings=COMPILED, **others):
         trainer = make_trainer(settings, **others)
-        trainer.gradients._runner.loss_module.is_compiled = False
+        trainer.gradients._runner.torch_compile.is_compiled = False
         return trainer
 
     return make
@@ -86,14 +86,14 @@ def test_a_batch_that_does_not_fit_is_run_in_smaller_rows(make_uncompiled, monke
     loss = trainer.gradients.accumulate([(0, batch)], step=1, divisor=7.0)
     expected = [each.grad.clone() for each in trainer.model.parameters()]
     runner = trainer.gradients._runner
-    whole = runner.loss_module.forward
+    whole = runner.torch_compile.loss
 
-    def failing(rows):
+    def failing(model, rows, *, smoothing):
         if rows.padded_tokens > 300:
             raise MemoryError
-        return whole(rows)
+        return whole(model, rows, smoothing=smoothing)
 
-    monkeypatch.setattr(runner.loss_module, "forward", failing)
+    monkeypatch.setattr(runner.torch_compile, "loss", failing)
     again = trainer.gradients.accumulate([(0, batch)], step=1, divisor=7.0)
 
     assert again == pytest.approx(loss, rel=1e-6)
@@ -105,7 +105,7 @@ def test_a_batch_that_does_not_fit_is_run_in_smaller_rows(make_uncompiled, monke
 def test_nan_checks_find_the_tensor_in_compiled_blocks_too(make_uncompiled):
     trainer = make_uncompiled()
     runner = trainer.gradients._runner
-    runner.loss_module.is_compiled = True
+    runner.torch_compile.is_compiled = True
     batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
     with torch.no_grad():
         trainer.model.encoder.blocks[0].feed_forward.widen.bias.fill_(3e38)
@@ -114,7 +114,7 @@ def test_nan_checks_find_the_tensor_in_compiled_blocks_too(make_uncompiled):
     found = trainer.gradients.locate_non_finite([(0, batch)], step=1)
 
     assert "the output of encoder.blocks.0.feed_forward" in found
-    assert runner.loss_module.is_compiled
+    assert runner.torch_compile.is_compiled
 
 
 def test_settings_that_cannot_be_compiled_are_refused_together():

@@ -16,7 +16,8 @@ from tests.processes import is_gone
 from tests.training.conftest import QUICK, SMALL
 from tests.training.test_nan_checks import MessageRecorder
 
-from headwise.data.batches import Batch, make_batch
+from headwise.data.batches import make_batch
+from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.errors import ResourceError
 from headwise.training import cpu_data_parallel
 from headwise.training.cpu_data_parallel import WorkerOptions, choose_num_workers
@@ -91,14 +92,7 @@ def test_dropout_differs_between_workers_and_is_reproducible(make):
     assert first[0] == again[0]
     assert all(torch.equal(each, again[1][name]) for name, each in first[1].items())
 
-    twice = replace(batches[0], source=batches[0].source[[0, 0]])
-    twice = replace(
-        twice,
-        target_in=batches[0].target_in[[0, 0]],
-        target_out=batches[0].target_out[[0, 0]],
-        indices=batches[0].indices[[0, 0]],
-    )
-    left, right = twice.deal(2)
+    left, right = batches[0].rows(torch.tensor([0, 0])).deal(2)
     options = WorkerOptions(1.0)
     with trainer.gradients.workers.running([right], 1, 0, options) as others:
         own = trainer.gradients._runner.run([left], 1.0, 1, 0)
@@ -271,8 +265,8 @@ def test_ranks_and_gpus_have_no_cpu_workers(monkeypatch):
 
 @given(st.integers(1, 20), st.integers(1, 6))
 def test_splitting_a_batch_among_workers_loses_no_pair(pairs, count):
-    rows = torch.arange(2 * pairs).view(pairs, 2)
-    batch = Batch(rows, rows, rows, 2 * pairs, 2 * pairs, torch.arange(pairs))
+    side = RaggedTokens.from_lengths(torch.arange(2 * pairs), torch.full((pairs,), 2))
+    batch = Batch(side, side, torch.arange(pairs))
     parts = batch.deal(count)
     assert len(parts) == min(pairs, count)
     assert sorted(int(i) for each in parts for i in each.indices) == [*range(pairs)]
@@ -286,7 +280,11 @@ def test_a_serialized_batch_is_equal_after_the_pipe(make):
             cpu_data_parallel._serialize(batch, 12, 3, options)
         )
         assert (step, number, found_options) == (12, 3, options)
-        assert found.num_source_tokens == batch.num_source_tokens
-        assert found.num_target_tokens == batch.num_target_tokens
-        for name in ("source", "target_in", "target_out", "indices"):
-            assert torch.equal(getattr(found, name), getattr(batch, name))
+        assert torch.equal(found.indices, batch.indices)
+        for side, expected in (
+            (found.source, batch.source),
+            (found.target, batch.target),
+        ):
+            assert torch.equal(side.tokens, expected.tokens)
+            assert torch.equal(side.offsets, expected.offsets)
+            assert side.max_length == expected.max_length

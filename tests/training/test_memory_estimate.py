@@ -51,7 +51,7 @@ def make_estimator(make_trainer):
         seen = []
 
         def of(batches, *, step, divisor):
-            seen.append([batch.target_out.numel() for _, batch in batches])
+            seen.append([batch.target.padded().numel() for _, batch in batches])
             memory.places = max([memory.places, *seen[-1]])
 
         trainer.gradients.accumulate = of

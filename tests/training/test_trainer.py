@@ -66,19 +66,21 @@ def test_two_batches_accumulated_are_one_update_over_their_tokens(make_trainer):
     trainer = make_trainer(settings, config=config)
     batches = list(trainer.order.batches(0))[:2]
     logits = [
-        trainer.model(batch.source, batch.target_in, batch.source != PAD)
+        trainer.model(
+            batch.source.padded(), batch.decoder_input.padded(), batch.source.is_real
+        )
         for batch in batches
     ]
     losses = [
         F.cross_entropy(
             scores.flatten(0, 1),
-            batch.target_out.flatten(),
+            batch.target.padded().flatten(),
             ignore_index=PAD,
             reduction="sum",
         )
         for scores, batch in zip(logits, batches, strict=True)
     ]
-    tokens = sum(int((batch.target_out != PAD).sum()) for batch in batches)
+    tokens = sum(int((batch.target.padded() != PAD).sum()) for batch in batches)
     expected = sum(losses) / tokens
     norm = torch.nn.utils.get_total_norm(
         torch.autograd.grad(expected, list(trainer.model.parameters()))

@@ -11,7 +11,6 @@ from torch.nn import functional as F
 from headwise.data.batches import make_batch
 from headwise.decoding.settings import greedy
 from headwise.errors import NumericsError, Stopped
-from headwise.text.vocabulary import PAD
 from headwise.training.settings import MEASURES
 from headwise.training.validation import (
     BOOTSTRAP_RESAMPLES,
@@ -40,8 +39,9 @@ def test_the_loss_is_the_mean_over_held_out_target_tokens(trainer):
     total, tokens = 0.0, 0
     for index in range(len(dev)):
         batch = make_batch(dev, torch.tensor([index]).numpy())
-        logits = model(batch.source, batch.target_in, batch.source != PAD)
-        right = batch.target_out.flatten()
+        source, target = batch.source, batch.decoder_input
+        logits = model(source.padded(), target.padded(), source.is_real)
+        right = batch.target.tokens
         total += F.cross_entropy(logits[0], right, reduction="sum").item()
         tokens += len(right)
 

@@ -1,13 +1,20 @@
-"""What every decoding backend offers.
+"""What every backend offers, for decoding and for training.
 
-There are three: :class:`NativeDecoder` (C kernels, on a CPU), :class:`CudaGraphDecoder`
-and :class:`TorchDecoder`; :mod:`headwise.backends.select` chooses. The reference of all
-is ``Transformer.start`` and ``step``; ``tests/backends`` holds each of them equal.
+Decoders: :class:`NativeDecoder` (C kernels, on a CPU), :class:`CudaGraphDecoder` and
+:class:`TorchDecoder`; :mod:`headwise.backends.select` chooses. The reference of all is
+``Transformer.start`` and ``step``.
+
+Training: :class:`NativeTraining` (C kernels, on a CPU), :class:`TorchTraining`,
+:class:`TorchCompileTraining` and :class:`ReferenceTraining`;
+:mod:`headwise.backends.training_loss` chooses. The reference of all is
+``Transformer.decode`` with autograd.
+
+``tests/backends`` holds each of them equal to its reference.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from torch import Tensor
 
@@ -36,6 +43,25 @@ class DecoderBackend(Protocol):
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Append one token to every row [B]; return the scores [B V] of the next."""
+        ...
+
+
+AnyBatch = TypeVar("AnyBatch", contravariant=True)
+"""A ``Batch``, or a ``PackedBatch`` for torch.compile."""
+
+
+class TrainingBackend(Protocol[AnyBatch]):
+    """Forward and backward pass of a batch, as a loss that autograd differentiates."""
+
+    def why_not(self, model: Transformer, batch: AnyBatch) -> str | None:
+        """Return why this backend cannot run ``batch``, or None if it can."""
+        ...
+
+    def loss(self, model: Transformer, batch: AnyBatch, *, smoothing: float) -> Tensor:
+        """Return the cross-entropy, summed over the target tokens, in nats.
+
+        Its ``backward`` adds the gradients of all weights to ``.grad``.
+        """
         ...
 
 

@@ -1,29 +1,26 @@
 """Batches of at most so many tokens, in an order that depends on the seed only.
 
 Lengths in this file include one special token per side: END for the source, START or
-END for the target. Batch sizes count padding too.
-
-Letters used for sizes in this file:
-
-    B  pairs in a batch    S  longest source + 1    T  longest target + 1
+END for the target. Batch sizes count padding too: a batch of B pairs counts as B times
+its longest side, as the backends for PyTorch pad it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from headwise.data.packed_shapes import pack_batches
 from headwise.data.prepared import PairStore, Side, SplitFacts
+from headwise.data.ragged_batch import Batch, RaggedTokens
+from headwise.data.sequence_packing import split_into_packed_batches
 from headwise.errors import SettingsError
-from headwise.text.vocabulary import END, PAD, START, UNKNOWN
+from headwise.text.vocabulary import END, UNKNOWN
 
 Indices = NDArray[np.int64]
 
@@ -34,84 +31,8 @@ The system maps up to a megabyte around each block, so small blocks cost memory.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """A batch of sentence pairs, padded to the longest source and target."""
-
-    source: Tensor
-    """[B S] source tokens and END, then PAD."""
-
-    target_in: Tensor
-    """[B T] decoder input: START and target tokens, then PAD."""
-
-    target_out: Tensor
-    """[B T] labels: target tokens and END, then PAD."""
-
-    num_source_tokens: int
-    """Tokens of ``source``, END included, without padding."""
-
-    num_target_tokens: int
-    """Tokens of ``target_out`` without padding, by which the loss is divided."""
-
-    indices: Tensor
-    """[B] indices of the pairs in the store."""
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    @property
-    def source_is_real(self) -> Tensor:
-        """[B S] where ``source`` is not padding."""
-        return self.source != PAD
-
-    @property
-    def target_is_real(self) -> Tensor:
-        """[B T] where the target is not padding."""
-        return self.target_out != PAD
-
-    @property
-    def padded_tokens(self) -> int:
-        """Pairs times the longer side: compared with ``batch_tokens``."""
-        return len(self) * max(self.source.shape[1], self.target_out.shape[1])
-
-    def parts(self, count: int) -> list[Batch]:
-        """Split into ``count`` batches of consecutive pairs, of about equal size."""
-        if count == 1:
-            return [self]
-        return [
-            self._rows(rows) for rows in torch.arange(len(self)).tensor_split(count)
-        ]
-
-    def deal(self, count: int) -> list[Batch]:
-        """Split into up to ``count`` batches round-robin, which balances lengths."""
-        if count == 1:
-            return [self]
-        rows = torch.arange(len(self))
-        return [self._rows(rows[start::count]) for start in range(count)[: len(self)]]
-
-    def _rows(self, rows: Tensor) -> Batch:
-        source, target_out = self.source[rows], self.target_out[rows]
-        return Batch(
-            source=source,
-            target_in=self.target_in[rows],
-            target_out=target_out,
-            num_source_tokens=int((source != PAD).sum()),
-            num_target_tokens=int((target_out != PAD).sum()),
-            indices=self.indices[rows],
-        )
-
-    def to(self, device: torch.device | str) -> Batch:
-        """Return this batch on ``device``."""
-        return replace(
-            self,
-            source=self.source.to(device, non_blocking=True),
-            target_in=self.target_in.to(device, non_blocking=True),
-            target_out=self.target_out.to(device, non_blocking=True),
-        )
-
-
 def make_batch(store: PairStore, indices: Indices) -> Batch:
-    """Return the pairs ``indices`` of ``store`` as a padded batch."""
+    """Return the pairs ``indices`` of ``store`` as a batch."""
     return _batch(*store.sides(np.asarray(indices)), indices)
 
 
@@ -123,12 +44,12 @@ class TrainingOrder:
     batches, and the batches shuffled. Only lengths are read for this, one shard at a
     time: memory does not grow with the corpus, and resuming at any step is cheap.
 
-    A batch has as many pairs as keep B x T and B x S within ``batch_tokens``; a longer
-    pair is a batch of its own. With ``batch_pairs`` it has that many pairs, whatever
-    their lengths.
+    A batch has as many pairs as keep each side, padded, within ``batch_tokens``; a
+    longer pair is a batch of its own. With ``batch_pairs`` it has that many pairs,
+    whatever their lengths.
 
     With ``packed`` a shard is not sorted: a batch has pairs of all lengths, as many as
-    can be packed (:mod:`headwise.data.packed_shapes`) into ``batch_tokens``.
+    can be packed (:mod:`headwise.data.sequence_packing`) into ``batch_tokens``.
     """
 
     def __init__(
@@ -204,7 +125,9 @@ class TrainingOrder:
         """Split pairs of these lengths into batches, shuffled by random ``keys``."""
         if self.packed:
             order = np.argsort(keys, kind="stable")
-            found = pack_batches(source[order], target[order], self.batch_tokens)
+            found = split_into_packed_batches(
+                source[order], target[order], self.batch_tokens
+            )
             return [order[batch] for batch in found]
         # Pairs of equal length are sorted by their source, to reduce padding, but not
         # by their target, which would leave nothing to shuffle in small corpora.
@@ -300,28 +223,20 @@ def split_by_tokens(longest: Indices, budget: int) -> list[int]:
 
 
 def _batch(sources: Side, targets: Side, indices: Indices) -> Batch:
-    target = _padded(targets)
-    target_in = np.roll(target, 1, axis=1)
-    target_in[:, 0] = START
-    target_in[target_in == END] = PAD  # END is never a decoder input
     return Batch(
-        source=torch.from_numpy(_padded(sources)),
-        target_in=torch.from_numpy(target_in),
-        target_out=torch.from_numpy(target),
-        num_source_tokens=len(sources.tokens) + len(sources.lengths),
-        num_target_tokens=len(targets.tokens) + len(targets.lengths),
+        source=_with_end(sources),
+        target=_with_end(targets),
         indices=torch.from_numpy(np.array(indices, dtype=np.int64)),
     )
 
 
-def _padded(side: Side) -> Indices:
-    """Return the rows of one side as a matrix, each followed by END and PAD."""
-    lengths = side.lengths
-    position = np.arange(lengths.max() + 1)
-    padded = np.full((len(lengths), len(position)), PAD, dtype=np.int64)
-    padded[position < lengths[:, None]] = side.tokens
-    padded[np.arange(len(lengths)), lengths] = END
-    return padded
+def _with_end(side: Side) -> RaggedTokens:
+    """Append END to each sequence of one side."""
+    ends = np.cumsum(side.lengths)
+    tokens = np.insert(side.tokens.astype(np.int64), ends, END)
+    return RaggedTokens.from_lengths(
+        torch.from_numpy(tokens), torch.from_numpy(side.lengths + 1)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Protocol, Self
 
 from torch import Tensor
 
-from headwise.data.batches import Batch
+from headwise.data.ragged_batch import Batch
 from headwise.metrics.score import Score
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer

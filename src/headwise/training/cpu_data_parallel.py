@@ -31,7 +31,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from headwise.backends.training_loss import cross_entropy_of
-from headwise.data.batches import Batch
+from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.errors import ResourceError
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
@@ -290,13 +290,14 @@ def _serialize(batch: Batch, step: int, number: int, options: WorkerOptions) -> 
     limit = options.max_padded_tokens
     return save(
         {
-            "source": batch.source,
-            "target_in": batch.target_in,
-            "target_out": batch.target_out,
+            "source": batch.source.tokens,
+            "source_offsets": batch.source.offsets,
+            "target": batch.target.tokens,
+            "target_offsets": batch.target.offsets,
             "indices": batch.indices,
             "integers": torch.tensor(
                 [
-                    *(batch.num_source_tokens, batch.num_target_tokens),
+                    *(batch.source.max_length, batch.target.max_length),
                     *(step, number, -1 if limit is None else limit),
                 ]
             ),
@@ -307,11 +308,13 @@ def _serialize(batch: Batch, step: int, number: int, options: WorkerOptions) -> 
 
 def _deserialize(message: bytes) -> tuple[Batch, int, int, WorkerOptions]:
     found = load(message)
-    sources, targets, step, number, limit = found.pop("integers").tolist()
-    options = WorkerOptions(
-        found.pop("loss_scale").item(), None if limit < 0 else limit
+    source_length, target_length, step, number, limit = found["integers"].tolist()
+    batch = Batch(
+        RaggedTokens(found["source"], found["source_offsets"], source_length),
+        RaggedTokens(found["target"], found["target_offsets"], target_length),
+        found["indices"],
     )
-    batch = Batch(num_source_tokens=sources, num_target_tokens=targets, **found)
+    options = WorkerOptions(found["loss_scale"].item(), None if limit < 0 else limit)
     return batch, step, number, options
 
 

@@ -8,8 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from headwise.data.batches import Batch, Indices, TrainingOrder, make_batch
+from headwise.data.batches import Indices, TrainingOrder, make_batch
 from headwise.data.prepared import PairStore, PreparedCorpus
+from headwise.data.ragged_batch import Batch
 from headwise.training.distributed import Ranks
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState

@@ -6,6 +6,7 @@ Some steps and a validation are run in memory; nothing is written.
 from __future__ import annotations
 
 import heapq
+import math
 import statistics
 import time
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ import torch
 from torch import nn
 
 from headwise.data.batches import TrainingOrder, dev_batches
-from headwise.data.packed_shapes import PackedShape
 from headwise.data.prepared import CorpusFacts, PreparedCorpus
+from headwise.data.sequence_packing import PackedShape
 from headwise.training.data_loader import training_order
 from headwise.training.epochs import epochs_to_steps
 from headwise.training.memory_estimate import (
@@ -162,11 +163,11 @@ def padding_fraction(order: TrainingOrder) -> float:
     for batch in islice(order.batches(0), NUM_PADDING_BATCHES):
         tokens += batch.num_source_tokens + batch.num_target_tokens
         if order.packed:
-            longest = max(batch.source.shape[1], batch.target_out.shape[1])
-            shape = PackedShape.of(longest, order.batch_tokens)
+            shape = PackedShape.of(batch.max_length, order.batch_tokens)
             places += 2 * shape.rows * shape.width
         else:
-            places += batch.source.numel() + batch.target_out.numel()
+            for side in (batch.source, batch.target):
+                places += math.prod(side.padded_shape)
     return 1 - tokens / places
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from headwise.backends.native.customization_check import find_customization
 from headwise.backends.native.library import build
 from headwise.backends.native.training import why_not_native
-from headwise.data.batches import Batch
+from headwise.data.ragged_batch import Batch
 from headwise.errors import ResourceError, SettingsError
 from headwise.model.transformer import Transformer
 from headwise.tasks.task import Task

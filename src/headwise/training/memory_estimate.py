@@ -16,8 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headwise.data.batches import Batch, split_by_tokens, worst_case_batches
+from headwise.data.batches import split_by_tokens, worst_case_batches
 from headwise.data.prepared import PreparedCorpus
+from headwise.data.ragged_batch import Batch
 from headwise.errors import ResourceError, is_out_of_memory
 from headwise.model.transformer import Transformer
 from headwise.tasks.task import Task

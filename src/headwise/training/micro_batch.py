@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from headwise.backends.pytorch.install_fused import use_backend
-from headwise.backends.pytorch.torch_compile_loss import (
-    TorchCompileLoss,
+from headwise.backends.pytorch.torch_compile_training import (
+    TorchCompileTraining,
     explain_compile_errors,
 )
-from headwise.data.batches import Batch
+from headwise.data.ragged_batch import Batch
 from headwise.data.sequence_packing import PackedBatch
 from headwise.errors import is_out_of_memory
 from headwise.model.activation_checkpointing import checkpoint_activations
@@ -25,7 +25,7 @@ from headwise.training.settings import TrainingSettings
 from headwise.training.step_result import Scalar
 
 MicroBatch = Batch | PackedBatch
-"""What one forward and backward pass takes: a padded batch, or packed sequences."""
+"""What one forward and backward pass takes: a batch, or packed sequences."""
 
 LossFunction = Callable[..., Tensor]
 """(model, batch, smoothing=...) -> the loss, summed over target tokens, in nats."""
@@ -56,16 +56,13 @@ class MicroBatchRunner:
         use_backend(model, settings.backend)
         if settings.activation_checkpointing:
             checkpoint_activations(model)
-        self.loss_module: _LossModule | TorchCompileLoss | None = None
-        """The loss as a module: by torch.compile, or for FSDP2 to shard."""
+        self.torch_compile: TorchCompileTraining | None = None
+        """The backend for packed batches, if that was chosen."""
 
         self._loss = loss
+        self._loss_module: _LossModule | None = None
         if settings.backend == "torch_compile":
-            self.loss_module = TorchCompileLoss(
-                model,
-                smoothing=settings.label_smoothing,
-                batch_tokens=settings.batch_tokens,
-            )
+            self.torch_compile = TorchCompileTraining(settings.batch_tokens)
         self.async_metrics = (
             settings.backend == "torch_compile"
             and self.device.type == "cuda"
@@ -82,34 +79,36 @@ class MicroBatchRunner:
         enabled = self.precision == "bf16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=enabled):
             micro_batch = micro_batch.to(self.device)
-            if self.loss_module is not None:
-                return cast(Tensor, self.loss_module(micro_batch))
+            if self._loss_module is not None:
+                return cast(Tensor, self._loss_module(micro_batch))
+            compiled = self.torch_compile
+            loss: LossFunction = self._loss if compiled is None else compiled.loss
             smoothing = self.settings.label_smoothing
-            return self._loss(self.model, micro_batch, smoothing=smoothing)
+            return loss(self.model, micro_batch, smoothing=smoothing)
 
     def make_loss_module(self) -> nn.Module:
-        """Compute the loss by a module from now on; return it."""
-        self.loss_module = _LossModule(self._loss, self.model, self.settings)
-        return self.loss_module
+        """Compute the loss by a module from now on, for FSDP2 to shard; return it."""
+        self._loss_module = _LossModule(self._loss, self.model, self.settings)
+        return self._loss_module
 
     def micro_batches(
         self, batch: Batch, max_padded_tokens: int | None
     ) -> list[MicroBatch]:
         """Split ``batch`` into micro-batches of at most ``max_padded_tokens``."""
-        if isinstance(self.loss_module, TorchCompileLoss):
-            return [*self.loss_module.parts(batch, max_padded_tokens)]
+        if self.torch_compile is not None:
+            return [*self.torch_compile.micro_batches(batch, max_padded_tokens)]
         return [*split_batch(batch, max_padded_tokens)]
 
     @contextmanager
     def uncompiled(self) -> Iterator[None]:
         """Run without torch.compile, so that forward hooks are called."""
-        if isinstance(self.loss_module, TorchCompileLoss):
-            self.loss_module.is_compiled = False
+        if self.torch_compile is not None:
+            self.torch_compile.is_compiled = False
         try:
             yield
         finally:
-            if isinstance(self.loss_module, TorchCompileLoss):
-                self.loss_module.is_compiled = True
+            if self.torch_compile is not None:
+                self.torch_compile.is_compiled = True
 
     def run(
         self,

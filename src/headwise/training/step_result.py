@@ -16,7 +16,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from headwise.data.batches import Batch
+from headwise.data.ragged_batch import Batch
 from headwise.training.callbacks import StepMetrics
 
 Scalar = float | Tensor

@@ -1,6 +1,7 @@
 """The native training step: loss and gradients are those of autograd."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,15 +10,11 @@ from hypothesis import strategies as st
 from tests.model.dropout_replay import replay_dropout
 
 from headwise.backends.native import training as native_training
-from headwise.backends.native.training import (
-    native_loss,
-    trains_natively,
-    why_not_native,
-)
+from headwise.backends.native.training import NativeTraining, why_not_native
 from headwise.backends.pytorch.install_fused import use_backend
-from headwise.backends.pytorch.unpadded_forward import decode_packed
-from headwise.backends.training_loss import cross_entropy_of
-from headwise.data.batches import Batch
+from headwise.backends.pytorch.training import TorchTraining
+from headwise.backends.training_loss import cross_entropy_of, training_backend
+from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.errors import DataError
 from headwise.losses import cross_entropy
 from headwise.model import TransformerConfig
@@ -43,20 +40,25 @@ VARIANTS = [
 LENGTHS = [7, 1, 4, 16, 17], [3, 9, 1, 18, 33]
 
 
-def batch_of(vocabulary, lengths=LENGTHS, *, seed=0, width=0):
-    """Make random sentences, ``width`` long at least: source, in, out, two masks."""
+def batch_of(vocabulary, lengths=LENGTHS, *, seed=0):
+    """Make random sentences of these lengths."""
     chance = torch.Generator().manual_seed(seed)
 
     def side(chosen):
-        size = max(*chosen, width) if len(chosen) > 1 else max(chosen[0], width)
-        real = torch.arange(size) < torch.tensor(chosen)[:, None]
-        drawn = torch.randint(4, vocabulary, real.shape, generator=chance)
-        return drawn * real, real
+        tokens = torch.randint(4, vocabulary, (sum(chosen),), generator=chance)
+        return RaggedTokens.from_lengths(tokens, torch.tensor(chosen))
 
-    source, source_is_real = side(lengths[0])
-    target_in, target_is_real = side(lengths[1])
-    target_out, _ = side(lengths[1])
-    return source, target_in, target_out, source_is_real, target_is_real
+    return Batch(side(lengths[0]), side(lengths[1]), torch.arange(len(lengths[0])))
+
+
+def native_loss(model, batch, smoothing):
+    return NativeTraining().loss(model, batch, smoothing=smoothing)
+
+
+def reference_logits(model, batch):
+    """Return the scores of the target tokens, by a padded forward pass."""
+    source, target = batch.source, batch.decoder_input
+    return model(source.padded(), target.padded(), source.is_real)[target.is_real]
 
 
 def trained(vocabulary=101, **changes):
@@ -76,7 +78,6 @@ def readable(model, batch, smoothing=0.1, dtype=torch.float64, seed=None):
 
     With a ``seed``, dropout uses the masks that the kernels draw for it.
     """
-    source, target_in, target_out, source_is_real, real = batch
     copy = Transformer(model.config, model.source_vocab_size, model.target_vocab_size)
     copy.load_state_dict(model.state_dict())
     for ours, theirs in zip(model.modules(), copy.modules(), strict=True):
@@ -85,9 +86,8 @@ def readable(model, batch, smoothing=0.1, dtype=torch.float64, seed=None):
     copy.to(dtype).train(model.training)
     use_backend(copy, "reference")
     if seed is not None:
-        replay_dropout(copy, seed, source_is_real, real)
-    logits = copy(source, target_in, source_is_real)[real]
-    loss = cross_entropy(logits, target_out[real], smoothing)
+        replay_dropout(copy, seed, batch.source.is_real, batch.target.is_real)
+    loss = cross_entropy(reference_logits(copy, batch), batch.target.tokens, smoothing)
     loss.backward()
     return loss.item(), [each.grad for each in copy.parameters()]
 
@@ -95,7 +95,7 @@ def readable(model, batch, smoothing=0.1, dtype=torch.float64, seed=None):
 def natively(model, batch, smoothing=0.1, *, scale=1.0, half=False):
     model.zero_grad()
     with torch.autocast("cpu", torch.bfloat16, enabled=half):
-        loss = native_loss(model, *batch, smoothing)
+        loss = native_loss(model, batch, smoothing)
     (loss * scale).backward()
     return loss.item(), [each.grad.clone() for each in model.parameters()]
 
@@ -198,11 +198,10 @@ def test_bfloat16_is_as_near_as_pytorchs():
     model = trained(300, d_model=64, num_heads=2)
     batch = batch_of(300, ([12] * 40, [13] * 40))
     _, exact = readable(model, batch)
-    source, target_in, target_out, source_is_real, real = batch
     with torch.autocast("cpu", torch.bfloat16):
         use_backend(model, "reference")
-        logits = model(source, target_in, source_is_real)[real]
-        loss = cross_entropy(logits, target_out[real], 0.1)
+        logits = reference_logits(model, batch)
+        loss = cross_entropy(logits, batch.target.tokens, 0.1)
     loss.backward()
     theirs = [each.grad.clone() for each in model.parameters()]
 
@@ -218,8 +217,12 @@ def test_bfloat16_is_as_near_as_pytorchs():
 @pytest.mark.parametrize("half", [False, True])
 def test_padding_changes_not_one_bit(half):
     model = trained()
-    slim, wide = batch_of(101), batch_of(101, width=40)
-    slim = [each[:, : part.shape[1]] for each, part in zip(wide, slim, strict=True)]
+    slim = batch_of(101)
+    wide = replace(
+        slim,
+        source=replace(slim.source, max_length=40),
+        target=replace(slim.target, max_length=40),
+    )
 
     found = [natively(model, batch, half=half) for batch in (slim, wide)]
 
@@ -235,7 +238,7 @@ def test_gradient_accumulation_adds_as_torch_does():
 
     model.zero_grad()
     for batch in batches:
-        (native_loss(model, *batch, 0.1) * 0.25).backward()
+        (native_loss(model, batch, 0.1) * 0.25).backward()
 
     for found, *parts in zip(model.parameters(), *apart, strict=True):
         assert torch.equal(found.grad, parts[0] + parts[1] + parts[2])
@@ -252,7 +255,7 @@ def test_the_scale_of_a_loss_is_that_of_its_gradients():
 
 def loss_with_dropout(model, batch, seed):
     torch.manual_seed(seed)
-    return native_loss(model, *batch, 0.0)
+    return native_loss(model, batch, 0.0)
 
 
 def test_dropout_depends_on_the_seed_alone():
@@ -318,10 +321,8 @@ def test_the_dropout_rate_is_the_one_asked_for():
 
     def eager(seed):
         torch.manual_seed(seed)
-        source, target_in, target_out, source_is_real, real = batch
         with torch.no_grad():
-            hidden = decode_packed(model, source, target_in, source_is_real, real)
-            return cross_entropy(model.logits(hidden), target_out[real], 0.0).item()
+            return TorchTraining().loss(model, batch, smoothing=0.0).item()
 
     ours = torch.tensor(
         [loss_with_dropout(model, batch, seed).item() for seed in range(60)]
@@ -336,30 +337,36 @@ def test_the_dropout_rate_is_the_one_asked_for():
 @pytest.mark.parametrize("changes", [{}, *VARIANTS])
 def test_every_model_trains_natively(changes):
     assert why_not_native(trained(**changes)) is None
-    assert trains_natively(trained(**changes), 10)
+    assert trains_natively(trained(**changes))
+
+
+def trains_natively(model, longest=10):
+    """Tell whether the native backend is the one that runs such a batch."""
+    batch = batch_of(101, ([longest], [3]))
+    return isinstance(training_backend(model, batch), NativeTraining)
 
 
 def test_pytorch_trains_where_hooks_are_set_or_kernels_cannot():
     model = trained()
-    assert trains_natively(model, 10)
+    assert trains_natively(model)
     assert trains_natively(model, native_training.MAX_LENGTH)
     assert not trains_natively(model, native_training.MAX_LENGTH + 1)
     with torch.no_grad():
-        assert not trains_natively(model, 10)
+        assert not trains_natively(model)
     with record_attention_weights(model):
-        assert not trains_natively(model, 10)
+        assert not trains_natively(model)
     checkpoint_activations(model)
-    assert not trains_natively(model, 10)
+    assert not trains_natively(model)
     checkpoint_activations(model, False)
     for kernels in ("torch", "reference"):
         use_backend(model, kernels)
-        assert not trains_natively(model, 10)
+        assert not trains_natively(model)
     use_backend(model, "auto")
     hook = model.encoder.blocks[0].register_forward_hook(lambda *_: None)
-    assert not trains_natively(model, 10)
+    assert not trains_natively(model)
     hook.remove()
-    assert trains_natively(model, 10)
-    assert not trains_natively(model.double(), 10)
+    assert trains_natively(model)
+    assert not trains_natively(model.double())
 
 
 def frozen(model):
@@ -478,22 +485,10 @@ SPECIAL = {
 """Message -> customization that the kernels would bypass."""
 
 
-def padded_batch(batch):
-    source, target_in, target_out, source_is_real, target_is_real = batch
-    return Batch(
-        source=source,
-        target_in=target_in,
-        target_out=target_out,
-        indices=torch.arange(len(source)),
-        num_source_tokens=int(source_is_real.sum()),
-        num_target_tokens=int(target_is_real.sum()),
-    )
-
-
 def learned(model, kernels, batch):
     """Return the loss and the gradients, by weight, of a model that learns so."""
     use_backend(model, kernels)
-    loss = cross_entropy_of(model, padded_batch(batch), smoothing=0.1)
+    loss = cross_entropy_of(model, batch, smoothing=0.1)
     loss.backward()
     return loss.item(), {name: each.grad for name, each in model.named_parameters()}
 
@@ -540,7 +535,7 @@ def test_gradients_that_are_asked_for_are_returned():
     model.zero_grad()
     weights = list(model.parameters())
 
-    found = torch.autograd.grad(native_loss(model, *batch, 0.1), weights)
+    found = torch.autograd.grad(native_loss(model, batch, 0.1), weights)
 
     assert all(each.grad is None for each in weights)
     for one, other in zip(found, expected, strict=True):
@@ -562,7 +557,7 @@ def test_a_hook_of_the_graph_is_called():
 def test_gradients_are_accumulated_in_place():
     """Not one of them is copied: they lie in one piece of memory, as they were made."""
     model = trained()
-    native_loss(model, *batch_of(101), 0.1).backward()
+    native_loss(model, batch_of(101), 0.1).backward()
 
     places = {each.grad.untyped_storage().data_ptr() for each in model.parameters()}
     assert len(places) == 1
@@ -572,13 +567,13 @@ def test_tokens_of_another_vocabulary_are_refused():
     model, batch = trained(50), batch_of(101)
 
     with pytest.raises(DataError, match="vocabulary goes from 0 to 49"):
-        native_loss(model, *batch, 0.1)
+        native_loss(model, batch, 0.1)
 
 
 @pytest.mark.parametrize("backend", ["native", "torch"])
 def test_a_graph_that_is_retained_can_be_run_twice(backend):
     """The second backward pass failed: gradients had been handed over."""
-    model, batch = use_backend(trained(), backend), padded_batch(batch_of(101))
+    model, batch = use_backend(trained(), backend), batch_of(101)
     loss = cross_entropy_of(model, batch, smoothing=0.1)
     loss.backward(retain_graph=True)
     once = [each.grad.clone() for each in model.parameters()]
@@ -593,7 +588,7 @@ def test_a_graph_that_is_retained_can_be_run_twice(backend):
 @pytest.mark.parametrize("backend", ["native", "torch"])
 def test_weights_that_change_before_the_backward_pass_are_an_error(backend):
     """The gradients were those of the old weights, without a word."""
-    model, batch = use_backend(trained(), backend), padded_batch(batch_of(101))
+    model, batch = use_backend(trained(), backend), batch_of(101)
     loss = cross_entropy_of(model, batch, smoothing=0.1)
     with torch.no_grad():
         model.decoder.blocks[0].feed_forward.widen.weight.mul_(2)
@@ -607,7 +602,7 @@ def test_two_forward_passes_may_precede_their_backward_passes():
     batches = [batch_of(101, seed=seed) for seed in range(2)]
     apart = [natively(model, batch)[1] for batch in batches]
     model.zero_grad()
-    losses = [native_loss(model, *batch, 0.1) for batch in batches]
+    losses = [native_loss(model, batch, 0.1) for batch in batches]
     for loss in losses:
         loss.backward()
 

@@ -56,16 +56,17 @@ def test_the_loss_is_torchs_cross_entropy_without_padding(
     opened, task, batch, smoothing
 ):
     model = opened.model
-    logits = model(batch.source, batch.target_in, batch.source != PAD)
+    source, target = batch.source, batch.decoder_input
+    logits = model(source.padded(), target.padded(), source.is_real)
     expected = F.cross_entropy(
         logits.flatten(0, 1),
-        batch.target_out.flatten(),
+        batch.target.padded().flatten(),
         ignore_index=PAD,
         reduction="sum",
         label_smoothing=smoothing,
     )
 
-    assert (batch.target_out == PAD).any()
+    assert (batch.target.padded() == PAD).any()
     loss = task.loss(model, batch, smoothing=smoothing)
     torch.testing.assert_close(loss, expected)
 
@@ -80,17 +81,8 @@ def test_the_loss_has_a_gradient_for_every_weight(opened, task, batch):
 
 def test_the_loss_of_a_batch_is_the_sum_of_the_losses_of_its_pairs(opened, task, batch):
     one_by_one = sum(
-        task.loss(
-            opened.model,
-            replace(
-                batch,
-                source=batch.source[row : row + 1],
-                target_in=batch.target_in[row : row + 1],
-                target_out=batch.target_out[row : row + 1],
-            ),
-            smoothing=0.1,
-        )
-        for row in range(len(batch.source))
+        task.loss(opened.model, batch.rows(torch.tensor([row])), smoothing=0.1)
+        for row in range(len(batch))
     )
 
     together = task.loss(opened.model, batch, smoothing=0.1)

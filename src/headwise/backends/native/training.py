@@ -1,14 +1,12 @@
 """Forward and backward pass of a batch by the C kernels, on a CPU.
 
-Loss and gradients are those of ``packed_forward.decode_packed`` with
-``projected_cross_entropy``, and in the end of ``Transformer.decode`` with autograd;
+Loss and gradients are those of ``Transformer.decode`` with autograd;
 ``tests/backends/native/test_training.py`` holds them equal. What is different: it is
 one call (``csrc/train.c``), which computes the gradients with the loss, so that
-``backward`` only returns them; sentences are packed without padding; dropout masks are
-drawn again in the backward pass instead of being kept. It runs on one core:
-data-parallel workers share a batch (:mod:`headwise.training.cpu_data_parallel`).
-
-Letters used for sizes: N sentences, S and L positions of the longest, padding counted.
+``backward`` only returns them; sentences come without padding, as a batch holds them;
+dropout masks are drawn again in the backward pass instead of being kept. It runs on one
+core: data-parallel workers share a batch
+(:mod:`headwise.training.cpu_data_parallel`).
 """
 
 from __future__ import annotations
@@ -19,7 +17,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -30,6 +27,7 @@ from headwise.backends.native.library import why_unavailable
 from headwise.backends.native.measured_speed import why_not_preferred
 from headwise.backends.native.train_ctypes_structs import TrainBatch, training_kernels
 from headwise.backends.pytorch.install_fused import what_is_swapped
+from headwise.data.ragged_batch import Batch
 from headwise.errors import DataError
 from headwise.model.activation_checkpointing import is_checkpointed
 from headwise.model.transformer import Transformer
@@ -40,16 +38,6 @@ ALIGNMENT = 64
 MAX_LENGTH = 512
 """Positions of a sentence up to which whole matrices of attention weights are kept;
 their size grows with the square of the length."""
-
-
-def trains_natively(model: Transformer, longest: int) -> bool:
-    """Tell whether the C kernels train this model on sentences of this length."""
-    return (
-        model.backend in ("auto", "native")
-        and torch.is_grad_enabled()
-        and longest <= MAX_LENGTH
-        and why_not_native(model) is None
-    )
 
 
 def why_not_native(model: Transformer) -> str | None:
@@ -70,65 +58,59 @@ def why_not_native(model: Transformer) -> str | None:
     return why_not_preferred("training")
 
 
-def native_loss(
-    model: Transformer,
-    source: Int[Tensor, "N S"],
-    target_in: Int[Tensor, "N L"],
-    target_out: Int[Tensor, "N L"],
-    source_is_real: Bool[Tensor, "N S"],
-    target_is_real: Bool[Tensor, "N L"],
-    smoothing: float,
-) -> Float[Tensor, ""]:
-    """Return the summed loss; its ``backward`` gives the gradients of all weights.
+class NativeTraining:
+    """Runs a batch in C, where the native library can be used."""
 
-    Real tokens come before padding in each row. Tokens outside the vocabulary raise
-    ``DataError``.
-    """
-    batch = _PackedBatch(source, target_in, target_out, source_is_real, target_is_real)
-    sizes = model.source_vocab_size, model.target_vocab_size, model.target_vocab_size
-    for tokens, size in zip(batch.tokens, sizes, strict=True):
-        # The kernels do not check it.
-        least, most = int(tokens.min()), int(tokens.max())
-        if not 0 <= least <= most < size:
-            raise DataError(
-                f"a batch holds tokens from {least} to {most}, but the model's "
-                f"vocabulary goes from 0 to {size - 1}; was the corpus prepared for "
-                "another one?"
+    def why_not(self, model: Transformer, batch: Batch) -> str | None:
+        """Return why the C kernels do not run ``batch``, or None if they do."""
+        if not torch.is_grad_enabled():
+            return "the native backend computes a loss only with its gradients"
+        if batch.max_length > MAX_LENGTH:
+            return (
+                f"the native backend trains on sentences of up to {MAX_LENGTH} tokens, "
+                f"not {batch.max_length}"
             )
-    loss = _NativeLoss.apply(  # type: ignore[no-untyped-call]
-        model, batch, smoothing, *model.parameters()
-    )
-    return cast(Tensor, loss)
+        return why_not_native(model)
 
+    def loss(self, model: Transformer, batch: Batch, *, smoothing: float) -> Tensor:
+        """Return the summed cross-entropy: see :class:`TrainingBackend`.
 
-class _PackedBatch:
-    """Sentences without padding; ``struct`` points at what this object keeps."""
-
-    def __init__(
-        self,
-        source: Tensor,
-        target_in: Tensor,
-        target_out: Tensor,
-        source_is_real: Tensor,
-        target_is_real: Tensor,
-    ) -> None:
-        self.tokens = (
-            source[source_is_real],
-            target_in[target_is_real],
-            target_out[target_is_real],
+        Raises ``DataError`` for tokens outside the vocabulary.
+        """
+        sentences = _Sentences(batch)
+        target_size = model.target_vocab_size
+        sizes = model.source_vocab_size, target_size, target_size
+        for tokens, size in zip(sentences.tokens, sizes, strict=True):
+            # The kernels do not check it.
+            least, most = int(tokens.min()), int(tokens.max())
+            if not 0 <= least <= most < size:
+                raise DataError(
+                    f"a batch holds tokens from {least} to {most}, but the model's "
+                    f"vocabulary goes from 0 to {size - 1}; was the corpus prepared "
+                    "for another one?"
+                )
+        loss = _NativeLoss.apply(  # type: ignore[no-untyped-call]
+            model, sentences, smoothing, *model.parameters()
         )
-        lengths = [each.sum(1) for each in (source_is_real, target_is_real)]
-        self.starts = [
-            torch.cat([each.new_zeros(1), each.cumsum(0)]) for each in lengths
-        ]
-        self.longest = max(int(each.max()) for each in lengths)
+        return cast(Tensor, loss)
+
+
+class _Sentences:
+    """A batch for C; ``struct`` points at what this object keeps."""
+
+    def __init__(self, batch: Batch) -> None:
+        sides = batch.source, batch.decoder_input, batch.target
+        self.tokens = [side.tokens.contiguous() for side in sides]
+        self.offsets = [side.offsets.contiguous() for side in sides]
+        self.longest = max(int(side.lengths.max()) for side in sides)
+        source, target_in, target_out = (each.data_ptr() for each in self.tokens)
         self.struct = TrainBatch(
-            sentences=len(source),
-            source=self.tokens[0].data_ptr(),
-            source_starts=self.starts[0].data_ptr(),
-            target_in=self.tokens[1].data_ptr(),
-            target_out=self.tokens[2].data_ptr(),
-            target_starts=self.starts[1].data_ptr(),
+            sentences=len(batch),
+            source=source,
+            source_starts=self.offsets[0].data_ptr(),
+            target_in=target_in,
+            target_out=target_out,
+            target_starts=self.offsets[2].data_ptr(),
             seed=int(torch.randint(2**62, (1,))),
         )
 
@@ -159,7 +141,7 @@ class _NativeLoss(torch.autograd.Function):
     def forward(
         ctx: Any,
         model: Transformer,
-        batch: _PackedBatch,
+        batch: _Sentences,
         smoothing: float,
         *weights: Tensor,
     ) -> Tensor:

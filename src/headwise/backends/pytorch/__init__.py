@@ -1,1 +1,1 @@
-"""Fused autograd, packed batches and a KV cache, in PyTorch."""
+"""Fused functions, training without padding, torch.compile and a KV cache."""

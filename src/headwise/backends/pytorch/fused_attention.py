@@ -22,10 +22,10 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from headwise.backends.pytorch.cpu_autograd import apply_mask, draw_mask, trains_on_cpu
-from headwise.backends.pytorch.unpadding import (
+from headwise.backends.pytorch.unpadded_forward import (
     AnyMask,
-    PackedMask,
-    Packing,
+    UnpaddedMask,
+    Unpadding,
     additive_mask,
 )
 
@@ -44,13 +44,13 @@ def fused_attention(
     may_attend: AnyMask | None,
     dropout: float,
 ) -> Float[Tensor, "B H Q V"]:
-    """Compute ``scaled_dot_product_attention``, fused; packed tensors stay packed.
+    """Compute ``scaled_dot_product_attention``, fused; unpadded tensors stay unpadded.
 
     The backward pass of torch's kernel is slow on a CPU: training uses matmuls there.
     """
     if trains_on_cpu(queries) and _suits_matmul(keys, may_attend):
         return attention_by_matmul(queries, keys, values, may_attend, dropout)
-    if not isinstance(may_attend, PackedMask):
+    if not isinstance(may_attend, UnpaddedMask):
         return F.scaled_dot_product_attention(
             queries, keys, values, may_attend, dropout
         )
@@ -66,7 +66,7 @@ def fused_attention(
 
 
 def _suits_matmul(keys: Float[Tensor, "B H K C"], may_attend: AnyMask | None) -> bool:
-    if isinstance(may_attend, PackedMask):
+    if isinstance(may_attend, UnpaddedMask):
         return may_attend.keys.length <= MAX_KEYS_BY_MATMUL
     if keys.shape[2] > MAX_KEYS_BY_MATMUL:
         return False
@@ -161,7 +161,7 @@ def softmax_gradient(
 
 @dataclass(frozen=True)
 class _Padded:
-    """The layout of padded tensors, with the methods of ``Packing``."""
+    """The layout of padded tensors, with the methods of ``Unpadding``."""
 
     num_heads: int
 
@@ -174,8 +174,8 @@ class _Padded:
 
 def _layouts(
     queries: Tensor, keys: Tensor, may_attend: AnyMask | None
-) -> tuple[Packing | _Padded, Packing | _Padded]:
-    if isinstance(may_attend, PackedMask):
+) -> tuple[Unpadding | _Padded, Unpadding | _Padded]:
+    if isinstance(may_attend, UnpaddedMask):
         return may_attend.queries, may_attend.keys
     padded = _Padded(queries.shape[1])
     return padded, padded
@@ -191,7 +191,7 @@ def _scores(
     transposed, scale = keys.transpose(1, 2), 1 / math.sqrt(queries.shape[-1])
     if may_attend is None:
         return torch.bmm(queries, transposed).mul_(scale)
-    if isinstance(may_attend, PackedMask):
+    if isinstance(may_attend, UnpaddedMask):
         mask = may_attend.additive.to(queries.dtype)
     else:
         rows = len(queries) // num_heads

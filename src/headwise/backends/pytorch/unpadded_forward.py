@@ -1,45 +1,158 @@
-"""The forward pass of training on packed batches: see ``backends.pytorch.packing``.
+"""The forward pass of training without padding: all tokens in one row.
 
-Its reference is ``Transformer.decode``; ``tests/backends/pytorch/test_unpadding.py``
-holds values and gradients equal.
+    padded    [B L D]   the sentences of a batch, for attention
+    unpadded  [1 N D]   their tokens, sentence after sentence, then filler
 
-Letters used for sizes: B batch rows, S source positions, L target positions, N real
-tokens of the target, D model width.
+All boxes of Figure 1 but attention are position-wise, so they need no padding. N is a
+round number, because libraries prepare a matmul anew for each new shape; the last
+position is always filler. The reference is ``Transformer.decode``;
+``tests/backends/pytorch/test_unpadded_forward.py`` holds values and gradients equal.
+
+Letters used for sizes in this file:
+
+    B  batch rows    L  positions    N  unpadded rows    D  model width
+    H  heads         C  channels of a head
+    Q  query positions               K  key positions
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headwise.backends.pytorch.unpadding import PackedMask, Packing
-from headwise.model.masks import make_causal_mask, make_padding_mask
+from headwise.data.ragged_batch import RaggedTokens
+from headwise.model.masks import BackendMask, make_causal_mask, make_padding_mask
 from headwise.model.transformer import Transformer
 
+ROUND = 256
 
-def decode_packed(
-    model: Transformer,
-    source: Int[Tensor, "B S"],
-    target: Int[Tensor, "B L"],
-    source_is_real: Bool[Tensor, "B S"],
-    target_is_real: Bool[Tensor, "B L"],
-) -> Float[Tensor, "N D"]:
-    """Return the decoder's output at the N real target tokens, sentence by sentence.
 
-    The reference backend calls ``model.decode`` and drops the padding afterwards.
+@dataclass(frozen=True)
+class Unpadding:
+    """Index maps between a padded batch and an unpadded one."""
+
+    rows: int
+    length: int
+    num_heads: int
+    num_real: int
+
+    padded_index: Int[Tensor, " N"]
+    """Index in [B·L] of each unpadded position; that of filler is 0."""
+
+    unpadded_index: Int[Tensor, " BL"]
+    """Unpadded position of each index in [B·L]; that of padding is the last, filler."""
+
+    @classmethod
+    def of(cls, batch: RaggedTokens, num_heads: int) -> Unpadding:
+        """Return the maps for a batch and attention with this many heads."""
+        real = batch.padded_index
+        size = (len(real) // ROUND + 1) * ROUND
+        padded_index = real.new_zeros(size)
+        padded_index[: len(real)] = real
+        rows, length = batch.padded_shape
+        unpadded_index = real.new_full((rows * length,), size - 1)
+        unpadded_index[real] = torch.arange(len(real), device=real.device)
+        return cls(rows, length, num_heads, len(real), padded_index, unpadded_index)
+
+    def unpad(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "1 N D"]:
+        """Remove the padding."""
+        return x.flatten(0, 1).index_select(0, self.padded_index)[None]
+
+    def split_heads(self, x: Float[Tensor, "1 H N C"]) -> Float[Tensor, "BH L C"]:
+        """Return a padded matrix for each head of each sentence."""
+        rows = x.transpose(1, 2).reshape(-1, x.shape[-1])  # 1 H N C -> N·H C
+        split = rows.index_select(0, self._split_index)
+        return split.view(self.rows * self.num_heads, self.length, -1)
+
+    @property
+    def split_shape(self) -> tuple[int, int, int, int]:
+        """The shape [B H L C] of split heads, for ``view``."""
+        return self.rows, self.num_heads, self.length, -1
+
+    def merge_heads(self, x: Float[Tensor, "BH L C"]) -> Float[Tensor, "1 H N C"]:
+        """Invert :meth:`split_heads`, which is also its gradient; filler becomes 0."""
+        rows = x.reshape(-1, x.shape[-1]).index_select(0, self._merge_index)
+        rows[self.num_real * self.num_heads :] = 0
+        return rows.view(1, -1, self.num_heads, x.shape[-1]).transpose(1, 2)
+
+    @cached_property
+    def _split_index(self) -> Int[Tensor, " BHL"]:
+        heads = torch.arange(self.num_heads, device=self.padded_index.device)
+        rows = self.unpadded_index.view(self.rows, 1, self.length) * self.num_heads
+        return (rows + heads[:, None]).flatten()
+
+    @cached_property
+    def _merge_index(self) -> Int[Tensor, " NH"]:
+        heads = torch.arange(self.num_heads, device=self.padded_index.device)
+        row, position = (
+            self.padded_index // self.length,
+            self.padded_index % self.length,
+        )
+        matrix = row[:, None] * self.num_heads + heads
+        return (matrix * self.length + position[:, None]).flatten()
+
+
+@dataclass(frozen=True)
+class UnpaddedMask(BackendMask):
+    """An attention mask for unpadded queries and keys.
+
+    Each sentence must have a key that may be attended to.
     """
-    if model.backend == "reference":
-        return model.decode(source, target, source_is_real)[target_is_real]
-    heads = model.config.num_heads
-    sources, targets = (Packing.of(x, heads) for x in (source_is_real, target_is_real))
-    padding_mask = make_padding_mask(source_is_real)
-    causal_mask = make_causal_mask(target.shape[1], target.device)
 
-    x = sources.pack(model.enter_encoder(model.source_embedding(source), 0))
-    encoded = model.encoder(x, PackedMask(sources, sources, padding_mask))
-    state = model.decoder.initial_state(
-        encoded, PackedMask(targets, sources, padding_mask)
+    queries: Unpadding
+    keys: Unpadding
+    may_attend: Bool[Tensor, "#B 1 #Q K"]
+
+    @cached_property
+    def additive(self) -> Float[Tensor, "BH Q K"]:
+        """The mask to add to scores; cached, since every block needs the same."""
+        lengths = self.queries.length, self.keys.length
+        shape = self.queries.rows, self.queries.num_heads, *lengths
+        return additive_mask(self.may_attend, shape, torch.float32)
+
+
+def additive_mask(
+    may_attend: Bool[Tensor, "#B #H #Q #K"],
+    shape: tuple[int, int, int, int],
+    dtype: torch.dtype,
+) -> Float[Tensor, "BH Q K"]:
+    """Return a mask to add to scores of ``shape`` [B H Q K]: −∞ or 0."""
+    mask = torch.zeros(may_attend.shape, dtype=dtype, device=may_attend.device)
+    mask.masked_fill_(~may_attend, -math.inf)
+    return mask.expand(shape).flatten(0, 1)
+
+
+AnyMask = Bool[Tensor, "#B #H #Q _"] | UnpaddedMask
+"""A mask over padded positions, or one for unpadded ones."""
+
+
+def decode_unpadded(
+    model: Transformer, source: RaggedTokens, target: RaggedTokens
+) -> Float[Tensor, "N D"]:
+    """Return the decoder's output at the N target tokens, sentence by sentence.
+
+    Embeddings are looked up padded, since their dropout masks depend on the shape: the
+    same seed has to go on giving the same weights.
+    """
+    heads = model.config.num_heads
+    sources, targets = (Unpadding.of(side, heads) for side in (source, target))
+    padding_mask = make_padding_mask(source.is_real)
+    causal_mask = make_causal_mask(target.max_length, target.tokens.device)
+
+    x = model.enter_encoder(model.source_embedding(source.padded()), 0)
+    encoded = model.encoder(
+        sources.unpad(x), UnpaddedMask(sources, sources, padding_mask)
     )
-    x = targets.pack(model.enter_decoder(model.target_embedding(target), 0))
-    out: Tensor = model.decoder(x, state, PackedMask(targets, targets, causal_mask))
+    state = model.decoder.initial_state(
+        encoded, UnpaddedMask(targets, sources, padding_mask)
+    )
+    x = model.enter_decoder(model.target_embedding(target.padded()), 0)
+    out: Tensor = model.decoder(
+        targets.unpad(x), state, UnpaddedMask(targets, targets, causal_mask)
+    )
     return out[0, : targets.num_real]

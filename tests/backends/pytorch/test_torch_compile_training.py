@@ -9,18 +9,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwise.backends.pytorch.install_fused import use_backend
-from headwise.backends.pytorch.torch_compile_loss import (
-    TorchCompileLoss,
+from headwise.backends.pytorch.torch_compile_training import (
+    TorchCompileTraining,
     _pieces,
     explain_compile_errors,
 )
 from headwise.backends.training_loss import cross_entropy_of
-from headwise.data.batches import Batch, largest_batch
+from headwise.data.batches import largest_batch
+from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.data.sequence_packing import PackedBatch
 from headwise.errors import ResourceError
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
-from headwise.text.vocabulary import END, PAD, START
+from headwise.text.vocabulary import END
 
 SMALL = TransformerConfig(
     encoder_layers=2, decoder_layers=2, d_model=16, d_ff=24, num_heads=2, dropout=0.0
@@ -42,19 +43,15 @@ LENGTHS = st.lists(
 def batch_of(lengths, seed=0):
     """Make a batch of random tokens whose sides have these lengths, END counted."""
     chance = np.random.default_rng(seed)
-    sides = []
-    for side in (0, 1):
-        rows = torch.full((len(lengths), max(each[side] for each in lengths)), PAD)
-        for row, each in zip(rows, lengths, strict=True):
-            row[: each[side]] = torch.from_numpy(chance.integers(4, 50, each[side]))
-            row[each[side] - 1] = END
-        sides.append(rows)
-    source, target = sides
-    target_in = target.roll(1, dims=1)
-    target_in[:, 0] = START
-    target_in[target_in == END] = PAD
-    counts = [int((side != PAD).sum()) for side in sides]
-    return Batch(source, target_in, target, *counts, torch.arange(len(lengths)))
+
+    def side(numbers):
+        tokens = torch.from_numpy(chance.integers(4, 50, sum(numbers)))
+        made = RaggedTokens.from_lengths(tokens, torch.tensor(numbers))
+        tokens[made.offsets[1:] - 1] = END
+        return made
+
+    sources, targets = ([*numbers] for numbers in zip(*lengths, strict=True))
+    return Batch(side(sources), side(targets), torch.arange(len(lengths)))
 
 
 def learned(model, loss):
@@ -71,9 +68,12 @@ def readable(model, batch):
 def packed_loss(model, batch, tokens):
     """Learn from a batch in rows, each box called as it is."""
     use_backend(model, "torch_compile")
-    loss = TorchCompileLoss(model, smoothing=0.1, batch_tokens=tokens)
-    loss.is_compiled = False
-    return learned(model, sum(loss(part) for part in loss.parts(batch)))
+    backend = TorchCompileTraining(batch_tokens=tokens)
+    backend.is_compiled = False
+    parts = backend.micro_batches(batch)
+    return learned(
+        model, sum(backend.loss(model, part, smoothing=0.1) for part in parts)
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -107,7 +107,7 @@ def test_other_pairs_in_a_row_are_not_seen():
     model = Transformer(SMALL, 50).double()
     first, second = [(5, 9), (7, 7)], [(12, 4)]
     both = batch_of(first + second)
-    alone = [both._rows(torch.tensor(rows)) for rows in ([0, 1], [2])]
+    alone = [both.rows(torch.tensor(rows)) for rows in ([0, 1], [2])]
 
     together, gradients = packed_loss(model, both, 128)
     apart = [packed_loss(model, each, 128) for each in alone]
@@ -118,11 +118,11 @@ def test_other_pairs_in_a_row_are_not_seen():
 
 
 def test_the_largest_batch_has_the_shape_of_the_others():
-    loss = TorchCompileLoss(Transformer(SMALL, 50), smoothing=0.1, batch_tokens=512)
+    backend = TorchCompileTraining(batch_tokens=512)
     shapes = {
         part.source.shape
         for batch in (largest_batch(29, 29, 512), batch_of([(3, 4)]))
-        for part in loss.parts(batch)
+        for part in backend.micro_batches(batch)
     }
     assert shapes == {(4, 128)}
 

@@ -1,0 +1,97 @@
+"""Unpadded batches give the values and gradients of padded ones."""
+
+import pytest
+import torch
+
+from headwise.backends.pytorch import fused_attention
+from headwise.backends.pytorch.install_fused import use_backend
+from headwise.backends.pytorch.unpadded_forward import (
+    ROUND,
+    Unpadding,
+    decode_unpadded,
+)
+from headwise.data.ragged_batch import RaggedTokens
+from headwise.text.vocabulary import PAD
+
+EXACT = {"rtol": 1e-9, "atol": 1e-9}
+
+
+@pytest.fixture(autouse=True)
+def fixed_seed():
+    torch.manual_seed(2017)
+
+
+def sentences(lengths):
+    tokens = torch.randint(4, 9, (sum(lengths),))
+    return RaggedTokens.from_lengths(tokens, torch.tensor(lengths))
+
+
+@pytest.mark.parametrize("lengths", [[3], [1, 4, 2], [4] * 70, [1] * ROUND])
+def test_unpadding_keeps_every_real_token_in_order(lengths):
+    batch = sentences(lengths)
+    x = torch.randn(*batch.padded_shape, 6)
+
+    unpadding = Unpadding.of(batch, num_heads=2)
+    unpadded = unpadding.unpad(x)
+
+    assert unpadding.num_real == sum(lengths)
+    assert unpadded.shape[1] % ROUND == 0
+    assert unpadded.shape[1] > unpadding.num_real  # the last row is always filler
+    assert torch.equal(unpadded[0, : unpadding.num_real], x[batch.is_real])
+
+
+def test_merge_heads_inverts_split_heads():
+    """As a transposition would have it, were there no padding."""
+    batch = sentences([3, 1, 2])
+    x = torch.randn(3, 3, 2, 5)  # B L H C
+
+    unpadding = Unpadding.of(batch, num_heads=2)
+    unpadded = unpadding.unpad(x.flatten(2)).view(1, -1, 2, 5).transpose(1, 2)
+    apart = unpadding.split_heads(unpadded)
+    joined = unpadding.merge_heads(apart)
+
+    seen = apart.view(3, 2, 3, 5).transpose(1, 2)
+    assert torch.equal(seen[batch.is_real], x[batch.is_real])
+    real = unpadding.num_real
+    assert torch.equal(joined[:, :, :real], unpadded[:, :, :real])
+    assert (joined[:, :, real:] == 0).all()
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("longest", [fused_attention.MAX_KEYS_BY_MATMUL, 2])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_a_model_learns_the_same_without_padding(
+    small, norm, longest, positions, monkeypatch
+):
+    """Values and gradients, by products and, for what is long, by torch's kernel."""
+    monkeypatch.setattr(fused_attention, "MAX_KEYS_BY_MATMUL", longest)
+    model = small(norm=norm, positions=positions, dropout=0.0).double().train()
+    source, target = sentences([5, 2, 4]), sentences([1, 6, 3])
+    found = {}
+    for way in ("auto", "reference"):
+        use_backend(model, way)
+        model.zero_grad()
+        if way == "reference":
+            out = model.decode(source.padded(), target.padded(), source.is_real)
+            out = out[target.is_real]
+        else:
+            out = decode_unpadded(model, source, target)
+        (out * torch.linspace(-1, 1, out.numel()).view(out.shape)).sum().backward()
+        gradients = (each.grad for each in model.parameters())
+        found[way] = [out, *(each.clone() for each in gradients if each is not None)]
+
+    for fast, readable in zip(*found.values(), strict=True):
+        torch.testing.assert_close(fast, readable, **EXACT)
+
+
+def test_padding_is_never_attended_to(small):
+    model = use_backend(small(dropout=0.0).train(), "auto")
+    source, target = sentences([2, 4]), sentences([4, 1])
+    clean = decode_unpadded(model, source, target)
+    with torch.no_grad():
+        for embedding in (model.source_embedding, model.target_embedding):
+            embedding.vectors[PAD] = 7.0
+
+    dirty = decode_unpadded(model, source, target)
+
+    assert torch.equal(clean, dirty)
