@@ -77,7 +77,7 @@ PROCESSORS: dict[str, tuple[str, ...]] = {
     ),
     "neon": ("-mcpu=generic",),
 }
-"""Flags of each variant; ``backends/native/variants.py`` says who can run it."""
+"""Flags of each variant; ``backends/native/cpu_variants.py`` says who can run it."""
 
 
 def this_platform() -> Target | None:
@@ -134,7 +134,7 @@ def compile_variants(variants: tuple[str, ...], target: Target, to: Path) -> lis
 def usable_variants(target: Target) -> tuple[str, ...]:
     """Return the variants that this processor can run."""
     sys.path.insert(0, str(ROOT / "src"))
-    from headwise.backends.native.variants import usable
+    from headwise.backends.native.cpu_variants import usable
 
     return tuple(each.name for each in usable() if each.name in target.variants)
 

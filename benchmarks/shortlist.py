@@ -55,7 +55,7 @@ from result_file import (
 
 from headwise.backends.api import Precision
 from headwise.backends.pytorch.decoder import TorchDecoder
-from headwise.backends.select import make_decoder
+from headwise.backends.select_decoder import make_decoder
 from headwise.data.prepared import PreparedCorpus
 from headwise.decoding.settings import DecodingSettings
 from headwise.interop.ctranslate2 import TINY_EXPONENT, write_ctranslate2

@@ -37,7 +37,7 @@ def measure(fast: list[str], updates: int) -> float:
     import torch
 
     from headwise.backends.pytorch.install_fused import use_backend
-    from headwise.backends.training_loss import cross_entropy_of
+    from headwise.backends.select_training import cross_entropy_of
     from headwise.data.ragged_batch import Batch, RaggedTokens
     from headwise.model import PRESETS, Transformer
     from headwise.training.allocator import keep_freed_memory

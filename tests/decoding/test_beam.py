@@ -9,7 +9,7 @@ import torch
 from tests.reference.beam_search import readable_beam_search
 
 from headwise.decoding.beam import beam_search
-from headwise.decoding.length import LENGTH_PENALTIES, gnmt_penalty, no_penalty
+from headwise.decoding.length_penalty import LENGTH_PENALTIES, gnmt_penalty, no_penalty
 from headwise.decoding.stopping import STOPPING
 from headwise.errors import NumericsError, UsageError
 

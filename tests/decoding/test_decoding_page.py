@@ -10,7 +10,7 @@ import pytest
 
 from headwise.__main__ import main
 from headwise.decoding.ensemble import AVERAGES
-from headwise.decoding.length import LENGTH_PENALTIES
+from headwise.decoding.length_penalty import LENGTH_PENALTIES
 from headwise.decoding.search import SEARCHES
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.stopping import STOPPING

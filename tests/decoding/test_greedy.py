@@ -4,7 +4,7 @@ import pytest
 
 from headwise.decoding.beam import beam_search
 from headwise.decoding.greedy import greedy_search
-from headwise.decoding.length import LENGTH_PENALTIES
+from headwise.decoding.length_penalty import LENGTH_PENALTIES
 from headwise.decoding.stopping import STOPPING
 from headwise.errors import NumericsError, UsageError
 

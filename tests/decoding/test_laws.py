@@ -18,7 +18,7 @@ from tests.reference.beam_search import readable_beam_search
 
 from headwise.decoding.ensemble import AVERAGES, Ensemble
 from headwise.decoding.forced_prefix import Prefix
-from headwise.decoding.length import LENGTH_PENALTIES
+from headwise.decoding.length_penalty import LENGTH_PENALTIES
 from headwise.decoding.rule_context import RuleContext
 from headwise.decoding.search import SEARCHES, SearchRequest, search
 from headwise.decoding.sequence_scoring import score_sequences

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from headwise.decoding.ensemble import AVERAGES
-from headwise.decoding.length import LENGTH_PENALTIES
+from headwise.decoding.length_penalty import LENGTH_PENALTIES
 from headwise.decoding.search import SEARCHES
 from headwise.decoding.settings import PRESETS, DecodingSettings, paper
 from headwise.decoding.stopping import STOPPING

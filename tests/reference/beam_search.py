@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from headwise.decoding.hypothesis import Hypothesis
-from headwise.decoding.length import LengthPenalty, best_possible_score
+from headwise.decoding.length_penalty import LengthPenalty, best_possible_score
 from headwise.decoding.stopping import StoppingRule
 
 Tokens = tuple[int, ...]

@@ -1,12 +1,12 @@
 """What every backend offers, for decoding and for training.
 
 Decoders: :class:`NativeDecoder` (C kernels, on a CPU), :class:`CudaGraphDecoder` and
-:class:`TorchDecoder`; :mod:`headwise.backends.select` chooses. The reference of all is
-``Transformer.start`` and ``step``.
+:class:`TorchDecoder`; :mod:`headwise.backends.select_decoder` chooses. The reference of
+all is ``Transformer.start`` and ``step``.
 
 Training: :class:`NativeTraining` (C kernels, on a CPU), :class:`TorchTraining`,
 :class:`TorchCompileTraining` and :class:`ReferenceTraining`;
-:mod:`headwise.backends.training_loss` chooses. The reference of all is
+:mod:`headwise.backends.select_training` chooses. The reference of all is
 ``Transformer.decode`` with autograd.
 
 ``tests/backends`` holds each of them equal to its reference.

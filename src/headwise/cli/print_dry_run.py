@@ -14,7 +14,7 @@ from headwise.recipe import Recipe
 
 if TYPE_CHECKING:
     from headwise.data.prepared import PreparedCorpus
-    from headwise.training.dry_run import DryRunReport
+    from headwise.training.dry_run_estimate import DryRunReport
 
 
 def print_dry_run(
@@ -30,7 +30,7 @@ def print_dry_run(
     from headwise.run_folder.checkpoints import Checkpoints, step_of
     from headwise.run_folder.paths import CHECKPOINTS
     from headwise.run_folder.run import check_run
-    from headwise.training.dry_run import dry_run_report
+    from headwise.training.dry_run_estimate import dry_run_report
 
     check_run(out, recipe, corpus.facts.fingerprint)
     done = Checkpoints(out / CHECKPOINTS, lambda _: None).paths()

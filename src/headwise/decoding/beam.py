@@ -23,7 +23,7 @@ from headwise.decoding.argument_checks import (
     check_lengths,
 )
 from headwise.decoding.beam_group import BeamGroup, BeamOptions
-from headwise.decoding.beam_native import NativeBeamGroup
+from headwise.decoding.beam_step_native import NativeBeamGroup
 from headwise.decoding.coverage import Coverage
 from headwise.decoding.diversity import HammingDiversity
 from headwise.decoding.hypothesis import Hypothesis
@@ -33,7 +33,7 @@ from headwise.decoding.incremental_decoder import (
     S,
     TopK,
 )
-from headwise.decoding.length import LengthPenalty
+from headwise.decoding.length_penalty import LengthPenalty
 from headwise.decoding.rule_context import Rule
 from headwise.decoding.stopping import StoppingRule
 from headwise.decoding.topk import topk_step_of

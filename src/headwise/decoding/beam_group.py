@@ -21,7 +21,7 @@ from headwise.decoding.beam_step import Continuations, extend_hypotheses, select
 from headwise.decoding.coverage import Coverage
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.incremental_decoder import TopK
-from headwise.decoding.length import LengthPenalty, best_possible_score
+from headwise.decoding.length_penalty import LengthPenalty, best_possible_score
 from headwise.decoding.rule_context import Rule
 from headwise.decoding.stopping import StoppingRule
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from headwise.decoding.argument_checks import check_ids, check_lengths, no_token_allowed
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.incremental_decoder import GreedyDecoder, IncrementalDecoder, S
-from headwise.decoding.length import LengthPenalty
+from headwise.decoding.length_penalty import LengthPenalty
 from headwise.decoding.rule_context import Rule
 from headwise.decoding.topk import topk_step_of, topk_tokens_with_rules
 

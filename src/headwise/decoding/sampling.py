@@ -22,7 +22,7 @@ from torch import Tensor
 from headwise.decoding.argument_checks import check_ids, check_lengths, no_token_allowed
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.incremental_decoder import IncrementalDecoder, S
-from headwise.decoding.length import LengthPenalty
+from headwise.decoding.length_penalty import LengthPenalty
 from headwise.decoding.logits_processors import apply_rules
 from headwise.decoding.rule_context import Rule, RuleContext
 from headwise.decoding.settings import DecodingSettings

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from headwise.decoding.length import (
+from headwise.decoding.length_penalty import (
     LENGTH_PENALTIES,
     REWARDS,
     LengthPenalty,

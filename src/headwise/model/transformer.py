@@ -54,7 +54,7 @@ class Transformer(nn.Module):
             )
         self.config = config
         self.backend = "reference"
-        """The backend that was installed; see headwise.backends.select."""
+        """The backend that was installed; see headwise.backends.select_decoder."""
         self.source_vocab_size = source_vocab_size
         self.target_vocab_size = target_vocab_size
         width = config.embedding_width

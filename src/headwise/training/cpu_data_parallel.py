@@ -30,7 +30,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from headwise.backends.training_loss import cross_entropy_of
+from headwise.backends.select_training import cross_entropy_of
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.errors import ResourceError
 from headwise.model.config import TransformerConfig

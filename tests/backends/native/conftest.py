@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from headwise.backends.native.cpu_variants import VARIANTS, usable
 from headwise.backends.native.ctypes_structs import typed
 from headwise.backends.native.library import NativeLibraryError, load_variant
-from headwise.backends.native.variants import VARIANTS, usable
 
 
 @pytest.fixture(

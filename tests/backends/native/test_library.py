@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from headwise.backends.native import library, variants
+from headwise.backends.native import cpu_variants, library
+from headwise.backends.native.cpu_variants import VARIANTS, usable
 from headwise.backends.native.ctypes_structs import Matrix, check_sizes
 from headwise.backends.native.library import NativeLibraryError
-from headwise.backends.native.variants import VARIANTS, usable
 from headwise.errors import UsageError
 
 X86 = ("amx", "v4", "v3")
@@ -34,8 +34,8 @@ def processor(monkeypatch):
     """Pretend that this is another processor."""
 
     def pretend(machine="x86_64", features=()):
-        monkeypatch.setattr(variants.platform, "machine", lambda: machine)
-        monkeypatch.setattr(variants, "cpu_features", lambda: frozenset(features))
+        monkeypatch.setattr(cpu_variants.platform, "machine", lambda: machine)
+        monkeypatch.setattr(cpu_variants, "cpu_features", lambda: frozenset(features))
 
     return pretend
 

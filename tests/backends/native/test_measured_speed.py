@@ -7,6 +7,7 @@ from typing import get_args
 import pytest
 
 from headwise.backends.native import measured_speed
+from headwise.backends.native.cpu_variants import VARIANTS
 from headwise.backends.native.library import SWITCH, Build
 from headwise.backends.native.measured_speed import (
     FASTEST_FIRST,
@@ -16,7 +17,6 @@ from headwise.backends.native.measured_speed import (
     ranked,
     why_not_preferred,
 )
-from headwise.backends.native.variants import VARIANTS
 from headwise.errors import UsageError
 
 

@@ -13,7 +13,7 @@ from headwise.backends.native import training as native_training
 from headwise.backends.native.training import NativeTraining, why_not_native
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.pytorch.training import TorchTraining
-from headwise.backends.training_loss import cross_entropy_of, training_backend
+from headwise.backends.select_training import cross_entropy_of, training_backend
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.errors import DataError
 from headwise.losses import cross_entropy

@@ -14,7 +14,7 @@ from headwise.backends.pytorch.torch_compile_training import (
     _pieces,
     explain_compile_errors,
 )
-from headwise.backends.training_loss import cross_entropy_of
+from headwise.backends.select_training import cross_entropy_of
 from headwise.data.batches import largest_batch
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.data.sequence_packing import PackedBatch

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from headwise import load
-from headwise.backends import select
+from headwise.backends import select_decoder
 from headwise.backends.native.decoder import NativeDecoder
 from headwise.backends.native.library import SWITCH, build
 from headwise.decoding.settings import DecodingSettings, greedy, paper
@@ -116,7 +116,7 @@ def test_torch_uses_its_faster_backend_where_ctranslate2_cannot_search(
     opened, monkeypatch, taken
 ):
     monkeypatch.setattr(auto_engine, "why_not_preferred", lambda *_: SLOWER)
-    monkeypatch.setattr(select, "prefers_native", lambda use: taken)
+    monkeypatch.setattr(select_decoder, "prefers_native", lambda use: taken)
     auto = AutoEngine(opened)
     auto.search([[5, 6]], paper())
 

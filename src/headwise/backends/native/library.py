@@ -1,7 +1,7 @@
 """Loads the native library: C that was compiled ahead, once for each kind of processor.
 
 The fastest variant that this processor can run is taken
-(:mod:`headwise.backends.native.variants`). PyTorch is always the fallback.
+(:mod:`headwise.backends.native.cpu_variants`). PyTorch is always the fallback.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from headwise.backends.native.variants import (
+from headwise.backends.native.cpu_variants import (
     VARIANTS,
     Variant,
     missing_features,

@@ -27,8 +27,8 @@ class TorchEngine:
 
     On a CPU it uses the native backend (C kernels) if that is available; without
     ``native`` PyTorch, and if that is None the faster of them
-    (:mod:`headwise.backends.select`). Without ``cached`` each step runs the whole
-    model: the same outputs, slowly (``backends.pytorch.uncached_decoder``).
+    (:mod:`headwise.backends.select_decoder`). Without ``cached`` each step runs the
+    whole model: the same outputs, slowly (``backends.pytorch.uncached_decoder``).
     """
 
     name = "torch"

@@ -10,7 +10,7 @@ import torch
 
 from headwise.backends.api import DecoderBackend, Precision
 from headwise.backends.pytorch.uncached_decoder import UncachedDecoder
-from headwise.backends.select import make_decoder
+from headwise.backends.select_decoder import make_decoder
 from headwise.decoding.ensemble import Ensemble
 from headwise.decoding.forced_prefix import NO_PREFIX, Prefix
 from headwise.decoding.hypothesis import Hypothesis

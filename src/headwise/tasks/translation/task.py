@@ -9,7 +9,7 @@ from torch import Tensor
 
 from headwise.backends.api import Precision
 from headwise.backends.pytorch.install_fused import use_backend
-from headwise.backends.training_loss import cross_entropy_of
+from headwise.backends.select_training import cross_entropy_of
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings, greedy
@@ -74,7 +74,7 @@ class Translation(TextCodec):
 
         Without ``cached``, each step runs the whole model (the reference of
         ``backends.pytorch.uncached_decoder``). ``native`` chooses the C kernels or
-        PyTorch; None: the faster of them (:mod:`headwise.backends.select`).
+        PyTorch; None: the faster of them (:mod:`headwise.backends.select_decoder`).
         """
         return Generator(
             self.tokenizers,

@@ -12,8 +12,8 @@ from headwise.data.prepare import prepare
 from headwise.data.sequence_packing import PackedShape, pack_batch
 from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.text.settings import TextSettings
-from headwise.training import dry_run
-from headwise.training.dry_run import (
+from headwise.training import dry_run_estimate
+from headwise.training.dry_run_estimate import (
     dropped_pairs,
     dry_run_report,
     longest_pairs,
@@ -133,7 +133,7 @@ def test_filler_is_padding_too(corpus):
 
 @pytest.mark.parametrize("at_once", [7, 2**20])
 def test_the_longest_pairs_are_found_wherever_they_are(corpus, monkeypatch, at_once):
-    monkeypatch.setattr(dry_run, "PAIRS_PER_CHUNK", at_once)
+    monkeypatch.setattr(dry_run_estimate, "PAIRS_PER_CHUNK", at_once)
     sources, targets = corpus.train.lengths()
     expected = sorted(zip(sources, targets, strict=True), key=lambda each: -max(each))
     found = longest_pairs(corpus)

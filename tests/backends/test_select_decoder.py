@@ -9,7 +9,7 @@ from headwise.backends.native import library
 from headwise.backends.native.decoder import NativeDecoder
 from headwise.backends.native.library import NativeLibraryError
 from headwise.backends.pytorch.decoder import TorchDecoder
-from headwise.backends.select import make_decoder, runs_natively
+from headwise.backends.select_decoder import make_decoder, runs_natively
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
 

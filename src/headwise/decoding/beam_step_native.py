@@ -1,7 +1,8 @@
 """A step of beam search by one native call: :class:`BeamGroup` on a CPU, without rules.
 
 Its reference is :class:`BeamGroup`, whose many small operations in PyTorch take longer
-than a step of a small model; ``tests/decoding/test_beam_native.py`` holds them equal.
+than a step of a small model; ``tests/decoding/test_beam_step_native.py`` holds them
+equal.
 
 Letters used for sizes: S sentences still searched, W hypotheses alive in each, L tokens
 generated so far.

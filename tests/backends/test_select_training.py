@@ -7,7 +7,7 @@ from headwise.backends.native.training import MAX_LENGTH, NativeTraining
 from headwise.backends.pytorch.install_fused import Backend, use_backend
 from headwise.backends.pytorch.training import TorchTraining
 from headwise.backends.reference import ReferenceTraining
-from headwise.backends.training_loss import (
+from headwise.backends.select_training import (
     TRAINING_BACKENDS,
     cross_entropy_of,
     training_backend,

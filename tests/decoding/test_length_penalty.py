@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwise.decoding.length import (
+from headwise.decoding.length_penalty import (
     best_possible_score,
     gnmt_penalty,
     max_length,
