@@ -99,6 +99,7 @@ static double train_group(const train_model *m, const train_batch *batch,
     stack_backward(&g, &g.decoder, encoded);
     g.grad_x = g.grad_encoded;
     stack_backward(&g, &g.encoder, 0);
+    end_arena(&a);
     return loss;
 }
 
@@ -137,10 +138,12 @@ EXPORT double forward_backward(const train_model *m, const train_batch *batch, v
     arena a = {memory, 0};
     packed_model packed = pack_model(m, &a);
     double loss = 0;
+    arena rest = {(char *)memory + a.used, 0};
     for (int64_t n = 0; n < batch->sentences;) {
         train_batch part = group_of(m, batch, n);
-        loss += train_group(m, &part, &packed, a);
+        loss += train_group(m, &part, &packed, rest);
         n += part.sentences;
     }
+    end_arena(&a);
     return loss;
 }

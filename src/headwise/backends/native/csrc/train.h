@@ -4,6 +4,7 @@
 #ifndef HEADWISE_TRAIN_H
 #define HEADWISE_TRAIN_H
 
+#include "arena.h"
 #include "kernels.h"
 
 #define OVERWRITE ((matmul_opts){0})
@@ -162,20 +163,6 @@ typedef struct {
     const int64_t *target_in, *target_out, *target_starts;
     uint64_t seed;
 } train_batch;
-
-/* Arena allocator, each piece aligned to 64 bytes; without a base it only counts. */
-typedef struct {
-    char *base;
-    int64_t used;
-} arena;
-
-INLINE void *alloc(arena *a, int64_t bytes) {
-    void *piece = a->base ? a->base + a->used : 0;
-    a->used += (bytes + 63) / 64 * 64;
-    return piece;
-}
-
-INLINE float *alloc_floats(arena *a, int64_t count) { return alloc(a, count * 4); }
 
 /* A weight matrix packed for the forward and the backward pass. */
 typedef struct {

@@ -22,11 +22,27 @@ INLINE int64_t max_history_size(int64_t out, int64_t rows) {
     return pad_to_lanes((out + VOCAB_BLOCK - 1) / VOCAB_BLOCK * rows);
 }
 
+typedef struct {
+    float *scores, *max_history;
+    void *packed_hidden, *matmul_scratch;
+} loss_scratch;
+
+/* The scratch of a block of rows. */
+INLINE loss_scratch alloc_loss(int64_t in, int64_t out, int64_t rows, int64_t terms, arena *a) {
+    loss_scratch s;
+    int64_t widest = in > VOCAB_BLOCK ? in : VOCAB_BLOCK;
+    int64_t highest = rows > VOCAB_BLOCK ? rows : VOCAB_BLOCK;
+    s.scores = alloc_floats(a, rows * row_stride(out));
+    s.max_history = alloc_floats(a, max_history_size(out, rows));
+    s.packed_hidden = alloc(a, packed_bytes(rows, in, terms));
+    s.matmul_scratch = alloc(a, matmul_scratch_bytes(widest, highest));
+    return s;
+}
+
 int64_t loss_scratch_floats(int64_t in, int64_t out, int64_t rows, int64_t terms) {
-    int64_t num_rows = rows_per_block(out, rows), widest = in > VOCAB_BLOCK ? in : VOCAB_BLOCK;
-    int64_t highest = num_rows > VOCAB_BLOCK ? num_rows : VOCAB_BLOCK;
-    return num_rows * row_stride(out) + max_history_size(out, num_rows) +
-           matmul_scratch_bytes(widest, highest) / 4 + packed_bytes(num_rows, in, terms) / 4 + 64;
+    arena a = {0};
+    alloc_loss(in, out, rows_per_block(out, rows), terms, &a);
+    return a.used / 4 + ARENA_SLACK;
 }
 
 /* The output matrix is packed in blocks of the vocabulary, as the backward pass multiplies it. */
@@ -41,8 +57,6 @@ void loss_pack_backward(const float *weight, int64_t in, int64_t out, int64_t te
         to = (char *)to + packed_bytes(BACKWARD_BLOCK, in, terms);
     }
 }
-
-INLINE float *aligned(float *x) { return (float *)(((uintptr_t)x + 63) / 64 * 64); }
 
 /* Running statistics of a row of scores. */
 typedef struct {
@@ -80,12 +94,12 @@ INLINE void softmax_gradient(float *x, float scale, float uniform, int64_t size)
 
 static double loss_of_rows(const linear *l, const matrix *scores, const char *packed_backward,
                            const float *hidden, int64_t rows, const int64_t *targets,
-                           float smoothing, float *grad_hidden, float *block, float *work) {
+                           float smoothing, float *grad_hidden, const loss_scratch *scratch) {
     int64_t ld = row_stride(l->out), in = l->in, terms = scores->terms;
     row_stats stats[rows];
-    float logs[rows], *max_history = work;
+    float logs[rows], *block = scratch->scores, *max_history = scratch->max_history;
+    void *work = scratch->matmul_scratch;
     double loss = 0;
-    work += max_history_size(l->out, rows);
     for (int64_t row = 0; row < rows; row++) stats[row] = (row_stats){.max_score = -INFINITY};
     for (int64_t token = 0; token < l->out; token += VOCAB_BLOCK) {
         matrix part = matrix_columns(scores, token, VOCAB_BLOCK);
@@ -101,9 +115,8 @@ static double loss_of_rows(const linear *l, const matrix *scores, const char *pa
         loss += logs[row] - (1 - smoothing) * s->target_score - smoothing / l->out * s->sum_scores;
     }
 
-    matrix hidden_matrix = {.in = rows, .out = in, .terms = terms, .weight = work};
-    float *scratch = aligned(work + packed_bytes(rows, in, terms) / 4);
-    pack_matrix(hidden, in, rows, in, terms, work);
+    matrix hidden_matrix = {.in = rows, .out = in, .terms = terms, .weight = scratch->packed_hidden};
+    pack_matrix(hidden, in, rows, in, terms, scratch->packed_hidden);
     memset(grad_hidden, 0, rows * in * 4);
     for (int64_t token = 0; token < l->out; token += BACKWARD_BLOCK) {
         int64_t size = l->out - token < BACKWARD_BLOCK ? l->out - token : BACKWARD_BLOCK;
@@ -116,9 +129,9 @@ static double loss_of_rows(const linear *l, const matrix *scores, const char *pa
             int64_t target = targets[row] - token;
             if (target >= 0 && target < size) g[row * ld + target] -= 1 - smoothing;
         }
-        matmul(&weights, g, ld, rows, grad_hidden, in, ACCUMULATE, scratch);
+        matmul(&weights, g, ld, rows, grad_hidden, in, ACCUMULATE, work);
         matmul(&hidden_matrix, g, ld, size, l->grad_weight + token * in, in, TRANSPOSED_ACCUMULATE,
-               scratch);
+               work);
         if (l->grad_bias)
             for (int64_t row = 0; row < rows; row++)
                 for (int64_t i = 0; i < size; i++) l->grad_bias[token + i] += g[row * ld + i];
@@ -130,12 +143,14 @@ double loss_and_gradients(const linear *l, const matrix *scores, const void *pac
                           const float *hidden, int64_t rows, const int64_t *targets,
                           float smoothing, float *grad_hidden, float *scratch) {
     int64_t num_rows = rows_per_block(l->out, rows);
-    float *work = aligned(scratch + num_rows * row_stride(l->out));
+    arena a = {align_to_64(scratch), 0};
+    loss_scratch s = alloc_loss(l->in, l->out, num_rows, scores->terms, &a);
     double loss = 0;
     for (int64_t from = 0; from < rows; from += num_rows) {
         int64_t count = rows - from < num_rows ? rows - from : num_rows;
         loss += loss_of_rows(l, scores, packed_backward, hidden + from * l->in, count,
-                             targets + from, smoothing, grad_hidden + from * l->in, scratch, work);
+                             targets + from, smoothing, grad_hidden + from * l->in, &s);
     }
+    end_arena(&a);
     return loss;
 }
