@@ -90,7 +90,7 @@ INLINE void weighted_sum(const value_rows *from, int64_t size, int64_t d_v, cons
     for (; c < d_v; c++) {
         float total = 0;
         for (int64_t s = 0; s < size; s++)
-            total += weights[s] * cached_float(value_row(from, s), c, bf16);
+            total = fused(weights[s], cached_float(value_row(from, s), c, bf16), total);
         out[c] = total * scale;
     }
 }
@@ -140,7 +140,7 @@ INLINE float dot(const float *a, const void *b, int64_t from, int64_t size, cons
     int64_t i = 0;
     float rest = 0;
     for (; i + LANES <= size; i += LANES) total += load(a + i) * cached_vec(b, from + i, bf16);
-    for (; i < size; i++) rest += a[i] * cached_float(b, from + i, bf16);
+    for (; i < size; i++) rest = fused(a[i], cached_float(b, from + i, bf16), rest);
     return reduce_sum(total) + rest;
 }
 

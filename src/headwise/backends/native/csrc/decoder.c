@@ -6,6 +6,7 @@
  *
  * Sizes: D model width, H heads, K and C channels of a head's key and value, T source positions
  * of all sentences together, S those of one, B rows (hypotheses). */
+#include "arena.h"
 #include "attention.h"
 
 #define OVERWRITE ((matmul_opts){0})
@@ -90,7 +91,7 @@ static void normalize(const layer_norm *n, const float *x, int64_t size, float *
         vec centered = load(x + i) - mean;
         total += centered * centered;
     }
-    for (; i < size; i++) squares += (x[i] - mean) * (x[i] - mean);
+    for (; i < size; i++) squares = fused(x[i] - mean, x[i] - mean, squares);
     float inv_std = 1 / sqrtf((reduce_sum(total) + squares) / size + n->eps);
     for (i = 0; i + LANES <= size; i += LANES)
         store(y + i, (load(x + i) - mean) * inv_std * load(n->weight + i) + load(n->bias + i));
@@ -119,40 +120,36 @@ static void embed(const transformer *m, const embedding *e, const int64_t *token
     }
 }
 
-/* Scratch floats of a step; longest: positions of the longest source or output. */
-EXPORT int64_t step_scratch_floats(const transformer *m, int64_t rows, int64_t longest) {
-    int64_t widest = m->d_ff > m->d_model ? m->d_ff : m->d_model;
-    int64_t heads = m->heads * m->d_v;
-    int64_t qkv_width = kv_width(m) + m->heads * m->d_k;
-    widest = widest > heads ? widest : heads;
-    int64_t each = 3 * m->d_model + qkv_width + heads + m->d_ff + VOCAB_BLOCK + 4;
-    return rows * each + pad_to_lanes(longest) * (m->d_k + 4) +
-           matmul_scratch_bytes(widest, rows) / 4 + 1024;
-}
-
 typedef struct {
-    float *x, *input, *qkv, *heads, *hidden, *weights, *keys, *scores;
+    float *x, *input, *result, *qkv, *heads, *hidden, *weights, *keys, *scores;
     const void **kv_rows;
     void *matmul_scratch, *states;
 } buffers;
 
-static buffers split_buffers(const transformer *m, int64_t rows, int64_t longest, float *scratch) {
+/* longest: positions of the longest source or output. */
+static buffers alloc_buffers(const transformer *m, int64_t rows, int64_t longest, arena *a) {
     buffers b;
-    b.x = scratch;
-    b.input = b.x + rows * m->d_model;
-    b.qkv = b.input + 2 * rows * m->d_model;
-    b.heads = b.qkv + rows * (kv_width(m) + m->heads * m->d_k);
-    b.hidden = b.heads + rows * m->heads * m->d_v;
-    b.weights = b.hidden + rows * m->d_ff;
-    b.keys = b.weights + pad_to_lanes(longest) + LANES;
-    b.scores = b.keys + pad_to_lanes(longest) * m->d_k;
-    uintptr_t end = (uintptr_t)(b.scores + rows * VOCAB_BLOCK);
-    b.kv_rows = (const void **)((end + 63) / 64 * 64);
-    end = (uintptr_t)(b.kv_rows + longest);
-    b.states = (void *)((end + 63) / 64 * 64);
-    end = (uintptr_t)b.states + rows * sizeof(topk_state);
-    b.matmul_scratch = (void *)((end + 63) / 64 * 64);
+    int64_t heads = m->heads * m->d_v, widest = m->d_ff > m->d_model ? m->d_ff : m->d_model;
+    b.x = alloc_floats(a, rows * m->d_model);
+    b.input = alloc_floats(a, rows * m->d_model);
+    b.result = alloc_floats(a, rows * m->d_model);
+    b.qkv = alloc_floats(a, rows * (kv_width(m) + m->heads * m->d_k));
+    b.heads = alloc_floats(a, rows * heads);
+    b.hidden = alloc_floats(a, rows * m->d_ff);
+    b.weights = alloc_floats(a, pad_to_lanes(longest));
+    b.keys = alloc_floats(a, pad_to_lanes(longest) * m->d_k);
+    b.scores = alloc_floats(a, rows * VOCAB_BLOCK);
+    b.kv_rows = alloc(a, longest * sizeof(void *));
+    b.states = alloc(a, rows * sizeof(topk_state));
+    b.matmul_scratch = alloc(a, matmul_scratch_bytes(widest > heads ? widest : heads, rows));
     return b;
+}
+
+/* Scratch floats of a step. */
+EXPORT int64_t step_scratch_floats(const transformer *m, int64_t rows, int64_t longest) {
+    arena a = {0};
+    alloc_buffers(m, rows, longest, &a);
+    return a.used / 4 + ARENA_SLACK;
 }
 
 /* Input of a sublayer: x, normalized first in pre-norm models. */
@@ -165,9 +162,8 @@ static const float *block_input(const transformer *m, const layer_norm *n, int64
 
 static void add_residual(const transformer *m, const layer_norm *n, const matrix *box,
                          const float *out, int64_t rows, buffers *b) {
-    float *result = b->input + rows * m->d_model;
-    matmul(box, out, box->in, rows, result, m->d_model, OVERWRITE, b->matmul_scratch);
-    add_rows(b->x, result, rows * m->d_model);
+    matmul(box, out, box->in, rows, b->result, m->d_model, OVERWRITE, b->matmul_scratch);
+    add_rows(b->x, b->result, rows * m->d_model);
     if (!m->pre_norm) normalize_rows(n, b->x, rows, m->d_model, b->x);
 }
 
@@ -185,7 +181,8 @@ static void encode_group(const transformer *m, const int64_t *tokens, const int6
     int64_t begin = cross->starts[from], rows = cross->starts[to] - begin;
     int64_t width = m->heads * m->d_k, heads = m->heads * m->d_v, qkv_width = 2 * width + heads;
     attention_shape activations = shape_of(m, 0), cache = shape_of(m, m->output.terms == BF16);
-    buffers b = split_buffers(m, rows, longest, scratch);
+    arena a = {align_to_64(scratch), 0};
+    buffers b = alloc_buffers(m, rows, longest, &a);
     embed(m, &m->source_embedding, tokens + begin, rows, positions + begin, 0, b.x);
     for (int64_t i = 0; i < m->encoder_layers; i++) {
         const layer *l = m->encoder + i;
@@ -228,6 +225,7 @@ static void encode_group(const transformer *m, const int64_t *tokens, const int6
             }
         }
     }
+    end_arena(&a);
 }
 
 /* Encode N sentences, packed without padding; `positions` holds the position of each token. A
@@ -262,7 +260,8 @@ static int64_t decode_step(const transformer *m, const int64_t *tokens, int64_t 
     int64_t width = m->heads * m->d_k, heads = m->heads * m->d_v, kv_row = kv_width(m);
     attention_shape cache = shape_of(m, m->output.terms == BF16);
     int64_t bytes = element_bytes(&cache);
-    buffers b = split_buffers(m, rows, longest, scratch);
+    arena a = {align_to_64(scratch), 0};
+    buffers b = alloc_buffers(m, rows, longest, &a);
     embed(m, &m->target_embedding, tokens, rows, 0, position, b.x);
     for (int64_t i = 0; i < m->decoder_layers; i++) {
         const layer *l = m->decoder + i;
@@ -301,6 +300,7 @@ static int64_t decode_step(const transformer *m, const int64_t *tokens, int64_t 
     if (!best) {
         matmul(&m->output, b.x, m->d_model, rows, scores, m->output.out, OVERWRITE,
                b.matmul_scratch);
+        end_arena(&a);
         return 1;
     }
     topk_state *states = (topk_state *)b.states;
@@ -311,7 +311,10 @@ static int64_t decode_step(const transformer *m, const int64_t *tokens, int64_t 
         topk_update(b.scores, VOCAB_BLOCK, rows, first, part.out, best->count, best->forbidden,
                     best->num_forbidden, scores, best->tokens, states);
     }
-    return topk_finish(rows, best->count, best->forbidden, scores, best->tokens, states);
+    int64_t is_finite =
+        topk_finish(rows, best->count, best->forbidden, scores, best->tokens, states);
+    end_arena(&a);
+    return is_finite;
 }
 
 /* Decode greedily for up to max_steps steps, feeding each best token back. Returns the number of

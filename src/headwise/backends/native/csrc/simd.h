@@ -24,6 +24,10 @@ INLINE vec load(const float *from) { return *(const vec *)from; }
 INLINE void store(float *to, vec x) { *(vec *)to = x; }
 INLINE vec broadcast(float x) { return x - (vec){0}; }
 
+/* a * b + c, rounded once. A sum of products of single numbers needs it: for ARM, Clang would take
+ * the products of several at once and round them before it adds them in order. */
+INLINE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+
 typedef float vec8 __attribute__((vector_size(32)));
 typedef int32_t ivec8 __attribute__((vector_size(32)));
 typedef float vec4 __attribute__((vector_size(16)));

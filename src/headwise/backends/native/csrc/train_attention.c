@@ -16,8 +16,24 @@
 #endif
 #define SMALL_ROWS 2
 
+/* Scratch of a head: transposed keys or values [channels, pad_to_lanes(K)], and twice scores
+ * [Q, pad_to_lanes(K)]. */
+typedef struct {
+    float *transposed, *grad_scores, *dropped;
+} head_scratch;
+
+INLINE head_scratch alloc_head(int64_t channels, int64_t num_queries, int64_t padded, arena *a) {
+    head_scratch s;
+    s.transposed = alloc_floats(a, channels * padded);
+    s.grad_scores = alloc_floats(a, num_queries * padded);
+    s.dropped = alloc_floats(a, num_queries * padded);
+    return s;
+}
+
 int64_t attention_scratch_floats(int64_t longest, int64_t d_k, int64_t d_v) {
-    return pad_to_lanes(longest) * ((d_k > d_v ? d_k : d_v) + 2 * longest + 2);
+    arena a = {0};
+    alloc_head(d_k > d_v ? d_k : d_v, longest, pad_to_lanes(longest), &a);
+    return a.used / 4;
 }
 
 /* Left operand: numbers of a row are `step` apart, rows `ld` apart. */
@@ -61,7 +77,7 @@ INLINE void matmul_rows(left_side left, const float *right, int64_t ld, int64_t 
         for (int r = 0; r < rows; r++) {
             float sum = 0;
             for (int64_t k = from; k < to; k++)
-                sum += left.x[r * left.ld + k * left.step] * right[k * ld + n];
+                sum = fused(left.x[r * left.ld + k * left.step], right[k * ld + n], sum);
             out[r * ldo + n] = sum * scale;
         }
 }
@@ -146,15 +162,17 @@ INLINE void backward_inline(const head *h, const float *weights, const float *gr
                             head_gradients to, dropout_rng *rng, float *scratch, int64_t d_k,
                             int64_t d_v) {
     int64_t padded = pad_to_lanes(h->num_keys), size = h->num_queries * padded;
-    float scale = 1 / sqrtf(d_k), *grad_scores = scratch + padded * d_v;
+    arena a = {(char *)scratch, 0};
+    head_scratch s = alloc_head(d_v, h->num_queries, padded, &a);
+    float scale = 1 / sqrtf(d_k), *grad_scores = s.grad_scores;
     int lower = h->causal ? LOWER : ALL, upper = h->causal ? UPPER : ALL;
     dropout_rng same = *rng;
-    const float *dropped = dropped_weights(weights, size, rng, grad_scores + size);
+    const float *dropped = dropped_weights(weights, size, rng, s.dropped);
     left_side grad_left = {grad_out, ldo, 1}, scores_left = {grad_scores, padded, 1};
     left_side scores_transposed = {grad_scores, 1, padded},
               weights_transposed = {dropped, 1, padded};
-    transpose_keys(h->values, h->ldv, h->num_keys, d_v, scratch);
-    small_matmul(grad_left, h->num_queries, scratch, padded, d_v, padded, 1, grad_scores, padded,
+    transpose_keys(h->values, h->ldv, h->num_keys, d_v, s.transposed);
+    small_matmul(grad_left, h->num_queries, s.transposed, padded, d_v, padded, 1, grad_scores, padded,
                  ALL, h->causal);
     dropout(&same, grad_scores, size);
     for (int64_t q = 0; q < h->num_queries; q++)
@@ -166,6 +184,7 @@ INLINE void backward_inline(const head *h, const float *weights, const float *gr
                  to.keys, h->ldk, upper, 0);
     small_matmul(weights_transposed, h->num_keys, grad_out, ldo, h->num_queries, d_v, 1, to.values,
                  h->ldv, upper, 0);
+    end_arena(&a);
 }
 
 void attention_backward(const head *h, const float *weights, const float *grad_out, int64_t ldo,
