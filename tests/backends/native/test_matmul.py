@@ -173,6 +173,19 @@ def test_matmul_can_accumulate_into_its_output(library, terms, outputs):
     assert_near(found, expected(x, matrix) + before, 20)
 
 
+def test_swish_of_large_numbers_is_the_number_or_nothing(library):
+    """Worked by hand: e to the power of minus x would be beyond all floats."""
+    numbers = np.array([[50, 88, 90, 100, 1000, 1e30]], np.float32)
+    one = packed(library, np.eye(6, dtype=np.float32))
+
+    large = one.times(numbers, activation="swish")
+    small = one.times(-numbers, activation="swish")
+
+    np.testing.assert_array_equal(large, numbers)
+    np.testing.assert_allclose(small[:, :5], 0, atol=1e-18)
+    assert -1e-7 < small[0, 5] <= 0
+
+
 @pytest.mark.parametrize("terms", FORMATS)
 @pytest.mark.parametrize(("inputs", "outputs"), [(33, 70), (128, 96), (1, 1)])
 def test_a_row_is_the_same_bits_in_any_batch(library, terms, inputs, outputs):
