@@ -172,8 +172,8 @@ INLINE void backward_inline(const head *h, const float *weights, const float *gr
     left_side scores_transposed = {grad_scores, 1, padded},
               weights_transposed = {dropped, 1, padded};
     transpose_keys(h->values, h->ldv, h->num_keys, d_v, s.transposed);
-    small_matmul(grad_left, h->num_queries, s.transposed, padded, d_v, padded, 1, grad_scores, padded,
-                 ALL, h->causal);
+    small_matmul(grad_left, h->num_queries, s.transposed, padded, d_v, padded, 1, grad_scores,
+                 padded, ALL, h->causal);
     dropout(&same, grad_scores, size);
     for (int64_t q = 0; q < h->num_queries; q++)
         softmax_backward(weights + q * padded, grad_scores + q * padded,

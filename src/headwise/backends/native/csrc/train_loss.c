@@ -115,7 +115,8 @@ static double loss_of_rows(const linear *l, const matrix *scores, const char *pa
         loss += logs[row] - (1 - smoothing) * s->target_score - smoothing / l->out * s->sum_scores;
     }
 
-    matrix hidden_matrix = {.in = rows, .out = in, .terms = terms, .weight = scratch->packed_hidden};
+    matrix hidden_matrix = {
+        .in = rows, .out = in, .terms = terms, .weight = scratch->packed_hidden};
     pack_matrix(hidden, in, rows, in, terms, scratch->packed_hidden);
     memset(grad_hidden, 0, rows * in * 4);
     for (int64_t token = 0; token < l->out; token += BACKWARD_BLOCK) {
