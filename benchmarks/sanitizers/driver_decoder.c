@@ -1,0 +1,276 @@
+/* Random models: sources are encoded, and decoded greedily, by beams and with all scores.
+ *
+ * Includes the decoder's source, to which its structs belong. */
+#include "decoder.c"
+#include "driver.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define MAX_STEPS 14
+#define MAX_ROWS 12
+#define MAX_TOPK 5
+
+int64_t topk(const float *scores, int64_t rows, int64_t size, int64_t count,
+             const int64_t *forbidden, int64_t num_forbidden, float *values, int64_t *tokens,
+             topk_state *scratch);
+
+static const int64_t widths[] = {1, 3, 8, 16, 24, 30, 32, 40, 64};
+static const int64_t head_widths[] = {1, 5, 7, 8, 16, 20, 32, 33, 64};
+static const int64_t vocabularies[] = {2, 5, 16, 37, 100, 1000, 1024, 1030, 2100};
+
+static matrix random_matrix(int64_t in, int64_t out, int64_t terms, int64_t biased) {
+    float *weight = random_floats(in * out, 2 / sqrtf(in));
+    void *packed = guarded(packed_bytes(in, out, terms), 64);
+    pack_transposed(weight, in, out, terms, packed);
+    return (matrix){in, out, terms, packed, biased ? random_floats(out, 1) : 0};
+}
+
+static layer_norm random_norm(int64_t size) {
+    return (layer_norm){random_floats(size, 1), random_floats(size, 1), 1e-5f};
+}
+
+static layer random_layer(const transformer *m, int64_t terms, int64_t source_terms,
+                          int64_t is_decoder, int64_t biased) {
+    int64_t d = m->d_model, keys = m->heads * m->d_k, values = m->heads * m->d_v;
+    layer l = {0};
+    l.self.qkv = random_matrix(d, 2 * keys + values, terms, biased);
+    l.self.output = random_matrix(values, d, terms, biased);
+    l.self.norm = random_norm(d);
+    if (is_decoder) {
+        l.cross.qkv = random_matrix(d, keys, terms, biased);
+        l.cross.kv = random_matrix(d, keys + values, source_terms, biased);
+        l.cross.output = random_matrix(values, d, terms, biased);
+        l.cross.norm = random_norm(d);
+    }
+    l.expand = random_matrix(d, m->d_ff, terms, 1);
+    l.project = random_matrix(m->d_ff, d, terms, 1);
+    l.norm = random_norm(d);
+    return l;
+}
+
+static embedding random_embedding(const transformer *m, int64_t vocabulary, int64_t positions) {
+    int64_t width = happens(70) ? m->d_model : draw(1, m->d_model);
+    embedding e = {.num_positions = positions, .width = width, .scale = sqrtf(width)};
+    e.table = random_floats(vocabulary * width, 1 / sqrtf(width));
+    e.positions = random_floats(positions * m->d_model, 1);
+    if (happens(30)) e.norm = random_norm(m->d_model);
+    return e;
+}
+
+/* `longest` source positions at most. */
+static transformer random_model(int64_t vocabulary, int64_t longest) {
+    transformer m = {.encoder_layers = draw(0, 2), .decoder_layers = draw(0, 2)};
+    int64_t biased = happens(30), is_bf16 = happens(40);
+    int64_t terms = is_bf16 ? BF16 : FLOAT32, source_terms = is_bf16 ? BF16 : BF16X3;
+    m.d_model = one_of(widths, COUNT(widths));
+    m.heads = draw(1, 3);
+    m.d_k = one_of(head_widths, COUNT(head_widths));
+    m.d_v = happens(60) ? m.d_k : one_of(head_widths, COUNT(head_widths));
+    m.d_ff = one_of(widths, COUNT(widths)) + 100 * happens(10);
+    m.pre_norm = happens(40);
+    m.activation = draw(RELU, SWISH);
+    m.source_embedding = random_embedding(&m, vocabulary, longest);
+    m.target_embedding = random_embedding(&m, vocabulary, MAX_STEPS);
+    if (m.pre_norm) m.encoder_norm = random_norm(m.d_model);
+    if (m.pre_norm) m.decoder_norm = random_norm(m.d_model);
+    m.output = random_matrix(m.d_model, vocabulary, terms, biased);
+    layer *encoder = guarded(m.encoder_layers * (int64_t)sizeof(layer), 8);
+    layer *decoder = guarded(m.decoder_layers * (int64_t)sizeof(layer), 8);
+    for (int64_t i = 0; i < m.encoder_layers; i++)
+        encoder[i] = random_layer(&m, source_terms, source_terms, 0, biased);
+    for (int64_t i = 0; i < m.decoder_layers; i++)
+        decoder[i] = random_layer(&m, terms, source_terms, 1, biased);
+    m.encoder = encoder;
+    m.decoder = decoder;
+    return m;
+}
+
+/* Sources, and what has been decoded of each row. */
+typedef struct {
+    const transformer *model;
+    cross_kv cross;
+    int64_t sources, longest, rows, position, vocabulary;
+    int64_t source_of[MAX_ROWS], rows_at[MAX_STEPS];
+    int32_t ancestors[MAX_ROWS][MAX_STEPS];
+    char *kv_blocks[MAX_STEPS];
+} decoding;
+
+static int64_t cache_bytes(const transformer *m) { return m->output.terms == BF16 ? 2 : 4; }
+
+static decoding begin(const transformer *m, int64_t vocabulary, int64_t sources, int64_t longest) {
+    decoding d = {.model = m, .sources = sources, .rows = sources, .vocabulary = vocabulary};
+    int64_t *starts = integers(sources + 1), *offsets = integers(sources), keys = 0;
+    starts[0] = 0;
+    d.longest = 1;
+    for (int64_t n = 0; n < sources; n++) {
+        int64_t size = draw(0, longest);
+        starts[n + 1] = starts[n] + size;
+        offsets[n] = keys;
+        keys += pad_to_lanes(size) * m->heads * m->d_k;
+        d.longest = size > d.longest ? size : d.longest;
+        d.source_of[n] = n;
+    }
+    int64_t total = starts[sources], values = total * m->heads * m->d_v, bytes = cache_bytes(m);
+    char **key_blocks = guarded(m->decoder_layers * (int64_t)sizeof(char *), 8);
+    char **value_blocks = guarded(m->decoder_layers * (int64_t)sizeof(char *), 8);
+    for (int64_t i = 0; i < m->decoder_layers; i++) {
+        key_blocks[i] = guarded(keys * bytes, bytes);
+        value_blocks[i] = guarded(values * bytes, bytes);
+    }
+    d.cross = (cross_kv){starts, offsets, key_blocks, value_blocks};
+    int64_t *tokens = random_integers(total, 0, vocabulary - 1), *positions = integers(total);
+    for (int64_t n = 0; n < sources; n++)
+        for (int64_t s = starts[n]; s < starts[n + 1]; s++) positions[s] = s - starts[n];
+    encode(m, tokens, positions, sources, &d.cross, d.longest,
+           floats(encode_scratch_floats(m, d.longest)));
+    for (int64_t i = 0; i < m->decoder_layers; i++) {
+        add_bytes(key_blocks[i], keys * bytes);
+        add_bytes(value_blocks[i], values * bytes);
+    }
+    return d;
+}
+
+/* Decode up to max_steps tokens in each row; the state stays where it was. */
+static int64_t decode(decoding *d, const int64_t *tokens, float *scores, topk_request *request) {
+    const transformer *m = d->model;
+    int64_t more = request ? request->max_steps : 1, ld = d->position + more;
+    int64_t kv_row = m->heads * (m->d_k + m->d_v), bytes = cache_bytes(m);
+    char **blocks = guarded(ld * (int64_t)sizeof(char *), 8);
+    int64_t *rows_at = integers(ld), *source_of = integers(d->rows);
+    int32_t *ancestors = guarded(d->rows * ld * 4, 4);
+    for (int64_t p = d->position; p < ld; p++) {
+        d->kv_blocks[p] = guarded(m->decoder_layers * d->rows * kv_row * bytes, bytes);
+        d->rows_at[p] = d->rows;
+    }
+    memcpy(blocks, d->kv_blocks, ld * sizeof(char *));
+    memcpy(rows_at, d->rows_at, ld * 8);
+    memcpy(source_of, d->source_of, d->rows * 8);
+    for (int64_t row = 0; row < d->rows; row++)
+        for (int64_t p = 0; p < ld; p++)
+            ancestors[row * ld + p] = p < d->position ? d->ancestors[row][p] : (int32_t)row;
+    int64_t longest = d->longest > ld ? d->longest : ld;
+    return decode_steps(m, tokens, d->rows, d->position, blocks, rows_at, ancestors, ld, &d->cross,
+                        source_of, longest, scores, request,
+                        floats(step_scratch_floats(m, d->rows, longest)));
+}
+
+static void advance(decoding *d, int64_t steps) {
+    for (int64_t i = 0; i < steps; i++, d->position++)
+        for (int64_t row = 0; row < d->rows; row++) d->ancestors[row][d->position] = (int32_t)row;
+}
+
+/* Keep some of the rows, repeats allowed, as a beam does. */
+static void select_rows(decoding *d, int64_t rows) {
+    decoding before = *d;
+    d->rows = rows;
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t kept = draw(0, before.rows - 1);
+        d->source_of[row] = before.source_of[kept];
+        memcpy(d->ancestors[row], before.ancestors[kept], sizeof d->ancestors[row]);
+    }
+}
+
+/* All scores, and then the best of them: the same as topk finds in the scores. */
+static void step(decoding *d, const int64_t *tokens) {
+    int64_t vocabulary = d->vocabulary, most = vocabulary < MAX_TOPK ? vocabulary : MAX_TOPK;
+    int64_t count = draw(1, most), banned = draw(0, 1);
+    float *scores = floats(d->rows * vocabulary);
+    int64_t *forbidden = random_integers(banned, 0, vocabulary - 1);
+    if (decode(d, tokens, scores, 0) != 1) fail("scores did not come");
+    add_floats(scores, d->rows * vocabulary);
+    float *one = floats(d->rows * count), *other = floats(d->rows * count);
+    int64_t *found = integers(d->rows * count), *expected = integers(d->rows * count);
+    topk_request request = {count, banned, forbidden, found, 1, 0, 0};
+    int64_t is_finite = decode(d, tokens, one, &request);
+    if (is_finite != topk(scores, d->rows, vocabulary, count, forbidden, banned, other, expected,
+                          guarded(d->rows * (int64_t)sizeof(topk_state), 8)))
+        fail("top-k of a step and of its scores differ about NaN");
+    if (is_finite && (memcmp(one, other, d->rows * count * 4) ||
+                      memcmp(found, expected, d->rows * count * 8)))
+        fail("top-k of a step is not that of its scores");
+    advance(d, 1);
+}
+
+/* Several tokens at once, and then one by one: the same. */
+static void decode_greedily(decoding *d, const int64_t *tokens, int64_t max_steps) {
+    int64_t rows = d->rows, banned = draw(0, 1), end = draw(0, d->vocabulary - 1);
+    int64_t *forbidden = random_integers(banned, 0, d->vocabulary - 1);
+    float *log_p = floats(max_steps * rows), *single = floats(rows);
+    int64_t *found = integers(max_steps * rows), *chosen = integers(rows);
+    topk_request request = {1, banned, forbidden, found, max_steps, end, draw(1, rows)};
+    int64_t steps = decode(d, tokens, log_p, &request);
+    add_bytes(&steps, 8);
+    for (int64_t i = 0; i < steps; i++) {
+        topk_request one = {1, banned, forbidden, chosen, 1, end, 0};
+        if (!decode(d, i ? found + (i - 1) * rows : tokens, single, &one)) fail("no finite score");
+        if (memcmp(single, log_p + i * rows, rows * 4) ||
+            memcmp(chosen, found + i * rows, rows * 8))
+            fail("step %ld of several is not that step alone", (long)i);
+        add_floats(single, rows);
+        add_bytes(chosen, rows * 8);
+        advance(d, 1);
+    }
+}
+
+static void decode_sources(const transformer *m, int64_t vocabulary, int64_t sources,
+                           int64_t longest) {
+    decoding d = begin(m, vocabulary, sources, longest);
+    while (d.position < MAX_STEPS - 6 && sources) {
+        int64_t *tokens = random_integers(d.rows, 0, vocabulary - 1);
+        if (happens(50))
+            step(&d, tokens);
+        else
+            decode_greedily(&d, tokens, draw(1, 6));
+        select_rows(&d, draw(1, MAX_ROWS));
+    }
+}
+
+static void describe_model(const transformer *m, int64_t vocabulary, int64_t sources,
+                           int64_t longest) {
+    describe("layers %ld + %ld, d_model %ld, heads %ld, d_k %ld, d_v %ld, d_ff %ld, pre-norm %ld, "
+             "activation %ld, terms %ld, widths %ld and %ld, vocabulary %ld, sources %ld of at "
+             "most %ld",
+             (long)m->encoder_layers, (long)m->decoder_layers, (long)m->d_model, (long)m->heads,
+             (long)m->d_k, (long)m->d_v, (long)m->d_ff, (long)m->pre_norm, (long)m->activation,
+             (long)m->output.terms, (long)m->source_embedding.width,
+             (long)m->target_embedding.width, (long)vocabulary, (long)sources, (long)longest);
+}
+
+void decoder_shape(void) {
+    int64_t longest = happens(5) ? 230 : draw(1, 40), sources = happens(4) ? 0 : draw(1, 4);
+    int64_t vocabulary = one_of(vocabularies, COUNT(vocabularies));
+    transformer m = random_model(vocabulary, longest);
+    describe_model(&m, vocabulary, sources, longest);
+    decode_sources(&m, vocabulary, sources, longest);
+}
+
+typedef struct {
+    const transformer *model;
+    int64_t seed;
+} task;
+
+static void *decode_in_thread(void *given) {
+    const task *mine = given;
+    for (int64_t round = 0; round < 4; round++) {
+        seed_draws(mine->seed * 4 + round);
+        decode_sources(mine->model, 1030, 3, 20);
+        free_guarded();
+    }
+    return 0;
+}
+
+void decode_in_threads(int64_t rounds) {
+    for (int64_t round = 0; round < rounds; round++) {
+        pthread_t threads[2];
+        task tasks[2];
+        seed_draws(round);
+        transformer m = random_model(1030, 20);
+        for (int64_t i = 0; i < 2; i++) {
+            tasks[i] = (task){&m, 2 * round + i};
+            if (pthread_create(threads + i, 0, decode_in_thread, tasks + i)) fail("no thread");
+        }
+        for (int64_t i = 0; i < 2; i++) pthread_join(threads[i], 0);
+        free_guarded();
+    }
+}
