@@ -1,15 +1,17 @@
-"""v3 and v4 give the same bits: AVX-512 changes the speed, and nothing else."""
+"""All variants but AMX give the same bits: a processor changes the speed alone."""
 
 from __future__ import annotations
 
-import os
+import shutil
 import subprocess
 import sys
 
 import pytest
+from tests.backends.native.test_library import build_script
+from tests.processes import environment
 
 from headwise.backends.native.library import NativeLibraryError, load_variant
-from headwise.backends.native.variants import VARIANTS
+from headwise.backends.native.variants import VARIANTS, usable
 
 CODE = """
 import hashlib, torch
@@ -63,7 +65,7 @@ def digests(name: str) -> list[str]:
         pytest.skip(f"{name}: {error}")
     done = subprocess.run(
         [sys.executable, "-c", CODE],
-        env={**os.environ, "HEADWISE_NATIVE": name},
+        env=environment(HEADWISE_NATIVE=name),
         stdout=subprocess.PIPE,
         check=True,
         text=True,
@@ -81,3 +83,88 @@ def test_training_and_decoding_give_the_same_bits_by_v3_and_by(other):
 
     assert len(set(found)) == 10
     assert found == digests(other)
+
+
+PROGRAM = """
+#include "attention.c"
+#include "decoder.c"
+#include <stdio.h>
+
+/* What is not called. */
+void matmul(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y,
+            int64_t ldy, matmul_opts opts, void *scratch) {}
+int64_t matmul_scratch_bytes(int64_t in, int64_t rows) { return 0; }
+matrix matrix_columns(const matrix *p, int64_t from, int64_t columns) { return *p; }
+void topk_update(const float *scores, int64_t ld, int64_t rows, int64_t first,
+                 int64_t size, int64_t count, const int64_t *forbidden,
+                 int64_t num_forbidden, float *values, int64_t *tokens,
+                 topk_state *states) {}
+int64_t topk_finish(int64_t rows, int64_t count, const int64_t *forbidden,
+                    float *values, int64_t *tokens, const topk_state *states) {
+    return 1;
+}
+
+static void fill(float *x, int64_t count) {
+    static uint64_t state = 1;
+    for (int64_t i = 0; i < count; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        x[i] = (float)(int32_t)(state >> 32) / 2147483648.0f;
+    }
+}
+
+static void print(const float *x, int64_t count) {
+    for (int64_t i = 0; i < count; i++) printf("%a%c", x[i], i + 1 < count ? ' ' : 10);
+}
+
+int main(void) {
+    static float x[70], weight[70], bias[70], y[70], cache[24][140], weights[32];
+    const void *rows[24];
+    for (int64_t size = 1; size <= 70; size++) {
+        layer_norm n = {weight, bias, 1e-5f};
+        attention_shape one_head = {1, size, size, 0};
+        fill(x, 70), fill(weight, 70), fill(bias, 70), fill(cache[0], 24 * 140);
+        normalize(&n, x, size, y);
+        print(y, size);
+        for (int64_t i = 0; i < 24; i++) rows[i] = cache[i];
+        self_attention(&one_head, x, rows, size % 24 + 1, weights, y);
+        print(y, size);
+    }
+    return 0;
+}
+"""
+"""Prints a layer normalization and an attention of each width."""
+
+
+def test_arm_gives_the_bits_of_avx2(tmp_path):
+    """The mean of squares in LayerNorm had others: Clang did not fuse it for ARM.
+
+    All functions are compared by benchmarks/native_sanitizers.py.
+    """
+    pytest.importorskip("ziglang", reason="the compiler is not here")
+    if not shutil.which("qemu-aarch64"):
+        pytest.skip("qemu-aarch64 is not here")
+    if not any(each.name == "v3" for each in usable()):
+        pytest.skip("this processor cannot run v3")
+    script = build_script()
+    left_out = ("-shared", "-fPIC", "-Werror")
+    flags = [each for each in script.FLAGS if each not in left_out]
+    source = tmp_path / "program.c"
+    source.write_text(PROGRAM)
+    found, cache = [], str(script.ROOT / "build" / "zig-cache")
+    for name, target, linked in (
+        ("v3", "x86_64-linux-gnu.2.17", ()),
+        ("neon", "aarch64-linux-musl", ("-static",)),
+    ):
+        program = tmp_path / name
+        command = [sys.executable, "-m", "ziglang", "cc", "-target", target, *linked]
+        command += [*flags, *script.PROCESSORS[name], f"-I{script.SOURCES}"]
+        subprocess.run(
+            [*command, str(source), "-o", str(program)],
+            env=environment(ZIG_GLOBAL_CACHE_DIR=cache, ZIG_LOCAL_CACHE_DIR=cache),
+            check=True,
+        )
+        runs = [] if name == "v3" else ["qemu-aarch64"]
+        found.append(subprocess.check_output([*runs, str(program)], text=True))
+
+    assert len(found[0].split()) == 2 * sum(range(71))
+    assert found[0].splitlines() == found[1].splitlines()
