@@ -123,7 +123,7 @@ class Build:
         if platform.machine() != "x86_64":
             raise NotRun(f"this processor is of the kind {platform.machine()}")
         if self.variant:
-            from headwise.backends.native.variants import VARIANTS, missing_features
+            from headwise.backends.native.cpu_variants import VARIANTS, missing_features
 
             variant = next(each for each in VARIANTS if each.name == self.variant)
             if missing := missing_features(variant):

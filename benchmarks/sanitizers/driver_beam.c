@@ -1,7 +1,7 @@
 /* Random steps of beam search, compared with a search among all continuations.
  *
  * Includes the source, to which the struct belongs. */
-#include "beam.c"
+#include "beam_step.c"
 #include "driver.h"
 
 #include <stdlib.h>

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwise.backends.native.variants import VARIANTS
+from headwise.backends.native.cpu_variants import VARIANTS
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 

@@ -10,15 +10,16 @@ import pytest
 from tests.backends.native.test_library import build_script
 from tests.processes import environment
 
+from headwise.backends.native.cpu_variants import VARIANTS, usable
 from headwise.backends.native.library import NativeLibraryError, load_variant
-from headwise.backends.native.variants import VARIANTS, usable
 
 CODE = """
 import hashlib, torch
 from headwise.backends.native import library
 from headwise.backends.native.decoder import NativeDecoder
-from headwise.backends.native.training import native_loss
+from headwise.backends.native.training import NativeTraining
 from headwise.backends.pytorch.install_fused import use_backend
+from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.model import TransformerConfig
 from headwise.model.transformer import Transformer
 
@@ -35,23 +36,24 @@ torch.set_num_threads(1)
 for changes in MODELS:
     config = TransformerConfig(**{"num_heads": 3, "dropout": 0.0, **SIZES, **changes})
     model = use_backend(Transformer(config, 1100, seed=1).train(), "native")
-    real = torch.arange(19) < torch.tensor([19, 1, 7, 16, 17])[:, None]
-    source, target_in, target_out = torch.randint(4, 1100, (3, 5, 19))
-    batch = (source * real, target_in * real, target_out * real, real, real)
+    lengths = torch.tensor([19, 1, 7, 16, 17])
+    sides = torch.randint(4, 1100, (2, int(lengths.sum())))
+    source, target = (RaggedTokens.from_lengths(each, lengths) for each in sides)
+    batch = Batch(source, target, torch.arange(5))
     for half in (False, True):
         found = hashlib.sha256()
         model.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
-            loss = native_loss(model, *batch, 0.1)
+            loss = NativeTraining().loss(model, batch, smoothing=0.1)
         loss.backward()
         for each in [loss.detach(), *(each.grad for each in model.parameters())]:
             found.update(each.numpy().tobytes())
         decoder = NativeDecoder(model, "bf16" if half else "float32")
-        state = decoder.start(source * real, real)
+        state = decoder.start(source.padded(), source.is_real)
         for column in range(3):
-            scores, state = decoder.step(target_in[:, column], state)
+            scores, state = decoder.step(target.padded()[:, column], state)
             found.update(scores.numpy().tobytes())
-            state = state.rows(torch.tensor([4, 0, 0, 2, 1]))
+            state = state.index_select(torch.tensor([4, 0, 0, 2, 1]))
         print(library.build().variant, changes, half, found.hexdigest())
 """
 """Prints a digest of losses, gradients and scores, for each model and precision."""

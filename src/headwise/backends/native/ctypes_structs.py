@@ -146,7 +146,7 @@ class TopKState(Structure):
 
 
 class BeamRequest(Structure):
-    """``beam_request`` in ``csrc/beam.c``: one step of beam search."""
+    """``beam_request`` in ``csrc/beam_step.c``: one step of beam search."""
 
     _fields_ = (
         ("sentences", c_int64),
