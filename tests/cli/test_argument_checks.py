@@ -3,8 +3,7 @@
 import json
 import shutil
 
-from headwise.cli.checks import check_search
-
+from headwise.cli.argument_checks import check_search
 from headwise.decoding.settings import DecodingSettings
 from headwise.run_folder.default_decoding import OLD_DEFAULTS
 from headwise.run_folder.paths import BEST, GENERATION
