@@ -16,5 +16,5 @@ setup:
 
 # What the targets above made, except runs and models: those are work.
 clean:
-	rm -rf .venv dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv dist build src/headwise/backends/native/lib .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
