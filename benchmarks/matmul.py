@@ -19,7 +19,6 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from ctypes import byref
 from pathlib import Path
 from typing import Any
 
@@ -45,29 +44,9 @@ SHAPES = {
 
 def native(rows: int, inputs: int, outputs: int) -> Callable[[], object]:
     """Return the product by the native library."""
-    import numpy as np
+    from headwise.doctor.native_backend_checks import native_matmul
 
-    from headwise.backends.native.ctypes_structs import (
-        FLOAT32,
-        MatmulOptions,
-        Matrix,
-        kernels,
-    )
-    from headwise.doctor.native_backend_checks import aligned
-
-    library = kernels()
-    weight = aligned(library.packed_bytes(inputs, outputs, FLOAT32))
-    scratch = aligned(library.matmul_scratch_bytes(inputs, rows))
-    x, y = (np.ones((rows, width), np.float32) for width in (inputs, outputs))
-    matrix = Matrix(inputs, outputs, FLOAT32, weight.ctypes.data, None)
-    operands = byref(matrix), x.ctypes.data, inputs, rows, y.ctypes.data, outputs
-    kept = (weight, scratch, x, y, matrix)
-
-    def multiply() -> object:
-        library.matmul(*operands, MatmulOptions(), scratch.ctypes.data)
-        return kept
-
-    return multiply
+    return native_matmul(rows, inputs, outputs)
 
 
 def pytorch(rows: int, inputs: int, outputs: int) -> Callable[[], object]:

@@ -32,7 +32,7 @@ torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
-def a_compiler_here() -> None:
+def needs_native_library() -> None:
     """Skip what needs the native library where there is none."""
     from headwise.backends.native.library import why_unavailable
 
@@ -41,7 +41,7 @@ def a_compiler_here() -> None:
 
 
 @pytest.fixture
-def kernels_wished(monkeypatch):
+def prefers_native_backend(monkeypatch):
     """Take kernels in C wherever there are any, also where others are faster."""
     from headwise.backends.native.library import SWITCH
 
@@ -49,7 +49,7 @@ def kernels_wished(monkeypatch):
 
 
 @pytest.fixture
-def kernels_here(a_compiler_here, kernels_wished) -> None:
+def uses_native_backend(needs_native_library, prefers_native_backend) -> None:
     """Run by kernels in C, whatever this processor is; skip where there are none."""
 
 

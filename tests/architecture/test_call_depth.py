@@ -33,7 +33,7 @@ def frames_since(function) -> list[str]:
     return [function.__name__, *reversed(names)]
 
 
-@pytest.mark.usefixtures("kernels_here")
+@pytest.mark.usefixtures("uses_native_backend")
 @pytest.mark.parametrize(("beam", "method"), [(1, "decode_greedily"), (4, "step_topk")])
 def test_translate_reaches_the_decoder_in_few_frames(
     beam, method, monkeypatch, tmp_path, capfdbinary
@@ -56,7 +56,7 @@ def test_translate_reaches_the_decoder_in_few_frames(
     assert len(seen[0]) <= MOST_FRAMES, " > ".join(seen[0])
 
 
-@pytest.mark.usefixtures("kernels_here")
+@pytest.mark.usefixtures("uses_native_backend")
 def test_training_reaches_the_native_kernels_in_few_frames(make_trainer, monkeypatch):
     """There were 21, three of them of modules and three for a lack of memory."""
     seen = []

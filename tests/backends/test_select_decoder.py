@@ -34,7 +34,7 @@ def test_without_kernels_pytorch_decodes(monkeypatch, tmp_path):
     assert library.why_unavailable() == "no library"
 
 
-@pytest.mark.usefixtures("kernels_here")
+@pytest.mark.usefixtures("uses_native_backend")
 def test_a_model_that_the_kernels_cannot_run_gets_pytorch():
     model = Transformer(CONFIG, 50).eval()
 

@@ -33,7 +33,7 @@ def learned(model, batch):
     return loss.item(), [each.grad.clone() for each in model.parameters()]
 
 
-@pytest.mark.usefixtures("kernels_here")
+@pytest.mark.usefixtures("uses_native_backend")
 @pytest.mark.parametrize("backend", TRAINING_BACKENDS)
 def test_each_backend_trains_as_the_reference_does(small, backend):
     model = small(dropout=0.0).train()
@@ -51,7 +51,7 @@ def test_every_backend_that_can_be_chosen_trains():
     assert set(TRAINING_BACKENDS) == set(Backend.__args__)
 
 
-@pytest.mark.usefixtures("kernels_here")
+@pytest.mark.usefixtures("uses_native_backend")
 @pytest.mark.parametrize(
     ("backend", "expected"),
     [
@@ -70,7 +70,7 @@ def test_the_first_backend_that_can_run_a_batch_runs_it(small, backend, expected
     assert isinstance(found, expected)
 
 
-@pytest.mark.usefixtures("kernels_here")
+@pytest.mark.usefixtures("uses_native_backend")
 def test_pytorch_runs_what_the_native_backend_cannot_and_the_reason_is_named(small):
     model = use_backend(small().train(), "native")
     short, long = batch_of([5], [3]), batch_of([5], [MAX_LENGTH + 1])

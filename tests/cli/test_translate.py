@@ -29,7 +29,7 @@ def write(tmp_path):
 
 
 def test_standard_input_becomes_standard_output(
-    headwise, tiny_run, expected, kernels_wished
+    headwise, tiny_run, expected, prefers_native_backend
 ):
     how = ("--engine", "torch")
     found = headwise("translate", tiny_run, *how, stdin=b"one two.\nsix.\n")
@@ -354,7 +354,7 @@ def test_it_is_said_once_which_engine_ran(headwise, own_model, expected):
     assert paper.error.count("\n") == 1
 
 
-@pytest.mark.usefixtures("kernels_here")
+@pytest.mark.usefixtures("uses_native_backend")
 def test_the_native_backend_supports_every_search(headwise, own_model, expected):
     for how in ((), ("--paper",)):
         found = headwise("translate", own_model, *how, stdin=b"six.\n")

@@ -51,7 +51,7 @@ def drawn_topk(rows, k, vocabulary, seed, digits):
     return TopK(log_p, tokens.gather(1, by_value))
 
 
-@pytest.mark.usefixtures("a_compiler_here")
+@pytest.mark.usefixtures("needs_native_library")
 @given(
     beam=st.integers(1, 6),
     limits=st.lists(st.integers(1, 12), min_size=1, max_size=5),
@@ -81,7 +81,7 @@ def test_every_step_equals_pytorchs(beam, limits, vocabulary, stopping, digits, 
     assert len(ours.advance(topk)) == 0
 
 
-@pytest.mark.usefixtures("a_compiler_here")
+@pytest.mark.usefixtures("needs_native_library")
 def test_hypotheses_may_be_longer_than_the_first_capacity():
     limit = 2 * FIRST_CAPACITY + 5
     asked = options(beam=2, max_lengths=[limit])
@@ -95,7 +95,7 @@ def test_hypotheses_may_be_longer_than_the_first_capacity():
     assert max(found, key=lambda each: each.score).tokens == tuple(range(3, 3 + limit))
 
 
-@pytest.mark.usefixtures("a_compiler_here")
+@pytest.mark.usefixtures("needs_native_library")
 def test_no_token_allowed_is_an_error():
     group = NativeBeamGroup(options(max_lengths=[4]), 1, "cpu")
     nothing = TopK(torch.full((1, 6), -math.inf), torch.arange(6)[None])

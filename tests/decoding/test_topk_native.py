@@ -14,7 +14,7 @@ from headwise.decoding.topk import topk_tokens
 from headwise.decoding.topk_native import MAX_K, has_native_topk, native_topk
 from headwise.errors import NumericsError
 
-pytestmark = pytest.mark.usefixtures("kernels_here")
+pytestmark = pytest.mark.usefixtures("uses_native_backend")
 
 
 def by_torch(logits, count, forbidden):

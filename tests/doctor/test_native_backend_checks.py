@@ -41,7 +41,7 @@ def test_the_backends_used_by_default_are_shown(monkeypatch, ways, said):
     assert found.found == f"variant v3; matmul 82 GFLOP/s on one core; {said}"
 
 
-@pytest.mark.usefixtures("a_compiler_here")
+@pytest.mark.usefixtures("needs_native_library")
 def test_the_rate_is_that_of_a_processor():
     assert 0.5 < matmul_rate(seconds=0.02) < 5000
 

@@ -108,7 +108,7 @@ def alone(corpus, tmp_path_factory):
 
 @pytest.mark.parametrize("kernels", ["auto", "torch"])
 def test_two_ranks_are_one_process_with_two_batches_an_update(
-    corpus, alone, tmp_path, kernels, kernels_wished
+    corpus, alone, tmp_path, kernels, prefers_native_backend
 ):
     """Bit for bit: two numbers add up to the same in either order."""
     options = {"ema_decay": 0.9, "backend": kernels}

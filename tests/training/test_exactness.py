@@ -44,7 +44,7 @@ KERNELS = ("plainly", "over several batches an update", "in two processes")
 """Ways that are tried by kernels in C as well, where PyTorch would be taken."""
 
 
-@pytest.mark.usefixtures("kernels_here")
+@pytest.mark.usefixtures("uses_native_backend")
 @pytest.mark.parametrize("way", KERNELS)
 def test_a_run_by_kernels_cut_in_two_is_the_same_run(make_trainer, way):
     trainer = make_trainer(replace(QUICK, **WAYS[way]))

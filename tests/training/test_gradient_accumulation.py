@@ -260,7 +260,7 @@ def test_a_native_backend_that_cannot_train_the_model_is_an_error(make_trainer):
         make_trainer(replace(QUICK, backend="native"), model=model)
 
 
-@pytest.mark.usefixtures("a_compiler_here")
+@pytest.mark.usefixtures("needs_native_library")
 def test_a_native_backend_trains_where_it_was_not_measured_to_be_faster(
     make_trainer, monkeypatch
 ):

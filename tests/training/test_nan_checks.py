@@ -58,7 +58,7 @@ def test_a_run_that_may_not_skip_stops_and_names_tensor_batch_and_pairs(make_tra
     assert trainer.checkpoint_writer.saved == []
 
 
-@pytest.mark.usefixtures("kernels_here")
+@pytest.mark.usefixtures("uses_native_backend")
 def test_kernels_in_c_notice_a_nan_in_a_weight(make_trainer):
     """Nobody hooks into a box here, so that they do the work."""
     trainer = make_trainer()

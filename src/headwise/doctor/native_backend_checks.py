@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from ctypes import byref
 
 import numpy as np
@@ -41,21 +42,35 @@ def matmul_rate(seconds: float = 0.05) -> float:
     Raises ``NativeLibraryError``.
     """
     rows, inputs, outputs = 256, 128, 384
-    native = kernels()
-    weight = aligned(native.packed_bytes(inputs, outputs, FLOAT32))
-    scratch = aligned(native.matmul_scratch_bytes(inputs, rows))
-    x, y = (np.ones((rows, width), np.float32) for width in (inputs, outputs))
-    matrix = Matrix(inputs, outputs, FLOAT32, weight.ctypes.data, None)
-    operands = byref(matrix), x.ctypes.data, inputs, rows, y.ctypes.data, outputs
+    multiply = native_matmul(rows, inputs, outputs)
     best = math.inf
     end = time.perf_counter() + seconds
     while (began := time.perf_counter()) < end:
-        native.matmul(*operands, MatmulOptions(), scratch.ctypes.data)
+        multiply()
         best = min(best, time.perf_counter() - began)
     return 2 * rows * inputs * outputs / best / 1e9
 
 
-def aligned(size: int) -> NDArray[np.uint8]:
+def native_matmul(rows: int, inputs: int, outputs: int) -> Callable[[], object]:
+    """Return a function that multiplies [rows, inputs] x [inputs, outputs] natively.
+
+    Raises ``NativeLibraryError``.
+    """
+    native = kernels()
+    weight = _aligned(native.packed_bytes(inputs, outputs, FLOAT32))
+    scratch = _aligned(native.matmul_scratch_bytes(inputs, rows))
+    x, y = (np.ones((rows, width), np.float32) for width in (inputs, outputs))
+    matrix = Matrix(inputs, outputs, FLOAT32, weight.ctypes.data, None)
+    operands = byref(matrix), x.ctypes.data, inputs, rows, y.ctypes.data, outputs
+
+    def multiply() -> object:
+        native.matmul(*operands, MatmulOptions(), scratch.ctypes.data)
+        return weight, x, y  # kept alive: the operands are addresses
+
+    return multiply
+
+
+def _aligned(size: int) -> NDArray[np.uint8]:
     """Return zeros that begin where a packed matrix must."""
     memory = np.zeros(size + ALIGNMENT, np.uint8)
     first = -memory.ctypes.data % ALIGNMENT

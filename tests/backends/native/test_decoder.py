@@ -18,7 +18,7 @@ from headwise.decoding import topk
 from headwise.decoding.topk import topk_tokens
 from headwise.errors import ModelError, NumericsError, UsageError
 
-pytestmark = pytest.mark.usefixtures("kernels_here")
+pytestmark = pytest.mark.usefixtures("uses_native_backend")
 
 
 @pytest.fixture

@@ -158,7 +158,7 @@ def test_a_switch_that_means_nothing_is_refused(monkeypatch):
 
 
 @pytest.fixture
-def installed(a_compiler_here, tmp_path, monkeypatch):
+def installed(needs_native_library, tmp_path, monkeypatch):
     """Return a copy of the library that is loaded here, and its variant."""
     variant = next(each for each in VARIANTS if each.name == library.build().variant)
     real = Path(library.library()._name)
@@ -197,7 +197,7 @@ def test_a_library_of_other_sources_is_not_loaded(installed, monkeypatch, tmp_pa
         library.load_variant(variant)
 
 
-@pytest.mark.usefixtures("a_compiler_here")
+@pytest.mark.usefixtures("needs_native_library")
 def test_structs_of_another_size_are_refused():
     with pytest.raises(NativeLibraryError, match="its Matrix has 24 bytes, not 40"):
         # The second in the table is matmul_opts.
@@ -226,7 +226,7 @@ def test_imports_load_nothing():
     assert done.stdout == b"0\n"
 
 
-@pytest.mark.usefixtures("a_compiler_here")
+@pytest.mark.usefixtures("needs_native_library")
 def test_the_library_says_what_it_is():
     """The compiler fills in its own name and version."""
     found = library.build()
@@ -240,7 +240,7 @@ def test_the_library_says_what_it_is():
         assert part in str(found)
 
 
-@pytest.mark.usefixtures("a_compiler_here")
+@pytest.mark.usefixtures("needs_native_library")
 def test_it_takes_nothing_from_a_mathematical_library():
     """``expf`` of another version of libm would give other bits."""
     if not shutil.which("nm"):
@@ -273,7 +273,7 @@ def test_the_build_and_the_loader_know_the_same_variants():
     assert script.LIBRARIES == library.FOLDER
 
 
-@pytest.mark.usefixtures("a_compiler_here")
+@pytest.mark.usefixtures("needs_native_library")
 def test_the_same_sources_give_the_same_bytes(tmp_path):
     """As the library that is loaded here, compiled anew in an empty cache."""
     pytest.importorskip("ziglang", reason="the compiler is not here")

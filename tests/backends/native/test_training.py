@@ -22,7 +22,7 @@ from headwise.model.activation_checkpointing import checkpoint_activations
 from headwise.model.attention_hooks import record_attention_weights
 from headwise.model.transformer import Transformer
 
-pytestmark = pytest.mark.usefixtures("kernels_here")
+pytestmark = pytest.mark.usefixtures("uses_native_backend")
 
 VARIANTS = [
     {"norm": "pre"},

@@ -30,7 +30,7 @@ DEMO = Path(__file__).parents[2] / "models" / "demo"
 @pytest.fixture(autouse=True)
 def no_kernels(request):
     """Let there be no compiled kernels, but for tests that ask for them."""
-    if "kernels_here" not in request.fixturenames:
+    if "uses_native_backend" not in request.fixturenames:
         request.getfixturevalue("no_kernels_to_choose")
 
 
@@ -69,7 +69,7 @@ def test_auto_is_the_default_engine(folder):
     assert translator.engine.name == "ctranslate2"
 
 
-@pytest.mark.usefixtures("kernels_here")
+@pytest.mark.usefixtures("uses_native_backend")
 def test_auto_takes_torch_with_the_native_backend(tmp_path, sources, wanted):
     """Nothing is exported for it, and what int8 needs is left to CTranslate2."""
     made = build()
@@ -110,7 +110,7 @@ def test_auto_takes_ctranslate2_where_the_native_backend_is_slower(
     assert auto.used["torch"].endswith(f"; {SLOWER}")
 
 
-@pytest.mark.usefixtures("a_compiler_here")
+@pytest.mark.usefixtures("needs_native_library")
 @pytest.mark.parametrize("taken", [False, True])
 def test_torch_uses_its_faster_backend_where_ctranslate2_cannot_search(
     opened, monkeypatch, taken
@@ -124,7 +124,7 @@ def test_torch_uses_its_faster_backend_where_ctranslate2_cannot_search(
     assert isinstance(decoder, NativeDecoder) is taken
 
 
-@pytest.mark.usefixtures("a_compiler_here")
+@pytest.mark.usefixtures("needs_native_library")
 def test_engine_torch_with_native_kernels_notes_that_they_are_slower(
     opened, monkeypatch
 ):

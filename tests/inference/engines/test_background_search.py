@@ -26,7 +26,7 @@ def ended(search):
     return False
 
 
-@pytest.mark.usefixtures("kernels_here")
+@pytest.mark.usefixtures("uses_native_backend")
 def test_many_sources_are_searched_in_the_background_for_the_same_outputs(translator):
     engine = translator.engine
     lines = [
@@ -83,7 +83,7 @@ def test_a_cancelled_search_ends_soon():
             each.result()
 
 
-@pytest.mark.usefixtures("kernels_here")
+@pytest.mark.usefixtures("uses_native_backend")
 def test_a_closed_stream_cancels_the_searches_it_submitted(translator, monkeypatch):
     submitted = []
     submit = translator.engine.submit

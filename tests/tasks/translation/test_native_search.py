@@ -71,13 +71,13 @@ def assert_same_outputs(task, models, settings, prefixes=None):
             assert one.alignment == other.alignment
 
 
-@pytest.mark.usefixtures("kernels_here", "by_torch")
+@pytest.mark.usefixtures("uses_native_backend", "by_torch")
 @pytest.mark.parametrize("settings", WAYS.values(), ids=WAYS)
 def test_every_search_finds_the_same_words(opened, settings):
     assert_same_outputs(opened.task, opened.model, settings)
 
 
-@pytest.mark.usefixtures("kernels_here", "by_torch")
+@pytest.mark.usefixtures("uses_native_backend", "by_torch")
 @pytest.mark.parametrize("beam", [1, 4])
 def test_forced_prefixes_are_continued_alike(opened, beam):
     begun = [opened.task.prefix(each) for each in ("Le ch", "Ma mère ", "", "", "Zz")]
@@ -88,7 +88,7 @@ def test_forced_prefixes_are_continued_alike(opened, beam):
     )
 
 
-@pytest.mark.usefixtures("kernels_here", "by_torch")
+@pytest.mark.usefixtures("uses_native_backend", "by_torch")
 @pytest.mark.parametrize("settings", [greedy(), DecodingSettings()])
 def test_several_models_search_alike(opened, settings):
     other = opened.task.new_model(opened.model.config, seed=1)
@@ -101,7 +101,7 @@ def test_several_models_search_alike(opened, settings):
     assert_same_outputs(opened.task, [opened.model, other.eval()], settings)
 
 
-@pytest.mark.usefixtures("kernels_here")
+@pytest.mark.usefixtures("uses_native_backend")
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 @pytest.mark.parametrize("settings", [greedy(), DecodingSettings(num_best=4)])
 def test_a_sentence_does_not_depend_on_its_batch(opened, precision, settings):
@@ -119,7 +119,7 @@ def test_a_sentence_does_not_depend_on_its_batch(opened, precision, settings):
     assert [search([each])[0] for each in sources[:5]] == together[:5]
 
 
-@pytest.mark.usefixtures("kernels_here")
+@pytest.mark.usefixtures("uses_native_backend")
 def test_the_native_backend_is_used_if_asked_for(opened, monkeypatch):
     used = []
     for kind in (NativeDecoder, TorchDecoder):
@@ -137,7 +137,7 @@ def test_the_native_backend_is_used_if_asked_for(opened, monkeypatch):
     assert used == [NativeDecoder, TorchDecoder]
 
 
-@pytest.mark.usefixtures("kernels_here")
+@pytest.mark.usefixtures("uses_native_backend")
 def test_an_invalid_token_id_is_an_error(opened):
     size = opened.model.source_vocab_size
 
@@ -145,7 +145,7 @@ def test_an_invalid_token_id_is_an_error(opened):
         opened.task.search(opened.model, [[4, size]], greedy())
 
 
-@pytest.mark.usefixtures("kernels_here")
+@pytest.mark.usefixtures("uses_native_backend")
 def test_changed_weights_make_a_new_decoder(opened):
     task, model = opened.task, opened.task.new_model(opened.model.config, seed=5)
     sources = task.encode(TEXTS[:2])
