@@ -39,10 +39,10 @@ def test_results_are_in_the_order_of_the_batches(threads):
 
 @pytest.mark.parametrize(
     ("total", "threads", "expected"),
-    [(100, 1, 40), (100, 2, 25), (30, 2, 15), (80, 2, 40), (81, 2, 21), (0, 2, 0)],
+    [(100, 1, 40), (100, 2, 13), (30, 2, 15), (50, 2, 13), (400, 2, 40), (0, 2, 0)],
 )
 def test_batches_keep_all_threads_busy(total, threads, expected):
-    """By hand: 100 in batches of 40 at most are two rounds of two, so 25 each."""
+    """By hand: 100 are 50 a thread, in four rounds of 13; 30 are 15, too few to cut."""
     assert tokens_per_batch(total, threads, limit=40) == expected
 
 

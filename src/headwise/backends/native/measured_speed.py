@@ -21,8 +21,8 @@ FASTEST_FIRST: dict[str, dict[Use, tuple[Backend, ...]]] = {
     }
     for each in ("amx", "v4", "v3")
 }
-"""Backends by the variant of the native library; `benchmarks/kernel_choice.py` measures
-them anew."""
+"""Backends by the variant of the native library; ``benchmarks/backend_choice.py``
+measures them anew."""
 
 UNMEASURED: dict[Use, tuple[Backend, ...]] = {
     "training": ("pytorch", "native"),

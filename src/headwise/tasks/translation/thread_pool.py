@@ -28,14 +28,26 @@ STOP_POLL_SECONDS = 0.1
 """Interval at which ``check_stop`` is called while other threads work."""
 
 
+MIN_ROUNDS = 4
+"""Batches of each thread to aim for: threads end at about the same time only if none
+has half of its work in one batch."""
+
+
 class Cancelled(HeadwiseError):  # noqa: N818 - a state, not an error
     """The batch was cancelled, as another one failed or the search was stopped."""
 
 
 def tokens_per_batch(total: int, threads: int, *, limit: int) -> int:
-    """Return the size of batches, at most ``limit``, that keep all threads busy."""
-    rounds = max(1, math.ceil(total / (threads * limit)))
-    return limit if threads == 1 else math.ceil(total / (threads * rounds))
+    """Return the size of batches, at most ``limit``, that keep all threads busy.
+
+    Each thread gets ``MIN_ROUNDS`` batches of a quarter of ``limit`` or more: a smaller
+    one has too few rows for fast matrix products.
+    """
+    if threads == 1:
+        return limit
+    share = total / threads
+    rounds = max(math.ceil(share / limit), min(MIN_ROUNDS, int(share / (limit / 4))), 1)
+    return math.ceil(share / rounds)
 
 
 def run_in_threads(
