@@ -50,7 +50,7 @@ class Target(NamedTuple):
     suffix: str = ".so"
 
 
-X86 = ("v3", "v4", "amx")
+X86 = ("v3", "v4", "v4-bf16", "amx")
 TARGETS = {
     ("Linux", "x86_64"): Target(
         "x86_64-linux-gnu.2.17", "manylinux_2_17_x86_64.manylinux2014_x86_64", X86
@@ -71,6 +71,7 @@ TARGETS = {
 PROCESSORS: dict[str, tuple[str, ...]] = {
     "v3": ("-mcpu=x86_64_v3",),
     "v4": ("-mcpu=x86_64_v4", "-mprefer-vector-width=512"),
+    "v4-bf16": ("-mcpu=x86_64_v4+avx512bf16", "-mprefer-vector-width=512"),
     "amx": (
         "-mcpu=x86_64_v4+avx512bf16+amx_tile+amx_bf16",
         "-mprefer-vector-width=512",

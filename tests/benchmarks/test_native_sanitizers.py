@@ -42,6 +42,21 @@ def test_other_bits_are_a_failure_but_for_amx(script):
         script.compared("neon", [replace(line, described="in 4")], [line])
 
 
+def test_dot_products_of_bf16_pairs_may_change_bf16_alone(script):
+    line = script.Line.parse("matmul 7 00ff 12.5 in 3, terms 1, activation 2")
+    other = replace(line, checksum="00fe", measure=12.51)
+
+    for name in ("v4-bf16", "v4-bf16-emulated"):
+        assert script.compared(name, [other], [line])
+        for terms in (0, 3):
+            described = f"in 3, terms {terms}, activation 1"
+            found, wanted = (
+                replace(each, described=described) for each in (other, line)
+            )
+            with pytest.raises(RuntimeError, match="has other bits than"):
+                script.compared(name, [found], [wanted])
+
+
 def test_every_variant_is_built(script):
     builds = script.builds()
 

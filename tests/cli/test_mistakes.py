@@ -314,7 +314,9 @@ def test_an_environment_that_says_nothing_is_said_at_once(tiny_run, tiny_text):
     ends = ends_of(calls, env=environment(HEADWISE_NATIVE="maybe"))
 
     assert [(code, torch) for code, _, torch in ends] == [(2, False)] * len(calls)
-    assert all("(amx, v4, v3, neon), not 'maybe'" in said for _, said, _ in ends)
+    assert all(
+        "(amx, v4-bf16, v4, v3, neon), not 'maybe'" in said for _, said, _ in ends
+    )
 
 
 def test_closed_standard_input_is_said_at_once(tiny_run, tiny_text):

@@ -1,4 +1,4 @@
-/* The instructions of AVX-512 and AMX that the native library names, in plain C: so that its code
+/* The instructions of AVX-512, AVX512_BF16 and AMX that the native library names, in plain C: so that its code
  * for them runs on processors without them, and under sanitizers, which do not see what real
  * tiles read and write. Found before the compiler's own header. */
 #ifndef SANITIZERS_EMULATED_IMMINTRIN_H
@@ -71,6 +71,11 @@ EMULATED __m512 _mm512_maskz_loadu_ps(uint16_t mask, const void *from) {
     return y;
 }
 
+EMULATED void _mm512_mask_storeu_epi32(void *to, uint16_t mask, __m512i x) {
+    for (int i = 0; i < 16; i++)
+        if (mask >> i & 1) memcpy((char *)to + 4 * i, (char *)&x + 4 * i, 4);
+}
+
 EMULATED __m512i _mm512_set1_epi32(int x) { return (__m512i)((emulated_words){0} + (uint32_t)x); }
 EMULATED __m512i _mm512_and_si512(__m512i a, __m512i b) { return a & b; }
 EMULATED __m512i _mm512_or_si512(__m512i a, __m512i b) { return a | b; }
@@ -113,6 +118,35 @@ EMULATED __m512bh _mm512_cvtne2ps_pbh(__m512 upper, __m512 lower) {
     return y;
 }
 
+EMULATED float emulated_float(uint32_t bits) { /* denormals are zeros of their sign */
+    float x;
+    if ((bits & 0x7f800000) == 0) bits &= 0x80000000;
+    memcpy(&x, &bits, 4);
+    return x;
+}
+
+EMULATED float emulated_flushed(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    return emulated_float(bits);
+}
+
+/* Of each pair first the upper numbers, then the lower: "FP32 FMA with daz in, ftz out and RNE
+ * rounding. MXCSR neither consulted nor updated" (VDPBF16PS in Intel 64 and IA-32 Architectures
+ * Software Developer's Manual, volume 2; a copy: https://www.felixcloutier.com/x86/vdpbf16ps). */
+EMULATED __m512 _mm512_dpbf16_ps(__m512 sums, __m512bh a, __m512bh b) {
+    for (int i = 0; i < 16; i++) {
+        float sum = emulated_flushed(sums[i]);
+        for (int j = 2 * i + 1; j >= 2 * i; j--) {
+            float left = emulated_float((uint32_t)a[j] << 16);
+            float right = emulated_float((uint32_t)b[j] << 16);
+            sum = emulated_flushed(__builtin_fmaf(left, right, sum));
+        }
+        sums[i] = sum;
+    }
+    return sums;
+}
+
 /* Eight tiles of 16 rows of 64 bytes: the only configuration that the library has. */
 static _Thread_local uint32_t emulated_tiles[8][16][16];
 static _Thread_local int emulated_configured;
@@ -152,13 +186,6 @@ EMULATED void _tile_loadd(int tile, const void *from, int64_t stride) {
 EMULATED void _tile_stored(int tile, void *to, int64_t stride) {
     emulated_require(emulated_configured, "no configuration");
     for (int i = 0; i < 16; i++) memcpy((char *)to + i * stride, emulated_tiles[tile][i], 64);
-}
-
-EMULATED float emulated_float(uint32_t bits) { /* denormals are zeros */
-    float x;
-    if ((bits & 0x7f800000) == 0) bits &= 0x80000000;
-    memcpy(&x, &bits, 4);
-    return x;
 }
 
 /* Intel's description: even and odd numbers of a pair are summed apart. */

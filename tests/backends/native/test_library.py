@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.backends.native.conftest import build_script
 
 from headwise.backends.native import cpu_variants, library
 from headwise.backends.native.cpu_variants import VARIANTS, usable
@@ -17,9 +17,10 @@ from headwise.backends.native.ctypes_structs import Matrix, check_sizes
 from headwise.backends.native.library import NativeLibraryError
 from headwise.errors import UsageError
 
-X86 = ("amx", "v4", "v3")
+X86 = ("amx", "v4-bf16", "v4", "v3")
 V3 = next(each for each in VARIANTS if each.name == "v3").features
 V4 = next(each for each in VARIANTS if each.name == "v4").features
+V4_BF16 = next(each for each in VARIANTS if each.name == "v4-bf16").features
 AMX = next(each for each in VARIANTS if each.name == "amx").features
 
 
@@ -69,6 +70,9 @@ def refusal() -> str:
     ("machine", "features", "taken"),
     [
         ("x86_64", AMX, "amx"),
+        ("x86_64", V4_BF16, "v4-bf16"),
+        ("x86_64", V4_BF16 | {"amx_tile"}, "v4-bf16"),  # without amx_bf16
+        ("x86_64", V4_BF16 - {"avx512vl"}, "v3"),
         ("x86_64", V4, "v4"),
         ("x86_64", V4 | {"amx_tile", "amx_bf16"}, "v4"),  # without avx512_bf16
         ("x86_64", V4 - {"avx512vl"}, "v3"),
@@ -90,12 +94,12 @@ def test_where_amx_is_not_permitted_avx_512_is_taken(processor, loads):
     processor(features=AMX)
     tried = loads("amx")
 
-    assert library._loaded() == "v4"
-    assert tried == ["amx", "v4"]
+    assert library._loaded() == "v4-bf16"
+    assert tried == ["amx", "v4-bf16"]
 
 
 @pytest.mark.parametrize("name", ["HEADWISE_NATIVE", "HEADWISE_KERNELS"])
-@pytest.mark.parametrize("variant", ["v3", " V4 "])
+@pytest.mark.parametrize("variant", ["v3", " V4 ", "V4-BF16"])
 def test_a_variant_can_be_pinned(processor, loads, monkeypatch, name, variant):
     processor(features=AMX)
     loads()
@@ -114,6 +118,11 @@ def test_a_pinned_variant_that_does_not_run_here_is_not_replaced(
     assert refusal() == (
         "HEADWISE_NATIVE=v4 cannot be used: this processor has no avx512bw, avx512cd, "
         "avx512dq, avx512f, avx512vl"
+    )
+    processor(features=V4)
+    monkeypatch.setenv(library.SWITCH, "v4-bf16")
+    assert refusal() == (
+        "HEADWISE_NATIVE=v4-bf16 cannot be used: this processor has no avx512_bf16"
     )
     monkeypatch.setenv(library.SWITCH, "neon")
     assert "this processor is of the kind x86_64" in refusal()
@@ -153,7 +162,9 @@ def test_what_means_on_or_nothing_switches_nothing_off(loads, monkeypatch, on):
 def test_a_switch_that_means_nothing_is_refused(monkeypatch):
     monkeypatch.setenv(library.SWITCH, "v5")
 
-    with pytest.raises(UsageError, match=r"must be off .*\(amx, v4, v3, neon\), not"):
+    with pytest.raises(
+        UsageError, match=r"must be off .*\(amx, v4-bf16, v4, v3, neon\), not"
+    ):
         library._loaded()
 
 
@@ -255,12 +266,22 @@ def test_it_takes_nothing_from_a_mathematical_library():
     assert needed <= {"memcpy", "memset", "memmove", "syscall"}
 
 
-def build_script():
-    path = Path(__file__).parents[3] / "hatch_build.py"
-    spec = importlib.util.spec_from_file_location("hatch_build", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.mark.parametrize(
+    ("variant", "said"),
+    [
+        ("amx", "AMX multiplies matrices in bf16"),
+        ("v4-bf16", "bf16 matrices are multiplied by dot products of pairs"),
+        ("v4", "bf16 is computed in float32"),
+        ("v3", "bf16 is computed in float32"),
+        ("neon", "bf16 is computed in float32"),
+    ],
+)
+def test_what_multiplies_bf16_is_said(monkeypatch, variant, said):
+    made = library.Build(variant, "clang 22.1.8", "-O3", "0123456789ab")
+    monkeypatch.setattr(library, "build", lambda: made)
+
+    assert said in library.description()
+    assert made.has_bf16 == (variant in ("amx", "v4-bf16"))
 
 
 def test_the_build_and_the_loader_know_the_same_variants():
@@ -285,6 +306,19 @@ def test_the_same_sources_give_the_same_bytes(tmp_path):
     made = script.compile_variant(library.build().variant, target, tmp_path)
 
     assert made.read_bytes() == here.read_bytes()
+
+
+def test_processors_with_bf16_dot_products_have_a_variant(tmp_path):
+    """It compiles, and to that instruction, though nothing here may run it."""
+    pytest.importorskip("ziglang", reason="the compiler is not here")
+    script = build_script()
+    target = script.TARGETS["Linux", "x86_64"]
+
+    (made,) = script.compile_variants(("v4-bf16",), target, tmp_path)
+
+    assert made.name == "headwise-v4-bf16.so"
+    if shutil.which("objdump"):
+        assert b"vdpbf16ps" in subprocess.check_output(["objdump", "-d", made])
 
 
 def test_arm_processors_have_a_variant(tmp_path):

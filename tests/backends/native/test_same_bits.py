@@ -1,4 +1,7 @@
-"""All variants but AMX give the same bits: a processor changes the speed alone."""
+"""Variants give the same bits: a processor changes the speed alone.
+
+But for AMX, and for bf16 where it has instructions of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.backends.native.test_library import build_script
+from tests.backends.native.conftest import build_script
 from tests.processes import environment
 
 from headwise.backends.native.cpu_variants import VARIANTS, usable
@@ -85,6 +88,15 @@ def test_training_and_decoding_give_the_same_bits_by_v3_and_by(other):
 
     assert len(set(found)) == 10
     assert found == digests(other)
+
+
+def test_float32_has_the_same_bits_by_dot_products_of_bf16_pairs():
+    """They multiply what is asked for in bf16, and nothing else."""
+    v3, other = digests("v3"), digests("v4-bf16")
+
+    float32 = [line for line in v3 if line.split()[-2] == "False"]
+    assert len(float32) == 5
+    assert float32 == [line for line in other if line.split()[-2] == "False"]
 
 
 PROGRAM = """

@@ -17,6 +17,7 @@ _ARM = ("aarch64", "arm64")
 
 _V3 = frozenset(("avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"))
 _V4 = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+_V4_BF16 = _V4 | {"avx512_bf16"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,14 @@ class Variant:
 
 
 VARIANTS = (
-    Variant("amx", "AMX", _X86, _V4 | {"avx512_bf16", "amx_tile", "amx_bf16"}),
+    Variant("amx", "AMX", _X86, _V4_BF16 | {"amx_tile", "amx_bf16"}),
+    Variant("v4-bf16", "AVX-512 BF16", _X86, _V4_BF16),
     Variant("v4", "AVX-512", _X86, _V4),
     Variant("v3", "AVX2", _X86, _V3),
     Variant("neon", "NEON", _ARM),
 )
-"""The fastest first. v3 and v4 are levels of the x86-64 architecture."""
+"""The fastest first. v3 and v4 are levels of the x86-64 architecture; v4-bf16 has dot
+products of bfloat16 pairs, and is the same as v4 in float32."""
 
 
 def usable() -> tuple[Variant, ...]:

@@ -71,6 +71,11 @@ class Build:
         """Whether matrices are multiplied by AMX."""
         return self.variant == "amx"
 
+    @property
+    def has_bf16(self) -> bool:
+        """Whether bf16 matrices are multiplied by instructions for them."""
+        return "avx512_bf16" in _named(self.variant).features
+
     def __str__(self) -> str:
         """Describe the build; checkpoints store this text, so it stays literal."""
         return (
@@ -121,6 +126,8 @@ def description() -> str:
     found = build()
     if found.amx:
         how = "AMX multiplies matrices in bf16, and in float32 in training and encoding"
+    elif found.has_bf16:
+        how = "bf16 matrices are multiplied by dot products of pairs"
     else:
         how = "bf16 is computed in float32, without a gain in speed"
     return f"variant {found.variant} ({found.vectors}), {found.compiler}; {how}"

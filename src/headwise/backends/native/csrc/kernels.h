@@ -9,8 +9,9 @@
 #include "simd.h"
 
 /* Number formats, as the number of bf16 terms that represent a float32. BF16: rounded to
- * bfloat16. BF16X3: split into three bfloat16 terms, which is exact; without AMX such matrices
- * stay float32. FLOAT32: not split. */
+ * bfloat16, and multiplied by AMX, by AVX512_BF16 or in float32, whatever the variant has.
+ * BF16X3: split into three bfloat16 terms, which is exact; without AMX such matrices stay
+ * float32. FLOAT32: not split. */
 enum { FLOAT32 = 0, BF16 = 1, BF16X3 = 3 };
 
 typedef struct {

@@ -1,4 +1,5 @@
-/* Matmul with a packed weight matrix: SIMD vectors, for processors without AMX and for float32.
+/* Matmul with a packed weight matrix: the choice of its format, and SIMD vectors of float32, which
+ * also emulate bf16 where the processor has no instructions for it.
  *
  * Reference: x @ W + b followed by the activation; tests/backends/native/test_matmul.py holds it
  * equal to NumPy. */
@@ -30,13 +31,10 @@ static float round_to_bf16(float x) { /* ties to even */
     return x;
 }
 
-/* Bytes of a column of a packed matrix. */
-INLINE int64_t column_bytes(int64_t in, int64_t terms) {
-    return terms && amx_enabled() ? pad_to_tiles(in) * 2 * terms : in * 4;
-}
+static const packed_format *format_of(int64_t terms);
 
 EXPORT int64_t packed_bytes(int64_t in, int64_t out, int64_t terms) {
-    return num_panels(out) * PANEL * column_bytes(in, terms);
+    return num_panels(out) * PANEL * format_of(terms)->column_bytes(in, terms);
 }
 
 EXPORT int64_t matmul_scratch_bytes(int64_t in, int64_t rows) {
@@ -44,42 +42,29 @@ EXPORT int64_t matmul_scratch_bytes(int64_t in, int64_t rows) {
 }
 
 /* Pack `depth` rows of 16 columns. */
-static void pack_slice(const float *from, int64_t ld, int64_t in, int64_t k, int64_t depth,
-                       int64_t column, int64_t columns, int64_t terms, void *to) {
-    if (terms && amx_enabled()) {
-        char *panel = (char *)to + column / PANEL * PANEL * column_bytes(in, terms);
-        amx_pack(from, ld, k, depth, column % PANEL / LANES, columns, terms, panel);
-        return;
-    }
-    float *panel = (float *)to + column / PANEL * PANEL * in + column % PANEL;
-    for (int64_t j = 0; j < depth; j++) {
-        const float *row = from + j * ld;
-        float *y = panel + (k + j) * PANEL;
-        if (columns == LANES && terms != BF16)
-            store(y, load(row));
-        else
-            for (int64_t i = 0; i < LANES; i++) {
-                float x = i < columns ? row[i] : 0;
-                y[i] = terms == BF16 ? round_to_bf16(x) : x;
-            }
-    }
+INLINE void pack_slice(const packed_format *format, const float *from, int64_t ld, int64_t in,
+                       int64_t k, int64_t depth, int64_t column, int64_t columns, int64_t terms,
+                       void *to) {
+    char *panel = (char *)to + column / PANEL * PANEL * format->column_bytes(in, terms);
+    format->pack(from, ld, k, depth, column % PANEL / LANES, columns, terms, panel);
 }
-
-INLINE int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* How many of 16 columns from `column` on exist. */
 INLINE int64_t columns_left(int64_t out, int64_t column) {
     return out - column < 0 ? 0 : min(out - column, LANES);
 }
 
-EXPORT void pack_matrix(const float *from, int64_t ld, int64_t in, int64_t out, int64_t terms, void *to) {
+EXPORT void pack_matrix(const float *from, int64_t ld, int64_t in, int64_t out, int64_t terms,
+                        void *to) {
+    const packed_format *format = format_of(terms);
     for (int64_t k = 0; k < in; k += SLICE, from += SLICE * ld)
         for (int64_t column = 0; column < num_panels(out) * PANEL; column += LANES)
-            pack_slice(from + column, ld, in, k, min(in - k, SLICE), column,
+            pack_slice(format, from + column, ld, in, k, min(in - k, SLICE), column,
                        columns_left(out, column), terms, to);
 }
 
 EXPORT void pack_transposed(const float *from, int64_t in, int64_t out, int64_t terms, void *to) {
+    const packed_format *format = format_of(terms);
     float transposed[SLICE * LANES];
     for (int64_t column = 0; column < num_panels(out) * PANEL; column += LANES)
         for (int64_t k = 0; k < in; k += SLICE) {
@@ -88,14 +73,15 @@ EXPORT void pack_transposed(const float *from, int64_t in, int64_t out, int64_t 
             for (int64_t i = 0; i < columns; i++)
                 for (int64_t j = 0; j < depth; j++)
                     transposed[j * LANES + i] = from[(column + i) * in + k + j];
-            pack_slice(transposed, LANES, in, k, depth, column, LANES, terms, to);
+            pack_slice(format, transposed, LANES, in, k, depth, column, LANES, terms, to);
         }
 }
 
 matrix matrix_columns(const matrix *p, int64_t first, int64_t columns) {
     matrix block = *p;
     block.out = min(p->out - first, columns);
-    block.weight = (const char *)p->weight + first * column_bytes(p->in, p->terms);
+    int64_t bytes = format_of(p->terms)->column_bytes(p->in, p->terms);
+    block.weight = (const char *)p->weight + first * bytes;
     block.bias = p->bias ? p->bias + first : 0;
     return block;
 }
@@ -112,19 +98,6 @@ __attribute__((noinline)) void epilogue_any(const float *sums, int64_t size, con
                                             int64_t column, matmul_opts opts, float *y) {
     for (int64_t i = 0; i < size && column + i < p->out; i += LANES)
         epilogue_columns(load(sums + i), p, column + i, p->out - column - i, opts, y + i);
-}
-
-/* Only the last panel has fewer columns. */
-INLINE void epilogue(vec sums, const matrix *p, int64_t column, matmul_opts opts, float *y) {
-    if (p->out - column >= LANES && opts.activation <= RELU) {
-        if (opts.accumulate) sums += load(y);
-        if (p->bias) sums += load(p->bias + column);
-        store(y, opts.activation == RELU ? activate(sums, RELU) : sums);
-    } else {
-        float lanes[LANES];
-        store(lanes, sums);
-        epilogue_any(lanes, LANES, p, column, opts, y);
-    }
 }
 
 /* Register block of `rows` rows and `vecs` vectors of columns; the rows are `ld` apart, and the
@@ -238,7 +211,7 @@ static void matmul_float32(const matrix *p, const float *x, int64_t ld, int64_t 
         }
 }
 
-/* bfloat16 inputs without AMX: the same products; only the order of summation differs. */
+/* bfloat16 inputs by float32: the same products; only the order of summation differs. */
 static void matmul_bf16_emulated(const matrix *p, const float *x, int64_t ld, int64_t rows,
                                  float *y, int64_t ldy, matmul_opts opts, float *rounded) {
     int64_t num_rows = opts.transposed ? p->in : rows, width = opts.transposed ? rows : p->in;
@@ -248,12 +221,37 @@ static void matmul_bf16_emulated(const matrix *p, const float *x, int64_t ld, in
     matmul_float32(p, rounded, width, rows, y, ldy, opts, rounded + num_rows * width);
 }
 
-EXPORT void matmul(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y, int64_t ldy,
-            matmul_opts opts, void *scratch) {
-    if (p->terms && amx_enabled())
-        amx_matmul(p, x, ld, rows, y, ldy, opts, scratch);
-    else if (p->terms == BF16)
+static int64_t float32_column_bytes(int64_t in, int64_t terms) { return in * 4; }
+
+static void pack_float32(const float *from, int64_t ld, int64_t k, int64_t depth, int64_t block,
+                         int64_t columns, int64_t terms, void *panel) {
+    float *y = (float *)panel + k * PANEL + block * LANES;
+    for (int64_t j = 0; j < depth; j++, from += ld, y += PANEL)
+        if (columns == LANES && terms != BF16)
+            store(y, load(from));
+        else
+            for (int64_t i = 0; i < LANES; i++) {
+                float x = i < columns ? from[i] : 0;
+                y[i] = terms == BF16 ? round_to_bf16(x) : x;
+            }
+}
+
+static void matmul_vectors(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y,
+                           int64_t ldy, matmul_opts opts, void *scratch) {
+    if (p->terms == BF16)
         matmul_bf16_emulated(p, x, ld, rows, y, ldy, opts, scratch);
     else
         matmul_float32(p, x, ld, rows, y, ldy, opts, scratch);
+}
+
+/* The only place that knows which formats there are. */
+static const packed_format *format_of(int64_t terms) {
+    static const packed_format float32 = {float32_column_bytes, pack_float32, matmul_vectors};
+    const packed_format *tiles = amx_format(terms), *pairs = bf16_pair_format(terms);
+    return tiles ? tiles : pairs ? pairs : &float32;
+}
+
+EXPORT void matmul(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y, int64_t ldy,
+                   matmul_opts opts, void *scratch) {
+    format_of(p->terms)->multiply(p, x, ld, rows, y, ldy, opts, scratch);
 }

@@ -1,4 +1,5 @@
-/* Shared by the two matmuls: vectors (matmul.c) and AMX tiles (matmul_amx.c). */
+/* Shared by the matmuls: vectors of float32 (matmul.c), AMX tiles (matmul_amx.c) and dot products
+ * of bf16 pairs (matmul_bf16.c). */
 #ifndef HEADWISE_MATMUL_H
 #define HEADWISE_MATMUL_H
 
@@ -13,6 +14,7 @@
 #endif
 #define PANEL (16 * BLOCK_VECS)
 
+INLINE int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 INLINE int64_t num_panels(int64_t out) { return (out + PANEL - 1) / PANEL; }
 INLINE int64_t pad_to_tiles(int64_t in) { return (in + 31) / 32 * 32; }
 
@@ -21,15 +23,32 @@ INLINE int64_t pad_to_tiles(int64_t in) { return (in + 31) / 32 * 32; }
 void epilogue_any(const float *sums, int64_t size, const matrix *p, int64_t column,
                   matmul_opts opts, float *y);
 
-/* Whether this processor has AMX and this process may use it. */
-int64_t amx_enabled(void);
+INLINE void epilogue(vec sums, const matrix *p, int64_t column, matmul_opts opts, float *y) {
+    if (p->out - column >= LANES && opts.activation <= RELU) { /* not the last panel */
+        if (opts.accumulate) sums += load(y);
+        if (p->bias) sums += load(p->bias + column);
+        store(y, opts.activation == RELU ? activate(sums, RELU) : sums);
+    } else {
+        float lanes[LANES];
+        store(lanes, sums);
+        epilogue_any(lanes, LANES, p, column, opts, y);
+    }
+}
 
-/* Pack rows k (a multiple of 32) to k + depth of one of a panel's two blocks of 16 columns, of
- * which `columns` exist. */
-void amx_pack(const float *from, int64_t ld, int64_t k, int64_t depth, int64_t block,
-              int64_t columns, int64_t terms, void *panel);
+/* A packed format, and the kernel that multiplies by a matrix in it. */
+typedef struct {
+    /* Bytes of a column of a packed matrix; those of a panel are a multiple of 64. */
+    int64_t (*column_bytes)(int64_t in, int64_t terms);
+    /* Pack rows k (a multiple of 32) to k + depth (at most 32) of one block of a panel: 16
+     * columns, of which `columns` exist. */
+    void (*pack)(const float *from, int64_t ld, int64_t k, int64_t depth, int64_t block,
+                 int64_t columns, int64_t terms, void *panel);
+    void (*multiply)(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y,
+                     int64_t ldy, matmul_opts opts, void *scratch);
+} packed_format;
 
-void amx_matmul(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y, int64_t ldy,
-                matmul_opts opts, void *scratch);
+/* The format in which this variant packs matrices of a number format; NULL: it has none. */
+const packed_format *amx_format(int64_t terms);
+const packed_format *bf16_pair_format(int64_t terms);
 
 #endif

@@ -26,8 +26,6 @@ EXPORT int64_t amx_enable(void) {
     return enabled = !syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18);
 }
 
-int64_t amx_enabled(void) { return enabled; }
-
 typedef struct {
     uint8_t palette, start, reserved[14];
     uint16_t bytes[16];
@@ -49,10 +47,8 @@ static void configure_tiles(void) {
 /* Split two vectors into bf16 terms and interleave them: a pair in a tile holds one number of the
  * first 16 of its 32 rows and one of the others. */
 INLINE void split_bf16(__m512 first, __m512 second, __m512i *to, const int terms) {
-    if (terms == BF16) { /* ties to even; a single term needs no correction */
-        __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24,
-                                         8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-        to[0] = _mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(second, first));
+    if (terms == BF16) { /* a single term needs no correction */
+        to[0] = interleave_bf16(first, second);
         return;
     }
     __m512i upper_half = _mm512_set1_epi32(0xffff0000), half_ulp = _mm512_set1_epi32(0x8000);
@@ -66,11 +62,6 @@ INLINE void split_bf16(__m512 first, __m512 second, __m512i *to, const int terms
         }
         to[i] = _mm512_or_si512(_mm512_srli_epi32(a, 16), _mm512_and_si512(b, upper_half));
     }
-}
-
-INLINE __m512 load_masked(const float *x, int64_t count) {
-    if (count >= LANES) return _mm512_loadu_ps(x);
-    return _mm512_maskz_loadu_ps(count > 0 ? (1 << count) - 1 : 0, x);
 }
 
 /* A panel is a row of tiles: for each 32 rows the left 16 columns, term by term, then the right. */
@@ -88,8 +79,10 @@ INLINE void pack_tiles(const float *from, int64_t ld, int64_t k, int64_t depth, 
         }
 }
 
-void amx_pack(const float *from, int64_t ld, int64_t k, int64_t depth, int64_t block, int64_t count,
-              int64_t terms, void *panel) {
+static int64_t column_bytes(int64_t in, int64_t terms) { return pad_to_tiles(in) * 2 * terms; }
+
+static void pack(const float *from, int64_t ld, int64_t k, int64_t depth, int64_t block,
+                 int64_t count, int64_t terms, void *panel) {
     if (terms == BF16)
         pack_tiles(from, ld, k, depth, block, count, panel, BF16);
     else
@@ -298,24 +291,23 @@ INLINE void matmul_by_terms(const matrix *p, const float *x, int64_t ldx, int64_
     _tile_release();
 }
 
-void amx_matmul(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y, int64_t ldy,
-                matmul_opts opts, void *scratch) {
+static void multiply(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y,
+                     int64_t ldy, matmul_opts opts, void *scratch) {
     if (p->terms == BF16)
         matmul_by_terms(p, x, ld, rows, y, ldy, opts, scratch, BF16);
     else
         matmul_by_terms(p, x, ld, rows, y, ldy, opts, scratch, BF16X3);
 }
 
+const packed_format *amx_format(int64_t terms) {
+    static const packed_format tiles = {column_bytes, pack, multiply};
+    return terms && enabled ? &tiles : 0;
+}
+
 #else
 
 EXPORT int64_t amx_enable(void) { return 0; }
 
-int64_t amx_enabled(void) { return 0; }
-
-void amx_pack(const float *from, int64_t ld, int64_t k, int64_t depth, int64_t block, int64_t count,
-              int64_t terms, void *panel) {}
-
-void amx_matmul(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y, int64_t ldy,
-                matmul_opts opts, void *scratch) {}
+const packed_format *amx_format(int64_t terms) { return 0; }
 
 #endif

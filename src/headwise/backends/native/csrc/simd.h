@@ -185,6 +185,24 @@ INLINE void transpose_16x16(__m512i r[LANES]) {
     }
 }
 
+/* Load the first `count` floats, if they are fewer than all; the others are zeros. */
+INLINE __m512 load_masked(const float *x, int64_t count) {
+    if (count >= LANES) return _mm512_loadu_ps(x);
+    return _mm512_maskz_loadu_ps(count > 0 ? (1 << count) - 1 : 0, x);
+}
+
+#endif
+
+#ifdef __AVX512BF16__
+
+/* Round two vectors to bf16 (ties to even), and pair the numbers of a lane: the first vector's
+ * stands in the lower half of a word. */
+INLINE __m512i interleave_bf16(__m512 first, __m512 second) {
+    __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8,
+                                     23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    return _mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(second, first));
+}
+
 #endif
 
 #endif
