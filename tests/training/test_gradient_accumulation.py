@@ -8,6 +8,7 @@ import torch
 from tests.training.conftest import QUICK, SMALL
 from tests.training.test_nan_checks import MessageRecorder
 
+from headwise.backends.native import measured_speed
 from headwise.backends.native.library import Build
 from headwise.backends.native.training import why_not_native
 from headwise.data.batches import make_batch
@@ -179,6 +180,28 @@ def test_a_run_records_the_build_of_the_native_library(make_trainer, native_buil
         "(-O3 -mcpu=x86_64_v4), library 0123456789ab"
     )
     assert torch.backends.cpu.get_cpu_capability() in state.trained_on
+
+
+@pytest.mark.parametrize(
+    ("precision", "trained_in"), [("auto", "float32"), ("bf16", "bf16")]
+)
+def test_bf16_that_was_never_measured_is_used_on_request(
+    make_trainer, native_build, monkeypatch, precision, trained_in
+):
+    made = replace(V4, variant="v4-bf16")
+    native_build(made)
+    monkeypatch.setattr(measured_speed, "build", lambda: made)
+    monkeypatch.setattr(measured_speed, "why_unavailable", lambda: None)
+    recorder = MessageRecorder()
+    settings = replace(QUICK, steps=1, precision=precision)
+    state = make_trainer(settings, callback=recorder).run()
+
+    said = (
+        "training in float32: bf16 was never measured to be faster with AVX-512 BF16; "
+        "training.precision = 'bf16' uses it"
+    )
+    assert f"; {trained_in}; native library v4-bf16 by " in state.trained_on
+    assert (said in recorder.said) == (precision == "auto")
 
 
 @pytest.mark.parametrize(

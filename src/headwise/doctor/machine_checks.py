@@ -106,6 +106,8 @@ def check_cpu(cpuinfo: Path) -> Check:
         return Check("processor", NOTE, kind, advice)
     if "amx_bf16" in flags:
         bf16 = "bf16 matrix multiplication (AMX), so training uses bf16"
+    elif "avx512_bf16" in flags:
+        bf16 = "bf16 dot products, not measured to be faster, so training uses float32"
     else:
         bf16 = "no bf16 matrix multiplication (AMX), so training uses float32"
     return Check("processor", OK, f"{kind}; {bf16} (training.precision = 'auto')")

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from headwise.backends.native.customization_check import find_customization
 from headwise.backends.native.library import build
+from headwise.backends.native.measured_speed import why_not_bf16
 from headwise.backends.native.training import why_not_native
 from headwise.data.ragged_batch import Batch
 from headwise.errors import ResourceError, SettingsError
@@ -114,6 +115,18 @@ class GradientAccumulator:
         if reason := why_not_native(self.model):
             return f"training by PyTorch: {reason}"
         return f"training by the native backend, with {build().vectors}"
+
+    @property
+    def precision_note(self) -> str | None:
+        """A message that says why ``auto`` took float32 though the library has bf16."""
+        settings = self.settings
+        on_cpu = self._runner.device.type == "cpu"
+        may_be_native = on_cpu and settings.backend in ("auto", "native")
+        if settings.precision != "auto" or not may_be_native:
+            return None
+        if why_not_native(self.model) or (reason := why_not_bf16()) is None:
+            return None
+        return f"training in float32: {reason}; training.precision = 'bf16' uses it"
 
     @property
     def trained_on(self) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from headwise.backends.native.measured_speed import fastest_precision
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.pytorch.torch_compile_training import (
     TorchCompileTraining,
@@ -144,7 +145,11 @@ class MicroBatchRunner:
         """The dtype of matrix products: ``float32``, or ``bf16`` where it is faster."""
         if self.settings.precision != "auto":
             return self.settings.precision
-        gains = self.device.type != "cpu" or torch.cpu._is_amx_tile_supported()
+        on_cpu = self.device.type == "cpu"
+        may_be_native = on_cpu and self.settings.backend in ("auto", "native")
+        if may_be_native and (measured := fastest_precision()):
+            return measured
+        gains = not on_cpu or torch.cpu._is_amx_tile_supported()
         return "bf16" if gains else "float32"
 
 

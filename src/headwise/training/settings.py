@@ -87,7 +87,8 @@ class TrainingSettings:
 
     precision: Precision = "auto"
     """Dtype of matrix products: float32, bf16 (mixed precision: weights stay float32),
-    or auto: bf16 on a GPU and on a CPU with AMX, float32 elsewhere."""
+    or auto: bf16 on a GPU and on a CPU where it was measured to be faster (AMX),
+    float32 elsewhere."""
 
     backend: Backend = "auto"
     """Training backend. auto: native on a CPU where it was measured to be faster, else

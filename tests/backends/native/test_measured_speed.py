@@ -10,11 +10,14 @@ from headwise.backends.native import measured_speed
 from headwise.backends.native.cpu_variants import VARIANTS
 from headwise.backends.native.library import SWITCH, Build
 from headwise.backends.native.measured_speed import (
+    BF16_IS_FASTER,
     FASTEST_FIRST,
     UNMEASURED,
     Use,
+    fastest_precision,
     prefers_native,
     ranked,
+    why_not_bf16,
     why_not_preferred,
 )
 from headwise.errors import UsageError
@@ -33,7 +36,7 @@ def loaded(monkeypatch):
     return load
 
 
-@pytest.mark.parametrize("variant", ["amx", "v4", "v3"])
+@pytest.mark.parametrize("variant", ["amx", "v4-bf16", "v4", "v3"])
 @pytest.mark.parametrize("use", get_args(Use))
 def test_on_x86_the_native_backend_is_preferred(loaded, variant, use):
     loaded(variant)
@@ -84,6 +87,47 @@ def test_without_a_library_the_native_backend_is_not_ranked(monkeypatch):
     for use in get_args(Use):
         assert "native" not in ranked(use)
         assert why_not_preferred(use) == "no library"
+
+
+@pytest.mark.parametrize(
+    ("variant", "precision", "why"),
+    [
+        ("amx", "bf16", None),
+        (
+            *("v4-bf16", "float32"),
+            "bf16 was never measured to be faster with AVX-512 BF16",
+        ),
+        ("v4", None, None),
+        ("v3", None, None),
+        ("neon", None, None),
+    ],
+)
+def test_bf16_is_preferred_where_it_was_measured_to_be_faster(
+    loaded, variant, precision, why
+):
+    """What computes bf16 in float32 leaves no choice."""
+    loaded(variant)
+
+    assert fastest_precision() == precision
+    assert why_not_bf16() == why
+
+
+def test_a_measurement_decides_about_bf16(loaded, monkeypatch):
+    loaded("v4-bf16")
+
+    monkeypatch.setitem(BF16_IS_FASTER, "v4-bf16", True)
+    assert (fastest_precision(), why_not_bf16()) == ("bf16", None)
+
+    monkeypatch.setitem(BF16_IS_FASTER, "v4-bf16", False)
+    assert fastest_precision() == "float32"
+    assert why_not_bf16() == "bf16 is slower here, with AVX-512 BF16"
+
+
+def test_without_a_library_nothing_is_said_of_bf16(monkeypatch):
+    monkeypatch.setattr(measured_speed, "why_unavailable", lambda: "no library")
+
+    assert fastest_precision() is None
+    assert why_not_bf16() is None
 
 
 def test_an_invalid_switch_is_an_error(loaded, monkeypatch):
