@@ -53,6 +53,11 @@ LIMITED = {
         "ATEN_CPU_CAPABILITY": "avx512",
         "CT2_FORCE_CPU_ISA": "AVX512",
     },
+    "v4-bf16": {
+        "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16",
+        "ATEN_CPU_CAPABILITY": "avx512",
+        "CT2_FORCE_CPU_ISA": "AVX512",
+    },
 }
 """Environment that keeps the other libraries to the instruction set of a variant."""
 

@@ -6,12 +6,12 @@ python benchmarks/matmul.py --libxsmm libxsmm.so --onednn libdnnl.so --blis libb
 
 The shapes are those of a training step and of a decoding step of ``tiny`` and ``base``:
 x [rows, inputs] times a matrix [inputs, outputs] that is packed beforehand, as weights
-are. One thread. libxsmm, oneDNN and BLIS take part where their shared libraries are
-named; Debian has them (of libxsmm only the archive, of which a linker makes one). Each
-library repeats a product for some time, in turn, round after round; what counts is its
-best time in a round, as processor time of the thread, so that other work on the machine
-counts little. The medians over the rounds, in GFLOP/s, go to
-benchmarks/results/matmul.json.
+are; "native, bf16" rounds both to bfloat16. One thread. libxsmm, oneDNN and BLIS take
+part where their shared libraries are named; Debian has them (of libxsmm only the
+archive, of which a linker makes one). Each library repeats a product for some time, in
+turn, round after round; what counts is its best time in a round, as processor time of
+the thread, so that other work on the machine counts little. The medians over the
+rounds, in GFLOP/s, go to benchmarks/results/matmul.json.
 """
 
 from __future__ import annotations
@@ -51,6 +51,14 @@ def native(rows: int, inputs: int, outputs: int) -> Callable[[], object]:
     from headwise.doctor.native_backend_checks import native_matmul
 
     return native_matmul(rows, inputs, outputs)
+
+
+def native_bf16(rows: int, inputs: int, outputs: int) -> Callable[[], object]:
+    """Return the product of bfloat16 numbers by the native library."""
+    from headwise.backends.native.ctypes_structs import BF16
+    from headwise.doctor.native_backend_checks import native_matmul
+
+    return native_matmul(rows, inputs, outputs, BF16)
 
 
 def pytorch(rows: int, inputs: int, outputs: int) -> Callable[[], object]:
@@ -152,7 +160,12 @@ def _checked(
     return lambda: (multiply(), x, weight, y)
 
 
-LIBRARIES = {"native": native, "PyTorch": pytorch, "NumPy": numpy}
+LIBRARIES = {
+    "native": native,
+    "native, bf16": native_bf16,
+    "PyTorch": pytorch,
+    "NumPy": numpy,
+}
 OTHERS = {"libxsmm": libxsmm, "oneDNN": onednn, "BLIS": blis}
 """Those whose shared library is named by an option."""
 

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from headwise.backends.native.ctypes_structs import (
     ALIGNMENT,
+    BF16,
     FLOAT32,
     MatmulOptions,
     Matrix,
     kernels,
 )
-from headwise.backends.native.library import NativeLibraryError, description
+from headwise.backends.native.library import NativeLibraryError, build, description
 from headwise.backends.native.measured_speed import ranked
 from headwise.doctor.check import FAILED, NOTE, OK, Check
 from headwise.errors import UsageError
@@ -27,7 +28,7 @@ def check_native_backend() -> Check:
     """Load the native library, and measure it."""
     what = "native backend"
     try:
-        said = f"{description()}; matmul {matmul_rate():.0f} GFLOP/s on one core"
+        said = f"{description()}; {matmul_rates()}"
         return Check(what, OK, f"{said}; {backends_used()}")
     except NativeLibraryError as error:
         advice = "translations are the same without it, but take longer"
@@ -36,13 +37,25 @@ def check_native_backend() -> Check:
         return Check(what, FAILED, str(error), "set it to another value, or unset it")
 
 
-def matmul_rate(seconds: float = 0.05) -> float:
-    """Return the best rate of a float32 matmul [256, 128] x [128, 384], in GFLOP/s.
+def matmul_rates() -> str:
+    """Say how fast matrices are multiplied: in float32, and in bf16 where it differs.
 
     Raises ``NativeLibraryError``.
     """
+    rates = f"matmul {matmul_rate():.0f} GFLOP/s on one core"
+    if build().has_bf16:
+        rates += f", {matmul_rate(BF16):.0f} in bf16"
+    return rates
+
+
+def matmul_rate(terms: int = FLOAT32, seconds: float = 0.05) -> float:
+    """Return the best rate of a matmul [256, 128] x [128, 384], in GFLOP/s.
+
+    ``terms`` is the number format of the matrix, FLOAT32 or BF16. Raises
+    ``NativeLibraryError``.
+    """
     rows, inputs, outputs = 256, 128, 384
-    multiply = native_matmul(rows, inputs, outputs)
+    multiply = native_matmul(rows, inputs, outputs, terms)
     best = math.inf
     end = time.perf_counter() + seconds
     while (began := time.perf_counter()) < end:
@@ -51,16 +64,19 @@ def matmul_rate(seconds: float = 0.05) -> float:
     return 2 * rows * inputs * outputs / best / 1e9
 
 
-def native_matmul(rows: int, inputs: int, outputs: int) -> Callable[[], object]:
+def native_matmul(
+    rows: int, inputs: int, outputs: int, terms: int = FLOAT32
+) -> Callable[[], object]:
     """Return a function that multiplies [rows, inputs] x [inputs, outputs] natively.
 
-    Raises ``NativeLibraryError``.
+    ``terms`` is the number format of the matrix, FLOAT32 or BF16. Raises
+    ``NativeLibraryError``.
     """
     native = kernels()
-    weight = _aligned(native.packed_bytes(inputs, outputs, FLOAT32))
+    weight = _aligned(native.packed_bytes(inputs, outputs, terms))
     scratch = _aligned(native.matmul_scratch_bytes(inputs, rows))
     x, y = (np.ones((rows, width), np.float32) for width in (inputs, outputs))
-    matrix = Matrix(inputs, outputs, FLOAT32, weight.ctypes.data, None)
+    matrix = Matrix(inputs, outputs, terms, weight.ctypes.data, None)
     operands = byref(matrix), x.ctypes.data, inputs, rows, y.ctypes.data, outputs
 
     def multiply() -> object:
