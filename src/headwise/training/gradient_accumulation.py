@@ -106,6 +106,11 @@ class GradientAccumulator:
         return self._runner.async_metrics
 
     @property
+    def start_notes(self) -> tuple[str | None, ...]:
+        """What is said at the start of training; None where there is nothing to say."""
+        return (self.backend_note, self.precision_note)
+
+    @property
     def backend_note(self) -> str | None:
         """A message that says which backend ``auto`` took on a CPU, and why."""
         settings = self.settings

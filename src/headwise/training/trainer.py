@@ -158,9 +158,8 @@ class Trainer:
 
     def _warn_of_other_hardware(self) -> None:
         """Warn if the checkpoint was trained on hardware that rounds differently."""
-        for note in (self.gradients.backend_note, self.gradients.precision_note):
-            if note:
-                self._notify(note)
+        for note in filter(None, self.gradients.start_notes):
+            self._notify(note)
         now = self.gradients.trained_on
         if (before := self.state.trained_on) and before != now:
             self._notify(hardware_changed_warning(before, now))
