@@ -53,9 +53,6 @@ SOURCES = ROOT / "src" / "headwise" / "backends" / "native" / "csrc"
 WORK = ROOT / "build" / "sanitizers"
 REFERENCE = "zig-v3"
 
-INCLUDED = ("decoder.c", "beam_step.c")
-"""Sources that the driver includes, as their structs are declared there."""
-
 FLAGS = (
     *("-O1", "-g", "-std=gnu11", "-ffp-contract=on", "-fno-math-errno"),
     *("-Wall", "-Werror", "-Wno-psabi"),
@@ -156,8 +153,7 @@ class Build:
     def compile(self) -> Path:
         """Return the program; it is kept until sources or flags change."""
         command = [*self.compiler(), f"-I{DRIVER}", f"-I{SOURCES}"]
-        sources = [each for each in SOURCES.glob("*.c") if each.name not in INCLUDED]
-        sources += DRIVER.glob("*.c")
+        sources = [*SOURCES.glob("*.c"), *DRIVER.glob("*.c")]
         folder = WORK / f"{self.name}-{digest(command)}"
         program = folder / "driver"
         if program.exists():

@@ -1,7 +1,5 @@
-/* Random steps of beam search, compared with a search among all continuations.
- *
- * Includes the source, to which the struct belongs. */
-#include "beam_step.c"
+/* Random steps of beam search, compared with a search among all continuations. */
+#include "beam_step.h"
 #include "driver.h"
 
 #include <stdlib.h>

@@ -1,8 +1,6 @@
-/* Random models: sources are encoded, and decoded greedily, by beams and with all scores.
- *
- * Includes the decoder's source, to which its structs belong. */
-#include "decoder.c"
+/* Random models: sources are encoded, and decoded greedily, by beams and with all scores. */
 #include "driver.h"
+#include "inference.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,10 +8,6 @@
 #define MAX_STEPS 14
 #define MAX_ROWS 12
 #define MAX_TOPK 5
-
-int64_t topk(const float *scores, int64_t rows, int64_t size, int64_t count,
-             const int64_t *forbidden, int64_t num_forbidden, float *values, int64_t *tokens,
-             topk_state *scratch);
 
 static const int64_t widths[] = {1, 3, 8, 16, 24, 30, 32, 40, 64};
 static const int64_t head_widths[] = {1, 5, 7, 8, 16, 20, 32, 33, 64};
@@ -27,25 +21,31 @@ static matrix random_matrix(int64_t in, int64_t out, int64_t terms, int64_t bias
 }
 
 static layer_norm random_norm(int64_t size) {
-    return (layer_norm){random_floats(size, 1), random_floats(size, 1), 1e-5f};
+    return (layer_norm){
+        .weight = random_floats(size, 1), .bias = random_floats(size, 1), .eps = 1e-5f};
 }
 
-static layer random_layer(const transformer *m, int64_t terms, int64_t source_terms,
-                          int64_t is_decoder, int64_t biased) {
-    int64_t d = m->d_model, keys = m->heads * m->d_k, values = m->heads * m->d_v;
-    layer l = {0};
-    l.self.qkv = random_matrix(d, 2 * keys + values, terms, biased);
-    l.self.output = random_matrix(values, d, terms, biased);
-    l.self.norm = random_norm(d);
-    if (is_decoder) {
-        l.cross.qkv = random_matrix(d, keys, terms, biased);
-        l.cross.kv = random_matrix(d, keys + values, source_terms, biased);
-        l.cross.output = random_matrix(values, d, terms, biased);
-        l.cross.norm = random_norm(d);
-    }
-    l.expand = random_matrix(d, m->d_ff, terms, 1);
-    l.project = random_matrix(m->d_ff, d, terms, 1);
+/* Number formats of a stack's matrices, and of those that are applied to sources. */
+typedef struct {
+    int64_t own, source, biased;
+} formats;
+
+static sublayer random_attention(const transformer *m, int64_t kind, formats f) {
+    int64_t d = m->d_model, keys = keys_width(m), values = values_width(m);
+    int64_t is_cross = kind == CROSS_ATTENTION;
+    sublayer l = {.kind = kind};
+    l.packed.qkv = random_matrix(d, is_cross ? keys : 2 * keys + values, f.own, f.biased);
+    if (is_cross) l.packed.kv = random_matrix(d, keys + values, f.source, f.biased);
+    l.packed.output = random_matrix(values, d, f.own, f.biased);
     l.norm = random_norm(d);
+    return l;
+}
+
+static sublayer random_feed_forward(const transformer *m, formats f) {
+    sublayer l = {.kind = FEED_FORWARD};
+    l.packed.expand = random_matrix(m->d_model, m->d_ff, f.own, 1);
+    l.packed.project = random_matrix(m->d_ff, m->d_model, f.own, 1);
+    l.norm = random_norm(m->d_model);
     return l;
 }
 
@@ -58,11 +58,22 @@ static embedding random_embedding(const transformer *m, int64_t vocabulary, int6
     return e;
 }
 
+static stack random_stack(const transformer *m, int64_t layers, int64_t is_decoder, formats f) {
+    int64_t in_a_layer = is_decoder ? 3 : 2, count = layers * in_a_layer, i = 0;
+    sublayer *table = guarded(count * (int64_t)sizeof(sublayer), 8);
+    while (i < count) {
+        table[i++] = random_attention(m, is_decoder ? CAUSAL_SELF_ATTENTION : SELF_ATTENTION, f);
+        if (is_decoder) table[i++] = random_attention(m, CROSS_ATTENTION, f);
+        table[i++] = random_feed_forward(m, f);
+    }
+    return (stack){.num_sublayers = count, .sublayers = table};
+}
+
 /* `longest` source positions at most. */
 static transformer random_model(int64_t vocabulary, int64_t longest) {
-    transformer m = {.encoder_layers = draw(0, 2), .decoder_layers = draw(0, 2)};
+    transformer m = {0};
+    int64_t encoder_layers = draw(0, 2), decoder_layers = draw(0, 2);
     int64_t biased = happens(30), is_bf16 = happens(40);
-    int64_t terms = is_bf16 ? BF16 : FLOAT32, source_terms = is_bf16 ? BF16 : BF16X3;
     m.d_model = one_of(widths, COUNT(widths));
     m.heads = draw(1, 3);
     m.d_k = one_of(head_widths, COUNT(head_widths));
@@ -70,21 +81,21 @@ static transformer random_model(int64_t vocabulary, int64_t longest) {
     m.d_ff = one_of(widths, COUNT(widths)) + 100 * happens(10);
     m.pre_norm = happens(40);
     m.activation = draw(RELU, SWISH);
-    m.source_embedding = random_embedding(&m, vocabulary, longest);
-    m.target_embedding = random_embedding(&m, vocabulary, MAX_STEPS);
-    if (m.pre_norm) m.encoder_norm = random_norm(m.d_model);
-    if (m.pre_norm) m.decoder_norm = random_norm(m.d_model);
-    m.output = random_matrix(m.d_model, vocabulary, terms, biased);
-    layer *encoder = guarded(m.encoder_layers * (int64_t)sizeof(layer), 8);
-    layer *decoder = guarded(m.decoder_layers * (int64_t)sizeof(layer), 8);
-    for (int64_t i = 0; i < m.encoder_layers; i++)
-        encoder[i] = random_layer(&m, source_terms, source_terms, 0, biased);
-    for (int64_t i = 0; i < m.decoder_layers; i++)
-        decoder[i] = random_layer(&m, terms, source_terms, 1, biased);
-    m.encoder = encoder;
-    m.decoder = decoder;
+    m.terms = is_bf16 ? BF16 : FLOAT32;
+    formats source = {is_bf16 ? BF16 : BF16X3, is_bf16 ? BF16 : BF16X3, biased};
+    formats target = {m.terms, source.own, biased};
+    m.encoder = random_stack(&m, encoder_layers, 0, source);
+    m.decoder = random_stack(&m, decoder_layers, 1, target);
+    m.encoder.embedding = random_embedding(&m, vocabulary, longest);
+    m.decoder.embedding = random_embedding(&m, vocabulary, MAX_STEPS);
+    if (m.pre_norm) m.encoder.norm = random_norm(m.d_model);
+    if (m.pre_norm) m.decoder.norm = random_norm(m.d_model);
+    m.packed_output = random_matrix(m.d_model, vocabulary, m.terms, biased);
     return m;
 }
+
+/* Sublayers of each kind of attention in the decoder: one in each layer. */
+static int64_t decoder_layers(const transformer *m) { return m->decoder.num_sublayers / 3; }
 
 /* Sources, and what has been decoded of each row. */
 typedef struct {
@@ -96,7 +107,7 @@ typedef struct {
     char *kv_blocks[MAX_STEPS];
 } decoding;
 
-static int64_t cache_bytes(const transformer *m) { return m->output.terms == BF16 ? 2 : 4; }
+static int64_t cache_bytes(const transformer *m) { return m->terms == BF16 ? 2 : 4; }
 
 static decoding begin(const transformer *m, int64_t vocabulary, int64_t sources, int64_t longest) {
     decoding d = {.model = m, .sources = sources, .rows = sources, .vocabulary = vocabulary};
@@ -112,9 +123,9 @@ static decoding begin(const transformer *m, int64_t vocabulary, int64_t sources,
         d.source_of[n] = n;
     }
     int64_t total = starts[sources], values = total * m->heads * m->d_v, bytes = cache_bytes(m);
-    char **key_blocks = guarded(m->decoder_layers * (int64_t)sizeof(char *), 8);
-    char **value_blocks = guarded(m->decoder_layers * (int64_t)sizeof(char *), 8);
-    for (int64_t i = 0; i < m->decoder_layers; i++) {
+    char **key_blocks = guarded(decoder_layers(m) * (int64_t)sizeof(char *), 8);
+    char **value_blocks = guarded(decoder_layers(m) * (int64_t)sizeof(char *), 8);
+    for (int64_t i = 0; i < decoder_layers(m); i++) {
         key_blocks[i] = guarded(keys * bytes, bytes);
         value_blocks[i] = guarded(values * bytes, bytes);
     }
@@ -122,9 +133,9 @@ static decoding begin(const transformer *m, int64_t vocabulary, int64_t sources,
     int64_t *tokens = random_integers(total, 0, vocabulary - 1), *positions = integers(total);
     for (int64_t n = 0; n < sources; n++)
         for (int64_t s = starts[n]; s < starts[n + 1]; s++) positions[s] = s - starts[n];
-    encode(m, tokens, positions, sources, &d.cross, d.longest,
-           floats(encode_scratch_floats(m, d.longest)));
-    for (int64_t i = 0; i < m->decoder_layers; i++) {
+    encode_request request = {sources, tokens, positions, &d.cross, d.longest};
+    encode(m, &request, floats(encode_scratch_floats(m, d.longest)));
+    for (int64_t i = 0; i < decoder_layers(m); i++) {
         add_bytes(key_blocks[i], keys * bytes);
         add_bytes(value_blocks[i], values * bytes);
     }
@@ -140,7 +151,7 @@ static int64_t decode(decoding *d, const int64_t *tokens, float *scores, topk_re
     int64_t *rows_at = integers(ld), *source_of = integers(d->rows);
     int32_t *ancestors = guarded(d->rows * ld * 4, 4);
     for (int64_t p = d->position; p < ld; p++) {
-        d->kv_blocks[p] = guarded(m->decoder_layers * d->rows * kv_row * bytes, bytes);
+        d->kv_blocks[p] = guarded(decoder_layers(m) * d->rows * kv_row * bytes, bytes);
         d->rows_at[p] = d->rows;
     }
     memcpy(blocks, d->kv_blocks, ld * sizeof(char *));
@@ -150,8 +161,9 @@ static int64_t decode(decoding *d, const int64_t *tokens, float *scores, topk_re
         for (int64_t p = 0; p < ld; p++)
             ancestors[row * ld + p] = p < d->position ? d->ancestors[row][p] : (int32_t)row;
     int64_t longest = d->longest > ld ? d->longest : ld;
-    return decode_steps(m, tokens, d->rows, d->position, blocks, rows_at, ancestors, ld, &d->cross,
-                        source_of, longest, scores, request,
+    decode_request step = {tokens,    d->rows, d->position, blocks,    rows_at,
+                           ancestors, ld,      &d->cross,   source_of, longest};
+    return decode_steps(m, &step, scores, request,
                         floats(step_scratch_floats(m, d->rows, longest)));
 }
 
@@ -183,8 +195,9 @@ static void step(decoding *d, const int64_t *tokens) {
     int64_t *found = integers(d->rows * count), *expected = integers(d->rows * count);
     topk_request request = {count, banned, forbidden, found, 1, 0, 0};
     int64_t is_finite = decode(d, tokens, one, &request);
-    if (is_finite != topk(scores, d->rows, vocabulary, count, forbidden, banned, other, expected,
-                          guarded(d->rows * (int64_t)sizeof(topk_state), 8)))
+    topk_rows rows = {d->rows, count,    banned, forbidden,
+                      other,   expected, guarded(d->rows * (int64_t)sizeof(topk_state), 8)};
+    if (is_finite != topk(&rows, scores, vocabulary))
         fail("top-k of a step and of its scores differ about NaN");
     if (is_finite && (memcmp(one, other, d->rows * count * 4) ||
                       memcmp(found, expected, d->rows * count * 8)))
@@ -231,10 +244,11 @@ static void describe_model(const transformer *m, int64_t vocabulary, int64_t sou
     describe("layers %ld + %ld, d_model %ld, heads %ld, d_k %ld, d_v %ld, d_ff %ld, pre-norm %ld, "
              "activation %ld, terms %ld, widths %ld and %ld, vocabulary %ld, sources %ld of at "
              "most %ld",
-             (long)m->encoder_layers, (long)m->decoder_layers, (long)m->d_model, (long)m->heads,
-             (long)m->d_k, (long)m->d_v, (long)m->d_ff, (long)m->pre_norm, (long)m->activation,
-             (long)m->output.terms, (long)m->source_embedding.width,
-             (long)m->target_embedding.width, (long)vocabulary, (long)sources, (long)longest);
+             (long)m->encoder.num_sublayers / 2, (long)decoder_layers(m), (long)m->d_model,
+             (long)m->heads, (long)m->d_k, (long)m->d_v, (long)m->d_ff, (long)m->pre_norm,
+             (long)m->activation,
+             (long)m->terms, (long)m->encoder.embedding.width,
+             (long)m->decoder.embedding.width, (long)vocabulary, (long)sources, (long)longest);
 }
 
 void decoder_shape(void) {

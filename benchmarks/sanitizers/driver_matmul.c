@@ -1,12 +1,8 @@
 /* Random shapes of matmul, packing and top-k, compared with sums in float64. */
 #include "driver.h"
-#include "kernels.h"
+#include "topk.h"
 
 #include <stdlib.h>
-
-int64_t topk(const float *scores, int64_t rows, int64_t size, int64_t count,
-             const int64_t *forbidden, int64_t num_forbidden, float *values, int64_t *tokens,
-             topk_state *scratch);
 
 static const int64_t sizes[] = {1, 2, 3, 5, 7, 15, 16, 17, 24, 31, 32, 33, 47, 48, 63, 64, 65, 96};
 static const int64_t depths[] = {100, 128, 255, 257, 511, 513, 530, 1030};
@@ -142,8 +138,9 @@ void topk_shape(void) {
         while (contains_token(forbidden, i, forbidden[i]));
     float *values = floats(rows * count);
     int64_t *tokens = integers(rows * count);
-    int64_t told = topk(scores, rows, size, count, forbidden, num_forbidden, values, tokens,
-                        guarded(rows * (int64_t)sizeof(topk_state), 8));
+    topk_rows request = {rows,   count,  num_forbidden, forbidden,
+                         values, tokens, guarded(rows * (int64_t)sizeof(topk_state), 8)};
+    int64_t told = topk(&request, scores, size);
 
     row_sum sums[5];
     for (int64_t row = 0; row < rows; row++) {

@@ -29,30 +29,30 @@ static linear random_linear(int64_t in, int64_t out, int64_t biased) {
     return l;
 }
 
-static trainable_norm random_norm(int64_t size) {
-    return (trainable_norm){random_floats(size, 1), random_floats(size, 1), gradient(size),
-                            gradient(size), 1e-5f};
+static layer_norm random_norm(int64_t size) {
+    return (layer_norm){random_floats(size, 1), random_floats(size, 1), gradient(size),
+                        gradient(size), 1e-5f};
 }
 
-static attention_box random_attention(const train_model *m, int64_t biased) {
-    int64_t keys = m->heads * m->d_k, values = m->heads * m->d_v;
-    return (attention_box){
-        random_linear(m->d_model, keys, biased), random_linear(m->d_model, keys, biased),
-        random_linear(m->d_model, values, biased), random_linear(values, m->d_model, biased),
-        random_norm(m->d_model)};
+static sublayer random_attention(const transformer *m, int64_t kind, int64_t biased) {
+    int64_t keys = keys_width(m), values = values_width(m);
+    return (sublayer){.kind = kind,
+                      .queries = random_linear(m->d_model, keys, biased),
+                      .keys = random_linear(m->d_model, keys, biased),
+                      .values = random_linear(m->d_model, values, biased),
+                      .output = random_linear(values, m->d_model, biased),
+                      .norm = random_norm(m->d_model)};
 }
 
-static block random_block(const train_model *m, int64_t is_decoder, int64_t biased) {
-    block b = {.self = random_attention(m, biased)};
-    if (is_decoder) b.cross = random_attention(m, biased);
-    b.expand = random_linear(m->d_model, m->d_ff, 1);
-    b.project = random_linear(m->d_ff, m->d_model, 1);
-    b.norm = random_norm(m->d_model);
-    return b;
+static sublayer random_feed_forward(const transformer *m) {
+    return (sublayer){.kind = FEED_FORWARD,
+                      .expand = random_linear(m->d_model, m->d_ff, 1),
+                      .project = random_linear(m->d_ff, m->d_model, 1),
+                      .norm = random_norm(m->d_model)};
 }
 
 /* Positions may be learned, and stand beside the embedding instead of being added to it. */
-static embedding random_embedding(const train_model *m, int64_t vocabulary, int64_t longest) {
+static embedding random_embedding(const transformer *m, int64_t vocabulary, int64_t longest) {
     int64_t beside = m->d_model > 1 && happens(25), learned = happens(40);
     int64_t width = beside ? draw(1, m->d_model - 1) : m->d_model;
     embedding e = {.width = width, .scale = sqrtf(width)};
@@ -65,9 +65,26 @@ static embedding random_embedding(const train_model *m, int64_t vocabulary, int6
     return e;
 }
 
-static train_model random_model(int64_t vocabulary, int64_t longest) {
-    train_model m = {.encoder_layers = draw(0, 2), .decoder_layers = draw(0, 2)};
-    int64_t biased = happens(30);
+/* kinds: the sublayers of a layer. */
+static stack random_stack(const transformer *m, int64_t layers, const int64_t *kinds, int64_t count,
+                          int64_t biased) {
+    sublayer *table = guarded(layers * count * (int64_t)sizeof(sublayer), 8);
+    for (int64_t i = 0; i < layers * count; i++)
+        table[i] = kinds[i % count] == FEED_FORWARD
+                       ? random_feed_forward(m)
+                       : random_attention(m, kinds[i % count], biased);
+    return (stack){.num_sublayers = layers * count, .sublayers = table};
+}
+
+static const int64_t encoder_layer[] = {SELF_ATTENTION, FEED_FORWARD};
+static const int64_t decoder_layer[] = {CAUSAL_SELF_ATTENTION, CROSS_ATTENTION, FEED_FORWARD};
+static const int64_t decoder_only_layer[] = {CAUSAL_SELF_ATTENTION, FEED_FORWARD};
+
+/* Some models have only one of the stacks. */
+static transformer random_model(int64_t vocabulary, int64_t longest) {
+    transformer m = {0};
+    int64_t encoder_layers = draw(0, 2), decoder_layers = draw(0, 2);
+    int64_t biased = happens(30), encoder_only = happens(10), decoder_only = happens(10);
     m.d_model = one_of(widths, COUNT(widths));
     m.heads = draw(1, 3);
     m.d_k = one_of(head_widths, COUNT(head_widths));
@@ -79,18 +96,20 @@ static train_model random_model(int64_t vocabulary, int64_t longest) {
     m.dropout = happens(50) ? 0.3f : 0;
     m.attention_dropout = happens(40) ? 0.2f : 0;
     m.feed_forward_dropout = happens(40) ? 0.1f : 0;
-    m.smoothing = happens(60) ? 0.1f : 0;
-    m.source_embedding = random_embedding(&m, vocabulary, longest);
-    m.target_embedding = random_embedding(&m, vocabulary, longest);
-    if (m.pre_norm) m.encoder_norm = random_norm(m.d_model);
-    if (m.pre_norm) m.decoder_norm = random_norm(m.d_model);
     m.output = random_linear(m.d_model, vocabulary, biased);
-    block *encoder = guarded(m.encoder_layers * (int64_t)sizeof(block), 8);
-    block *decoder = guarded(m.decoder_layers * (int64_t)sizeof(block), 8);
-    for (int64_t i = 0; i < m.encoder_layers; i++) encoder[i] = random_block(&m, 0, biased);
-    for (int64_t i = 0; i < m.decoder_layers; i++) decoder[i] = random_block(&m, 1, biased);
-    m.encoder = encoder;
-    m.decoder = decoder;
+    if (encoder_only || !decoder_only) {
+        m.encoder = random_stack(&m, encoder_layers, encoder_layer, COUNT(encoder_layer), biased);
+        m.encoder.embedding = random_embedding(&m, vocabulary, longest);
+        if (m.pre_norm) m.encoder.norm = random_norm(m.d_model);
+    }
+    if (encoder_only) return m;
+    if (decoder_only)
+        m.decoder =
+            random_stack(&m, decoder_layers, decoder_only_layer, COUNT(decoder_only_layer), biased);
+    else
+        m.decoder = random_stack(&m, decoder_layers, decoder_layer, COUNT(decoder_layer), biased);
+    m.decoder.embedding = random_embedding(&m, vocabulary, longest);
+    if (m.pre_norm) m.decoder.norm = random_norm(m.d_model);
     return m;
 }
 
@@ -101,27 +120,31 @@ static int64_t *random_starts(int64_t sentences, int64_t longest) {
     return starts;
 }
 
+static ragged_tokens random_tokens(int64_t sentences, int64_t longest, int64_t vocabulary) {
+    int64_t *starts = random_starts(sentences, longest);
+    return (ragged_tokens){random_integers(starts[sentences], 0, vocabulary - 1), starts};
+}
+
 void training_shape(void) {
     int64_t longest = happens(10) ? 150 : draw(1, 40), sentences = draw(1, 6);
     int64_t vocabulary = one_of(vocabularies, COUNT(vocabularies));
     num_told = 0;
-    train_model m = random_model(vocabulary, longest);
-    describe("layers %ld + %ld, d_model %ld, heads %ld, d_k %ld, d_v %ld, d_ff %ld, terms %ld, "
+    transformer m = random_model(vocabulary, longest);
+    train_batch batch = {.sentences = sentences, .seed = (uint64_t)draw(0, 1 << 30)};
+    batch.smoothing = happens(60) ? 0.1f : 0;
+    describe("sublayers %ld + %ld, d_model %ld, heads %ld, d_k %ld, d_v %ld, d_ff %ld, terms %ld, "
              "pre-norm %ld, activation %ld, dropout %g, %g and %g, smoothing %g, vocabulary %ld, "
              "%ld sentences of at most %ld, widths %ld and %ld, learned %ld and %ld",
-             (long)m.encoder_layers, (long)m.decoder_layers, (long)m.d_model, (long)m.heads,
-             (long)m.d_k, (long)m.d_v, (long)m.d_ff, (long)m.terms, (long)m.pre_norm,
+             (long)m.encoder.num_sublayers, (long)m.decoder.num_sublayers, (long)m.d_model,
+             (long)m.heads, (long)m.d_k, (long)m.d_v, (long)m.d_ff, (long)m.terms, (long)m.pre_norm,
              (long)m.activation, m.dropout, m.attention_dropout, m.feed_forward_dropout,
-             m.smoothing, (long)vocabulary, (long)sentences, (long)longest,
-             (long)m.source_embedding.width, (long)m.target_embedding.width,
-             (long)m.source_embedding.position_width, (long)m.target_embedding.position_width);
-    train_batch batch = {.sentences = sentences, .seed = (uint64_t)draw(0, 1 << 30)};
-    batch.source_starts = random_starts(sentences, longest);
-    batch.target_starts = random_starts(sentences, longest);
-    int64_t sources = batch.source_starts[sentences], targets = batch.target_starts[sentences];
-    batch.source = random_integers(sources, 0, vocabulary - 1);
-    batch.target_in = random_integers(targets, 0, vocabulary - 1);
-    batch.target_out = random_integers(targets, 0, vocabulary - 1);
+             batch.smoothing, (long)vocabulary, (long)sentences, (long)longest,
+             (long)m.encoder.embedding.width, (long)m.decoder.embedding.width,
+             (long)m.encoder.embedding.position_width, (long)m.decoder.embedding.position_width);
+    if (has_stack(&m.encoder)) batch.source = random_tokens(sentences, longest, vocabulary);
+    if (has_stack(&m.decoder)) batch.decoder_input = random_tokens(sentences, longest, vocabulary);
+    const ragged_tokens *last = has_stack(&m.decoder) ? &batch.decoder_input : &batch.source;
+    batch.targets = random_integers(last->starts[sentences], 0, vocabulary - 1);
     double loss = forward_backward(&m, &batch, guarded(train_scratch_bytes(&m, &batch), 64));
     if (!isfinite(loss)) fail("the loss is not finite");
     add_double(loss);

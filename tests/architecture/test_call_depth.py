@@ -66,8 +66,8 @@ def test_training_reaches_the_native_kernels_in_few_frames(make_trainer, monkeyp
         return original()
 
     trainer = make_trainer(replace(QUICK, backend="native", processes=1, steps=1))
-    original = native_training.training_kernels
-    monkeypatch.setattr(native_training, "training_kernels", noted)
+    original = native_training.kernels
+    monkeypatch.setattr(native_training, "kernels", noted)
     trainer.run()
 
     assert seen

@@ -1,9 +1,15 @@
-"""Every parameter of every block is listed once, and is the model's own."""
+"""Every parameter of every sublayer is listed once, and is the model's own."""
+
+from dataclasses import fields
 
 import torch
 
 from headwise.model.config import TransformerConfig
-from headwise.model.parameters_by_layer import AttentionParameters, parameters_by_layer
+from headwise.model.parameters_by_layer import (
+    AttentionParameters,
+    SublayerParameters,
+    parameters_by_layer,
+)
 from headwise.model.transformer import Transformer
 
 CONFIG = TransformerConfig(
@@ -11,41 +17,49 @@ CONFIG = TransformerConfig(
 )
 
 
-def modules(layer: AttentionParameters) -> list[torch.nn.Module]:
-    return [layer.queries, layer.keys, layer.values, layer.output, layer.norm]
+def modules(layer: SublayerParameters) -> list[torch.nn.Module]:
+    values = [getattr(layer, field.name) for field in fields(layer)]
+    return [each for each in values if isinstance(each, torch.nn.Module)]
 
 
-def test_the_blocks_of_both_stacks_are_covered_once():
+def kinds(stack: list[SublayerParameters]) -> list[str]:
+    return [
+        each.kind if isinstance(each, AttentionParameters) else "feed-forward"
+        for each in stack
+    ]
+
+
+def test_the_sublayers_of_both_stacks_are_covered_once():
     model = Transformer(CONFIG, 50)
     weights = parameters_by_layer(model)
 
-    found = []
-    for block in (*weights.encoder, *weights.decoder):
-        found += modules(block.self_attention)
-        found += modules(block.cross_attention) if block.cross_attention else []
-        found += [block.expand, block.project, block.norm]
+    found = [
+        module
+        for sublayer in (*weights.encoder, *weights.decoder)
+        for module in modules(sublayer)
+    ]
 
     stacks = [*model.encoder.blocks, *model.decoder.blocks]
     expected = [each for block in stacks for each in block.parameters()]
     named = [each for module in found for each in module.parameters()]
-    assert (len(weights.encoder), len(weights.decoder)) == (2, 3)
     assert sorted(map(id, named)) == sorted(map(id, expected))
 
 
-def test_only_the_decoder_has_cross_attention():
+def test_sublayers_stand_in_the_order_in_which_they_run():
     weights = parameters_by_layer(Transformer(CONFIG, 50))
 
-    assert all(each.cross_attention is None for each in weights.encoder)
-    assert all(each.cross_attention is not None for each in weights.decoder)
+    assert kinds(weights.encoder) == ["self", "feed-forward"] * 2
+    assert kinds(weights.decoder) == ["causal", "cross", "feed-forward"] * 3
 
 
-def test_parameters_are_of_the_right_layer():
+def test_parameters_are_of_the_right_sublayer():
     model = Transformer(CONFIG, 50)
-    weights, block = parameters_by_layer(model).decoder[1], model.decoder.blocks[1]
+    block = model.decoder.blocks[1]
+    causal, cross, feed_forward = parameters_by_layer(model).decoder[3:6]
 
-    assert weights.self_attention.keys is block.self_attention.to_keys
-    assert weights.self_attention.norm is block.around_self.norm
-    assert weights.cross_attention.output is block.cross_attention.to_output
-    assert weights.cross_attention.norm is block.around_cross.norm
-    assert weights.expand is block.feed_forward.widen
-    assert weights.norm is block.around_feed_forward.norm
+    assert causal.keys is block.self_attention.to_keys
+    assert causal.norm is block.around_self.norm
+    assert cross.output is block.cross_attention.to_output
+    assert cross.norm is block.around_cross.norm
+    assert feed_forward.expand is block.feed_forward.widen
+    assert feed_forward.norm is block.around_feed_forward.norm

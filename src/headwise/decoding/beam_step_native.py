@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.backends.native.ctypes_structs import BeamRequest, kernels
+from headwise.backends.native.ctypes_structs import BeamRequest
+from headwise.backends.native.functions import kernels
 from headwise.backends.native.kv_cache import address
 from headwise.decoding.beam_group import BeamGroup, BeamOptions
 from headwise.decoding.hypothesis import Hypothesis

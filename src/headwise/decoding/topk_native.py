@@ -5,11 +5,14 @@ Letters used for sizes: R rows of the batch, V vocabulary, K tokens kept for eac
 
 from __future__ import annotations
 
+from ctypes import byref
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.backends.native.ctypes_structs import TOPK_STATE_BYTES, kernels
+from headwise.backends.native.ctypes_structs import TOPK_STATE_BYTES, TopKRows
+from headwise.backends.native.functions import kernels
 from headwise.backends.native.library import why_unavailable
 from headwise.errors import NumericsError
 
@@ -47,17 +50,16 @@ def native_topk(
     log_p = torch.empty(rows, k)
     tokens = torch.empty(rows, k, dtype=torch.int64)
     scratch = np.empty(rows * TOPK_STATE_BYTES, dtype=np.uint8)
-    all_finite = kernels().topk(
-        logits.data_ptr(),
-        rows,
-        vocab_size,
-        k,
-        forbidden_ids.ctypes.data,
-        len(forbidden_ids),
-        log_p.data_ptr(),
-        tokens.data_ptr(),
-        scratch.ctypes.data,
+    topk_rows = TopKRows(
+        rows=rows,
+        count=k,
+        num_forbidden=len(forbidden_ids),
+        forbidden=forbidden_ids.ctypes.data,
+        values=log_p.data_ptr(),
+        tokens=tokens.data_ptr(),
+        states=scratch.ctypes.data,
     )
+    all_finite = kernels().topk(byref(topk_rows), logits.data_ptr(), vocab_size)
     if not all_finite:
         raise NumericsError.of_scores()
     return log_p, tokens

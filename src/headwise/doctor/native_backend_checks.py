@@ -16,8 +16,8 @@ from headwise.backends.native.ctypes_structs import (
     FLOAT32,
     MatmulOptions,
     Matrix,
-    kernels,
 )
+from headwise.backends.native.functions import kernels
 from headwise.backends.native.library import NativeLibraryError, build, description
 from headwise.backends.native.measured_speed import ranked
 from headwise.doctor.check import FAILED, NOTE, OK, Check

@@ -1,4 +1,4 @@
-"""The parameters of a model by layer: what backends read instead of calling it.
+"""The parameters of a model as a table of sublayers: what backends read to run it.
 
 These are the model's own modules, not copies.
 """
@@ -6,7 +6,7 @@ These are the model's own modules, not copies.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast
 
 from torch import nn
 
@@ -14,13 +14,17 @@ from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.attention import MultiHeadAttention
 from headwise.model.decoder import DecoderBlock
 from headwise.model.encoder import EncoderBlock
+from headwise.model.feed_forward import FeedForward
 from headwise.model.transformer import Transformer
+
+AttentionKind = Literal["self", "causal", "cross"]
 
 
 @dataclass(frozen=True)
 class AttentionParameters:
     """The projections of an attention sublayer, and the norm of its "Add & Norm"."""
 
+    kind: AttentionKind
     queries: nn.Linear
     keys: nn.Linear
     values: nn.Linear
@@ -29,54 +33,56 @@ class AttentionParameters:
 
 
 @dataclass(frozen=True)
-class BlockParameters:
-    """A block of the encoder, which has no cross-attention, or of the decoder."""
+class FeedForwardParameters:
+    """The linears of a feed-forward sublayer, and the norm of its "Add & Norm"."""
 
-    self_attention: AttentionParameters
-    cross_attention: AttentionParameters | None
     expand: nn.Linear
     project: nn.Linear
     norm: nn.LayerNorm
-    """Of the "Add & Norm" of feed-forward."""
+
+
+SublayerParameters = AttentionParameters | FeedForwardParameters
 
 
 @dataclass(frozen=True)
 class ModelParameters:
-    """The blocks of both stacks, from bottom to top."""
+    """The sublayers of both stacks, in the order in which they run."""
 
-    encoder: list[BlockParameters]
-    decoder: list[BlockParameters]
+    encoder: list[SublayerParameters]
+    decoder: list[SublayerParameters]
 
 
 def parameters_by_layer(model: Transformer) -> ModelParameters:
-    """Return the parameters of all blocks of ``model``."""
+    """Return the parameters of all sublayers of ``model``."""
+    encoder = [cast(EncoderBlock, each) for each in model.encoder.blocks]
+    decoder = [cast(DecoderBlock, each) for each in model.decoder.blocks]
     return ModelParameters(
-        [_encoder_block(cast(EncoderBlock, each)) for each in model.encoder.blocks],
-        [_decoder_block(cast(DecoderBlock, each)) for each in model.decoder.blocks],
+        [sublayer for block in encoder for sublayer in _encoder_block(block)],
+        [sublayer for block in decoder for sublayer in _decoder_block(block)],
     )
 
 
-def _encoder_block(block: EncoderBlock) -> BlockParameters:
-    return BlockParameters(
-        _attention(block.self_attention, block.around_attention),
-        None,
-        block.feed_forward.widen,
-        block.feed_forward.narrow,
-        block.around_feed_forward.norm,
-    )
+def _encoder_block(block: EncoderBlock) -> list[SublayerParameters]:
+    return [
+        _attention("self", block.self_attention, block.around_attention),
+        _feed_forward(block.feed_forward, block.around_feed_forward),
+    ]
 
 
-def _decoder_block(block: DecoderBlock) -> BlockParameters:
-    return BlockParameters(
-        _attention(block.self_attention, block.around_self),
-        _attention(block.cross_attention, block.around_cross),
-        block.feed_forward.widen,
-        block.feed_forward.narrow,
-        block.around_feed_forward.norm,
-    )
+def _decoder_block(block: DecoderBlock) -> list[SublayerParameters]:
+    return [
+        _attention("causal", block.self_attention, block.around_self),
+        _attention("cross", block.cross_attention, block.around_cross),
+        _feed_forward(block.feed_forward, block.around_feed_forward),
+    ]
 
 
-def _attention(layer: MultiHeadAttention, around: AddAndNorm) -> AttentionParameters:
-    return AttentionParameters(
-        layer.to_queries, layer.to_keys, layer.to_values, layer.to_output, around.norm
-    )
+def _attention(
+    kind: AttentionKind, layer: MultiHeadAttention, around: AddAndNorm
+) -> AttentionParameters:
+    projections = layer.to_queries, layer.to_keys, layer.to_values, layer.to_output
+    return AttentionParameters(kind, *projections, around.norm)
+
+
+def _feed_forward(layer: FeedForward, around: AddAndNorm) -> FeedForwardParameters:
+    return FeedForwardParameters(layer.widen, layer.narrow, around.norm)

@@ -13,7 +13,7 @@ import pytest
 from tests.processes import environment
 
 from headwise.backends.native.cpu_variants import VARIANTS, usable
-from headwise.backends.native.ctypes_structs import typed
+from headwise.backends.native.functions import typed
 from headwise.backends.native.library import NativeLibraryError, load_variant
 
 EMULATED = "v4-bf16-emulated"

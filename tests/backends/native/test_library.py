@@ -13,7 +13,8 @@ from tests.backends.native.conftest import build_script
 
 from headwise.backends.native import cpu_variants, library
 from headwise.backends.native.cpu_variants import VARIANTS, usable
-from headwise.backends.native.ctypes_structs import Matrix, check_sizes
+from headwise.backends.native.ctypes_structs import Matrix
+from headwise.backends.native.functions import check_sizes
 from headwise.backends.native.library import NativeLibraryError
 from headwise.errors import UsageError
 
@@ -212,7 +213,7 @@ def test_a_library_of_other_sources_is_not_loaded(installed, monkeypatch, tmp_pa
 def test_structs_of_another_size_are_refused():
     with pytest.raises(NativeLibraryError, match="its Matrix has 24 bytes, not 40"):
         # The second in the table is matmul_opts.
-        check_sizes(library.library(), "decoder_struct_bytes", (Matrix, Matrix))
+        check_sizes(library.library(), (Matrix, Matrix))
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda each: each.name)

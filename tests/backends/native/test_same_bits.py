@@ -101,22 +101,13 @@ def test_float32_has_the_same_bits_by_dot_products_of_bf16_pairs():
 
 PROGRAM = """
 #include "attention.c"
-#include "decoder.c"
+#include "inference.c"
 #include <stdio.h>
 
 /* What is not called. */
 void matmul(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y,
             int64_t ldy, matmul_opts opts, void *scratch) {}
 int64_t matmul_scratch_bytes(int64_t in, int64_t rows) { return 0; }
-matrix matrix_columns(const matrix *p, int64_t from, int64_t columns) { return *p; }
-void topk_update(const float *scores, int64_t ld, int64_t rows, int64_t first,
-                 int64_t size, int64_t count, const int64_t *forbidden,
-                 int64_t num_forbidden, float *values, int64_t *tokens,
-                 topk_state *states) {}
-int64_t topk_finish(int64_t rows, int64_t count, const int64_t *forbidden,
-                    float *values, int64_t *tokens, const topk_state *states) {
-    return 1;
-}
 
 static void fill(float *x, int64_t count) {
     static uint64_t state = 1;
@@ -134,7 +125,7 @@ int main(void) {
     static float x[70], weight[70], bias[70], y[70], cache[24][140], weights[32];
     const void *rows[24];
     for (int64_t size = 1; size <= 70; size++) {
-        layer_norm n = {weight, bias, 1e-5f};
+        layer_norm n = {.weight = weight, .bias = bias, .eps = 1e-5f};
         attention_shape one_head = {1, size, size, 0};
         fill(x, 70), fill(weight, 70), fill(bias, 70), fill(cache[0], 24 * 140);
         normalize(&n, x, size, y);

@@ -1,21 +1,17 @@
-"""Structs and functions of the native inference kernels, for ctypes.
+"""Structs of the native library, for ctypes: a model, batches, requests.
 
-They mirror ``csrc/kernels.h`` and ``csrc/decoder.c``. Pointers are to memory that the
-caller keeps alive. Sizes and order are tested by whatever calls the kernels:
-``tests/backends/native/test_matmul.py`` and ``test_decoder.py``.
+They mirror the headers in ``csrc``; :mod:`headwise.backends.native.functions` compares
+their sizes with those that the library reports. Pointers are to memory that the caller
+keeps alive.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from ctypes import POINTER, Structure, c_float, c_int64, c_void_p
-from functools import cache
-
-from headwise.backends.native.library import NativeLibraryError, library
+from ctypes import POINTER, Structure, c_float, c_int64, c_uint64, c_void_p
 
 LANES = 16
-"""Floats of a vector: keys are padded to multiples of it, as in ``kernels.h``."""
+"""Floats of a vector: keys are padded to multiples of it, as in ``simd.h``."""
 
 ALIGNMENT = 64
 """Bytes at whose multiples a packed matrix begins."""
@@ -25,6 +21,9 @@ FLOAT32, BF16, BF16X3 = 0, 1, 3
 
 ACTIVATIONS = {"none": 0, "relu": 1, "gelu": 2, "swish": 3}
 """Activations as the kernels number them."""
+
+SELF_ATTENTION, CAUSAL_SELF_ATTENTION, CROSS_ATTENTION, FEED_FORWARD = range(4)
+"""Kinds of a sublayer."""
 
 
 class Matrix(Structure):
@@ -49,54 +48,90 @@ class MatmulOptions(Structure):
     )
 
 
+class Linear(Structure):
+    """A weight [outputs, inputs], a bias, and the buffers of their gradients."""
+
+    _fields_ = (
+        ("weight", c_void_p),
+        ("bias", c_void_p),
+        ("grad_weight", c_void_p),
+        ("grad_bias", c_void_p),
+        ("inputs", c_int64),
+        ("outputs", c_int64),
+    )
+
+
 class LayerNorm(Structure):
     """Layer normalization; without weights it is the identity."""
 
-    _fields_ = (("weight", c_void_p), ("bias", c_void_p), ("eps", c_float))
+    _fields_ = (
+        ("weight", c_void_p),
+        ("bias", c_void_p),
+        ("grad_weight", c_void_p),
+        ("grad_bias", c_void_p),
+        ("eps", c_float),
+    )
 
 
-class Attention(Structure):
-    """The matrices of an attention sublayer, and the norm of its Add & Norm."""
+class PackedSublayer(Structure):
+    """Packed matrices of a sublayer, those of equal inputs joined."""
 
     _fields_ = (
         ("qkv", Matrix),
         ("kv", Matrix),
         ("output", Matrix),
-        ("norm", LayerNorm),
+        ("expand", Matrix),
+        ("project", Matrix),
     )
 
 
-class Layer(Structure):
-    """A block of either stack; the encoder's has no cross-attention."""
+class Sublayer(Structure):
+    """Attention or feed-forward: linears in training, packed matrices in inference."""
 
     _fields_ = (
-        ("self_attention", Attention),
-        ("cross_attention", Attention),
-        ("expand", Matrix),
-        ("project", Matrix),
+        ("kind", c_int64),
+        ("queries", Linear),
+        ("keys", Linear),
+        ("values", Linear),
+        ("output", Linear),
+        ("expand", Linear),
+        ("project", Linear),
         ("norm", LayerNorm),
+        ("packed", PackedSublayer),
     )
 
 
 class Embedding(Structure):
-    """The foot of a stack: token embeddings and position encodings."""
+    """Token embeddings and position encodings, with gradients in training."""
 
     _fields_ = (
         ("table", c_void_p),
+        ("grad_table", c_void_p),
         ("positions", c_void_p),
+        ("grad_positions", c_void_p),
         ("num_positions", c_int64),
         ("width", c_int64),
+        ("position_width", c_int64),
         ("scale", c_float),
         ("norm", LayerNorm),
     )
 
 
-class Model(Structure):
-    """A whole model: ``transformer`` in ``decoder.c``."""
+class Stack(Structure):
+    """An embedding, sublayers in the order in which they run, and a norm."""
 
     _fields_ = (
-        ("encoder_layers", c_int64),
-        ("decoder_layers", c_int64),
+        ("embedding", Embedding),
+        ("num_sublayers", c_int64),
+        ("sublayers", POINTER(Sublayer)),
+        ("norm", LayerNorm),
+    )
+
+
+class Model(Structure):
+    """A whole model: ``transformer`` in ``model.h``. A stack of zeros is none."""
+
+    _fields_ = (
         ("d_model", c_int64),
         ("heads", c_int64),
         ("d_k", c_int64),
@@ -104,13 +139,14 @@ class Model(Structure):
         ("d_ff", c_int64),
         ("pre_norm", c_int64),
         ("activation", c_int64),
-        ("source_embedding", Embedding),
-        ("target_embedding", Embedding),
-        ("encoder_norm", LayerNorm),
-        ("decoder_norm", LayerNorm),
-        ("output", Matrix),
-        ("encoder", POINTER(Layer)),
-        ("decoder", POINTER(Layer)),
+        ("terms", c_int64),
+        ("dropout", c_float),
+        ("attention_dropout", c_float),
+        ("feed_forward_dropout", c_float),
+        ("encoder", Stack),
+        ("decoder", Stack),
+        ("output", Linear),
+        ("packed_output", Matrix),
     )
 
 
@@ -122,6 +158,35 @@ class CrossKV(Structure):
         ("key_offsets", c_void_p),
         ("keys", c_void_p),
         ("values", c_void_p),
+    )
+
+
+class EncodeRequest(Structure):
+    """Sources without padding, and where their keys and values go."""
+
+    _fields_ = (
+        ("sentences", c_int64),
+        ("tokens", c_void_p),
+        ("positions", c_void_p),
+        ("cross", POINTER(CrossKV)),
+        ("longest", c_int64),
+    )
+
+
+class DecodeRequest(Structure):
+    """A token for each row, and the KV cache of the positions before it."""
+
+    _fields_ = (
+        ("tokens", c_void_p),
+        ("rows", c_int64),
+        ("position", c_int64),
+        ("kv_blocks", c_void_p),
+        ("rows_at", c_void_p),
+        ("ancestors", c_void_p),
+        ("ld", c_int64),
+        ("cross", POINTER(CrossKV)),
+        ("source_of", c_void_p),
+        ("longest", c_int64),
     )
 
 
@@ -145,8 +210,22 @@ class TopKState(Structure):
     _fields_ = (("max_score", c_float), ("sum_exp", c_float), ("found", c_int64))
 
 
+class TopKRows(Structure):
+    """The top-k of rows of scores that stand in memory: ``topk_rows`` in ``topk.h``."""
+
+    _fields_ = (
+        ("rows", c_int64),
+        ("count", c_int64),
+        ("num_forbidden", c_int64),
+        ("forbidden", c_void_p),
+        ("values", c_void_p),
+        ("tokens", c_void_p),
+        ("states", c_void_p),
+    )
+
+
 class BeamRequest(Structure):
-    """``beam_request`` in ``csrc/beam_step.c``: one step of beam search."""
+    """``beam_request`` in ``beam_step.h``: one step of beam search."""
 
     _fields_ = (
         ("sentences", c_int64),
@@ -170,83 +249,31 @@ class BeamRequest(Structure):
     )
 
 
+class RaggedTokens(Structure):
+    """``ragged_tokens``: tokens without padding, and where each sentence starts."""
+
+    _fields_ = (("tokens", c_void_p), ("starts", c_void_p))
+
+
+class TrainBatch(Structure):
+    """Sentences without padding, the loss's smoothing, and the seed of dropout."""
+
+    _fields_ = (
+        ("sentences", c_int64),
+        ("source", RaggedTokens),
+        ("decoder_input", RaggedTokens),
+        ("targets", c_void_p),
+        ("smoothing", c_float),
+        ("seed", c_uint64),
+    )
+
+
 TOPK_STATE_BYTES = ctypes.sizeof(TopKState)
 """Scratch that ``topk`` needs for each row."""
 
-_STRUCTS = (
-    *(Matrix, MatmulOptions, LayerNorm, Attention, Layer, Embedding, Model, CrossKV),
-    *(TopKRequest, TopKState),
+STRUCTS = (
+    *(Matrix, MatmulOptions, Linear, LayerNorm, PackedSublayer, Sublayer, Embedding),
+    *(Stack, Model, CrossKV, EncodeRequest, DecodeRequest, TopKRequest, TopKState),
+    *(TopKRows, BeamRequest, RaggedTokens, TrainBatch),
 )
-"""In the order of ``decoder_struct_bytes`` in ``csrc/decoder.c``."""
-
-_SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
-    "packed_bytes": (c_int64, (c_int64,) * 3),
-    "pack_transposed": (None, (c_void_p, c_int64, c_int64, c_int64, c_void_p)),
-    "pack_matrix": (None, (c_void_p, *(c_int64,) * 4, c_void_p)),
-    "matmul_scratch_bytes": (c_int64, (c_int64,) * 2),
-    "matmul": (
-        None,
-        (
-            *(c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_int64),
-            *(MatmulOptions, c_void_p),
-        ),
-    ),
-    "encode_scratch_floats": (c_int64, (c_void_p, c_int64)),
-    "step_scratch_floats": (c_int64, (c_void_p, c_int64, c_int64)),
-    "encode": (
-        None,
-        (c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p),
-    ),
-    "decode_steps": (
-        c_int64,
-        (
-            *(c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p),
-            *(c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p),
-        ),
-    ),
-    "beam_step": (c_int64, (POINTER(BeamRequest),)),
-    "topk": (
-        c_int64,
-        (
-            *(c_void_p, c_int64, c_int64, c_int64, c_void_p, c_int64),
-            *(c_void_p, c_void_p, c_void_p),
-        ),
-    ),
-}
-
-
-@cache
-def kernels() -> ctypes.CDLL:
-    """Return the library with typed functions.
-
-    Raises ``NativeLibraryError`` where there is none.
-    """
-    return typed(library())
-
-
-def typed(loaded: ctypes.CDLL) -> ctypes.CDLL:
-    """Set argument and return types of a library's functions."""
-    check_sizes(loaded, "decoder_struct_bytes", _STRUCTS)
-    check_sizes(loaded, "beam_struct_bytes", (BeamRequest,))
-    for name, (returned, arguments) in _SIGNATURES.items():
-        function = getattr(loaded, name)
-        function.restype = returned
-        function.argtypes = arguments
-    return loaded
-
-
-def check_sizes(
-    loaded: ctypes.CDLL, table: str, structs: Sequence[type[Structure]]
-) -> None:
-    """Compare the sizes of structs here with those that the library reports.
-
-    Raises ``NativeLibraryError`` for a library of another version.
-    """
-    sizes = (c_int64 * len(structs)).in_dll(loaded, table)
-    for struct, size in zip(structs, sizes, strict=True):
-        if ctypes.sizeof(struct) != size:
-            raise NativeLibraryError(
-                f"the native library is of another version of headwise: its "
-                f"{struct.__name__} has {size} bytes, not {ctypes.sizeof(struct)}; "
-                "installing headwise again would help"
-            )
+"""In the order of ``struct_bytes`` in ``csrc/struct_sizes.c``."""

@@ -14,7 +14,7 @@ Letters used for sizes in this file:
 
 from __future__ import annotations
 
-from ctypes import byref
+from ctypes import byref, pointer
 
 import numpy as np
 import torch
@@ -26,9 +26,11 @@ from headwise.backends.native.buffer_pool import BufferPool
 from headwise.backends.native.ctypes_structs import (
     LANES,
     CrossKV,
+    DecodeRequest,
+    EncodeRequest,
     TopKRequest,
-    kernels,
 )
+from headwise.backends.native.functions import kernels
 from headwise.backends.native.kv_cache import (
     Array,
     EncodedSources,
@@ -80,15 +82,15 @@ class NativeDecoder:
         self.weights.ensure_source_positions(source.shape[1])
         cross_kv, buffers = self._allocate_cross_kv(lengths)
         scratch, model = Scratch(self.pool), byref(self.weights.model)
-        self.kernels.encode(
-            model,
-            address(tokens),
-            address(positions),
-            len(lengths),
-            byref(cross_kv),
-            longest,
-            scratch.of(self.kernels.encode_scratch_floats(model, longest)),
+        request = EncodeRequest(
+            sentences=len(lengths),
+            tokens=address(tokens),
+            positions=address(positions),
+            cross=pointer(cross_kv),
+            longest=longest,
         )
+        floats = self.kernels.encode_scratch_floats(model, longest)
+        self.kernels.encode(model, byref(request), scratch.of(floats))
         sources = EncodedSources(cross_kv, longest, buffers, scratch)
         return initial_state(sources, len(lengths))
 
@@ -217,18 +219,21 @@ class NativeDecoder:
         cache.append(self.pool.take(size * max_steps), rows, size, max_steps)
         longest = max(sources.longest, position + max_steps)
         model = byref(self.weights.model)
+        decode_request = DecodeRequest(
+            tokens=address(given),
+            rows=rows,
+            position=position,
+            kv_blocks=address(cache.blocks),
+            rows_at=address(cache.rows_at),
+            ancestors=address(state.ancestors),
+            ld=state.ancestors.shape[1],
+            cross=pointer(sources.cross_kv),
+            source_of=address(state.source_of),
+            longest=longest,
+        )
         steps = self.kernels.decode_steps(
             model,
-            address(given),
-            rows,
-            position,
-            address(cache.blocks),
-            address(cache.rows_at),
-            address(state.ancestors),
-            state.ancestors.shape[1],
-            byref(sources.cross_kv),
-            address(state.source_of),
-            longest,
+            byref(decode_request),
             scores.data_ptr(),
             None if request is None else byref(request),
             sources.scratch.of(self.kernels.step_scratch_floats(model, rows, longest)),

@@ -12,20 +12,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headwise.backends.native.ctypes_structs import ACTIVATIONS, BF16, BF16X3
-from headwise.backends.native.train_ctypes_structs import (
-    Attention,
-    Block,
+from headwise.backends.native.ctypes_structs import (
+    BF16,
+    BF16X3,
     Embedding,
+    LayerNorm,
     Linear,
-    TrainableNorm,
-    TrainModel,
+    Sublayer,
 )
-from headwise.backends.native.weights import dimensions
+from headwise.backends.native.model_struct import make_model, make_stack, sublayer_kind
 from headwise.model.embeddings import StackInput, TokenEmbedding
 from headwise.model.parameters_by_layer import (
-    AttentionParameters,
-    BlockParameters,
+    FeedForwardParameters,
+    SublayerParameters,
     parameters_by_layer,
 )
 from headwise.model.positions import LearnedPositions
@@ -41,34 +40,29 @@ class GradientBuffers:
     ``longest`` is the number of positions of the batch's longest sentence.
     """
 
-    def __init__(self, model: Transformer, longest: int, smoothing: float) -> None:
+    def __init__(self, model: Transformer, longest: int) -> None:
         parameters = list(model.parameters())
         self._gradients = _zeros_like(parameters)
         self._gradient_of: dict[Tensor, Tensor] = dict(
             zip(parameters, self._gradients, strict=True)
         )
         self._positions: list[Tensor] = []
-        config, weights = model.config, parameters_by_layer(model)
-        encoder = [self._block(each) for each in weights.encoder]
-        decoder = [self._block(each) for each in weights.decoder]
-        self.struct = TrainModel(
-            **dimensions(config),
+        weights = parameters_by_layer(model)
+        self.struct = make_model(
+            model.config,
             terms=BF16 if torch.is_autocast_enabled("cpu") else BF16X3,
-            pre_norm=config.norm == "pre",
-            activation=ACTIVATIONS[config.activation],
             **_dropout_rates(model),
-            smoothing=smoothing,
-            source_embedding=self._embedding(
-                model.source_embedding, model.enter_encoder, longest
+            encoder=make_stack(
+                self._embedding(model.source_embedding, model.enter_encoder, longest),
+                [self._sublayer(each) for each in weights.encoder],
+                self._norm(model.encoder.last_norm),
             ),
-            target_embedding=self._embedding(
-                model.target_embedding, model.enter_decoder, longest
+            decoder=make_stack(
+                self._embedding(model.target_embedding, model.enter_decoder, longest),
+                [self._sublayer(each) for each in weights.decoder],
+                self._norm(model.decoder.last_norm),
             ),
-            encoder_norm=self._norm(model.encoder.last_norm),
-            decoder_norm=self._norm(model.decoder.last_norm),
             output=self._matrix(model.output_vectors, model.output.bias),
-            encoder=(Block * len(encoder))(*encoder),
-            decoder=(Block * len(decoder))(*decoder),
         )
 
     def scaled(self, scale: float) -> list[Tensor]:
@@ -96,6 +90,7 @@ class GradientBuffers:
             grad_positions=(
                 None if learned is None else self._gradient_of[learned].data_ptr()
             ),
+            num_positions=longest,
             width=width,
             position_width=0 if learned is None else learned.shape[1],
             scale=embedding.scale,
@@ -115,11 +110,11 @@ class GradientBuffers:
     def _linear(self, layer: nn.Linear) -> Linear:
         return self._matrix(layer.weight, cast("Tensor | None", layer.bias))
 
-    def _norm(self, norm: nn.Module) -> TrainableNorm:
+    def _norm(self, norm: nn.Module) -> LayerNorm:
         """Return the struct of a layer norm, or of the identity."""
         if not isinstance(norm, nn.LayerNorm):
-            return TrainableNorm()
-        return TrainableNorm(
+            return LayerNorm()
+        return LayerNorm(
             weight=norm.weight.data_ptr(),
             bias=norm.bias.data_ptr(),
             grad_weight=self._gradient_of[norm.weight].data_ptr(),
@@ -127,29 +122,21 @@ class GradientBuffers:
             eps=norm.eps,
         )
 
-    def _attention(self, layer: AttentionParameters | None) -> Attention:
-        if layer is None:
-            return Attention()
-        return Attention(
-            queries=self._linear(layer.queries),
-            keys=self._linear(layer.keys),
-            values=self._linear(layer.values),
-            output=self._linear(layer.output),
-            norm=self._norm(layer.norm),
-        )
-
-    def _block(self, block: BlockParameters) -> Block:
-        return Block(
-            self_attention=self._attention(block.self_attention),
-            cross_attention=self._attention(block.cross_attention),
-            expand=self._linear(block.expand),
-            project=self._linear(block.project),
-            norm=self._norm(block.norm),
-        )
+    def _sublayer(self, layer: SublayerParameters) -> Sublayer:
+        struct = Sublayer(kind=sublayer_kind(layer), norm=self._norm(layer.norm))
+        if isinstance(layer, FeedForwardParameters):
+            struct.expand = self._linear(layer.expand)
+            struct.project = self._linear(layer.project)
+        else:
+            struct.queries = self._linear(layer.queries)
+            struct.keys = self._linear(layer.keys)
+            struct.values = self._linear(layer.values)
+            struct.output = self._linear(layer.output)
+        return struct
 
 
 def _dropout_rates(model: Transformer) -> dict[str, float]:
-    """Return the dropout rates of ``TrainModel``, which are 0 in evaluation."""
+    """Return the dropout rates of ``Model``, which are 0 in evaluation."""
     config = model.config
     rates = {
         "dropout": config.dropout,

@@ -21,19 +21,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from headwise.backends.native.ctypes_structs import (
+    ALIGNMENT,
+    RaggedTokens,
+    TrainBatch,
+)
 from headwise.backends.native.customization_check import find_customization
+from headwise.backends.native.functions import kernels
 from headwise.backends.native.gradients import GradientBuffers
 from headwise.backends.native.library import why_unavailable
 from headwise.backends.native.measured_speed import why_not_preferred
-from headwise.backends.native.train_ctypes_structs import TrainBatch, training_kernels
 from headwise.backends.pytorch.install_fused import what_is_swapped
 from headwise.data.ragged_batch import Batch
 from headwise.errors import DataError
 from headwise.model.activation_checkpointing import is_checkpointed
 from headwise.model.transformer import Transformer
-
-ALIGNMENT = 64
-"""Bytes at whose multiples the scratch memory begins."""
 
 MAX_LENGTH = 512
 """Positions of a sentence up to which whole matrices of attention weights are kept;
@@ -77,7 +79,7 @@ class NativeTraining:
 
         Raises ``DataError`` for tokens outside the vocabulary.
         """
-        sentences = _Sentences(batch)
+        sentences = _Sentences(batch, smoothing)
         target_size = model.target_vocab_size
         sizes = model.source_vocab_size, target_size, target_size
         for tokens, size in zip(sentences.tokens, sizes, strict=True):
@@ -90,7 +92,7 @@ class NativeTraining:
                     "for another one?"
                 )
         loss = _NativeLoss.apply(  # type: ignore[no-untyped-call]
-            model, sentences, smoothing, *model.parameters()
+            model, sentences, *model.parameters()
         )
         return cast(Tensor, loss)
 
@@ -98,19 +100,19 @@ class NativeTraining:
 class _Sentences:
     """A batch for C; ``struct`` points at what this object keeps."""
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: Batch, smoothing: float) -> None:
         sides = batch.source, batch.decoder_input, batch.target
         self.tokens = [side.tokens.contiguous() for side in sides]
         self.offsets = [side.offsets.contiguous() for side in sides]
         self.longest = max(int(side.lengths.max()) for side in sides)
-        source, target_in, target_out = (each.data_ptr() for each in self.tokens)
+        source, decoder_input, targets = (each.data_ptr() for each in self.tokens)
+        starts = [each.data_ptr() for each in self.offsets]
         self.struct = TrainBatch(
             sentences=len(batch),
-            source=source,
-            source_starts=self.offsets[0].data_ptr(),
-            target_in=target_in,
-            target_out=target_out,
-            target_starts=self.offsets[2].data_ptr(),
+            source=RaggedTokens(source, starts[0]),
+            decoder_input=RaggedTokens(decoder_input, starts[1]),
+            targets=targets,
+            smoothing=smoothing,
             seed=int(torch.randint(2**62, (1,))),
         )
 
@@ -142,17 +144,16 @@ class _NativeLoss(torch.autograd.Function):
         ctx: Any,
         model: Transformer,
         batch: _Sentences,
-        smoothing: float,
         *weights: Tensor,
     ) -> Tensor:
-        kernels = training_kernels()
+        native = kernels()
         ctx.save_for_backward(*weights)  # so that torch notes when they change
-        ctx.gradients = GradientBuffers(model, batch.longest, smoothing)
+        ctx.gradients = GradientBuffers(model, batch.longest)
         arguments = byref(ctx.gradients.struct), byref(batch.struct)
-        size = kernels.train_scratch_bytes(*arguments) + ALIGNMENT
+        size = native.train_scratch_bytes(*arguments) + ALIGNMENT
         scratch = _take_scratch(model, size)
         begin = -(-scratch.ctypes.data // ALIGNMENT) * ALIGNMENT
-        loss = kernels.forward_backward(*arguments, begin)
+        loss = native.forward_backward(*arguments, begin)
         _free_scratch.setdefault(model, []).append(scratch)
         return weights[0].new_tensor(loss)
 
@@ -164,7 +165,7 @@ class _NativeLoss(torch.autograd.Function):
         _ = ctx.saved_tensors
         scale = scales[0].item()
         if torch._C._autograd._get_current_graph_task_keep_graph():  # retain_graph
-            return None, None, None, *ctx.gradients.scaled_copies(scale)
+            return None, None, *ctx.gradients.scaled_copies(scale)
         gradients, ctx.gradients = ctx.gradients, None
         # No other reference to them may exist: then torch does not copy them.
-        return None, None, None, *gradients.scaled(scale)
+        return None, None, *gradients.scaled(scale)

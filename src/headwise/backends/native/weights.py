@@ -14,25 +14,24 @@ from torch import Tensor, nn
 
 from headwise.backends.api import Precision, WeightVersions
 from headwise.backends.native.ctypes_structs import (
-    ACTIVATIONS,
     ALIGNMENT,
     BF16,
     BF16X3,
     FLOAT32,
-    Attention,
     Embedding,
-    Layer,
     LayerNorm,
     Matrix,
     Model,
-    kernels,
+    PackedSublayer,
+    Sublayer,
 )
+from headwise.backends.native.functions import kernels
+from headwise.backends.native.model_struct import make_model, make_stack, sublayer_kind
 from headwise.errors import ModelError
-from headwise.model.config import TransformerConfig
 from headwise.model.embeddings import StackInput, TokenEmbedding
 from headwise.model.parameters_by_layer import (
-    AttentionParameters,
-    BlockParameters,
+    FeedForwardParameters,
+    SublayerParameters,
     parameters_by_layer,
 )
 from headwise.model.positions import LearnedPositions
@@ -40,19 +39,6 @@ from headwise.model.transformer import Transformer
 
 FIRST_POSITIONS = 256
 """Position encodings computed at first; their number doubles as needed."""
-
-
-def dimensions(config: TransformerConfig) -> dict[str, int]:
-    """Return the sizes of a model as the fields of its structs."""
-    return {
-        "encoder_layers": config.encoder_layers,
-        "decoder_layers": config.decoder_layers,
-        "d_model": config.d_model,
-        "heads": config.num_heads,
-        "d_k": config.key_width,
-        "d_v": config.value_width,
-        "d_ff": config.d_ff,
-    }
 
 
 class NativeWeights:
@@ -85,35 +71,32 @@ class NativeWeights:
 
     def ensure_source_positions(self, count: int) -> None:
         """Compute the position encodings of ``count`` source positions."""
-        if count > self.model.source_embedding.num_positions:
+        if count > self.model.encoder.embedding.num_positions:
             stack_input = self._transformer.enter_encoder
-            self._compute_positions(self.model.source_embedding, stack_input, count)
+            self._compute_positions(self.model.encoder.embedding, stack_input, count)
 
     def ensure_target_positions(self, count: int) -> None:
         """Compute the position encodings of ``count`` target positions."""
-        if count > self.model.target_embedding.num_positions:
+        if count > self.model.decoder.embedding.num_positions:
             stack_input = self._transformer.enter_decoder
-            self._compute_positions(self.model.target_embedding, stack_input, count)
+            self._compute_positions(self.model.decoder.embedding, stack_input, count)
 
     def _packed(self, model: Transformer) -> Model:
-        config, packer, weights = model.config, self._packer, parameters_by_layer(model)
-        encoder = [packer.layer(each) for each in weights.encoder]
-        decoder = [packer.layer(each) for each in weights.decoder]
-        return Model(
-            **dimensions(config),
-            pre_norm=config.norm == "pre",
-            activation=ACTIVATIONS[config.activation],
-            source_embedding=self._embedding(
-                model.source_embedding, model.enter_encoder
+        packer, weights = self._packer, parameters_by_layer(model)
+        return make_model(
+            model.config,
+            terms=packer.decoder_terms,
+            encoder=make_stack(
+                self._embedding(model.source_embedding, model.enter_encoder),
+                [packer.sublayer(each, of_source=True) for each in weights.encoder],
+                packer.norm(model.encoder.last_norm),
             ),
-            target_embedding=self._embedding(
-                model.target_embedding, model.enter_decoder
+            decoder=make_stack(
+                self._embedding(model.target_embedding, model.enter_decoder),
+                [packer.sublayer(each, of_source=False) for each in weights.decoder],
+                packer.norm(model.decoder.last_norm),
             ),
-            encoder_norm=packer.norm(model.encoder.last_norm),
-            decoder_norm=packer.norm(model.decoder.last_norm),
-            output=packer.matrix(model.output_vectors, model.output.bias),
-            encoder=(Layer * len(encoder))(*encoder),
-            decoder=(Layer * len(decoder))(*decoder),
+            packed_output=packer.matrix(model.output_vectors, model.output.bias),
         )
 
     def _embedding(
@@ -153,8 +136,8 @@ class _Packer:
     def __init__(self, precision: Precision) -> None:
         # Sources have enough rows for BF16X3 to pay, a decoding step may have one; to
         # choose by the number of rows would make a sentence depend on its batch.
-        self._encoder_terms = BF16 if precision == "bf16" else BF16X3
-        self._decoder_terms = BF16 if precision == "bf16" else FLOAT32
+        self.encoder_terms = BF16 if precision == "bf16" else BF16X3
+        self.decoder_terms = BF16 if precision == "bf16" else FLOAT32
         self._memory: list[Tensor] = []
 
     def address(self, each: Tensor) -> int:
@@ -166,7 +149,7 @@ class _Packer:
         self, weight: Tensor, bias: Tensor | None, *, of_source: bool = False
     ) -> Matrix:
         """Pack x -> x Wᵀ + b; ``of_source``: applied to sources, not in steps."""
-        terms = self._encoder_terms if of_source else self._decoder_terms
+        terms = self.encoder_terms if of_source else self.decoder_terms
         outputs, inputs = weight.shape
         size = kernels().packed_bytes(inputs, outputs, terms)
         memory = torch.empty(size + ALIGNMENT, dtype=torch.uint8)
@@ -194,35 +177,30 @@ class _Packer:
             eps=norm.eps,
         )
 
-    def layer(self, block: BlockParameters) -> Layer:
-        """Pack a block of the encoder, or of the decoder."""
-        is_encoder = block.cross_attention is None
-        cross = Attention()
-        if block.cross_attention is not None:
-            cross = self._cross_attention(block.cross_attention)
-        expand, project = block.expand, block.project
-        return Layer(
-            self_attention=self._self_attention(block.self_attention, is_encoder),
-            cross_attention=cross,
-            expand=self.matrix(expand.weight, expand.bias, of_source=is_encoder),
-            project=self.matrix(project.weight, project.bias, of_source=is_encoder),
-            norm=self.norm(block.norm),
+    def sublayer(self, layer: SublayerParameters, *, of_source: bool) -> Sublayer:
+        """Pack a sublayer of the encoder (``of_source``) or of the decoder."""
+        return Sublayer(
+            kind=sublayer_kind(layer),
+            norm=self.norm(layer.norm),
+            packed=self._packed_sublayer(layer, of_source),
         )
 
-    def _self_attention(self, layer: AttentionParameters, of_source: bool) -> Attention:
-        return Attention(
-            qkv=self._joined([layer.queries, layer.keys, layer.values], of_source),
-            output=self._joined([layer.output], of_source),
-            norm=self.norm(layer.norm),
-        )
-
-    def _cross_attention(self, layer: AttentionParameters) -> Attention:
-        return Attention(
-            qkv=self._joined([layer.queries], False),
-            kv=self._joined([layer.keys, layer.values], True),
-            output=self._joined([layer.output], False),
-            norm=self.norm(layer.norm),
-        )
+    def _packed_sublayer(
+        self, layer: SublayerParameters, of_source: bool
+    ) -> PackedSublayer:
+        if isinstance(layer, FeedForwardParameters):
+            return PackedSublayer(
+                expand=self._joined([layer.expand], of_source),
+                project=self._joined([layer.project], of_source),
+            )
+        packed = PackedSublayer(output=self._joined([layer.output], of_source))
+        if layer.kind == "cross":
+            packed.qkv = self._joined([layer.queries], of_source)
+            packed.kv = self._joined([layer.keys, layer.values], True)
+        else:
+            projections = [layer.queries, layer.keys, layer.values]
+            packed.qkv = self._joined(projections, of_source)
+        return packed
 
     def _joined(self, layers: list[nn.Linear], of_source: bool) -> Matrix:
         weight, bias = torch.cat([layer.weight for layer in layers]), None

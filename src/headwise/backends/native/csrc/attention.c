@@ -95,44 +95,45 @@ INLINE void weighted_sum(const value_rows *from, int64_t size, int64_t d_v, cons
     }
 }
 
-INLINE void attend_query_inline(const float *query, const void *keys, const void *values,
-                                int64_t ldv, int64_t size, int64_t d_k, int64_t d_v,
-                                const int64_t bf16, float *weights, float *out) {
-    int64_t padded = pad_to_lanes(size);
-    float scale = 1 / sqrtf(d_k);
+/* The shape is passed by value, so that known widths become constants. */
+INLINE void attend_query_inline(attention_shape m, const float *query, const keys_values *from,
+                                float *weights, float *out) {
+    int64_t padded = pad_to_lanes(from->size);
+    float scale = 1 / sqrtf(m.d_k);
     for (int64_t s = 0; s < padded; s += LANES) {
         vec sums[4] = {{0}};
         int64_t k = 0;
-        for (; k + 4 <= d_k; k += 4)
+        for (; k + 4 <= m.d_k; k += 4)
             for (int64_t i = 0; i < 4; i++)
-                sums[i] += cached_vec(keys, (k + i) * padded + s, bf16) * query[k + i];
-        for (; k < d_k; k++) sums[0] += cached_vec(keys, k * padded + s, bf16) * query[k];
+                sums[i] += cached_vec(from->keys, (k + i) * padded + s, m.bf16) * query[k + i];
+        for (; k < m.d_k; k++) sums[0] += cached_vec(from->keys, k * padded + s, m.bf16) * query[k];
         store(weights + s, ((sums[0] + sums[1]) + (sums[2] + sums[3])) * scale);
     }
-    float inv_sum = 1 / exp_and_sum(weights, size);
-    value_rows from = {.first = values, .stride = ldv * (bf16 ? 2 : 4)};
-    weighted_sum(&from, size, d_v, bf16, weights, inv_sum, out);
+    float inv_sum = 1 / exp_and_sum(weights, from->size);
+    value_rows values = {.first = from->values, .stride = from->ldv * element_bytes(&m)};
+    weighted_sum(&values, from->size, m.d_v, m.bf16, weights, inv_sum, out);
 }
 
-INLINE void attend_query_by_size(const attention_shape *m, const float *query, const void *keys,
-                                 const void *values, int64_t ldv, int64_t size, const int64_t bf16,
-                                 float *weights, float *out) {
-    if (m->d_k == 32 && m->d_v == 32)
-        attend_query_inline(query, keys, values, ldv, size, 32, 32, bf16, weights, out);
-    else if (m->d_k == 64 && m->d_v == 64)
-        attend_query_inline(query, keys, values, ldv, size, 64, 64, bf16, weights, out);
+INLINE void attend_query_by_width(attention_shape m, const float *query, const keys_values *from,
+                                  float *weights, float *out) {
+    if (m.d_k == 32 && m.d_v == 32)
+        attend_query_inline((attention_shape){m.heads, 32, 32, m.bf16}, query, from, weights, out);
+    else if (m.d_k == 64 && m.d_v == 64)
+        attend_query_inline((attention_shape){m.heads, 64, 64, m.bf16}, query, from, weights, out);
     else
-        attend_query_inline(query, keys, values, ldv, size, m->d_k, m->d_v, bf16, weights, out);
+        attend_query_inline(m, query, from, weights, out);
 }
 
-void attend_query(const attention_shape *m, const float *query, const void *keys,
-                  const void *values, int64_t ldv, int64_t size, float *weights, float *out) {
-    if (!size)
+void attend_query(const attention_shape *m, const float *query, const keys_values *from,
+                  float *weights, float *out) {
+    if (!from->size)
         memset(out, 0, m->d_v * 4);
     else if (m->bf16)
-        attend_query_by_size(m, query, keys, values, ldv, size, 1, weights, out);
+        attend_query_by_width((attention_shape){m->heads, m->d_k, m->d_v, 1}, query, from, weights,
+                              out);
     else
-        attend_query_by_size(m, query, keys, values, ldv, size, 0, weights, out);
+        attend_query_by_width((attention_shape){m->heads, m->d_k, m->d_v, 0}, query, from, weights,
+                              out);
 }
 
 INLINE float dot(const float *a, const void *b, int64_t from, int64_t size, const int64_t bf16) {
@@ -144,35 +145,39 @@ INLINE float dot(const float *a, const void *b, int64_t from, int64_t size, cons
     return reduce_sum(total) + rest;
 }
 
-INLINE void self_attention_inline(int64_t heads, const float *query, const void *const *cache_rows,
-                                  int64_t size, int64_t d_k, int64_t d_v, const int64_t bf16,
-                                  float *weights, float *out) {
-    float scale = 1 / sqrtf(d_k);
-    for (int64_t h = 0; h < heads; h++, query += d_k, out += d_v) {
+INLINE void self_attention_inline(attention_shape m, const float *query,
+                                  const void *const *cache_rows, int64_t size, float *weights,
+                                  float *out) {
+    float scale = 1 / sqrtf(m.d_k);
+    for (int64_t h = 0; h < m.heads; h++, query += m.d_k, out += m.d_v) {
         for (int64_t p = 0; p < size; p++)
-            weights[p] = scale * dot(query, cache_rows[p], h * d_k, d_k, bf16);
+            weights[p] = scale * dot(query, cache_rows[p], h * m.d_k, m.d_k, m.bf16);
         float inv_sum = 1 / exp_and_sum(weights, size);
-        value_rows from = {.rows = cache_rows, .offset = (heads * d_k + h * d_v) * (bf16 ? 2 : 4)};
-        weighted_sum(&from, size, d_v, bf16, weights, inv_sum, out);
+        value_rows values = {.rows = cache_rows,
+                             .offset = (m.heads * m.d_k + h * m.d_v) * element_bytes(&m)};
+        weighted_sum(&values, size, m.d_v, m.bf16, weights, inv_sum, out);
     }
 }
 
-INLINE void self_attention_by_size(const attention_shape *m, const float *queries,
-                                   const void *const *cache_rows, int64_t size, const int64_t bf16,
-                                   float *weights, float *out) {
-    if (m->d_k == 32 && m->d_v == 32)
-        self_attention_inline(m->heads, queries, cache_rows, size, 32, 32, bf16, weights, out);
-    else if (m->d_k == 64 && m->d_v == 64)
-        self_attention_inline(m->heads, queries, cache_rows, size, 64, 64, bf16, weights, out);
+INLINE void self_attention_by_width(attention_shape m, const float *queries,
+                                    const void *const *cache_rows, int64_t size, float *weights,
+                                    float *out) {
+    if (m.d_k == 32 && m.d_v == 32)
+        self_attention_inline((attention_shape){m.heads, 32, 32, m.bf16}, queries, cache_rows, size,
+                              weights, out);
+    else if (m.d_k == 64 && m.d_v == 64)
+        self_attention_inline((attention_shape){m.heads, 64, 64, m.bf16}, queries, cache_rows, size,
+                              weights, out);
     else
-        self_attention_inline(m->heads, queries, cache_rows, size, m->d_k, m->d_v, bf16, weights,
-                              out);
+        self_attention_inline(m, queries, cache_rows, size, weights, out);
 }
 
 void self_attention(const attention_shape *m, const float *queries, const void *const *cache_rows,
                     int64_t size, float *weights, float *out) {
     if (m->bf16)
-        self_attention_by_size(m, queries, cache_rows, size, 1, weights, out);
+        self_attention_by_width((attention_shape){m->heads, m->d_k, m->d_v, 1}, queries, cache_rows,
+                                size, weights, out);
     else
-        self_attention_by_size(m, queries, cache_rows, size, 0, weights, out);
+        self_attention_by_width((attention_shape){m->heads, m->d_k, m->d_v, 0}, queries, cache_rows,
+                                size, weights, out);
 }

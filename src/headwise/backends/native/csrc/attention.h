@@ -35,10 +35,15 @@ INLINE float exp_and_sum(float *x, int64_t size) {
     return reduce_sum(total);
 }
 
-/* One query over keys [K, pad_to_lanes(S)] and values [S, ldv]: out [C]; zeros where S is 0.
- * weights [pad_to_lanes(S)]: scratch. */
-void attend_query(const attention_shape *, const float *query, const void *keys, const void *values,
-                  int64_t ldv, int64_t size, float *weights, float *out);
+/* Keys [K, pad_to_lanes(S)] and values [S, ldv] of a head. */
+typedef struct {
+    const void *keys, *values;
+    int64_t ldv, size; /* size: S */
+} keys_values;
+
+/* One query over packed keys: out [C]; zeros where S is 0. weights [pad_to_lanes(S)]: scratch. */
+void attend_query(const attention_shape *, const float *query, const keys_values *from,
+                  float *weights, float *out);
 
 /* The queries of all heads [H K] of a row over its KV cache, one row [H K, H C] per position: out
  * [H C]. */

@@ -3,26 +3,7 @@
  *
  * Reference: extend_hypotheses and select_alive in decoding/beam_step.py; tests/decoding/
  * test_beam_native.py holds them equal, ties included. */
-#include "simd.h"
-
-/* S sentences still searched, each with W hypotheses alive, which have `length` - 1 tokens. */
-typedef struct {
-    int64_t sentences, width, top, beam, end, length, capacity;
-    const int64_t *limits;    /* [S]: length at which hypotheses are cut off */
-    const float *totals;      /* [S, W] */
-    const float *scores;      /* [S, W, top]: of the best next tokens, best first */
-    const int64_t *tokens;    /* [S, W, top] */
-    const int64_t *generated; /* [S, W, capacity] */
-    /* What stays alive, [S, beam]: parents are rows of [S W]; a total is -inf where there is none. */
-    int64_t *alive_parents, *alive_tokens, *alive_generated;
-    float *alive_totals;
-    /* What is complete, up to S * beam: sentence, parent, token, whether it is `end`; its total. */
-    int64_t (*completed)[4];
-    float *completed_totals;
-} beam_request;
-
-/* For Python, which mirrors it. */
-EXPORT const int64_t beam_struct_bytes[] = {sizeof(beam_request)};
+#include "beam_step.h"
 
 /* A hypothesis and one more token. */
 typedef struct {
@@ -61,7 +42,6 @@ static void keep_alive(const beam_request *r, int64_t s, int64_t rank, continuat
     generated[r->length - 1] = c.token;
 }
 
-/* Take one step in all sentences; return how many hypotheses were completed. */
 EXPORT int64_t beam_step(const beam_request *r) {
     int64_t num_completed = 0, count = 2 * r->beam;
     continuation best[count];

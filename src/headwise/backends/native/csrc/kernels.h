@@ -1,4 +1,4 @@
-/* Shared declarations of the native library: packed matrices, matmul and top-k.
+/* Shared declarations of the native library: packed matrices, activations and matmul.
  *
  * Instruction set extensions stand behind #ifdef. Each row of a result is computed by the same
  * operations in the same order whatever the number of rows: the batch never changes a sentence,
@@ -21,11 +21,6 @@ typedef struct {
     const float *bias;  /* [out] or NULL */
 } matrix;
 
-typedef struct {
-    const float *weight, *bias; /* [D]; NULL: no normalization */
-    float eps;
-} layer_norm;
-
 enum { NO_ACTIVATION, RELU, GELU, SWISH };
 
 INLINE vec activate(vec x, int64_t activation) {
@@ -37,28 +32,13 @@ INLINE vec activate(vec x, int64_t activation) {
 
 #define VOCAB_BLOCK 1024 /* scores of a row that are computed and searched together */
 
-/* Running top-k of a row of scores, with the log-sum-exp so far. */
-typedef struct {
-    float max_score, sum_exp;
-    int64_t found;
-} topk_state;
-
-/* Continue the top-k of each row [rows, ld] with `size` more scores; the first belongs to token
- * `first`. Best first; ties go to the lower token. Forbidden tokens are skipped. */
-void topk_update(const float *scores, int64_t ld, int64_t rows, int64_t first, int64_t size,
-                 int64_t count, const int64_t *forbidden, int64_t num_forbidden, float *values,
-                 int64_t *tokens, topk_state *states);
-
-/* Turn the values into log-probabilities; pad with forbidden tokens at -inf if too few tokens were
- * allowed. Returns 0 if a score is NaN or infinite. */
-int64_t topk_finish(int64_t rows, int64_t count, const int64_t *forbidden, float *values,
-                    int64_t *tokens, const topk_state *states);
-
 typedef struct {
     int64_t activation;
     int64_t transposed; /* x is given as [in, ld], that is, its transpose is multiplied */
     int64_t accumulate; /* add to y instead of overwriting it; without an activation */
 } matmul_opts;
+
+#define OVERWRITE ((matmul_opts){0})
 
 /* y [rows, ldy] = activation(x [rows, ld] W + b); scratch: matmul_scratch_bytes(in, rows). */
 void matmul(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y, int64_t ldy,

@@ -2,7 +2,7 @@
  *
  * Reference: the PyTorch path of best_tokens in decoding/topk.py; tests/decoding/
  * test_topk_native.py holds them equal. */
-#include "kernels.h"
+#include "topk.h"
 
 #define GROUP (4 * LANES) /* scores that are skipped together if their maximum is too small */
 
@@ -35,11 +35,17 @@ static float sum_exp(const float *x, int64_t size, float max_score) {
     return reduce_sum(total + more);
 }
 
-void topk_update(const float *scores, int64_t ld, int64_t rows, int64_t first, int64_t size,
-                 int64_t count, const int64_t *forbidden, int64_t num_forbidden, float *values,
-                 int64_t *tokens, topk_state *states) {
+void topk_begin(const topk_rows *k) {
+    for (int64_t row = 0; row < k->rows; row++) k->states[row] = (topk_state){-INFINITY, 0, 0};
+}
+
+void topk_update(const topk_rows *k, const float *scores, int64_t ld, int64_t first, int64_t size) {
+    int64_t count = k->count, num_forbidden = k->num_forbidden, *tokens = k->tokens;
+    const int64_t *forbidden = k->forbidden;
+    float *values = k->values;
+    topk_state *states = k->states;
     float group_max[VOCAB_BLOCK / GROUP];
-    for (int64_t row = 0; row < rows; row++, values += count, tokens += count, states++) {
+    for (int64_t row = 0; row < k->rows; row++, values += count, tokens += count, states++) {
         const float *x = scores + row * ld;
         float max_score = -INFINITY;
         int64_t found = states->found;
@@ -76,31 +82,35 @@ void topk_update(const float *scores, int64_t ld, int64_t rows, int64_t first, i
     }
 }
 
-int64_t topk_finish(int64_t rows, int64_t count, const int64_t *forbidden, float *values,
-                    int64_t *tokens, const topk_state *states) {
-    for (int64_t row = 0; row < rows; row++, values += count, tokens += count, states++) {
+int64_t topk_finish(const topk_rows *k) {
+    int64_t count = k->count, *tokens = k->tokens;
+    const topk_state *states = k->states;
+    float *values = k->values;
+    for (int64_t row = 0; row < k->rows; row++, values += count, tokens += count, states++) {
         float max_score = states->max_score, log_sum = scalar_log(states->sum_exp);
         int64_t found = states->found;
         if (!isfinite(max_score + log_sum)) return 0;
         for (int64_t i = 0; i < found; i++) values[i] = (values[i] - max_score) - log_sum;
         for (int64_t i = 0; found < count; i++, found++) {
             values[found] = -INFINITY;
-            tokens[found] = forbidden[i];
+            tokens[found] = k->forbidden[i];
         }
     }
     return 1;
 }
 
-/* Top-k of scores [rows, size] that stand in memory; scratch: a topk_state for each row. */
-EXPORT int64_t topk(const float *scores, int64_t rows, int64_t size, int64_t count,
-             const int64_t *forbidden, int64_t num_forbidden, float *values, int64_t *tokens,
-             topk_state *scratch) {
-    for (int64_t row = 0; row < rows; row++) scratch[row] = (topk_state){-INFINITY, 0, 0};
-    for (int64_t row = 0; row < rows; row++)
+EXPORT int64_t topk(const topk_rows *k, const float *scores, int64_t size) {
+    topk_begin(k);
+    for (int64_t row = 0; row < k->rows; row++) {
+        topk_rows one = *k;
+        one.rows = 1;
+        one.values += row * k->count;
+        one.tokens += row * k->count;
+        one.states += row;
         for (int64_t first = 0; first < size; first += VOCAB_BLOCK) {
             int64_t block = size - first < VOCAB_BLOCK ? size - first : VOCAB_BLOCK;
-            topk_update(scores + row * size + first, size, 1, first, block, count, forbidden,
-                        num_forbidden, values + row * count, tokens + row * count, scratch + row);
+            topk_update(&one, scores + row * size + first, size, first, block);
         }
-    return topk_finish(rows, count, forbidden, values, tokens, scratch);
+    }
+    return topk_finish(k);
 }

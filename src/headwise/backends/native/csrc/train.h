@@ -1,27 +1,14 @@
-/* Declarations of the native training step: parameters with gradients, dropout, attention, loss.
+/* Declarations of the native training step: batches, dropout, norms, attention, loss.
  *
- * The structs mirror train_ctypes_structs.py. */
+ * The structs of a batch mirror ctypes_structs.py. */
 #ifndef HEADWISE_TRAIN_H
 #define HEADWISE_TRAIN_H
 
 #include "arena.h"
-#include "kernels.h"
+#include "model.h"
 
-#define OVERWRITE ((matmul_opts){0})
 #define ACCUMULATE ((matmul_opts){.accumulate = 1})
 #define TRANSPOSED_ACCUMULATE ((matmul_opts){.transposed = 1, .accumulate = 1})
-
-typedef struct {
-    const float *weight, *bias;     /* [out, in]; [out] or NULL */
-    float *grad_weight, *grad_bias; /* gradients, accumulated */
-    int64_t in, out;
-} linear;
-
-typedef struct {
-    const float *weight, *bias; /* [D] */
-    float *grad_weight, *grad_bias;
-    float eps;
-} trainable_norm;
 
 typedef uint64_t u64vec __attribute__((vector_size(64)));
 typedef uint32_t u32vec __attribute__((vector_size(64)));
@@ -67,27 +54,33 @@ INLINE vec dropout_vec(dropout_rng *rng, vec x) {
 /* Dropout of `size` numbers, in place. */
 void dropout(dropout_rng *rng, float *x, int64_t size);
 
-/* Post-norm: y = norm(x + dropout(out)), all [rows, size]; saved for the backward pass: the sum, and
- * the mean and 1 / standard deviation of each row. */
-void add_and_norm(const trainable_norm *n, const float *x, const float *out, int64_t rows,
-                  int64_t size, dropout_rng rng, float *sum, float *stats, float *y);
+/* Of vectors that stand one behind the other, [rows, size]. */
+typedef struct {
+    int64_t rows, size;
+} shape;
+
+/* What the backward pass of a norm needs: what was normalized, and the mean and 1 / standard
+ * deviation of each row. */
+typedef struct {
+    float *x, *stats; /* [rows, size], [rows, 2] */
+} saved_norm;
+
+/* Post-norm: y = norm(x + dropout(out)), all of shape s. */
+void add_and_norm(const layer_norm *n, shape s, dropout_rng rng, const float *x, const float *out,
+                  saved_norm saved, float *y);
 
 /* Backward pass: the gradients of x and of out (the same without dropout), given that of y. */
-void add_and_norm_backward(const trainable_norm *n, const float *grad_y, int64_t rows, int64_t size,
-                           dropout_rng rng, const float *sum, const float *stats, float *grad_x,
-                           float *grad_out);
+void add_and_norm_backward(const layer_norm *n, shape s, dropout_rng rng, saved_norm saved,
+                           const float *grad_y, float *grad_x, float *grad_out);
 
 /* Pre-norm: y = x + dropout(out), and the gradient of out; that of x is that of y. */
-void add_residual(const float *x, const float *out, int64_t rows, int64_t size, dropout_rng rng,
-                  float *y);
-void add_residual_backward(const float *grad_y, int64_t rows, int64_t size, dropout_rng rng,
-                           float *grad_out);
+void add_residual(shape s, dropout_rng rng, const float *x, const float *out, float *y);
+void add_residual_backward(shape s, dropout_rng rng, const float *grad_y, float *grad_out);
 
-/* y = norm(x), [rows, size]; the gradient of x is stored, or added to what is there. */
-void norm(const trainable_norm *n, const float *x, int64_t rows, int64_t size, float *stats,
-          float *y);
-void norm_backward(const trainable_norm *n, const float *grad_y, const float *x, int64_t rows,
-                   int64_t size, const float *stats, float *grad_x, int64_t accumulate);
+/* y = norm(x); the gradient of x is stored, or added to what is there. */
+void norm(const layer_norm *n, shape s, const float *x, float *stats, float *y);
+void norm_backward(const layer_norm *n, shape s, const float *x, const float *stats,
+                   const float *grad_y, float *grad_x, int64_t accumulate);
 
 /* y = activation(x); the gradient of x in place of that of y. With RELU x may be y. */
 void activation_forward(const float *x, int64_t size, int64_t activation, float *y);
@@ -114,80 +107,54 @@ typedef struct {
 void attention_backward(const head *h, const float *weights, const float *grad_out, int64_t ldo,
                         head_gradients to, dropout_rng *rng, float *scratch);
 
-/* Label-smoothed cross-entropy of the scores of `hidden` [rows, in], summed, and its gradients:
- * grad_hidden is overwritten, the weights' are accumulated. packed_backward: the output matrix as
- * packed by loss_pack_backward (loss_backward_bytes bytes, aligned to 64). scratch:
- * loss_scratch_floats floats. */
-double loss_and_gradients(const linear *l, const matrix *scores, const void *packed_backward,
-                          const float *hidden, int64_t rows, const int64_t *targets,
-                          float smoothing, float *grad_hidden, float *scratch);
+/* Label-smoothed cross-entropy of the scores of `hidden`, summed. */
+typedef struct {
+    const linear *output;          /* gradients are accumulated */
+    const matrix *scores;          /* output, packed */
+    const void *scores_backward;   /* output, packed by loss_pack_backward */
+    const float *hidden;           /* [rows, in] */
+    const int64_t *targets;        /* [rows] */
+    int64_t rows;
+    float smoothing;
+    float *grad_hidden;            /* [rows, in], overwritten */
+} loss_request;
+
+/* Return the loss, and compute its gradients. scratch: loss_scratch_floats floats. */
+double loss_and_gradients(const loss_request *r, float *scratch);
 int64_t loss_scratch_floats(int64_t in, int64_t out, int64_t rows, int64_t terms);
-int64_t loss_backward_bytes(int64_t in, int64_t out, int64_t terms);
+
+/* Pack the output matrix for the backward pass; `to`: loss_backward_bytes bytes, aligned to 64. */
 void loss_pack_backward(const float *weight, int64_t in, int64_t out, int64_t terms, void *to);
+int64_t loss_backward_bytes(int64_t in, int64_t out, int64_t terms);
 
-/* What Python passes in: a model with its gradients, and a batch of packed sentences. */
+/* Tokens of sentences without padding; without an encoder, or a decoder, it has none: NULL. */
 typedef struct {
-    linear queries, keys, values, output;
-    trainable_norm norm;
-} attention_box;
-
-typedef struct {
-    attention_box self, cross;
-    linear expand, project;
-    trainable_norm norm;
-} block;
-
-typedef struct {
-    const float *table; /* [V, width] */
-    float *grad_table;
-    const float *positions; /* [positions, D]; zeros beside which an embedding stands */
-    float *grad_positions;  /* [positions, position_width] of the last channels; NULL: not learned */
-    int64_t width, position_width;
-    float scale;
-    trainable_norm norm; /* without weights: none */
-} embedding;
-
-typedef struct {
-    int64_t encoder_layers, decoder_layers, d_model, heads, d_k, d_v, d_ff, terms;
-    int64_t pre_norm, activation;
-    float dropout, attention_dropout, feed_forward_dropout, smoothing;
-    embedding source_embedding, target_embedding;
-    trainable_norm encoder_norm, decoder_norm; /* of pre-norm models */
-    linear output;
-    const block *encoder, *decoder;
-} train_model;
+    const int64_t *tokens, *starts; /* [positions of all sentences], [sentences + 1] */
+} ragged_tokens;
 
 typedef struct {
     int64_t sentences;
-    const int64_t *source, *source_starts; /* [positions of all sources], [sentences + 1] */
-    const int64_t *target_in, *target_out, *target_starts;
-    uint64_t seed;
+    ragged_tokens source, decoder_input;
+    const int64_t *targets; /* the token to predict at each position of the last stack */
+    float smoothing;
+    uint64_t seed; /* of dropout */
 } train_batch;
 
-/* A weight matrix packed for the forward and the backward pass. */
+/* The matrices of a sublayer, packed for the forward pass, and transposed for the backward pass. */
 typedef struct {
-    matrix forward, backward;
-} packed_linear;
+    packed_sublayer forward, backward;
+} packed_weights;
 
 /* The packed matrices of a model, shared by all groups of a batch. */
 typedef struct {
-    packed_linear qkv, kv, output;
-} packed_attention;
-
-typedef struct {
-    packed_attention self, cross;
-    packed_linear expand, project;
-} packed_block;
-
-typedef struct {
-    packed_block *encoder, *decoder;
-    matrix output;               /* forward: the whole vocabulary */
-    const void *output_backward; /* backward: vocabulary blocks, contiguous */
+    packed_weights *encoder, *decoder; /* [sublayers] */
+    matrix output;                     /* forward: the whole vocabulary */
+    const void *output_backward;       /* backward: vocabulary blocks, contiguous */
 } packed_model;
 
-packed_model pack_model(const train_model *m, arena *a);
+packed_model pack_model(const transformer *m, arena *a);
 
-int64_t train_scratch_bytes(const train_model *m, const train_batch *b);
-double forward_backward(const train_model *m, const train_batch *b, void *memory);
+int64_t train_scratch_bytes(const transformer *m, const train_batch *b);
+double forward_backward(const transformer *m, const train_batch *b, void *memory);
 
 #endif

@@ -1,82 +1,90 @@
 /* A group of sentences on its way through the model: what the files of the training step share.
  *
- * Sizes: D model width, H heads, K and C channels of a head's key and value, F inner width, R rows:
- * positions of all sentences of a group. */
+ * Sizes as in model.h, and R rows: positions of all sentences of a group. */
 #ifndef HEADWISE_TRAIN_GROUP_H
 #define HEADWISE_TRAIN_GROUP_H
 
 #include "train.h"
 
-/* What the backward pass needs of a residual connection and its norm. */
+/* A sublayer, and what its backward pass needs. */
 typedef struct {
-    float *input; /* of the sublayer: x normalized; pre-norm models only */
-    float *sum;   /* what is normalized; post-norm models only */
-    float *stats; /* mean and 1 / standard deviation of each row */
-    float *y;
-} saved_residual;
-
-typedef struct {
-    float *qkv, *kv, *weights, *heads; /* qkv: in cross-attention the queries alone */
-    saved_residual residual;
-} saved_attention;
-
-typedef struct {
-    const float *x;
-    saved_attention self, cross;
-    float *pre_activation; /* NULL with RELU, of which the output tells enough */
-    float *hidden;
-    saved_residual residual;
-} saved_layer;
+    const sublayer *sublayer;
+    const packed_weights *packed;
+    int64_t number;  /* among those with dropout at the same places, from 1 */
+    const float *x;  /* [R, D] */
+    float *input;    /* x normalized; pre-norm models only */
+    saved_norm norm; /* of the sum (post-norm); in pre-norm models the statistics of x alone */
+    float *y;        /* [R, D]: output */
+    /* Attention; qkv: in cross-attention the queries alone. */
+    float *qkv, *kv, *weights, *heads;
+    /* Feed-forward; pre_activation: NULL with RELU, of which the output tells enough. */
+    float *pre_activation, *hidden;
+} sublayer_state;
 
 /* The encoder or the decoder, with the activations saved for the backward pass. */
 typedef struct {
-    const embedding *embedding;
-    const block *blocks;
-    const packed_block *packed;
-    const trainable_norm *norm; /* at the end of a pre-norm stack */
+    const stack *stack;
     const int64_t *tokens, *starts;
-    int64_t layers, rows, is_decoder;
+    int64_t rows, is_decoder;
     float *embedded, *embedding_sum, *embedding_stats;
-    saved_layer *saved;
+    sublayer_state *sublayers;
     float *norm_stats, *top;
-} stack;
+} stack_state;
 
 /* The stacks, gradients and scratch of a group. */
 typedef struct {
-    const train_model *model;
+    const transformer *model;
     int64_t sentences;
     uint64_t seed;
-    stack encoder, decoder;
+    stack_state encoder, decoder;
+    const float *encoded; /* the encoder's output */
     float *out, *grad_x, *grad_input, *grad_out, *grad_hidden, *grad_qkv, *grad_heads, *grad_kv;
     float *grad_encoded, *packed_x, *scratch;
 } group;
 
 INLINE int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Positions of some sentences; the first need not begin at 0. */
-INLINE int64_t count_positions(const int64_t *starts, int64_t sentences) {
-    return starts[sentences] - starts[0];
+/* Positions of the sentences `from` to `to`; 0 where there are no tokens. */
+INLINE int64_t count_positions(const int64_t *starts, int64_t from, int64_t to) {
+    return starts ? starts[to] - starts[from] : 0;
+}
+
+/* Of the vectors that pass from sublayer to sublayer. */
+INLINE shape hidden_shape(const group *g, const stack_state *s) {
+    return (shape){s->rows, g->model->d_model};
 }
 
 /* Lay out the memory of a group; `packed` may be NULL where that is only counted. */
-group alloc_group(const train_model *m, const train_batch *b, const packed_model *packed, arena *a);
+group alloc_group(const transformer *m, const train_batch *b, const packed_model *packed, arena *a);
 
-/* Where dropout is applied; each place of each layer has a stream of random numbers of its own. */
-enum { EMBEDDING, SELF, CROSS, FEED_FORWARD, SELF_WEIGHTS, CROSS_WEIGHTS, HIDDEN, PLACES = 8 };
+/* Where dropout is applied. Each place of each sublayer draws from its own random generator. */
+enum {
+    EMBEDDING_DROPOUT,
+    SELF_DROPOUT,
+    CROSS_DROPOUT,
+    FEED_FORWARD_DROPOUT,
+    SELF_WEIGHTS_DROPOUT,
+    CROSS_WEIGHTS_DROPOUT,
+    HIDDEN_DROPOUT,
+    PLACES = 8
+};
 
-INLINE dropout_rng dropout_at(const group *g, const stack *s, int64_t layer, int64_t place,
-                              float rate) {
-    return seed_dropout(g->seed, (layer * PLACES + place) * 2 + s->is_decoder, rate);
+/* The place of a sublayer's output. */
+INLINE int64_t output_place(const sublayer *l) {
+    if (l->kind == FEED_FORWARD) return FEED_FORWARD_DROPOUT;
+    return l->kind == CROSS_ATTENTION ? CROSS_DROPOUT : SELF_DROPOUT;
 }
 
-/* Self-attention, or with `encoded` cross-attention, of a layer: returns its output, saved in s. */
-const float *attention_forward_at(const group *g, const stack *s, int64_t layer, const float *x,
-                                  const float *encoded);
-const float *feed_forward_at(const group *g, const stack *s, int64_t layer, const float *x);
+/* number: that of the sublayer; 0 for the embedding. */
+INLINE dropout_rng dropout_at(const group *g, const stack_state *s, int64_t number, int64_t place,
+                              float rate) {
+    return seed_dropout(g->seed, (number * PLACES + place) * 2 + s->is_decoder, rate);
+}
+
+/* Run sublayer i; return its output. */
+const float *sublayer_forward(const group *g, const stack_state *s, int64_t i, const float *x);
 
 /* Backward pass: g->grad_x holds the gradient of the output on entry, that of x on return. */
-void attention_backward_at(const group *g, const stack *s, int64_t layer, const float *x,
-                           const float *encoded);
-void feed_forward_backward_at(const group *g, const stack *s, int64_t layer, const float *x);
+void sublayer_backward(const group *g, const stack_state *s, int64_t i);
 
 #endif

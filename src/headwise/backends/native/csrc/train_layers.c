@@ -26,7 +26,7 @@ INLINE vec add_dropped(const float *x, const float *out, int64_t size, dropout_r
 }
 
 /* y = norm(x), of one row, given its sums. */
-INLINE void normalize_row(const trainable_norm *n, const float *x, int64_t size, vec row_sum,
+INLINE void normalize_row(const layer_norm *n, const float *x, int64_t size, vec row_sum,
                           float *stats, float *y) {
     vec squares = {0};
     float mean = reduce_sum(row_sum) / size;
@@ -36,12 +36,7 @@ INLINE void normalize_row(const trainable_norm *n, const float *x, int64_t size,
         squares += centered * centered;
     }
     float inv_std = 1 / sqrtf(reduce_sum(squares) / size + n->eps);
-    for (int64_t i = 0; i < size; i += LANES) {
-        vec centered = (load_partial(x + i, size - i) - mean) * inv_std;
-        vec each = centered * load_partial(n->weight + i, size - i) +
-                   load_partial(n->bias + i, size - i);
-        store_partial(y + i, each, size - i);
-    }
+    scale_normalized(n, x, size, mean, inv_std, y);
     stats[0] = mean;
     stats[1] = inv_std;
 }
@@ -52,7 +47,7 @@ typedef struct {
     float grad, grad_normed;
 } row_means;
 
-INLINE row_means norm_gradients(const trainable_norm *n, const float *grad_y, const float *x,
+INLINE row_means norm_gradients(const layer_norm *n, const float *grad_y, const float *x,
                                 int64_t size, const float *stats) {
     float mean = stats[0], inv_std = stats[1];
     vec sum_grad = {0}, sum_grad_normed = {0};
@@ -71,7 +66,7 @@ INLINE row_means norm_gradients(const trainable_norm *n, const float *grad_y, co
 }
 
 /* The gradient of 16 numbers of x from column i on. */
-INLINE vec norm_input_gradient(const trainable_norm *n, const float *grad_y, const float *x,
+INLINE vec norm_input_gradient(const layer_norm *n, const float *grad_y, const float *x,
                                int64_t i, int64_t size, const float *stats, row_means means) {
     int64_t left = size - i;
     vec normed = (load_partial(x + i, left) - stats[0]) * stats[1];
@@ -79,30 +74,31 @@ INLINE vec norm_input_gradient(const trainable_norm *n, const float *grad_y, con
     return stats[1] * (grad_normed - means.grad - normed * means.grad_normed);
 }
 
-INLINE void add_and_norm_inline(const trainable_norm *n, const float *x, const float *out,
-                                int64_t rows, int64_t size, dropout_rng rng, float *sum,
-                                float *stats, float *y) {
-    for (int64_t row = 0; row < rows; row++) {
-        vec row_sum = add_dropped(x, out, size, &rng, sum);
-        normalize_row(n, sum, size, row_sum, stats, y);
-        x += size, out += size, sum += size, y += size, stats += 2;
+INLINE void add_and_norm_inline(const layer_norm *n, shape s, dropout_rng rng, const float *x,
+                                const float *out, saved_norm saved, float *y) {
+    float *sum = saved.x, *stats = saved.stats;
+    for (int64_t row = 0; row < s.rows; row++) {
+        vec row_sum = add_dropped(x, out, s.size, &rng, sum);
+        normalize_row(n, sum, s.size, row_sum, stats, y);
+        x += s.size, out += s.size, sum += s.size, y += s.size, stats += 2;
     }
 }
 
-void add_and_norm(const trainable_norm *n, const float *x, const float *out, int64_t rows,
-                  int64_t size, dropout_rng rng, float *sum, float *stats, float *y) {
-    if (size == 128)
-        add_and_norm_inline(n, x, out, rows, 128, rng, sum, stats, y);
-    else if (size == 512)
-        add_and_norm_inline(n, x, out, rows, 512, rng, sum, stats, y);
+void add_and_norm(const layer_norm *n, shape s, dropout_rng rng, const float *x, const float *out,
+                  saved_norm saved, float *y) {
+    if (s.size == 128)
+        add_and_norm_inline(n, (shape){s.rows, 128}, rng, x, out, saved, y);
+    else if (s.size == 512)
+        add_and_norm_inline(n, (shape){s.rows, 512}, rng, x, out, saved, y);
     else
-        add_and_norm_inline(n, x, out, rows, size, rng, sum, stats, y);
+        add_and_norm_inline(n, s, rng, x, out, saved, y);
 }
 
-void add_and_norm_backward(const trainable_norm *n, const float *grad_y, int64_t rows, int64_t size,
-                           dropout_rng rng, const float *sum, const float *stats, float *grad_x,
-                           float *grad_out) {
-    for (int64_t row = 0; row < rows; row++) {
+void add_and_norm_backward(const layer_norm *n, shape s, dropout_rng rng, saved_norm saved,
+                           const float *grad_y, float *grad_x, float *grad_out) {
+    int64_t size = s.size;
+    const float *sum = saved.x, *stats = saved.stats;
+    for (int64_t row = 0; row < s.rows; row++) {
         row_means means = norm_gradients(n, grad_y, sum, size, stats);
         for (int64_t i = 0; i < size; i += LANES) {
             vec each = norm_input_gradient(n, grad_y, sum, i, size, stats, means);
@@ -114,30 +110,28 @@ void add_and_norm_backward(const trainable_norm *n, const float *grad_y, int64_t
     }
 }
 
-void add_residual(const float *x, const float *out, int64_t rows, int64_t size, dropout_rng rng,
-                  float *y) {
-    for (int64_t row = 0; row < rows; row++, x += size, out += size, y += size)
-        add_dropped(x, out, size, &rng, y);
+void add_residual(shape s, dropout_rng rng, const float *x, const float *out, float *y) {
+    for (int64_t row = 0; row < s.rows; row++, x += s.size, out += s.size, y += s.size)
+        add_dropped(x, out, s.size, &rng, y);
 }
 
-void add_residual_backward(const float *grad_y, int64_t rows, int64_t size, dropout_rng rng,
-                           float *grad_out) {
-    memcpy(grad_out, grad_y, rows * size * 4);
-    for (int64_t row = 0; row < rows; row++) dropout(&rng, grad_out + row * size, size);
+void add_residual_backward(shape s, dropout_rng rng, const float *grad_y, float *grad_out) {
+    memcpy(grad_out, grad_y, s.rows * s.size * 4);
+    for (int64_t row = 0; row < s.rows; row++) dropout(&rng, grad_out + row * s.size, s.size);
 }
 
-void norm(const trainable_norm *n, const float *x, int64_t rows, int64_t size, float *stats,
-          float *y) {
-    for (int64_t row = 0; row < rows; row++, x += size, y += size, stats += 2) {
+void norm(const layer_norm *n, shape s, const float *x, float *stats, float *y) {
+    for (int64_t row = 0; row < s.rows; row++, x += s.size, y += s.size, stats += 2) {
         vec row_sum = {0};
-        for (int64_t i = 0; i < size; i += LANES) row_sum += load_partial(x + i, size - i);
-        normalize_row(n, x, size, row_sum, stats, y);
+        for (int64_t i = 0; i < s.size; i += LANES) row_sum += load_partial(x + i, s.size - i);
+        normalize_row(n, x, s.size, row_sum, stats, y);
     }
 }
 
-void norm_backward(const trainable_norm *n, const float *grad_y, const float *x, int64_t rows,
-                   int64_t size, const float *stats, float *grad_x, int64_t accumulate) {
-    for (int64_t row = 0; row < rows; row++) {
+void norm_backward(const layer_norm *n, shape s, const float *x, const float *stats,
+                   const float *grad_y, float *grad_x, int64_t accumulate) {
+    int64_t size = s.size;
+    for (int64_t row = 0; row < s.rows; row++) {
         row_means means = norm_gradients(n, grad_y, x, size, stats);
         for (int64_t i = 0; i < size; i += LANES) {
             vec each = norm_input_gradient(n, grad_y, x, i, size, stats, means);

@@ -92,20 +92,22 @@ INLINE void softmax_gradient(float *x, float scale, float uniform, int64_t size)
     for (; i < size; i++) x[i] = x[i] * scale - uniform;
 }
 
-static double loss_of_rows(const linear *l, const matrix *scores, const char *packed_backward,
-                           const float *hidden, int64_t rows, const int64_t *targets,
-                           float smoothing, float *grad_hidden, const loss_scratch *scratch) {
-    int64_t ld = row_stride(l->out), in = l->in, terms = scores->terms;
+static double loss_of_rows(const loss_request *r, const loss_scratch *scratch) {
+    const linear *l = r->output;
+    const int64_t rows = r->rows, ld = row_stride(l->out), in = l->in, terms = r->scores->terms;
+    const float smoothing = r->smoothing;
+    const char *packed_backward = r->scores_backward;
     row_stats stats[rows];
     float logs[rows], *block = scratch->scores, *max_history = scratch->max_history;
     void *work = scratch->matmul_scratch;
     double loss = 0;
     for (int64_t row = 0; row < rows; row++) stats[row] = (row_stats){.max_score = -INFINITY};
     for (int64_t token = 0; token < l->out; token += VOCAB_BLOCK) {
-        matrix part = matrix_columns(scores, token, VOCAB_BLOCK);
-        matmul(&part, hidden, in, rows, block + token, ld, OVERWRITE, work);
+        matrix columns = matrix_columns(r->scores, token, VOCAB_BLOCK);
+        matmul(&columns, r->hidden, in, rows, block + token, ld, OVERWRITE, work);
         for (int64_t row = 0; row < rows; row++) {
-            softmax_block(stats + row, block + row * ld + token, token, part.out, targets[row]);
+            softmax_block(stats + row, block + row * ld + token, token, columns.out,
+                          r->targets[row]);
             max_history[token / VOCAB_BLOCK * rows + row] = stats[row].max_score;
         }
     }
@@ -115,10 +117,9 @@ static double loss_of_rows(const linear *l, const matrix *scores, const char *pa
         loss += logs[row] - (1 - smoothing) * s->target_score - smoothing / l->out * s->sum_scores;
     }
 
-    matrix hidden_matrix = {
-        .in = rows, .out = in, .terms = terms, .weight = scratch->packed_hidden};
-    pack_matrix(hidden, in, rows, in, terms, scratch->packed_hidden);
-    memset(grad_hidden, 0, rows * in * 4);
+    matrix hidden = {.in = rows, .out = in, .terms = terms, .weight = scratch->packed_hidden};
+    pack_matrix(r->hidden, in, rows, in, terms, scratch->packed_hidden);
+    memset(r->grad_hidden, 0, rows * in * 4);
     for (int64_t token = 0; token < l->out; token += BACKWARD_BLOCK) {
         int64_t size = l->out - token < BACKWARD_BLOCK ? l->out - token : BACKWARD_BLOCK;
         float *g = block + token;
@@ -127,12 +128,11 @@ static double loss_of_rows(const linear *l, const matrix *scores, const char *pa
         for (int64_t row = 0; row < rows; row++) {
             float scale = scalar_exp(max_history[token / VOCAB_BLOCK * rows + row] - logs[row]);
             softmax_gradient(g + row * ld, scale, smoothing / l->out, size);
-            int64_t target = targets[row] - token;
+            int64_t target = r->targets[row] - token;
             if (target >= 0 && target < size) g[row * ld + target] -= 1 - smoothing;
         }
-        matmul(&weights, g, ld, rows, grad_hidden, in, ACCUMULATE, work);
-        matmul(&hidden_matrix, g, ld, size, l->grad_weight + token * in, in, TRANSPOSED_ACCUMULATE,
-               work);
+        matmul(&weights, g, ld, rows, r->grad_hidden, in, ACCUMULATE, work);
+        matmul(&hidden, g, ld, size, l->grad_weight + token * in, in, TRANSPOSED_ACCUMULATE, work);
         if (l->grad_bias)
             for (int64_t row = 0; row < rows; row++)
                 for (int64_t i = 0; i < size; i++) l->grad_bias[token + i] += g[row * ld + i];
@@ -140,17 +140,18 @@ static double loss_of_rows(const linear *l, const matrix *scores, const char *pa
     return loss;
 }
 
-double loss_and_gradients(const linear *l, const matrix *scores, const void *packed_backward,
-                          const float *hidden, int64_t rows, const int64_t *targets,
-                          float smoothing, float *grad_hidden, float *scratch) {
-    int64_t num_rows = rows_per_block(l->out, rows);
+double loss_and_gradients(const loss_request *r, float *scratch) {
+    int64_t in = r->output->in, num_rows = rows_per_block(r->output->out, r->rows);
     arena a = {align_to_64(scratch), 0};
-    loss_scratch s = alloc_loss(l->in, l->out, num_rows, scores->terms, &a);
+    loss_scratch s = alloc_loss(in, r->output->out, num_rows, r->scores->terms, &a);
     double loss = 0;
-    for (int64_t from = 0; from < rows; from += num_rows) {
-        int64_t count = rows - from < num_rows ? rows - from : num_rows;
-        loss += loss_of_rows(l, scores, packed_backward, hidden + from * l->in, count,
-                             targets + from, smoothing, grad_hidden + from * l->in, &s);
+    for (int64_t from = 0; from < r->rows; from += num_rows) {
+        loss_request block = *r;
+        block.rows = r->rows - from < num_rows ? r->rows - from : num_rows;
+        block.hidden += from * in;
+        block.targets += from;
+        block.grad_hidden += from * in;
+        loss += loss_of_rows(&block, &s);
     }
     end_arena(&a);
     return loss;
