@@ -72,7 +72,7 @@ class KVCache:
     def __init__(self, capacity: int = FIRST_CAPACITY) -> None:
         self.buffers: list[Buffer | Tensor] = []
         self.blocks = np.empty(capacity, dtype=np.int64)
-        """Address of the numbers of each position, [layers, rows, channels]."""
+        """Address of each position's keys and values, [layers, rows, channels]."""
         self.rows_at = np.empty(capacity, dtype=np.int64)
         """Number of rows at each position."""
 

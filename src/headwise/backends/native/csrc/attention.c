@@ -1,4 +1,8 @@
-/* Attention of a single query over packed keys or over the KV cache; see attention.h. */
+/* Attention of a single query over packed keys or over the KV cache.
+ *
+ * Packed keys are transposed, so that the scores of 16 positions are computed side by side; in the
+ * KV cache a position's key and value stand together, as they are written. Numbers of the cache
+ * are float32 or the upper halves of them (bfloat16). Reference and tests: see attention.h. */
 #include "attention.h"
 
 typedef uint32_t uvec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));

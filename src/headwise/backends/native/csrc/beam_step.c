@@ -1,8 +1,8 @@
 /* One step of beam search, after the top-k of each hypothesis: the best continuations of each
- * sentence, those of them that are complete, and those that stay alive.
+ * sentence, those of them that are complete, and those that stay alive. beam_step.h has the layout.
  *
  * Reference: extend_hypotheses and select_alive in decoding/beam_step.py; tests/decoding/
- * test_beam_native.py holds them equal, ties included. */
+ * test_beam_step_native.py holds them equal, ties included. */
 #include "beam_step.h"
 
 /* A hypothesis and one more token. */

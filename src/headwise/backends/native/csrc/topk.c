@@ -1,6 +1,7 @@
-/* Top-k of each row of scores, and their log-probabilities.
+/* Top-k of each row of scores, and their log-probabilities: a sorted list of `count` tokens for
+ * each row, [rows, count], and the log-sum-exp so far.
  *
- * Reference: the PyTorch path of best_tokens in decoding/topk.py; tests/decoding/
+ * Reference: the PyTorch path of topk_tokens in decoding/topk.py; tests/decoding/
  * test_topk_native.py holds them equal. */
 #include "topk.h"
 

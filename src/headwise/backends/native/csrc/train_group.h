@@ -15,9 +15,10 @@ typedef struct {
     float *input;    /* x normalized; pre-norm models only */
     saved_norm norm; /* of the sum (post-norm); in pre-norm models the statistics of x alone */
     float *y;        /* [R, D]: output */
-    /* Attention; qkv: in cross-attention the queries alone. */
+    /* Attention, [R, width]; qkv: in cross-attention the queries alone. weights: of each sentence
+     * and head one behind the other, [Q, pad_to_lanes(K)]. */
     float *qkv, *kv, *weights, *heads;
-    /* Feed-forward; pre_activation: NULL with RELU, of which the output tells enough. */
+    /* Feed-forward, [R, F]; pre_activation: NULL with RELU, of which the output tells enough. */
     float *pre_activation, *hidden;
 } sublayer_state;
 
@@ -26,9 +27,10 @@ typedef struct {
     const stack *stack;
     const int64_t *tokens, *starts;
     int64_t rows, is_decoder;
-    float *embedded, *embedding_sum, *embedding_stats;
+    float *embedded;                        /* [R, D] */
+    float *embedding_sum, *embedding_stats; /* [R, D], [R, 2]; NULL: without a norm */
     sublayer_state *sublayers;
-    float *norm_stats, *top;
+    float *norm_stats, *top; /* [R, 2], [R, D]: of the norm at the end; NULL: without */
 } stack_state;
 
 /* The stacks, gradients and scratch of a group. */
@@ -38,6 +40,7 @@ typedef struct {
     uint64_t seed;
     stack_state encoder, decoder;
     const float *encoded; /* the encoder's output */
+    /* [R, width]; out: of a sublayer, before the residual connection. */
     float *out, *grad_x, *grad_input, *grad_out, *grad_hidden, *grad_qkv, *grad_heads, *grad_kv;
     float *grad_encoded, *packed_x, *scratch;
 } group;

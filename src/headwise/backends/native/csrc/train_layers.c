@@ -1,5 +1,6 @@
 /* What stands between the matmuls of a training step, forward and backward: dropout, residual
- * connections, layer normalization and activations.
+ * connections, layer normalization and activations. All of it goes through [rows, size] row by row;
+ * saved statistics are [rows, 2].
  *
  * Reference: model/add_and_norm.py and model/feed_forward.py; tests/backends/native/
  * test_training.py holds gradients equal to autograd's, with the same dropout masks. */

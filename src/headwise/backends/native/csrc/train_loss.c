@@ -1,7 +1,9 @@
 /* Label-smoothed cross-entropy and its gradients, over blocks of rows and vocabulary, so that the
- * scores of a batch never stand in memory at once.
+ * scores of a batch never stand in memory at once: those of a block of rows do, [rows, row_stride],
+ * until their gradients took their place.
  *
- * Reference: cross_entropy in losses.py; tests/backends/native/test_training.py. */
+ * Reference: cross_entropy in losses.py; tests/backends/native/test_training.py holds loss and
+ * gradients equal to autograd's. */
 #include "train.h"
 
 #define MAX_SCORES (1 << 22) /* scores kept from the loss to its gradients */
