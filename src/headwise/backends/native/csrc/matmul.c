@@ -100,61 +100,70 @@ __attribute__((noinline)) void epilogue_any(const float *sums, int64_t size, con
         epilogue_columns(load(sums + i), p, column + i, p->out - column - i, opts, y + i);
 }
 
-/* Register block of `rows` rows and `vecs` vectors of columns; the rows are `ld` apart, and the
- * numbers of each `step` apart. */
-INLINE void matmul_block(const matrix *p, const float *x, int64_t ld, int64_t step, int64_t from,
-                         int64_t to, int64_t column, float *y, int64_t ldy, matmul_opts opts,
-                         const int rows, const int vecs) {
-    const float *w = (const float *)p->weight + column / PANEL * PANEL * p->in;
-    const float *w2 = w + (PANEL > LANES ? LANES : LANES * p->in);
+/* Rows of the left operand, `ld` apart, whose numbers are `step` apart, times rows `from` to `to` of
+ * the matrix. Passed by value, so that it stays in registers. */
+typedef struct {
+    const matrix *p;
+    const float *x;
+    int64_t ld, step, from, to;
+    float *y;
+    int64_t ldy;
+    matmul_opts opts;
+} product;
+
+INLINE product rows_from(product a, int64_t row) {
+    a.x += row * a.ld;
+    a.y += row * a.ldy;
+    return a;
+}
+
+/* Register block of `rows` rows and `vecs` vectors of columns. */
+INLINE void matmul_block(product a, int64_t column, const int rows, const int vecs) {
+    const float *w = (const float *)a.p->weight + column / PANEL * PANEL * a.p->in;
+    const float *w2 = w + (PANEL > LANES ? LANES : LANES * a.p->in);
     vec sums[BLOCK_ROWS][2];
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) sums[r][0] = sums[r][1] = (vec){0};
-    for (int64_t k = from; k < to; k++) {
+    for (int64_t k = a.from; k < a.to; k++) {
         vec first = load(w + k * PANEL), second = {0};
         if (vecs == 2) second = load(w2 + k * PANEL);
 #pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {
-            vec each = broadcast(x[r * ld + k * step]);
+            vec each = broadcast(a.x[r * a.ld + k * a.step]);
             sums[r][0] += each * first;
             if (vecs == 2) sums[r][1] += each * second;
         }
     }
+    float *y = a.y + column;
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) {
-        epilogue(sums[r][0], p, column, opts, y + r * ldy + column);
-        if (vecs == 2 && column + LANES < p->out)
-            epilogue(sums[r][1], p, column + LANES, opts, y + r * ldy + column + LANES);
+        epilogue(sums[r][0], a.p, column, a.opts, y + r * a.ldy);
+        if (vecs == 2 && column + LANES < a.p->out)
+            epilogue(sums[r][1], a.p, column + LANES, a.opts, y + r * a.ldy + LANES);
     }
 }
 
 /* Fewer rows than a register block: as many vectors of columns as make up for that. */
-INLINE void matmul_few_rows(const matrix *p, const float *x, int64_t ld, int64_t step, int64_t from,
-                            int64_t to, float *y, int64_t ldy, matmul_opts opts, const int rows,
-                            const int vecs) {
+INLINE void matmul_few_rows(product a, const int rows, const int vecs) {
     int64_t column = 0;
-    for (; p->out - column > (vecs - 1) * LANES; column += vecs * LANES)
-        matmul_block(p, x, ld, step, from, to, column, y, ldy, opts, rows, vecs);
-    if (column < p->out) /* the last panel of one vector */
-        matmul_block(p, x, ld, step, from, to, column, y, ldy, opts, rows, 1);
+    for (; a.p->out - column > (vecs - 1) * LANES; column += vecs * LANES)
+        matmul_block(a, column, rows, vecs);
+    if (column < a.p->out) matmul_block(a, column, rows, 1); /* the last panel of one vector */
 }
 
-INLINE void matmul_rows(const matrix *p, const float *x, int64_t ld, int64_t step, int64_t from,
-                        int64_t to, int64_t rows, float *y, int64_t ldy, matmul_opts opts) {
+INLINE void matmul_rows(product a, int64_t rows) {
     int64_t full = rows / BLOCK_ROWS * BLOCK_ROWS;
-    for (int64_t column = 0; column < p->out; column += BLOCK_VECS * LANES)
+    for (int64_t column = 0; column < a.p->out; column += BLOCK_VECS * LANES)
         for (int64_t row = 0; row < full; row += BLOCK_ROWS)
-            matmul_block(p, x + row * ld, ld, step, from, to, column, y + row * ldy, ldy, opts,
-                         BLOCK_ROWS, BLOCK_VECS);
-    x += full * ld, y += full * ldy;
+            matmul_block(rows_from(a, row), column, BLOCK_ROWS, BLOCK_VECS);
+    a = rows_from(a, full);
     int64_t left = rows - full;
-    for (; left >= 6; left -= 6, x += 6 * ld, y += 6 * ldy)
-        matmul_few_rows(p, x, ld, step, from, to, y, ldy, opts, 6, BLOCK_VECS);
-    if (left == 5) matmul_few_rows(p, x, ld, step, from, to, y, ldy, opts, 5, BLOCK_VECS);
-    if (left == 4) matmul_few_rows(p, x, ld, step, from, to, y, ldy, opts, 4, BLOCK_VECS);
-    if (left == 3) matmul_few_rows(p, x, ld, step, from, to, y, ldy, opts, 3, 2);
-    if (left == 2) matmul_few_rows(p, x, ld, step, from, to, y, ldy, opts, 2, 2);
-    if (left == 1) matmul_few_rows(p, x, ld, step, from, to, y, ldy, opts, 1, 2);
+    for (; left >= 6; left -= 6, a = rows_from(a, 6)) matmul_few_rows(a, 6, BLOCK_VECS);
+    if (left == 5) matmul_few_rows(a, 5, BLOCK_VECS);
+    if (left == 4) matmul_few_rows(a, 4, BLOCK_VECS);
+    if (left == 3) matmul_few_rows(a, 3, 2);
+    if (left == 2) matmul_few_rows(a, 2, 2);
+    if (left == 1) matmul_few_rows(a, 1, 2);
 }
 
 /* Copy the numbers of each block of rows that are multiplied together side by side: in place, at
@@ -175,39 +184,44 @@ static void pack_left(const float *x, int64_t ld, int64_t transposed, int64_t de
     }
 }
 
-/* Rows from `from` to `to` of the matrix, with the left operand packed. */
-static void matmul_packed(const matrix *p, const float *x, int64_t ld, int64_t from, int64_t to,
-                          int64_t rows, float *y, int64_t ldy, matmul_opts opts, float *packed) {
-    int64_t full = rows / BLOCK_ROWS * BLOCK_ROWS, depth = to - from;
-    int64_t step = opts.transposed ? ld : 1, apart = opts.transposed ? 1 : ld;
-    pack_left(x + from * step, ld, opts.transposed, depth, full, packed);
-    for (int64_t column = 0; column < p->out; column += BLOCK_VECS * LANES)
-        for (int64_t row = 0; row < full; row += BLOCK_ROWS)
-            matmul_block(p, packed + row * depth - from * BLOCK_ROWS, 1, BLOCK_ROWS, from, to,
-                         column, y + row * ldy, ldy, opts, BLOCK_ROWS, BLOCK_VECS);
-    matmul_rows(p, x + full * apart, apart, step, from, to, rows - full, y + full * ldy, ldy, opts);
+/* The same with the left operand packed. */
+static void matmul_packed(product a, int64_t rows, float *packed) {
+    int64_t full = rows / BLOCK_ROWS * BLOCK_ROWS, depth = a.to - a.from;
+    int64_t transposed = a.opts.transposed;
+    pack_left(a.x + a.from * a.step, transposed ? a.step : a.ld, transposed, depth, full, packed);
+    product block = a;
+    block.ld = 1;
+    block.step = BLOCK_ROWS;
+    for (int64_t column = 0; column < a.p->out; column += BLOCK_VECS * LANES)
+        for (int64_t row = 0; row < full; row += BLOCK_ROWS) {
+            block.x = packed + row * depth - a.from * BLOCK_ROWS;
+            block.y = a.y + row * a.ldy;
+            matmul_block(block, column, BLOCK_ROWS, BLOCK_VECS);
+        }
+    matmul_rows(rows_from(a, full), rows - full);
 }
 
 /* Sums are taken over blocks of the depth, the same whatever the number of rows. */
 static void matmul_float32(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y,
                            int64_t ldy, matmul_opts opts, void *scratch) {
+    product whole = {p, x, ld, 1, 0, p->in, y, ldy, opts};
+    if (opts.transposed) whole.ld = 1, whole.step = ld;
     if (!opts.transposed && p->in <= DEPTH_BLOCK) {
         int64_t blocks = LEFT_IN_CACHE / p->in / BLOCK_ROWS, num_rows = blocks * BLOCK_ROWS;
         for (int64_t row = 0; row < rows; row += num_rows)
-            matmul_rows(p, x + row * ld, ld, 1, 0, p->in, min(rows - row, num_rows), y + row * ldy,
-                        ldy, opts);
+            matmul_rows(rows_from(whole, row), min(rows - row, num_rows));
         return;
     }
-    int64_t apart = opts.transposed ? 1 : ld;
     for (int64_t row = 0; row < rows; row += PACKED_ROWS)
         for (int64_t from = 0; from < p->in; from += DEPTH_BLOCK) {
-            int64_t to = min(from + DEPTH_BLOCK, p->in);
             matrix part = *p;
-            matmul_opts part_opts = opts;
-            if (to < p->in) part.bias = 0, part_opts.activation = NO_ACTIVATION;
-            if (from) part_opts.accumulate = 1;
-            matmul_packed(&part, x + row * apart, ld, from, to, min(rows - row, PACKED_ROWS),
-                          y + row * ldy, ldy, part_opts, scratch);
+            product a = rows_from(whole, row);
+            a.p = &part;
+            a.from = from;
+            a.to = min(from + DEPTH_BLOCK, p->in);
+            if (a.to < p->in) part.bias = 0, a.opts.activation = NO_ACTIVATION;
+            if (from) a.opts.accumulate = 1;
+            matmul_packed(a, min(rows - row, PACKED_ROWS), scratch);
         }
 }
 

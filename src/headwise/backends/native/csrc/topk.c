@@ -41,8 +41,7 @@ void topk_begin(const topk_rows *k) {
 }
 
 void topk_update(const topk_rows *k, const float *scores, int64_t ld, int64_t first, int64_t size) {
-    int64_t count = k->count, num_forbidden = k->num_forbidden, *tokens = k->tokens;
-    const int64_t *forbidden = k->forbidden;
+    int64_t count = k->count, *tokens = k->tokens;
     float *values = k->values;
     topk_state *states = k->states;
     float group_max[VOCAB_BLOCK / GROUP];
@@ -69,7 +68,7 @@ void topk_update(const topk_rows *k, const float *scores, int64_t ld, int64_t fi
             int64_t end = (g + 1) * GROUP < size ? (g + 1) * GROUP : size;
             for (int64_t i = g * GROUP; i < end; i++) {
                 if (found == count && !(x[i] > values[count - 1])) continue;
-                if (contains(first + i, forbidden, num_forbidden)) continue;
+                if (contains(first + i, k->forbidden, k->num_forbidden)) continue;
                 int64_t place = found < count ? found++ : count - 1;
                 for (; place && x[i] > values[place - 1]; place--) {
                     values[place] = values[place - 1];
