@@ -58,6 +58,16 @@ void transpose_keys(const float *from, int64_t ldk, int64_t size, int64_t d_k, f
             for (int i = 0; i < LANES; i++)
                 _mm512_storeu_si512(to + (k + i) * padded + s, square[i]);
         }
+#elif defined(__AVX2__)
+    for (; k + 8 <= d_k; k += 8)
+        for (int64_t s = 0; s < padded; s += 8) {
+            __m256 square[8];
+            for (int i = 0; i < 8; i++)
+                square[i] = s + i < size ? _mm256_loadu_ps(from + (s + i) * ldk + k)
+                                         : _mm256_setzero_ps();
+            transpose_8x8(square);
+            for (int i = 0; i < 8; i++) _mm256_storeu_ps(to + (k + i) * padded + s, square[i]);
+        }
 #endif
     for (; k < d_k; k++) {
         for (int64_t s = 0; s < size; s++) to[k * padded + s] = from[s * ldk + k];

@@ -69,19 +69,30 @@ typedef struct {
  * e^(score - max_score). */
 INLINE void softmax_block(row_stats *s, float *x, int64_t token, int64_t size, int64_t target) {
     vec best = broadcast(-INFINITY), total = {0}, sum = {0};
+    int64_t whole = size / LANES * LANES, rest = size - whole;
     float before = s->max_score;
-    for (int64_t i = 0; i < size; i += LANES) {
-        vec scores = load_partial(x + i, size - i);
-        best = vec_max(mask_tail(scores, size - i, -INFINITY), best);
+    for (int64_t i = 0; i < whole; i += LANES) {
+        best = vec_max(load(x + i), best);
+        sum += load(x + i);
+    }
+    if (rest) {
+        vec scores = load_partial(x + whole, rest);
+        best = vec_max(mask_tail(scores, rest, -INFINITY), best);
         sum += scores;
     }
     float largest = reduce_max(best);
     if (largest > before) s->max_score = largest;
     if (target >= token && target < token + size) s->target_score = x[target - token];
-    for (int64_t i = 0; i < size; i += LANES) {
-        vec each = vec_exp(load_partial(x + i, size - i) - s->max_score);
-        store_partial(x + i, each, size - i);
-        total += mask_tail(each, size - i, 0);
+    float max_score = s->max_score;
+    for (int64_t i = 0; i < whole; i += LANES) {
+        vec each = vec_exp(load(x + i) - max_score);
+        store(x + i, each);
+        total += each;
+    }
+    if (rest) {
+        vec each = vec_exp(load_partial(x + whole, rest) - max_score);
+        store_partial(x + whole, each, rest);
+        total += mask_tail(each, rest, 0);
     }
     s->sum_exp = s->sum_exp * scalar_exp(before - s->max_score) + reduce_sum(total);
     s->sum_scores += reduce_sum(sum);
