@@ -80,9 +80,10 @@ class Rivals:
         found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return found
 
-    def product_rates(self, size: int = machine.PRODUCT) -> dict[str, float]:
+    def product_rates(self, size: int, precisions: list[str]) -> dict[str, float]:
         """Measure large products in a process of their own."""
-        done = self._start("headwise", ["training.machine", str(size)], {})
+        words = ["training.machine", str(size), *precisions]
+        done = self._start("headwise", words, {})
         rates: dict[str, float] = json.loads(done.stdout)
         return rates
 
@@ -194,7 +195,7 @@ def compared(rivals: Rivals, arguments: argparse.Namespace) -> Any:
     rates: list[dict[str, float]] = []
     for number in range(arguments.rounds):
         size = SMALL_PRODUCT if arguments.rehearse else machine.PRODUCT
-        rates.append(rivals.product_rates(size))
+        rates.append(rivals.product_rates(size, arguments.precisions))
         for case in cases:
             warm_up, updates = UPDATES[case.size]
             started = time.monotonic()
@@ -209,7 +210,8 @@ def compared(rivals: Rivals, arguments: argparse.Namespace) -> Any:
                 file=sys.stderr,
             )
         products = {
-            name: statistics.median(each[name] for each in rates) for name in PRECISIONS
+            name: statistics.median(each[name] for each in rates)
+            for name in arguments.precisions
         }
         rows = [plan.row(case, r, products) for case, r in found.items() if r]
         table = plan.ratios(found)
