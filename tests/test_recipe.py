@@ -171,6 +171,13 @@ def test_one_embedding_for_two_vocabularies_is_refused_with_the_way_out():
     resolve(assignments=["text.joint=false", "model.tie_embeddings=output"])
 
 
+@pytest.mark.parametrize("stack", ["encoder", "decoder"])
+def test_translation_needs_an_encoder_and_a_decoder(stack):
+    assert problems(assignments=[f"model.{stack}_layers=0"]) == [
+        f"model.{stack}_layers must be 1 or more, not 0"
+    ]
+
+
 def test_a_learned_table_must_reach_as_far_as_the_longest_output():
     """Twice 256 and 10 more: a table of 300 was enough to learn and not to search."""
     short = ["model.positions=learned", "model.max_positions=521"]

@@ -70,6 +70,8 @@ class Recipe:
         problems = []
         if not 0 <= self.seed < 2**63:
             problems.append(f"seed must be from 0 to {2**63 - 1}, not {self.seed}")
+        stacks = self.model.stack_problems("encoder", "decoder")
+        problems += [f"model.{each}" for each in stacks]
         if not self.text.joint and self.model.tie_embeddings == "all":
             problems.append(
                 "model.tie_embeddings = 'all' needs one vocabulary for both sides, "

@@ -35,14 +35,36 @@ def test_the_defaults_are_the_base_model_of_table_3():
 
 def test_all_problems_are_reported_together():
     assert problems(
-        encoder_layers=0, d_ff=-5, d_k=0, dropout=1.0, norm="middle", activation="tanh"
+        encoder_layers=-1, d_ff=-5, d_k=0, dropout=1.0, norm="middle", activation="tanh"
     ) == [
-        "encoder_layers must be 1 or more, not 0",
+        "encoder_layers must be 0 or more, not -1",
         "d_ff must be 1 or more, not -5",
         "d_k must be 1 or more, not 0",
         "dropout must be 0 or more and less than 1, not 1.0",
         "norm must be one of post, pre, not 'middle'",
         "activation must be one of relu, gelu, swish, not 'tanh'",
+    ]
+
+
+def test_a_model_has_an_encoder_or_a_decoder_or_both():
+    assert problems(encoder_layers=0, decoder_layers=0) == [
+        "encoder_layers and decoder_layers are both 0; a model needs 1 or more of "
+        "either"
+    ]
+    assert TransformerConfig(encoder_layers=0).stack_problems("decoder") == []
+    assert TransformerConfig(decoder_layers=0).stack_problems("encoder") == []
+    assert TransformerConfig().stack_problems("encoder", "decoder") == []
+
+
+def test_stacks_that_are_missing_and_stacks_too_many_are_refused():
+    alone = TransformerConfig(decoder_layers=0)
+
+    with pytest.raises(SettingsError) as error:
+        alone.check_stacks("decoder")
+
+    assert error.value.problems == [
+        "encoder_layers must be 0, not 6: this model has no encoder",
+        "decoder_layers must be 1 or more, not 0",
     ]
 
 

@@ -177,6 +177,12 @@ def test_one_matrix_for_two_vocabularies_is_refused():
         Transformer(TransformerConfig(), 11, 20)
 
 
+@pytest.mark.parametrize("stack", ["encoder", "decoder"])
+def test_a_config_of_one_stack_is_refused(stack):
+    with pytest.raises(SettingsError, match=f"{stack}_layers must be 1 or more, not 0"):
+        Transformer(TransformerConfig(**{f"{stack}_layers": 0}), 11)
+
+
 def test_every_path_raises_beyond_the_learned_positions(small, batch):
     source, target, is_real = batch
     model = small(positions="learned", max_positions=7)

@@ -15,18 +15,20 @@ NormPlacement = Literal["post", "pre"]
 ActivationName = Literal["relu", "gelu", "swish"]
 PositionName = Literal["sinusoidal", "sinusoidal_halves", "learned", "none"]
 PositionJoin = Literal["add", "concatenate"]
+Stack = Literal["encoder", "decoder"]
 Tying = Literal["none", "output", "all"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TransformerConfig:
-    """An encoder-decoder Transformer; the defaults are the paper's base model."""
+    """A Transformer; the defaults are the paper's base model, an encoder-decoder."""
 
     encoder_layers: int = 6
-    """Blocks in the encoder (N)."""
+    """Blocks in the encoder (N); 0 if a model has none (GPT)."""
 
     decoder_layers: int = 6
-    """Blocks in the decoder (N; the paper keeps both equal)."""
+    """Blocks in the decoder (N; the paper keeps both equal); 0 if a model has none
+    (BERT)."""
 
     d_model: int = 512
     """Width of the vectors between sublayers."""
@@ -71,7 +73,8 @@ class TransformerConfig:
 
     tie_embeddings: Tying = "all"
     """Which matrices are tied: none, target embedding and output, or all three
-    (Section 3.4, which needs a joint vocabulary)."""
+    (Section 3.4, which needs a joint vocabulary). A model of one stack has one
+    embedding, so that "output" and "all" are the same."""
 
     positions: PositionName = "sinusoidal"
     """Positional encoding: the paper's interleaved sines and cosines, the same in
@@ -92,6 +95,24 @@ class TransformerConfig:
         if not problems:
             problems = self._combinations()
         if problems:
+            raise SettingsError(problems)
+
+    def stack_problems(self, *stacks: Stack) -> list[str]:
+        """Return a problem for each of ``stacks`` that is missing, and each other."""
+        problems = []
+        for stack in get_args(Stack):
+            layers = getattr(self, f"{stack}_layers")
+            if stack in stacks and not layers:
+                problems.append(f"{stack}_layers must be 1 or more, not 0")
+            elif stack not in stacks and layers:
+                problems.append(
+                    f"{stack}_layers must be 0, not {layers}: this model has no {stack}"
+                )
+        return problems
+
+    def check_stacks(self, *stacks: Stack) -> None:
+        """Raise ``SettingsError`` unless the model has ``stacks``, and no other."""
+        if problems := self.stack_problems(*stacks):
             raise SettingsError(problems)
 
     @property
@@ -119,16 +140,15 @@ class TransformerConfig:
         return self.d_model - self.position_width
 
     def _sizes(self) -> list[str]:
-        names = "encoder_layers decoder_layers d_model d_ff num_heads max_positions"
-        optional = [
-            name
-            for name in ("d_k", "d_v", "d_position")
-            if getattr(self, name) is not None
-        ]
+        least = {"encoder_layers": 0, "decoder_layers": 0}
+        least |= dict.fromkeys(("d_model", "d_ff", "num_heads", "max_positions"), 1)
+        for name in ("d_k", "d_v", "d_position"):
+            if getattr(self, name) is not None:
+                least[name] = 1
         return [
-            f"{name} must be 1 or more, not {getattr(self, name)}"
-            for name in [*names.split(), *optional]
-            if getattr(self, name) < 1
+            f"{name} must be {minimum} or more, not {getattr(self, name)}"
+            for name, minimum in least.items()
+            if getattr(self, name) < minimum
         ]
 
     def _dropout_rates(self) -> list[str]:
@@ -155,6 +175,11 @@ class TransformerConfig:
 
     def _combinations(self) -> list[str]:
         problems = []
+        if not self.encoder_layers and not self.decoder_layers:
+            problems.append(
+                "encoder_layers and decoder_layers are both 0; a model needs 1 or more "
+                "of either"
+            )
         if (self.d_k is None or self.d_v is None) and self.d_model % self.num_heads:
             wider = self.num_heads * (self.d_model // self.num_heads + 1)
             problems.append(

@@ -43,6 +43,7 @@ class Transformer(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        config.check_stacks("encoder", "decoder")
         target_vocab_size = target_vocab_size or source_vocab_size
         if config.tie_embeddings == "all" and source_vocab_size != target_vocab_size:
             raise SettingsError(
