@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from headwise.model import TransformerConfig
+from headwise.model import DecoderOnly, EncoderOnly, TransformerConfig
 from headwise.model.transformer import Transformer
 
 VOCABULARY = 11
@@ -20,16 +20,45 @@ def fixed_seed():
     torch.manual_seed(2017)
 
 
+def perturbed(model, dtype=torch.float32):
+    """Return ``model`` with no weight that is 0 or 1, as after some training."""
+    model = model.to(dtype)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.2 * torch.randn_like(parameter)
+    return model.eval()
+
+
 @pytest.fixture
 def small():
-    """Make a small model in which no weight is 0 or 1, as after some training."""
+    """Make a small model, as after some training."""
 
     def make(*, dtype=torch.float32, **changes):
-        model = Transformer(replace(SMALL, **changes), VOCABULARY, seed=1).to(dtype)
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter += 0.2 * torch.randn_like(parameter)
-        return model.eval()
+        config = replace(SMALL, **changes)
+        return perturbed(Transformer(config, VOCABULARY, seed=1), dtype)
+
+    return make
+
+
+@pytest.fixture
+def encoder_only():
+    """Make a small model of an encoder alone."""
+
+    def make(*, dtype=torch.float32, **changes):
+        config = replace(SMALL, **{**changes, "decoder_layers": 0})
+        return perturbed(EncoderOnly(config, VOCABULARY, seed=1), dtype)
+
+    return make
+
+
+@pytest.fixture
+def decoder_only():
+    """Make a small model of a decoder alone."""
+
+    def make(*, dtype=torch.float32, window=None, **changes):
+        config = replace(SMALL, **{**changes, "encoder_layers": 0})
+        model = DecoderOnly(config, VOCABULARY, window=window, seed=1)
+        return perturbed(model, dtype)
 
     return make
 

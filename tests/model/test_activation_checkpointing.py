@@ -5,7 +5,10 @@ from copy import deepcopy
 import pytest
 import torch
 
-from headwise.model.activation_checkpointing import checkpoint_activations
+from headwise.model.activation_checkpointing import (
+    checkpoint_activations,
+    is_checkpointed,
+)
 
 
 @pytest.fixture
@@ -114,6 +117,26 @@ def test_incremental_decoding_is_never_recomputed(small, batch):
 
     for plain, again in zip(*found, strict=True):
         assert torch.equal(plain, again)
+
+
+def test_gradients_of_a_model_of_one_stack_are_the_same_bits(
+    encoder_only, decoder_only, batch
+):
+    source, _, is_real = batch
+    for model, inputs in [
+        (encoder_only(dropout=0.3), (source, is_real)),
+        (decoder_only(dropout=0.3), (source,)),
+    ]:
+        found = []
+        for on in (False, True):
+            checkpoint_activations(model.train(), on)
+            assert is_checkpointed(model) == on
+            model.zero_grad()
+            torch.manual_seed(5)
+            model(*inputs).sin().sum().backward()
+            found.append([weight.grad.clone() for weight in model.parameters()])
+
+        assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
 
 
 def test_activation_checkpointing_can_be_switched_off_again(small, batch):

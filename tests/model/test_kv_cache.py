@@ -42,6 +42,23 @@ def test_several_positions_can_be_appended_at_once():
     assert torch.equal(whole.keys, joined(pairs, "keys"))
 
 
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_the_kv_cache_can_keep_the_last_positions_only(count):
+    pairs = random_kv(6)
+    cache = KVCache.allocate(pairs[0], capacity=8)
+    for piece in pairs[:4]:
+        before = cache.append(piece)
+
+    cache.keep_last(count)
+    assert cache.length == count
+    for end, piece in enumerate(pairs[4:], start=5):
+        whole = cache.append(piece)
+
+        assert torch.equal(whole.keys, joined(pairs[4 - count : end], "keys"))
+        assert torch.equal(whole.values, joined(pairs[4 - count : end], "values"))
+    assert torch.equal(before.keys, joined(pairs[:4], "keys"))
+
+
 @pytest.mark.parametrize("chosen", [[1, 1, 0], [1, 0], [0]])
 def test_selected_rows_of_the_kv_cache_are_copies(chosen):
     """What is appended to one copy, the other must not have, however many rows."""

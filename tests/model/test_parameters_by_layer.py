@@ -1,10 +1,13 @@
 """Every parameter of every sublayer is listed once, and is the model's own."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
+import pytest
 import torch
 
 from headwise.model.config import TransformerConfig
+from headwise.model.decoder_only import DecoderOnly
+from headwise.model.encoder_only import EncoderOnly
 from headwise.model.parameters_by_layer import (
     AttentionParameters,
     SublayerParameters,
@@ -29,8 +32,16 @@ def kinds(stack: list[SublayerParameters]) -> list[str]:
     ]
 
 
-def test_the_sublayers_of_both_stacks_are_covered_once():
-    model = Transformer(CONFIG, 50)
+MODELS = {
+    "encoder-decoder": Transformer(CONFIG, 50),
+    "encoder-only": EncoderOnly(replace(CONFIG, decoder_layers=0), 50),
+    "decoder-only": DecoderOnly(replace(CONFIG, encoder_layers=0), 50),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_sublayers_of_all_stacks_are_covered_once(name):
+    model = MODELS[name]
     weights = parameters_by_layer(model)
 
     found = [
@@ -39,9 +50,12 @@ def test_the_sublayers_of_both_stacks_are_covered_once():
         for module in modules(sublayer)
     ]
 
-    stacks = [*model.encoder.blocks, *model.decoder.blocks]
-    expected = [each for block in stacks for each in block.parameters()]
+    blocks = [
+        block for each in model.children() for block in getattr(each, "blocks", [])
+    ]
+    expected = [each for block in blocks for each in block.parameters()]
     named = [each for module in found for each in module.parameters()]
+    assert expected
     assert sorted(map(id, named)) == sorted(map(id, expected))
 
 
@@ -50,6 +64,16 @@ def test_sublayers_stand_in_the_order_in_which_they_run():
 
     assert kinds(weights.encoder) == ["self", "feed-forward"] * 2
     assert kinds(weights.decoder) == ["causal", "cross", "feed-forward"] * 3
+
+
+def test_a_model_of_one_stack_has_one_table():
+    encoder, decoder = (
+        parameters_by_layer(MODELS[name]) for name in ("encoder-only", "decoder-only")
+    )
+
+    assert kinds(encoder.encoder) == ["self", "feed-forward"] * 2
+    assert kinds(decoder.decoder) == ["causal", "feed-forward"] * 3
+    assert encoder.decoder == decoder.encoder == []
 
 
 def test_parameters_are_of_the_right_sublayer():

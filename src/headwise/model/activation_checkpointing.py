@@ -15,10 +15,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from headwise.model.kv_cache import KVCache
-from headwise.model.transformer import Transformer
 
 
-def checkpoint_activations(model: Transformer, on: bool = True) -> None:
+def checkpoint_activations(model: nn.Module, on: bool = True) -> None:
     """Recompute each block in the backward pass; ``on=False`` undoes it.
 
     Dropout draws the same masks again, so gradients are the same bits.
@@ -30,7 +29,7 @@ def checkpoint_activations(model: Transformer, on: bool = True) -> None:
             vars(block).pop("forward", None)
 
 
-def is_checkpointed(model: Transformer) -> bool:
+def is_checkpointed(model: nn.Module) -> bool:
     """Tell whether :func:`checkpoint_activations` was called for ``model``."""
     return any("forward" in vars(block) for block in _blocks(model))
 
@@ -43,6 +42,6 @@ def _checkpointed(block: nn.Module, *inputs: Any) -> Any:
     return checkpoint(forward, *inputs, use_reentrant=False)
 
 
-def _blocks(model: Transformer) -> Iterator[nn.Module]:
-    yield from model.encoder.blocks
-    yield from model.decoder.blocks
+def _blocks(model: nn.Module) -> Iterator[nn.Module]:
+    for stack in model.children():
+        yield from getattr(stack, "blocks", ())

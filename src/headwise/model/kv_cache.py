@@ -48,6 +48,12 @@ class KVCache:
         self.length = end
         return KeyValues(self._keys[:, :, :end], self._values[:, :, :end])
 
+    def keep_last(self, count: int) -> None:
+        """Drop all positions but the last ``count``."""
+        last = slice(self.length - count, self.length)
+        self._keys, self._values = self._keys[:, :, last], self._values[:, :, last]
+        self.length = count
+
     def index_select(self, index: Int[Tensor, " rows"]) -> KVCache:
         """Select batch rows, repeats allowed: how a beam search reorders its cache."""
         keys, values = (x.index_select(0, index) for x in (self._keys, self._values))

@@ -13,7 +13,9 @@ from torch import nn
 from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.attention import MultiHeadAttention
 from headwise.model.decoder import DecoderBlock
+from headwise.model.decoder_only import DecoderOnly, DecoderOnlyBlock
 from headwise.model.encoder import EncoderBlock
+from headwise.model.encoder_only import EncoderOnly
 from headwise.model.feed_forward import FeedForward
 from headwise.model.transformer import Transformer
 
@@ -42,24 +44,32 @@ class FeedForwardParameters:
 
 
 SublayerParameters = AttentionParameters | FeedForwardParameters
+AnyDecoderBlock = DecoderBlock | DecoderOnlyBlock
 
 
 @dataclass(frozen=True)
 class ModelParameters:
-    """The sublayers of both stacks, in the order in which they run."""
+    """The sublayers of both stacks, in the order in which they run.
+
+    A stack that the model does not have is empty.
+    """
 
     encoder: list[SublayerParameters]
     decoder: list[SublayerParameters]
 
 
-def parameters_by_layer(model: Transformer) -> ModelParameters:
+def parameters_by_layer(
+    model: Transformer | EncoderOnly | DecoderOnly,
+) -> ModelParameters:
     """Return the parameters of all sublayers of ``model``."""
-    encoder = [cast(EncoderBlock, each) for each in model.encoder.blocks]
-    decoder = [cast(DecoderBlock, each) for each in model.decoder.blocks]
-    return ModelParameters(
-        [sublayer for block in encoder for sublayer in _encoder_block(block)],
-        [sublayer for block in decoder for sublayer in _decoder_block(block)],
-    )
+    table = ModelParameters([], [])
+    if not isinstance(model, DecoderOnly):
+        for block in model.encoder.blocks:
+            table.encoder.extend(_encoder_block(cast(EncoderBlock, block)))
+    if not isinstance(model, EncoderOnly):
+        for block in model.decoder.blocks:
+            table.decoder.extend(_decoder_block(cast(AnyDecoderBlock, block)))
+    return table
 
 
 def _encoder_block(block: EncoderBlock) -> list[SublayerParameters]:
@@ -69,12 +79,13 @@ def _encoder_block(block: EncoderBlock) -> list[SublayerParameters]:
     ]
 
 
-def _decoder_block(block: DecoderBlock) -> list[SublayerParameters]:
-    return [
-        _attention("causal", block.self_attention, block.around_self),
-        _attention("cross", block.cross_attention, block.around_cross),
-        _feed_forward(block.feed_forward, block.around_feed_forward),
-    ]
+def _decoder_block(block: AnyDecoderBlock) -> list[SublayerParameters]:
+    causal = _attention("causal", block.self_attention, block.around_self)
+    feed_forward = _feed_forward(block.feed_forward, block.around_feed_forward)
+    if isinstance(block, DecoderOnlyBlock):
+        return [causal, feed_forward]
+    cross = _attention("cross", block.cross_attention, block.around_cross)
+    return [causal, cross, feed_forward]
 
 
 def _attention(
