@@ -1,1 +1,1 @@
-"""Evaluation metrics: BLEU, chrF, TER, error rates, perplexity."""
+"""Evaluation metrics: BLEU, chrF, TER, error rates, perplexity; bracket F1 of trees."""

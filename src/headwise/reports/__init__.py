@@ -1,1 +1,1 @@
-"""Reports of runs: an HTML page for each, lists, and comparisons of two."""
+"""Reports of runs: an HTML page for each, lists, comparisons; drawings of trees."""

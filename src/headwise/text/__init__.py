@@ -1,1 +1,1 @@
-"""Tokenizers, and decoding of text files. Nothing here needs torch."""
+"""Tokenizers, decoding of text files, constituency trees. Nothing here needs torch."""
