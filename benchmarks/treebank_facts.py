@@ -62,7 +62,7 @@ def main() -> None:
 
 def read(path: Path, most: int | None) -> list[Tree]:
     """Return the normalised trees of a file, but those of traces only."""
-    normal = map(normalize_tree, islice(read_trees(path), most))
+    normal = map(normalize_tree, islice(read_trees(path, join_words="_"), most))
     return [tree for tree in normal if tree is not None]
 
 

@@ -72,7 +72,8 @@ TREEBANKS = {
 def test_every_tree_of_a_real_treebank_is_read_written_and_linearized(
     corpora, treebank, file
 ):
-    found = list(read_trees(corpora / treebank / file))
+    # A word of treebank-craft has a space in it.
+    found = list(read_trees(corpora / treebank / file, join_words="_"))
 
     assert len(found) == TREEBANKS[treebank][file]
     for tree in found:

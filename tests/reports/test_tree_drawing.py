@@ -15,10 +15,10 @@ DOG = parse_tree("(S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .))")
 def test_labels_stand_above_and_each_word_below_its_tag():
     assert tree_text(DOG).split("\n") == [
         "        S",
-        "   ┌────┴──┬────┐",
-        "   NP     VP    │",
-        " ┌─┴──┐    │    │",
-        "DT   NN   VBZ   .",
+        "   ┌────┴───┬────┐",
+        "   NP       VP   │",
+        " ┌─┴──┐     │    │",
+        " DT   NN   VBZ   .",
         "the  dog  barks  .",
     ]
 
@@ -41,7 +41,7 @@ def depth(tree):
 
 
 def test_a_word_without_a_phrase_is_drawn():
-    assert tree_text(Tree("NN", "Results")) == "  NN\nResults"
+    assert tree_text(Tree("NN", "Results")) == "   NN\nResults"
 
 
 def test_wide_letters_take_two_cells_and_accents_none():

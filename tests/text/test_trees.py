@@ -129,7 +129,7 @@ def test_only_blanks_of_ascii_separate_words():
             "(S (NN a dog))",
             "wsj.mrg, line 1, column 10: 'dog' follows the word 'a' in (NN of line 1, "
             "column 4; each word needs a bracket of its own with its tag, as in "
-            "(NN dog)",
+            "(NN dog); join_words makes one word of several",
         ),
         (
             "(S (NN a)\ndog)",
@@ -153,6 +153,12 @@ def test_a_fault_is_named_with_its_place_and_what_is_open(text, message):
     with pytest.raises(DataError) as caught:
         read(text)
     assert str(caught.value) == message
+
+
+def test_several_words_in_a_bracket_may_be_joined():
+    assert read("(S (NN a big dog))", join_words="_")[0].words == ["a_big_dog"]
+    with pytest.raises(DataError, match="'b' follows a bracket"):
+        read("(S (NN a) b)", join_words="_")
 
 
 def test_trees_before_a_fault_are_read():
@@ -225,6 +231,7 @@ def test_a_tree_may_be_deeper_than_the_recursion_limit():
 def test_brackets_in_words_are_escaped():
     assert escape_brackets("f(x)") == "f-LRB-x-RRB-"
     assert unescape_brackets("-LSB-f-LRB-x-RRB-") == "[f(x)"
+    assert unescape_brackets(escape_brackets(")LRB(")) == ")LRB("
 
 
 @given(st.text(st.characters(exclude_characters="-")))

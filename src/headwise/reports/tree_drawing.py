@@ -118,15 +118,20 @@ def tree_svg(tree: Tree) -> str:
         f'height="{height}" viewBox="0 0 {width} {height}" '
         f'aria-label="{_xml(str(tree))}" font-family="system-ui, sans-serif" '
         f'font-size="{FONT_SIZE}" text-anchor="middle" fill="currentColor">'
-        f'<g stroke="currentColor" stroke-opacity="0.45">{lines}</g>{texts}</svg>'
+        f'<g fill="none" stroke="currentColor" opacity="0.5">{lines}</g>'
+        f"{texts}</svg>"
     )
 
 
 def _svg_line(parent: PlacedBracket, child: PlacedBracket) -> str:
-    """Return a line from below a label to above one of its children's."""
+    """Return a line from below a label to above one of its children's.
+
+    It goes down, sideways and down: straight lines to far tags would cross others.
+    """
+    top = _baseline(parent) + 5
     return (
-        f'<line x1="{MARGIN + parent.centre}" y1="{_baseline(parent) + 5}" '
-        f'x2="{MARGIN + child.centre}" y2="{_baseline(child) - FONT_SIZE}"/>'
+        f'<path d="M{MARGIN + parent.centre} {top}v9H{MARGIN + child.centre}'
+        f'V{_baseline(child) - FONT_SIZE}"/>'
     )
 
 

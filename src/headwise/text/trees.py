@@ -33,6 +33,8 @@ ESCAPES = {
 }
 """Brackets in words, and how the Penn Treebank writes them."""
 
+_UNESCAPED = {escape: bracket for bracket, escape in ESCAPES.items()}
+_ESCAPE = re.compile("|".join(_UNESCAPED))
 _BLANK = r" \t\n\r\f\v"
 _TOKEN = re.compile(rf"[()]|[^(){_BLANK}]+")
 _SEPARATOR = re.compile(rf"[(){_BLANK}]")
@@ -174,12 +176,17 @@ def parse_tree(text: str, *, name: str = "text", keep_outer: bool = False) -> Tr
 
 
 def parse_trees(
-    lines: Iterable[Line], *, name: str, keep_outer: bool = False
+    lines: Iterable[Line],
+    *,
+    name: str,
+    keep_outer: bool = False,
+    join_words: str | None = None,
 ) -> Iterator[Tree]:
     """Yield the trees of a file, however they are divided into lines.
 
     An outermost bracket without label around one bracket, as the Penn Treebank has it,
-    is left out unless ``keep_outer``.
+    is left out unless ``keep_outer``. Several words in a bracket, as in (NN a dog),
+    are one word with ``join_words`` between them, or an error if that is None.
 
     Raises ``DataError`` with file, line and column for brackets that do not match,
     empty brackets, missing labels, and words that are not alone in their bracket.
@@ -196,7 +203,7 @@ def parse_trees(
                     if tree is not None:
                         yield tree if keep_outer else without_outer(tree)
                 else:
-                    _add_text(open_brackets, token)
+                    _add_text(open_brackets, token, join_words)
             except _Malformed as error:
                 place = f"{name}, line {line.number:,}, column {column:,}"
                 raise DataError(f"{place}: {error}") from None
@@ -258,7 +265,9 @@ def _close(open_brackets: list[_OpenBracket]) -> Tree | None:
     return None
 
 
-def _add_text(open_brackets: list[_OpenBracket], token: str) -> None:
+def _add_text(
+    open_brackets: list[_OpenBracket], token: str, join_words: str | None
+) -> None:
     """Take a label, or a word."""
     if not open_brackets:
         raise _Malformed(
@@ -269,11 +278,14 @@ def _add_text(open_brackets: list[_OpenBracket], token: str) -> None:
         innermost.label = token
     elif innermost.word is None and not innermost.children and innermost.label:
         innermost.word = token
+    elif innermost.word is not None and join_words is not None:
+        innermost.word += join_words + token
     else:
         other = f"the word {innermost.word!r}" if innermost.word else "a bracket"
+        hint = "; join_words makes one word of several" if innermost.word else ""
         raise _Malformed(
             f"{token!r} follows {other} in {innermost} of {innermost.place}; each word "
-            "needs a bracket of its own with its tag, as in (NN dog)"
+            f"needs a bracket of its own with its tag, as in (NN dog){hint}"
         )
 
 
@@ -284,6 +296,4 @@ def escape_brackets(word: str) -> str:
 
 def unescape_brackets(word: str) -> str:
     """Return ``word`` as text has it: ``-LRB-``, ``-LSB-`` and so on as brackets."""
-    for bracket, escape in ESCAPES.items():
-        word = word.replace(escape, bracket)
-    return word
+    return _ESCAPE.sub(lambda match: _UNESCAPED[match[0]], word)
