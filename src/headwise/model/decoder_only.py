@@ -29,6 +29,7 @@ from headwise.model.initialization import initialize
 from headwise.model.kv_cache import KVCache
 from headwise.model.masks import AttentionMask
 from headwise.model.positions import PositionIds
+from headwise.model.sequence_model import SequenceModel
 from headwise.model.transformer import INITIAL_CAPACITY
 
 
@@ -129,7 +130,7 @@ class DecoderOnlyState:
         )
 
 
-class DecoderOnly(nn.Module):
+class DecoderOnly(SequenceModel):
     """Embedding, decoder blocks without cross-attention, and the "Linear" box (GPT).
 
     ``config`` has no encoder: its ``encoder_layers`` is 0. The output matrix is the
@@ -147,11 +148,10 @@ class DecoderOnly(nn.Module):
         window: int | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__()
+        super().__init__(config)
         config.check_stacks("decoder")
         if window is not None and window < 1:
             raise SettingsError([f"window must be 1 or more, not {window}"])
-        self.config = config
         self.window = window
         self.vocab_size = vocab_size
         self.embedding = TokenEmbedding(vocab_size, config.embedding_width)
@@ -234,8 +234,3 @@ class DecoderOnly(nn.Module):
         """The matrix of the "Linear" box, which may be the embedding."""
         own = self.output.vectors
         return self.embedding.vectors if own is None else own
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the weights."""
-        return self.embedding.vectors.device

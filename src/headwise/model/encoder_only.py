@@ -8,18 +8,18 @@ Letters used for sizes: B batch rows, S positions, D model width.
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from headwise.model.config import TransformerConfig
 from headwise.model.embeddings import StackInput, TokenEmbedding
 from headwise.model.encoder import Encoder
 from headwise.model.initialization import initialize
 from headwise.model.masks import make_padding_mask
+from headwise.model.sequence_model import SequenceModel
 
 
-class EncoderOnly(nn.Module):
+class EncoderOnly(SequenceModel):
     """Embedding and encoder (BERT, without its embedding of segments).
 
     ``config`` has no decoder: its ``decoder_layers`` is 0. Weights are drawn from
@@ -29,9 +29,8 @@ class EncoderOnly(nn.Module):
     def __init__(
         self, config: TransformerConfig, vocab_size: int, *, seed: int = 0
     ) -> None:
-        super().__init__()
+        super().__init__(config)
         config.check_stacks("encoder")
-        self.config = config
         self.vocab_size = vocab_size
         self.embedding = TokenEmbedding(vocab_size, config.embedding_width)
         self.enter_encoder = StackInput(config)
@@ -54,8 +53,3 @@ class EncoderOnly(nn.Module):
         x = self.enter_encoder(self.embedding(tokens), 0)
         out: Tensor = self.encoder(x, make_padding_mask(is_real))
         return out
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the weights."""
-        return self.embedding.vectors.device

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -22,12 +21,13 @@ from headwise.model.encoder import Encoder
 from headwise.model.initialization import initialize
 from headwise.model.kv_cache import DecoderState
 from headwise.model.masks import make_causal_mask, make_padding_mask
+from headwise.model.sequence_model import SequenceModel
 
 INITIAL_CAPACITY = 32
 """Positions of a new KV cache; it doubles as needed."""
 
 
-class Transformer(nn.Module):
+class Transformer(SequenceModel):
     """Encoder, decoder, and the embeddings they may share.
 
     ``target_vocab_size`` unset means one vocabulary for both sides. Weights are drawn
@@ -42,7 +42,7 @@ class Transformer(nn.Module):
         *,
         seed: int = 0,
     ) -> None:
-        super().__init__()
+        super().__init__(config)
         config.check_stacks("encoder", "decoder")
         target_vocab_size = target_vocab_size or source_vocab_size
         if config.tie_embeddings == "all" and source_vocab_size != target_vocab_size:
@@ -53,9 +53,6 @@ class Transformer(nn.Module):
                     "use 'output', or a joint tokenizer"
                 ]
             )
-        self.config = config
-        self.backend = "reference"
-        """The backend that was installed; see headwise.backends.select_decoder."""
         self.source_vocab_size = source_vocab_size
         self.target_vocab_size = target_vocab_size
         width = config.embedding_width
@@ -140,8 +137,3 @@ class Transformer(nn.Module):
         """The matrix of the "Linear" box, which may be the target embedding."""
         own = self.output.vectors
         return self.target_embedding.vectors if own is None else own
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the weights."""
-        return self.target_embedding.vectors.device
