@@ -26,6 +26,8 @@ from headwise.settings import (
     with_new_names,
     with_overrides,
 )
+from headwise.tasks import TASKS, find_task
+from headwise.tasks.classification.settings import ClassificationSettings
 from headwise.text.settings import TextSettings
 from headwise.training.settings import TrainingSettings
 
@@ -44,6 +46,9 @@ LANGUAGE = (
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
     """Every setting of an experiment; the defaults are the paper's base model."""
+
+    task: str = "translation"
+    """What is learned: translation (text into text), classification or tagging."""
 
     seed: int = 1
     """Random seed: 0 or more, below 2 to the power of 63."""
@@ -66,37 +71,56 @@ class Recipe:
     training: TrainingSettings = field(default_factory=TrainingSettings)
     decoding: DecodingSettings = field(default_factory=DecodingSettings)
 
+    classification: ClassificationSettings | None = None
+    """Settings of the task of this name; not set for others."""
+
     def __post_init__(self) -> None:
+        task = find_task(self.task)
         problems = []
         if not 0 <= self.seed < 2**63:
             problems.append(f"seed must be from 0 to {2**63 - 1}, not {self.seed}")
-        stacks = self.model.stack_problems("encoder", "decoder")
-        problems += [f"model.{each}" for each in stacks]
-        if not self.text.joint and self.model.tie_embeddings == "all":
+        problems += task.problems(self.model, self.text)
+        problems += [
+            f"{name} has settings of another task than {self.task!r}; leave them out"
+            for name in OPTIONS
+            if name != self.task and getattr(self, name) is not None
+        ]
+        if self.training.measure not in ("loss", *task.measures):
             problems.append(
-                "model.tie_embeddings = 'all' needs one vocabulary for both sides, "
-                "but text.joint is false: set it to 'output' or 'none'"
+                f"training.measure must be one of loss, {', '.join(task.measures)} for "
+                f"task = {self.task!r}, not {self.training.measure!r}"
             )
         problems += card_problems(self.languages, self.license)
-        problems += [
-            f"decoding.{each}"
-            for each in self.decoding.head_problems(
-                self.model.decoder_layers, self.model.num_heads
+        what, longest = "a text", self.data.max_tokens + 1
+        if task.searches:
+            layers, heads = self.model.decoder_layers, self.model.num_heads
+            problems += [
+                f"decoding.{each}"
+                for each in self.decoding.head_problems(layers, heads)
+            ]
+            what = "the translation of a source"
+            longest = max(
+                search.max_length(self.data.max_tokens)
+                for search in (greedy(), self.decoding)
             )
-        ]
-        longest = max(
-            search.max_length(self.data.max_tokens)
-            for search in (greedy(), self.decoding)
-        )
         if self.model.positions == "learned" and self.model.max_positions < longest:
             problems.append(
                 f"model.max_positions must be at least {longest}, not "
-                f"{self.model.max_positions}: the translation of a source of "
+                f"{self.model.max_positions}: {what} of "
                 f"data.max_tokens={self.data.max_tokens} may be that long, which is "
                 "beyond the learned positions"
             )
         if problems:
             raise SettingsError(problems)
+
+    @property
+    def options(self) -> Any:
+        """The settings of the task itself; None if it has none."""
+        return getattr(self, self.task) if self.task in OPTIONS else None
+
+
+OPTIONS = tuple(name for name, task in TASKS.items() if task.options is not None)
+"""Tables of a recipe that are the settings of one task."""
 
 
 def card_problems(languages: Iterable[str], license: str | None) -> list[str]:
@@ -218,7 +242,10 @@ def resolve(
     settings = with_overrides(merged(from_file, extra or {}), assignments)
     for message in with_new_names(Recipe, settings)[1]:
         on_message(message)
-    below: Table = {} if chosen is None else preset_table(chosen)
+    task = find_task(settings.get("task", "translation"))
+    below = merged({} if chosen is None else preset_table(chosen), task.defaults)
+    if task.options is not None:
+        below = merged(below, {task.name: as_table(task.options())})
     training = settings.get("training")
     if isinstance(training, dict) and training.get("epochs", ABSENT) != ABSENT:
         training.setdefault("steps", ABSENT)

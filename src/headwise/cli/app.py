@@ -12,9 +12,11 @@ from headwise.cli.command_classes import Command, CommandGroup
 from headwise.cli.demo import demo
 from headwise.cli.doctor import doctor
 from headwise.cli.edit import edit
+from headwise.cli.embed import embed
 from headwise.cli.errors import exit_on_errors
 from headwise.cli.evaluate import evaluate
 from headwise.cli.export import export
+from headwise.cli.predict import predict
 from headwise.cli.prepare import prepare
 from headwise.cli.recipe import recipe
 from headwise.cli.run import run
@@ -48,6 +50,8 @@ COMMANDS = (
     prepare,
     train,
     translate,
+    predict,
+    embed,
     evaluate,
     score,
     export,

@@ -107,14 +107,14 @@ def new_memory_estimator(
     recipe: Recipe, corpus: PreparedCorpus, device: str
 ) -> MemoryEstimator:
     """Return a memory estimator for a new model, set up as training would be."""
-    from headwise.tasks import TASKS
+    from headwise.run_folder.run import open_task
     from headwise.training.allocator import keep_freed_memory
     from headwise.training.distributed import Ranks
     from headwise.training.gradient_accumulation import GradientAccumulator
     from headwise.training.memory_estimate import MemoryEstimator
 
     keep_freed_memory()
-    task = TASKS["translation"](corpus.tokenizers)
+    task = open_task(recipe, corpus)
     model = task.new_model(recipe.model, seed=recipe.seed).to(device)
     gradients = GradientAccumulator(
         task,

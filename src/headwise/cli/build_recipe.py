@@ -16,6 +16,7 @@ from headwise.errors import SettingsError, UsageError
 from headwise.interop.unsupported_models import reasons_against
 from headwise.recipe import Recipe, preset_for, resolve
 from headwise.settings import merged, read, read_toml, with_overrides
+from headwise.tasks import TASKS
 from headwise.wording import count_of
 
 
@@ -23,7 +24,10 @@ def recipe_from_options(
     source: Path | None,
     target: Path | None,
     *,
+    task: str | None = None,
     dev: tuple[Path, Path] | None = None,
+    dev_file: Path | None = None,
+    columns: tuple[int, int] | None = None,
     languages: tuple[str, str] | None = None,
     preset: str | None = None,
     recipe_file: Path | None = None,
@@ -36,17 +40,27 @@ def recipe_from_options(
     ``also`` is a table of settings that come from other options. Raises ``UsageError``
     if no text is named, ``SettingsError`` for a setting that is refused.
     """
-    check_files(source, target, *(dev or ()), recipe_file)
+    check_files(source, target, *(dev or ()), dev_file, recipe_file)
+    check_task(task)
+    if dev is not None and dev_file is not None:
+        raise UsageError("--dev and --dev-file both name the validation set; give one")
     check_set(assignments)
     _check_languages(languages)
     extra: dict[str, Any] = dict(also or {})
+    if task is not None:
+        extra["task"] = task
     if source is not None:
-        corpus = {"source": str(source)}
-        if target is not None:
-            corpus["target"] = str(target)
+        corpus = corpus_table(source, target, columns)
         extra = merged(extra, {"data": {"corpora": [corpus]}})
+    elif columns is not None and dev_file is None:
+        raise UsageError(
+            "--columns is for a TSV file that is an argument; a recipe says "
+            "source_column and target_column for each of its corpora"
+        )
     if dev is not None:
-        held_out = {"source": str(dev[0]), "target": str(dev[1])}
+        extra = merged(extra, {"data": {"dev": corpus_table(*dev)}})
+    if dev_file is not None:
+        held_out = corpus_table(dev_file, None, columns)
         extra = merged(extra, {"data": {"dev": held_out}})
     if languages is not None:
         file = {} if recipe_file is None else read_toml(recipe_file)
@@ -64,6 +78,29 @@ def recipe_from_options(
             "[[data.corpora]]"
         )
     return recipe
+
+
+def corpus_table(
+    source: Path, target: Path | None, columns: tuple[int, int] | None = None
+) -> dict[str, Any]:
+    """Return the settings of a corpus that options name."""
+    table: dict[str, Any] = {"source": str(source)}
+    if target is not None:
+        if columns is not None:
+            raise UsageError(
+                f"--columns is for one TSV file with both sides; {source} and {target} "
+                "have one each: leave it out"
+            )
+        table["target"] = str(target)
+    elif columns is not None:
+        table["source_column"], table["target_column"] = columns
+    return table
+
+
+def check_task(task: str | None) -> None:
+    """Raise ``UsageError`` for a task that there is not."""
+    if task is not None and task not in TASKS:
+        raise UsageError(f"--task {task} is not a task; choose from {', '.join(TASKS)}")
 
 
 def _check_languages(languages: tuple[str, str] | None) -> None:

@@ -34,6 +34,7 @@ def debug_option() -> typer.core.TyperOption:
 
 EXAMPLES = {
     "--languages": "en de",
+    "--columns": "2 1",
     "--dev": "dev.en dev.de",
     "--test": "test.en test.de",
 }

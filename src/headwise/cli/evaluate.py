@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +20,7 @@ from headwise.cli.argument_checks import (
 from headwise.cli.options import (
     BackendName,
     Beam,
+    Columns,
     Deterministic,
     Device,
     EngineName,
@@ -36,9 +37,18 @@ from headwise.cli.options import (
 )
 from headwise.cli.out_files import write_out_file
 from headwise.cli.standard_streams import output
-from headwise.cli.translate_and_score import read_parallel, translate_and_score
+from headwise.cli.translate_and_score import (
+    predict_and_score,
+    read_parallel,
+    translate_and_score,
+)
 from headwise.errors import UsageError
 from headwise.inference.engines.engine_names import check_engine, renamed_engine
+from headwise.run_folder.paths import model_path, task_of_folder
+from headwise.tasks import find_task
+
+if TYPE_CHECKING:
+    from headwise.metrics.score import Score
 
 DEFAULT_METRICS = ("bleu", "chrf", "ter")
 
@@ -46,17 +56,24 @@ DEFAULT_METRICS = ("bleu", "chrf", "ter")
 def evaluate(
     folder: TrainedModel,
     source: Annotated[
-        Path, typer.Argument(metavar="SOURCE", help="Text to translate, plain or .gz.")
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help="Source text, or a TSV or JSON Lines file with source and reference; "
+            "plain or .gz.",
+        ),
     ],
     reference: Annotated[
-        Path, typer.Argument(metavar="REFERENCE", help="Reference translation.")
-    ],
+        Path | None,
+        typer.Argument(metavar="REFERENCE", help="Reference: translation, label, ..."),
+    ] = None,
     metrics: Annotated[
         list[str] | None,
         typer.Option(
             "--metric",
-            help="bleu, chrf, ter, multi30k-bleu, exact-match, word-error-rate or "
-            "token-error-rate. May be repeated. Default: bleu, chrf and ter.",
+            help="bleu, chrf, ter, multi30k-bleu, exact-match, word-error-rate, "
+            "token-error-rate, accuracy, macro-f1 or tag-accuracy. May be repeated. "
+            "Default: those of the task.",
             show_default=False,
         ),
     ] = None,
@@ -68,6 +85,7 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
+    columns: Columns = None,
     out: Annotated[
         Path | None,
         typer.Option(help="File to write the translations to.", show_default=False),
@@ -82,7 +100,7 @@ def evaluate(
     device: Device = "auto",
     deterministic: Deterministic = False,
 ) -> None:
-    """Translate SOURCE and score it against REFERENCE.
+    """Compute the outputs for SOURCE and score them against REFERENCE.
 
     Each score is printed with its signature.
 
@@ -91,12 +109,16 @@ def evaluate(
     headwise evaluate en-de test.en.gz test.de.gz --beam 5 --language de
     headwise evaluate en-de test.en test.de --precision int8
     headwise evaluate en-de test.en test.de --search no_repeat_ngram=3
+    headwise evaluate sentiment test.tsv
     headwise evaluate g2p words.txt phones.txt --metric word-error-rate
     """
     from headwise.metrics.multi30k import LANGUAGES
     from headwise.metrics.registry import METRICS, NEED_LANGUAGE
 
-    names = metrics or [*DEFAULT_METRICS, *(["multi30k-bleu"] if language else [])]
+    check_models(folder)
+    task = task_of_folder(model_path(folder))
+    defaults = DEFAULT_METRICS if task == "translation" else find_task(task).measures
+    names = metrics or [*defaults, *(["multi30k-bleu"] if language else [])]
     for name in names:
         if name not in METRICS:
             known = ", ".join(METRICS)
@@ -113,16 +135,30 @@ def evaluate(
         say(message)
     check_device(device)
     check_environment()
-    check_models(folder)
     table = parse_search(search)
+    if task != "translation":
+        _refuse_for(task, beam=beam, search=search, engine=engine, precision=precision)
     if beam is not None:
         table.setdefault("beam", beam)
-    say_ignored_settings(table, check_search(folder, table))
-    sources, references = read_parallel(source, reference)
+    if task == "translation":
+        say_ignored_settings(table, check_search(folder, table))
+    sources, references = read_parallel(source, reference, columns=columns)
+    use_threads(threads)
+    if task != "translation":
+        from headwise.inference.load import load_predictor
+
+        predictor = load_predictor(
+            folder, device=resolve_device(device), deterministic=deterministic
+        )
+        scores, outputs = predict_and_score(predictor, sources, references, names)
+        _print_scores(
+            scores, {"deterministic": "yes"} if deterministic else {}, as_json
+        )
+        _write_outputs(out, outputs)
+        return
 
     from headwise.inference.translator import load
 
-    use_threads(threads)
     translator = load(
         folder,
         device=resolve_device(device),
@@ -139,19 +175,38 @@ def evaluate(
         details["deterministic"] = "yes"
     if table:
         details["search"] = ",".join(_assignments(table))
+    _print_scores(scores, details, as_json)
+    say_engines(translator.engine.used, engine)
+    _write_outputs(out, outputs)
+
+
+def _print_scores(
+    scores: Sequence[Score], details: Mapping[str, str], as_json: bool
+) -> None:
     if as_json:
         rows = [{**asdict(score), **details} for score in scores]
         output(json.dumps(rows, indent=2))
-    else:
-        signature = "|".join(
-            f"{name}:{value}" for name, value in details.items() if value
-        )
-        for score in scores:
-            output(f"{score}  {score.signature}  {signature}")
-    say_engines(translator.engine.used, engine)
+        return
+    signature = "|".join(f"{name}:{value}" for name, value in details.items() if value)
+    for score in scores:
+        output(f"{score}  {score.signature}  {signature}".rstrip())
+
+
+def _write_outputs(out: Path | None, outputs: Sequence[str]) -> None:
     if out is not None:
         write_out_file(out, "".join(f"{output}\n" for output in outputs))
-        say(f"the translations are in {out}")
+        say(f"the outputs are in {out}")
+
+
+def _refuse_for(task: str, **given: object) -> None:
+    """Raise ``UsageError`` for options of a search, which other tasks do not have."""
+    usual = {"engine": "auto", "precision": "float32"}
+    for name, value in given.items():
+        if value != usual.get(name):
+            raise UsageError(
+                f"--{name} is for translation, and this is a model of {task}; leave it "
+                "out"
+            )
 
 
 def _assignments(table: Mapping[str, Any], inside: str = "") -> Iterator[str]:

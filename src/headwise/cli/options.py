@@ -14,6 +14,7 @@ from headwise.cli.standard_streams import message_stream
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
 from headwise.inference.engines.engine_names import BACKENDS, MAX_THREADS, PRECISIONS
+from headwise.tasks import TASKS
 
 
 def parse_path(text: str) -> Path:
@@ -95,6 +96,33 @@ Dev = Annotated[
         metavar="SOURCE TARGET",
         help="Validation set. Default: split off the training text.",
         show_default=False,
+    ),
+]
+DevFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Validation set in one file, TSV or JSON Lines.",
+        show_default=False,
+    ),
+]
+TaskName = Annotated[
+    str | None,
+    typer.Option(
+        "--task",
+        metavar="|".join(TASKS),
+        help="What to learn: "
+        + "; ".join(f"{name}: {task.summary}" for name, task in TASKS.items())
+        + ".",
+        show_default="the recipe's, or translation",
+    ),
+]
+Columns = Annotated[
+    tuple[int, int] | None,
+    typer.Option(
+        metavar="SOURCE TARGET",
+        help="Columns of TSV files, counted from 1.",
+        show_default="1 2",
     ),
 ]
 Languages = Annotated[

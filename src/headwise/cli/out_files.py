@@ -6,29 +6,33 @@ import tempfile
 from pathlib import Path
 
 from headwise.errors import ResourceError
-from headwise.storage import write_text
+from headwise.storage import write_bytes
 
 
-def write_out_file(path: Path, text: str) -> None:
-    """Write a file; if that fails, write its text to a temporary file instead.
+def write_out_file(path: Path, content: str | bytes) -> None:
+    """Write a file; if that fails, write it to a temporary file instead.
 
     Raises ``ResourceError`` that names the temporary file: a disk that filled up
     meanwhile should not cost hours of translation.
     """
     try:
-        write_text(path, text)
+        write_bytes(path, _as_bytes(content))
     except ResourceError as error:
-        where = _write_temporary(text, path.suffix)
+        where = _write_temporary(_as_bytes(content), path.suffix)
         raise ResourceError(f"{error}\n{where}") from None
 
 
-def _write_temporary(text: str, suffix: str) -> str:
+def _as_bytes(content: str | bytes) -> bytes:
+    return content.encode("utf-8") if isinstance(content, str) else content
+
+
+def _write_temporary(content: bytes, suffix: str) -> str:
     """Write a temporary file; return the sentence that names it, or says why not."""
     try:
         handle, name = tempfile.mkstemp(prefix="headwise-", suffix=suffix)
         try:
-            with open(handle, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
+            with open(handle, "wb") as file:
+                file.write(content)
         except OSError:
             Path(name).unlink(missing_ok=True)  # a part of it would look like all
             raise

@@ -10,13 +10,17 @@ import typer
 from headwise.cli.build_recipe import recipe_from_options
 from headwise.cli.options import (
     Assignments,
+    Columns,
     Dev,
+    DevFile,
     Languages,
     Preset,
     RecipeFile,
+    TaskName,
     output_folder,
     say,
 )
+from headwise.tasks import TASKS
 from headwise.wording import count_of
 
 
@@ -32,7 +36,10 @@ def prepare(
     target: Annotated[
         Path | None, typer.Argument(metavar="TARGET", help="Target text.")
     ] = None,
+    task: TaskName = None,
     dev: Dev = None,
+    dev_file: DevFile = None,
+    columns: Columns = None,
     languages: Languages = None,
     preset: Preset = None,
     recipe_file: RecipeFile = None,
@@ -51,6 +58,7 @@ def prepare(
     headwise prepare train.en train.de --out corpus
     headwise prepare pairs.tsv.gz --out corpus --set text.vocab_size=4000
     headwise prepare pairs.jsonl --languages en de --out corpus
+    headwise prepare reviews.tsv --task classification --out corpus
     headwise prepare --recipe several-corpora.toml --out corpus
     """
     from headwise.data.prepare import prepare as make
@@ -58,13 +66,23 @@ def prepare(
     recipe = recipe_from_options(
         source,
         target,
+        task=task,
         dev=dev,
+        dev_file=dev_file,
+        columns=columns,
         languages=languages,
         preset=preset,
         recipe_file=recipe_file,
         assignments=assignments or (),
     )
-    corpus = make(recipe.data, recipe.text, out, seed=recipe.seed, say=say)
+    corpus = make(
+        recipe.data,
+        recipe.text,
+        out,
+        seed=recipe.seed,
+        pair_format=TASKS[recipe.task].pair_format,
+        say=say,
+    )
     train = corpus.facts.train
     say(
         f"{out}: {count_of(train.pairs, 'training pair')}, "

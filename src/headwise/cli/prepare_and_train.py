@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from headwise.cli.options import say
 from headwise.cli.standard_streams import message_stream
 from headwise.recipe import Recipe
+from headwise.tasks import TASKS
 
 if TYPE_CHECKING:
     from headwise.data.prepared import PreparedCorpus
@@ -27,14 +28,22 @@ def prepare_corpus(folder: Path, recipe: Recipe) -> PreparedCorpus:
     from headwise.run_folder.paths import PREPARED, has_checkpoints
 
     check_no_foreign_files(folder)
-    text = fingerprint(recipe.data, recipe.text, seed=recipe.seed)
+    pair_format = TASKS[recipe.task].pair_format
+    text = fingerprint(
+        recipe.data, recipe.text, seed=recipe.seed, pair_format=pair_format
+    )
     with lock_run_folder(folder):
         if has_checkpoints(folder):
             from headwise.run_folder.run import check_run  # it imports torch
 
             check_run(folder, recipe, text)
         return prepare(
-            recipe.data, recipe.text, folder / PREPARED, seed=recipe.seed, say=say
+            recipe.data,
+            recipe.text,
+            folder / PREPARED,
+            seed=recipe.seed,
+            pair_format=pair_format,
+            say=say,
         )
 
 

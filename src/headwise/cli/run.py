@@ -17,12 +17,15 @@ from headwise.cli.build_recipe import recipe_from_options
 from headwise.cli.options import (
     Assignments,
     BatchTokens,
+    Columns,
     Dev,
+    DevFile,
     Device,
     Languages,
     MaxTime,
     Preset,
     RecipeFile,
+    TaskName,
     Threads,
     output_folder,
     parse_minutes,
@@ -37,8 +40,14 @@ from headwise.cli.prepare_and_train import (
     train_model,
 )
 from headwise.cli.standard_streams import output
-from headwise.cli.translate_and_score import read_parallel, translate_and_score
+from headwise.cli.translate_and_score import (
+    predict_and_score,
+    read_parallel,
+    translate_and_score,
+)
+from headwise.errors import UsageError
 from headwise.run_folder.overwrite_protection import check_no_foreign_files
+from headwise.tasks import TASKS
 from headwise.wording import count_of
 
 
@@ -54,13 +63,24 @@ def run(
     target: Annotated[
         Path | None, typer.Argument(metavar="TARGET", help="Target text.")
     ] = None,
+    task: TaskName = None,
     dev: Dev = None,
+    dev_file: DevFile = None,
+    columns: Columns = None,
     languages: Languages = None,
     test: Annotated[
         tuple[Path, Path] | None,
         typer.Option(
             metavar="SOURCE REFERENCE",
             help="Test set for the final score. Default: the validation set.",
+            show_default=False,
+        ),
+    ] = None,
+    test_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Test set in one file, TSV or JSON Lines.",
             show_default=False,
         ),
     ] = None,
@@ -82,18 +102,24 @@ def run(
     headwise run train.en train.de --out en-de
     headwise run train.en train.de --out en-de --preset tiny --max-time 30m
     headwise run pairs.jsonl --languages en de --out en-de
+    headwise run reviews.tsv --task classification --out sentiment
     headwise run pairs.tsv --out en-fr --dev dev.en dev.fr --test test.en test.fr
     headwise run --recipe my.toml --out en-cs --set training.steps=60
     """
     require_single_process("run")
-    check_files(*(test or ()))
+    check_files(*(test or ()), test_file)
+    if test is not None and test_file is not None:
+        raise UsageError("--test and --test-file both name the test set; give one")
     check_device(device)
     check_environment()
     check_no_foreign_files(out)
     recipe = recipe_from_options(
         source,
         target,
+        task=task,
         dev=dev,
+        dev_file=dev_file,
+        columns=columns,
         languages=languages,
         preset=preset,
         recipe_file=recipe_file,
@@ -102,6 +128,8 @@ def run(
         also=batch_tokens_setting(batch_tokens, assignments or (), out),
     )
     texts = None if test is None else read_parallel(*test)
+    if test_file is not None:
+        texts = read_parallel(test_file, None, columns=columns, languages=languages)
     corpus = prepare_corpus(out, recipe)
     use_threads(threads)
     device = resolve_device(device)
@@ -109,18 +137,27 @@ def run(
         recipe = fit_batch_size(recipe, corpus, device)
     train_model(out, recipe, corpus, device)
 
-    from headwise.inference.translator import load
-
     sources, references = texts or corpus.dev_text
-    kind = "test line" if test else "validation line"
-    say(f"translating {count_of(len(sources), kind)}")
-    names = ["bleu", "chrf"]
+    kind = "validation line" if texts is None else "test line"
+    translates = recipe.task == "translation"
+    command, done = (
+        ("translate", "translating") if translates else ("predict", "predicting")
+    )
+    say(f"{done} {count_of(len(sources), kind)}")
+    names = list(TASKS[recipe.task].final_measures)
     if recipe.training.measure not in ("loss", *names):
         names.append(recipe.training.measure)
-    scores, _ = translate_and_score(
-        load(out, device=device), sources, references, names
-    )
+    if translates:
+        from headwise.inference.translator import load
+
+        translator = load(out, device=device)
+        scores, _ = translate_and_score(translator, sources, references, names)
+    else:
+        from headwise.inference.load import load_predictor
+
+        predictor = load_predictor(out, device=device)
+        scores, _ = predict_and_score(predictor, sources, references, names)
     for score in scores:
         output(f"{score}  {score.signature}")
     say_missing_card_fields(out)
-    say(f"the best model is {out / 'best'}; next: headwise translate {out} < TEXT")
+    say(f"the best model is {out / 'best'}; next: headwise {command} {out} < TEXT")

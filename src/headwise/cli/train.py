@@ -20,7 +20,7 @@ from headwise.cli.batch_size import (
     fit_batch_size,
     must_fit_batch_size,
 )
-from headwise.cli.build_recipe import resolve_checked
+from headwise.cli.build_recipe import check_task, resolve_checked
 from headwise.cli.options import (
     Assignments,
     BatchTokens,
@@ -28,6 +28,7 @@ from headwise.cli.options import (
     MaxTime,
     Preset,
     RecipeFile,
+    TaskName,
     Threads,
     output_folder,
     parse_minutes,
@@ -41,6 +42,7 @@ from headwise.errors import SettingsError, UsageError
 from headwise.recipe import Recipe, preset_for
 from headwise.run_folder.overwrite_protection import check_no_foreign_files
 from headwise.settings import as_table, merged, read_toml
+from headwise.tasks import task_of_format
 from headwise.wording import count_of
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ def train(
         ),
     ],
     out: Annotated[Path, output_folder("Run folder, new or to resume.")],
+    task: TaskName = None,
     preset: Preset = None,
     recipe_file: RecipeFile = None,
     assignments: Assignments = None,
@@ -100,6 +103,7 @@ def train(
 
     check_folders(corpus)
     check_files(recipe_file)
+    check_task(task)
     check_set(assignments)
     check_device(device)
     check_environment()
@@ -111,6 +115,7 @@ def train(
     prepared = PreparedCorpus.open(corpus)
     recipe = _recipe_for(
         prepared,
+        task=task,
         preset=preset,
         recipe_file=recipe_file,
         assignments=assignments or (),
@@ -126,12 +131,14 @@ def train(
         return
     train_model(out, recipe, prepared, device, until=until)
     say_missing_card_fields(out)
-    say(f"{out / 'best'}: the best model; next: headwise translate {out} < TEXT")
+    command = "translate" if recipe.task == "translation" else "predict"
+    say(f"{out / 'best'}: the best model; next: headwise {command} {out} < TEXT")
 
 
 def _recipe_for(
     prepared: PreparedCorpus,
     *,
+    task: str | None,
     preset: str | None,
     recipe_file: Path | None,
     assignments: Sequence[str],
@@ -146,6 +153,10 @@ def _recipe_for(
         say(f"{count_of(prepared.facts.train.pairs, 'pair')}: preset {preset}")
     text = merged(made["text"], file.get("text", {}))
     extra = merged({"data": made["data"], "text": text}, also)
+    if task is None and "task" not in file:
+        task = task_of_format(prepared.facts.pair_format)
+    if task is not None:
+        extra["task"] = task
     if max_minutes is not None:
         extra = merged(extra, {"training": {"max_minutes": max_minutes}})
     recipe = resolve_checked(

@@ -1,4 +1,4 @@
-"""Translate a test set and score it: steps that several commands share."""
+"""Compute the outputs for a test set and score them: steps of several commands."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwise.cli.argument_checks import check_files
+from headwise.cli.build_recipe import corpus_table
 from headwise.cli.options import say
-from headwise.errors import DataError
+from headwise.errors import DataError, SettingsError, UsageError
 from headwise.wording import count_of
 
 if TYPE_CHECKING:
+    from headwise.inference.predictor import Predictor
     from headwise.inference.translator import Translator
     from headwise.metrics.score import Score
 
@@ -49,15 +51,46 @@ def translate_and_score(
     return scores, outputs
 
 
-def read_parallel(source: Path, reference: Path) -> tuple[list[str], list[str]]:
-    """Read two line-aligned text files, plain or .gz.
+def predict_and_score(
+    predictor: Predictor,
+    sources: Sequence[str],
+    references: Sequence[str],
+    metrics: Sequence[str],
+) -> tuple[list[Score], list[str]]:
+    """Predict outputs; return the score of each metric, and the outputs."""
+    from headwise.metrics.registry import measure
 
+    outputs = predictor.predict(sources)
+    return [measure(name, outputs, references) for name in metrics], outputs
+
+
+def read_parallel(
+    source: Path,
+    reference: Path | None,
+    *,
+    columns: tuple[int, int] | None = None,
+    languages: tuple[str, str] | None = None,
+) -> tuple[list[str], list[str]]:
+    """Read two line-aligned text files, or one TSV or JSON Lines file, plain or .gz.
+
+    ``columns`` are those of a TSV file, ``languages`` the fields of JSON Lines.
     Raises ``DataError`` for bytes that are not UTF-8, or different numbers of lines.
     """
-    from headwise.data.corpus_reader import read_lines
+    from headwise.data.corpus_reader import read_lines, read_pairs
     from headwise.data.identical_sides import IdenticalSides
+    from headwise.data.settings import CorpusSettings
 
     check_files(source, reference)
+    if reference is None:
+        table = corpus_table(source, None, columns)
+        if languages is not None:
+            table["source_field"], table["target_field"] = languages
+        try:
+            corpus = CorpusSettings(**table)
+        except SettingsError as error:
+            raise UsageError(f"{source} cannot be read alone: {error}") from None
+        pairs = list(read_pairs(corpus, note=say))
+        return [each.source for each in pairs], [each.target for each in pairs]
     sources, references = (
         [line.text for line in read_lines(path, say)] for path in (source, reference)
     )

@@ -20,7 +20,7 @@ from headwise.data.prepared import PairStore, Side, SplitFacts
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.data.sequence_packing import split_into_packed_batches
 from headwise.errors import SettingsError
-from headwise.text.vocabulary import END, UNKNOWN
+from headwise.text.vocabulary import END, SPECIALS
 
 Indices = NDArray[np.int64]
 
@@ -31,9 +31,13 @@ The system maps up to a megabyte around each block, so small blocks cost memory.
 """
 
 
+ANY_TOKEN = len(SPECIALS)
+"""A token that every vocabulary has, and that every task can predict."""
+
+
 def make_batch(store: PairStore, indices: Indices) -> Batch:
     """Return the pairs ``indices`` of ``store`` as a batch."""
-    return _batch(*store.sides(np.asarray(indices)), indices)
+    return _batch(*store.sides(np.asarray(indices)), indices, store.ends)
 
 
 class TrainingOrder:
@@ -173,21 +177,30 @@ def dev_batches(store: PairStore, batch_tokens: int) -> Iterator[Batch]:
         yield make_batch(store, order[start:stop])
 
 
-def largest_batch(longest_source: int, longest_target: int, batch_tokens: int) -> Batch:
+def largest_batch(
+    longest_source: int,
+    longest_target: int,
+    batch_tokens: int,
+    ends: tuple[bool, bool] = (True, True),
+) -> Batch:
     """Return a dummy batch of the largest size, to test memory before step 1.
 
-    The lengths are of the longest sides in the corpus, in tokens without END.
+    The lengths are of the longest sides in the corpus, in tokens without END; ``ends``
+    says which sides it follows.
     """
     rows = max(1, batch_tokens // (max(longest_source, longest_target) + 1))
     source, target = (
-        Side(np.full(rows * longest, UNKNOWN), np.full(rows, longest))
+        Side(np.full(rows * longest, ANY_TOKEN), np.full(rows, longest))
         for longest in (longest_source, longest_target)
     )
-    return _batch(source, target, np.arange(rows))
+    return _batch(source, target, np.arange(rows), ends)
 
 
 def worst_case_batches(
-    facts: SplitFacts, batch_tokens: int, batch_pairs: int | None = None
+    facts: SplitFacts,
+    batch_tokens: int,
+    batch_pairs: int | None = None,
+    ends: tuple[bool, bool] = (True, True),
 ) -> list[Batch]:
     """Return dummy batches that need most memory: of long, average and middle pairs.
 
@@ -201,7 +214,7 @@ def worst_case_batches(
     for source, target in (longest, (mean, mean), (middle, middle)):
         width = max(source, target) + 1
         tokens = batch_tokens if batch_pairs is None else batch_pairs * width
-        batches.append(largest_batch(source, target, tokens))
+        batches.append(largest_batch(source, target, tokens, ends))
     return batches
 
 
@@ -222,16 +235,24 @@ def split_by_tokens(longest: Indices, budget: int) -> list[int]:
     return starts
 
 
-def _batch(sources: Side, targets: Side, indices: Indices) -> Batch:
+def _batch(
+    sources: Side, targets: Side, indices: Indices, ends: tuple[bool, bool]
+) -> Batch:
+    source_end, target_end = ends
     return Batch(
-        source=_with_end(sources),
-        target=_with_end(targets),
+        source=_ragged(sources, end=source_end),
+        target=_ragged(targets, end=target_end),
         indices=torch.from_numpy(np.array(indices, dtype=np.int64)),
     )
 
 
-def _with_end(side: Side) -> RaggedTokens:
-    """Append END to each sequence of one side."""
+def _ragged(side: Side, *, end: bool) -> RaggedTokens:
+    """Return one side of a batch; with ``end``, END follows each sequence."""
+    if not end:
+        return RaggedTokens.from_lengths(
+            torch.from_numpy(side.tokens.astype(np.int64)),
+            torch.from_numpy(side.lengths),
+        )
     ends = np.cumsum(side.lengths)
     tokens = np.insert(side.tokens.astype(np.int64), ends, END)
     return RaggedTokens.from_lengths(

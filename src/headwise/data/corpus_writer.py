@@ -12,9 +12,11 @@ import numpy as np
 
 from headwise.data.corpus_reader import RawPair, read_pairs
 from headwise.data.npy_files import NpyWriter
+from headwise.data.pair_formats import TRANSLATION, PairFormat
 from headwise.data.prepared import CorpusFacts, SplitFacts
 from headwise.data.settings import CorpusSettings
 from headwise.data.validation_split import HeldOutSources, key
+from headwise.errors import DataError
 from headwise.text.tokenizer import TokenizerPair
 
 Outcome = Literal["train", "dev", "empty", "too_long", "held_out"]
@@ -25,8 +27,14 @@ class CorpusWriter:
     """Context manager that tokenizes corpora into a folder."""
 
     def __init__(
-        self, folder: Path, tokenizers: TokenizerPair, *, max_tokens: int
+        self,
+        folder: Path,
+        tokenizers: TokenizerPair,
+        *,
+        max_tokens: int,
+        pair_format: PairFormat = TRANSLATION,
     ) -> None:
+        self._format = pair_format
         self._tokenizers = tokenizers
         self._max_tokens = max_tokens
         largest = max(tokenizers.source.size, tokenizers.target.size)
@@ -69,8 +77,13 @@ class CorpusWriter:
     def _write_pair(
         self, pair: RawPair, corpus: CorpusSettings, held_out: HeldOutSources | None
     ) -> Outcome:
-        source = self._tokenizers.source.encode(pair.source)
-        target = self._tokenizers.target.encode(pair.target)
+        try:
+            source, target = self._format.encode(
+                self._tokenizers, pair.source, pair.target
+            )
+        except DataError as error:
+            where = " and ".join(corpus.files)
+            raise DataError(f"{where}, line {pair.line:,}: {error}") from None
         outcome = self._outcome(pair, len(source), len(target), held_out)
         if outcome == "train":
             self.train.add(source, target)

@@ -19,6 +19,7 @@ from headwise import storage
 from headwise.data.corpus_reader import check_file, read_pairs
 from headwise.data.corpus_writer import CorpusWriter
 from headwise.data.identical_sides import IdenticalSides
+from headwise.data.pair_formats import TRANSLATION, PairFormat
 from headwise.data.prepared import (
     FACTS,
     FORMAT,
@@ -49,21 +50,23 @@ def prepare(
     folder: Path,
     *,
     seed: int,
+    pair_format: PairFormat = TRANSLATION,
     say: Say = lambda _: None,
 ) -> PreparedCorpus:
     """Prepare the raw text of ``data`` as a corpus in ``folder``, and open it.
 
+    ``pair_format`` is that of the task (:data:`headwise.data.pair_formats`).
     A folder that was prepared from the same text with the same settings is reused.
     ``say`` is called with messages for the user.
     """
     _check(data, folder)
-    name = fingerprint(data, text, seed=seed)
+    name = fingerprint(data, text, seed=seed, pair_format=pair_format)
     done = _up_to_date(folder, name)
     if done is not None:
         say(f"{folder} is up to date: same text, same settings")
         return done
     with storage.new_folder(folder, describe={"kind": "prepared corpus"}) as draft:
-        facts = _write(data, text, draft, seed=seed, name=name, say=say)
+        facts = _write(data, text, draft, pair_format, seed=seed, name=name, say=say)
         settings = {"data": as_table(data), "text": as_table(text)}
         storage.write_json(
             draft / FACTS,
@@ -74,12 +77,20 @@ def prepare(
     return PreparedCorpus.open(folder)
 
 
-def fingerprint(data: DataSettings, text: TextSettings, *, seed: int) -> str:
+def fingerprint(
+    data: DataSettings,
+    text: TextSettings,
+    *,
+    seed: int,
+    pair_format: PairFormat = TRANSLATION,
+) -> str:
     """Return a hash of settings, seed and the contents (not the paths) of the text."""
     table = as_table(data)
     table["corpora"] = [_identity(each) for each in data.corpora]
     table["dev"] = _identity(data.dev) if data.dev else None
     content = {"format": FORMAT, "seed": seed, "data": table, "text": as_table(text)}
+    if pair_format is not TRANSLATION:  # whose fingerprints are older than formats
+        content["pair_format"] = pair_format.name
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -102,6 +113,7 @@ def _write(
     data: DataSettings,
     text: TextSettings,
     draft: Path,
+    pair_format: PairFormat,
     *,
     seed: int,
     name: str,
@@ -116,7 +128,9 @@ def _write(
     for note in tokenizers.notes:
         say(note)
     tokenizers.save(draft / "tokenizer")
-    with CorpusWriter(draft, tokenizers, max_tokens=data.max_tokens) as writer:
+    with CorpusWriter(
+        draft, tokenizers, max_tokens=data.max_tokens, pair_format=pair_format
+    ) as writer:
         corpora = [writer.write(each, held_out) for each in data.corpora]
         dev_corpus = writer.write_dev(data.dev) if data.dev else None
     facts = PreparedFacts(
@@ -126,6 +140,7 @@ def _write(
         source_vocabulary=tokenizers.source.size,
         target_vocabulary=tokenizers.target.size,
         joint=tokenizers.joint,
+        pair_format=pair_format.name,
         train=writer.train.facts,
         dev=writer.dev.facts,
         corpora=tuple(corpora),

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from headwise import settings, storage
 from headwise.data.npy_files import MappedNpyFile
+from headwise.data.pair_formats import PAIR_FORMATS, TRANSLATION
 from headwise.errors import DataError, ModelError, SettingsError
 from headwise.text.tokenizer import TokenizerPair, open_tokenizers
 
@@ -59,6 +60,11 @@ class SplitFacts:
     longest_target: int
 
     @property
+    def longest(self) -> tuple[int, int]:
+        """Tokens of the longest source and of the longest target."""
+        return self.longest_source, self.longest_target
+
+    @property
     def mean_source(self) -> float:
         """Mean number of source tokens."""
         return self.source_tokens / max(1, self.pairs)
@@ -79,10 +85,26 @@ class PreparedFacts:
     source_vocabulary: int
     target_vocabulary: int
     joint: bool
+    pair_format: str = TRANSLATION.name
+    """What the sides of a pair are: see :data:`headwise.data.pair_formats`."""
     train: SplitFacts
     dev: SplitFacts
     corpora: tuple[CorpusFacts, ...]
     dev_corpus: CorpusFacts | None = None
+
+    def __post_init__(self) -> None:
+        if self.pair_format not in PAIR_FORMATS:
+            raise SettingsError(
+                [
+                    f"pair_format must be one of {', '.join(PAIR_FORMATS)}, not "
+                    f"{self.pair_format!r}"
+                ]
+            )
+
+    @property
+    def ends(self) -> tuple[bool, bool]:
+        """Whether END follows each source, and each target."""
+        return PAIR_FORMATS[self.pair_format].ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +125,20 @@ class Side:
 
 
 class PairStore:
-    """Memory-mapped pairs of token sequences, without START and END."""
+    """Memory-mapped pairs of token sequences, without START and END.
+
+    ``ends`` says whether END is to follow each source, and each target.
+    """
 
     def __init__(
-        self, tokens: Path, offsets: Path, ranges: Sequence[WeightedRange] | None = None
+        self,
+        tokens: Path,
+        offsets: Path,
+        ranges: Sequence[WeightedRange] | None = None,
+        *,
+        ends: tuple[bool, bool] = (True, True),
     ) -> None:
+        self.ends = ends
         self._tokens = MappedNpyFile(tokens)
         self._offsets = MappedNpyFile(offsets)
         self._num_pairs = len(self._offsets.values) // 2
@@ -144,12 +175,13 @@ class PairStore:
         return sides[0::2], sides[1::2]
 
     def count_tokens(self, indices: NDArray[np.int64]) -> tuple[int, int]:
-        """Return the number of source and target tokens of some pairs, with END."""
+        """Return the number of source and target tokens of some pairs, END included."""
         starts, middles, stops = (
             self._offsets.values[2 * indices + i] for i in range(3)
         )
         sources, targets = (middles - starts).sum(), (stops - middles).sum()
-        return int(sources) + len(indices), int(targets) + len(indices)
+        source_end, target_end = (len(indices) * each for each in self.ends)
+        return int(sources) + source_end, int(targets) + target_end
 
     def release_pages(self) -> None:
         """Return the memory of pages that were read to the system."""
@@ -237,6 +269,7 @@ class PreparedCorpus:
             self.folder / f"{name}.tokens.npy",
             self.folder / f"{name}.offsets.npy",
             ranges,
+            ends=self.facts.ends,
         )
 
     def _lines(self, name: str) -> list[str]:

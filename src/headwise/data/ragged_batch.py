@@ -117,10 +117,10 @@ class Batch:
     """A batch of sentence pairs."""
 
     source: RaggedTokens
-    """The source tokens of each pair, and END."""
+    """The source tokens of each pair, and END if its format has it."""
 
     target: RaggedTokens
-    """The target tokens of each pair, and END: the labels."""
+    """The target tokens of each pair, and END if its format has it: the labels."""
 
     indices: Tensor
     """[B] indices of the pairs in the store."""

@@ -8,6 +8,7 @@ from typing import Any
 from headwise.errors import UsageError
 from headwise.metrics.bleu_chrf_ter import bleu, chrf, ter
 from headwise.metrics.error_rates import exact_match, token_error_rate, word_error_rate
+from headwise.metrics.label_scores import accuracy, macro_f1, tag_accuracy
 from headwise.metrics.multi30k import multi30k_bleu
 from headwise.metrics.score import Score
 
@@ -19,6 +20,9 @@ METRICS: dict[str, Callable[..., Score]] = {
     "exact-match": exact_match,
     "word-error-rate": word_error_rate,
     "token-error-rate": token_error_rate,
+    "accuracy": accuracy,
+    "macro-f1": macro_f1,
+    "tag-accuracy": tag_accuracy,
 }
 """Functions of hypotheses and references; see also NEED_LANGUAGE."""
 

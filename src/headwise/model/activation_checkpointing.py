@@ -43,5 +43,5 @@ def _checkpointed(block: nn.Module, *inputs: Any) -> Any:
 
 
 def _blocks(model: nn.Module) -> Iterator[nn.Module]:
-    for stack in model.children():
+    for stack in model.modules():
         yield from getattr(stack, "blocks", ())

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from headwise import __version__
 from headwise.data.prepared import PreparedFacts
-from headwise.model.transformer import Transformer
+from headwise.model.sequence_model import SequenceModel
 from headwise.run_folder.card_metadata import card_metadata
+from headwise.tasks import TASKS
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
 from headwise.wording import count_of, duration, without_surrogates
@@ -21,20 +23,19 @@ CARD = """\
 {head}
 # {name}
 
-A Transformer (encoder-decoder, *Attention Is All You Need*) trained with headwise
-{version}: raw text in, raw text out.
+{intro}
 
 ## Use
 
 ```
-headwise translate {folder} < input.txt > output.txt
+headwise {command} {folder} < input.txt > output.txt
 ```
 
 ```python
 import headwise
 
-translator = headwise.load({quoted})
-print(translator.translate("..."))
+{variable} = headwise.load({quoted})
+print({variable}.{command}("..."))
 ```
 
 ## Data
@@ -42,11 +43,11 @@ print(translator.translate("..."))
 {corpora}
 
 {train} were learned from; {dev} were held out for validation. The longest
-source has {longest}; longer lines are split, translated and rejoined.
+source has {longest}; {longer}.
 
 ## Scores
 
-Of greedy search on {scored} held-out pairs, after {steps} ({epochs},
+Of {outputs} on {scored} held-out pairs, after {steps} ({epochs},
 {time}); perplexity on all of them:
 
 | measure | value | signature |
@@ -59,26 +60,69 @@ Of greedy search on {scored} held-out pairs, after {steps} ({epochs},
 
 ## Limits
 
-The model knows what stood in its training text: other domains and longer sentences come
-out worse. It can leave out, add or invent; numbers and names may be wrong. The scores
+{limits} The scores
 above are of text like the training text.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class CardTexts:
+    """What a card says of a task."""
+
+    intro: str
+    """With ``{version}``."""
+    command: str
+    variable: str
+    outputs: str
+    longer: str
+    """What becomes of lines longer than those trained on."""
+    limits: str
+
+
+TRANSLATION = CardTexts(
+    intro=(
+        "A Transformer (encoder-decoder, *Attention Is All You Need*) trained with "
+        "headwise\n{version}: raw text in, raw text out."
+    ),
+    command="translate",
+    variable="translator",
+    outputs="greedy search",
+    longer="longer lines are split, translated and rejoined",
+    limits=(
+        "The model knows what stood in its training text: other domains and longer "
+        "sentences come\nout worse. It can leave out, add or invent; numbers and names "
+        "may be wrong."
+    ),
+)
+
+OTHERS = CardTexts(
+    intro="A Transformer for {task}, trained with headwise {version}: {summary}.",
+    command="predict",
+    variable="model",
+    outputs="the most probable outputs",
+    longer="longer texts are read in parts",
+    limits=(
+        "The model knows what stood in its training text. A text unlike that gets an "
+        "output\nall the same, and may get a wrong one with a high probability."
+    ),
+)
+
+
 def model_card(
     name: str,
-    model: Transformer,
+    model: SequenceModel,
     facts: PreparedFacts,
     state: TrainingState,
     validation: Validation,
     *,
+    task: str = "translation",
     languages: Sequence[str] = (),
     license: str | None = None,
 ) -> str:
     """Return the card of the model that was scored in ``validation``."""
     # The name of a folder may contain a line break, or bytes that are not UTF-8.
     name = without_surrogates(" ".join(name.split()))
-    config = model.config
+    config, texts = model.config, TRANSLATION if task == "translation" else OTHERS
     num_parameters = sum(parameter.numel() for parameter in model.parameters())
     rows = [
         f"| {score.name} | {score.value:.2f} | `{score.signature.replace('|', BAR)}` |"
@@ -92,14 +136,26 @@ def model_card(
         for corpus in facts.corpora
     ]
     head = card_metadata(
-        name, facts.corpora, validation, languages=languages, license=license
+        name,
+        facts.corpora,
+        validation,
+        task=TASKS[task].hub_task,
+        languages=languages,
+        license=license,
     )
     return CARD.format(
         head=head,
         name=name,
         folder=shlex.quote(name),
         quoted=json.dumps(name, ensure_ascii=False),
-        version=__version__,
+        intro=texts.intro.format(
+            task=task, version=__version__, summary=TASKS[task].summary
+        ),
+        command=texts.command,
+        variable=texts.variable,
+        outputs=texts.outputs,
+        longer=texts.longer,
+        limits=texts.limits,
         corpora="\n".join(corpora),
         train=count_of(facts.train.pairs, "pair"),
         dev=f"{facts.dev.pairs:,}",
@@ -113,7 +169,7 @@ def model_card(
             f"{config.encoder_layers} + {config.decoder_layers} layers, d_model "
             f"{config.d_model}, d_ff {config.d_ff}, {config.num_heads} heads, "
             f"{count_of(num_parameters, 'parameter')}; "
-            f"vocabulary {model.target_vocab_size:,}."
+            f"vocabulary {facts.target_vocabulary:,}."
         ),
     )
 

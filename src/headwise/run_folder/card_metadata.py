@@ -23,6 +23,9 @@ HUB_METRICS = {
     "exact-match": "exact_match",
     "word-error-rate": "wer",
     "token-error-rate": "token_error_rate",
+    "accuracy": "accuracy",
+    "macro-f1": "f1",
+    "tag-accuracy": "accuracy",
 }
 """Names of our metrics on model hubs."""
 
@@ -43,12 +46,14 @@ def card_metadata(
     corpora: Sequence[CorpusFacts],
     validation: Validation,
     *,
+    task: str = "translation",
     languages: Sequence[str] = (),
     license: str | None = None,
 ) -> str:
     """Return the metadata as YAML between two lines of dashes.
 
-    Without ``languages``, the suffixes of the corpus files are used, if they are codes.
+    ``task`` is its name on model hubs. Without ``languages``, the suffixes of the
+    corpus files are used, if they are codes.
     """
     codes = list(languages) or languages_of(corpora)
     metrics = dict.fromkeys(HUB_METRICS[each] for each in validation.scores)
@@ -56,10 +61,10 @@ def card_metadata(
         *(["language:", *_items(codes)] if codes else []),
         f"license: {quoted((license or UNKNOWN_LICENSE).lower())}",
         "library_name: headwise",
-        "pipeline_tag: translation",
+        f"pipeline_tag: {task}",
         *(["metrics:", *_items(metrics)] if metrics else []),
         *("model-index:", f"- name: {quoted(name)}", "  results:"),
-        *("  - task:", "      type: translation", "    dataset:"),
+        *("  - task:", f"      type: {task}", "    dataset:"),
         "      type: held-out",
         f"      name: {quoted('held-out pairs of ' + _names(corpora))}",
         *("    metrics:", *_metrics(validation)),

@@ -1,10 +1,10 @@
 """Model folders: a trained model on disk, with all that is needed to use it.
 
-config.json          architecture and vocabulary sizes
+config.json          task, its settings, architecture and vocabulary sizes
 model.safetensors    weights
 tokenizer/           tokenizers of source and target
-generation.json      default decoding settings
-golden.json          golden translations: sources with outputs and scores
+generation.json      default decoding settings, if the task searches
+golden.json          golden outputs: sources with outputs and log-probabilities
 README.md            the card: data, scores with signatures, limits
 manifest.json        sizes, SHA-256
 """
@@ -17,20 +17,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwise import storage
-from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import ModelError, SettingsError
 from headwise.model.config import TransformerConfig
 from headwise.run_folder.default_decoding import read_default_decoding
 from headwise.run_folder.paths import CONFIG, GENERATION, MODEL, check_is_model
 from headwise.settings import as_table, read
+from headwise.tasks import TASKS, find_task, read_options
+from headwise.tasks.description import ModelDescription
 from headwise.tasks.translation.text_codec import TextCodec
 from headwise.text.tokenizer import DESCRIPTION, TokenizerPair, open_tokenizers
 
 if TYPE_CHECKING:
     import torch
 
-    from headwise.model.transformer import Transformer
+    from headwise.model.sequence_model import SequenceModel
+    from headwise.tasks.task import Task
     from headwise.tasks.translation.task import Translation
 
 WEIGHTS = "model.safetensors"
@@ -38,7 +40,7 @@ TOKENIZER = "tokenizer"
 GOLDEN = "golden.json"
 CARD = "README.md"
 FORMAT = 1
-READ = (CONFIG, WEIGHTS, GENERATION, GOLDEN, f"{TOKENIZER}/{DESCRIPTION}")
+READ = (CONFIG, WEIGHTS, GOLDEN, f"{TOKENIZER}/{DESCRIPTION}")
 """Files that must be in the manifest; the last has the SHA-256 of its neighbours."""
 
 MAX_TOKENS = 10**7
@@ -47,7 +49,7 @@ MAX_TOKENS = 10**7
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelFacts:
-    """Entries of ``config.json`` besides the architecture."""
+    """Entries of ``config.json`` besides the architecture and the task."""
 
     source_vocab_size: int
     target_vocab_size: int
@@ -71,7 +73,7 @@ class ModelFacts:
 class LazyModel:
     """Holder of a model that is loaded on first use; copies of a folder share it."""
 
-    model: Transformer | None = None
+    model: SequenceModel | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +81,7 @@ class ModelFolder:
     """An open model folder."""
 
     path: Path
-    config: TransformerConfig
+    description: ModelDescription
     device: str
     """Device on which the model is loaded."""
     tokenizers: TokenizerPair
@@ -95,15 +97,24 @@ class ModelFolder:
     weights: LazyModel = field(default_factory=LazyModel, compare=False)
 
     @property
-    def model(self) -> Transformer:
-        """The model; its weights are loaded on first use."""
+    def config(self) -> TransformerConfig:
+        """The architecture."""
+        return self.description.config
+
+    @property
+    def task_name(self) -> str:
+        """Name of the task in ``TASKS``."""
+        return self.description.task
+
+    @property
+    def model(self) -> Any:
+        """The model that its task makes; its weights are loaded on first use."""
         if self.weights.model is None:
             from headwise.run_folder.model_weights import check_unchanged
 
             sha256 = self.manifest["files"][WEIGHTS]["sha256"]
             check_unchanged(self.path / WEIGHTS, sha256)
-            model = _read_model(self.path, self.config, self.facts, self.device)
-            self.weights.model = model
+            self.weights.model = _read_model(self.path, self.description, self.device)
         return self.weights.model
 
     @property
@@ -113,15 +124,33 @@ class ModelFolder:
 
     @property
     def task(self) -> Translation:
-        """What turns text into tokens, searches, and turns tokens into text."""
+        """The translation task: what searches, and turns tokens into text.
+
+        Raises ``ModelError`` for the model of another task.
+        """
         from headwise.tasks.translation.task import Translation
 
+        if self.task_name != Translation.name:
+            raise ModelError(
+                f"{self.path} is a model of {self.task_name}, not of "
+                f"{Translation.name}; use headwise predict, or predict() from Python"
+            )
         return Translation(self.tokenizers, deterministic=self.deterministic)
+
+    @property
+    def any_task(self) -> Task:
+        """The task of the model, whichever it is."""
+        return TASKS[self.task_name].open(
+            self.tokenizers,
+            self.description.options,
+            deterministic=self.deterministic,
+            max_tokens=self.facts.longest_source,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Golden:
-    """A golden translation: output and score when the folder was written."""
+    """A golden output: output and score when the folder was written."""
 
     source: str
     output: str
@@ -131,8 +160,8 @@ class Golden:
 def write_model_folder(
     path: Path,
     *,
-    model: Transformer,
-    tokenizers: TokenizerPair,
+    model: SequenceModel,
+    task: Task,
     decoding: DecodingSettings,
     facts: ModelFacts,
     card: str,
@@ -140,7 +169,6 @@ def write_model_folder(
 ) -> None:
     """Write a model folder atomically."""
     from headwise.run_folder.safetensors_files import write_tensors
-    from headwise.tasks.translation.task import Translation
 
     decoding = replace(decoding, num_best=1)
     with storage.new_folder(path, describe={"kind": MODEL}) as folder:
@@ -148,14 +176,16 @@ def write_model_folder(
             folder / CONFIG,
             {
                 "format": FORMAT,
+                **_task_table(task.describe(model.config)),
                 **as_table(facts),
                 "architecture": as_table(model.config),
             },
         )
         write_tensors(folder / WEIGHTS, model.state_dict())
-        tokenizers.save(folder / TOKENIZER)
-        storage.write_json(folder / GENERATION, as_table(decoding))
-        golden = golden_pairs(Translation(tokenizers), model, golden_sources, decoding)
+        task.tokenizers.save(folder / TOKENIZER)
+        if TASKS[task.name].searches:
+            storage.write_json(folder / GENERATION, as_table(decoding))
+        golden = golden_pairs(task, model, golden_sources, decoding)
         storage.write_json(folder / GOLDEN, [as_table(each) for each in golden])
         storage.write_text(folder / CARD, card)
 
@@ -172,10 +202,7 @@ def open_model_folder(
     check_is_model(path, manifest)
     for name in READ:
         if name not in manifest["files"]:
-            raise ModelError(
-                f"the manifest of {path} does not list {name}, which therefore cannot "
-                "be verified: copy the folder again"
-            )
+            raise _not_listed(path, name)
     table = storage.read_json(path / CONFIG)
     if not isinstance(table, dict) or table.get("format") != FORMAT:
         raise ModelError(
@@ -183,19 +210,30 @@ def open_model_folder(
         )
     architecture = table.pop("architecture", None)
     table.pop("format")
+    task_name, options = table.pop("task", "translation"), table.pop("options", {})
     try:
+        task = find_task(task_name)
         config = read(TransformerConfig, architecture or {}, "architecture.")
         facts = read(ModelFacts, table)
+        description = ModelDescription(
+            task=task.name,
+            config=config,
+            source_vocab_size=facts.source_vocab_size,
+            target_vocab_size=facts.target_vocab_size,
+            options=read_options(task, options),
+        )
         golden = tuple(read(Golden, each) for each in storage.read_json(path / GOLDEN))
     except (SettingsError, TypeError) as error:
         raise ModelError(f"{path} cannot be used:\n{error}") from None
-    decoding = read_default_decoding(path)
+    if task.searches and GENERATION not in manifest["files"]:
+        raise _not_listed(path, GENERATION)
+    decoding = read_default_decoding(path) if task.searches else DecodingSettings()
     weights = LazyModel()
     if not without_weights:
-        weights.model = _read_model(path, config, facts, str(device))
+        weights.model = _read_model(path, description, str(device))
     return ModelFolder(
         path=path,
-        config=config,
+        description=description,
         device=str(device),
         tokenizers=_tokenizers(path / TOKENIZER, facts),
         decoding=decoding,
@@ -207,38 +245,45 @@ def open_model_folder(
 
 
 def _read_model(
-    path: Path, config: TransformerConfig, facts: ModelFacts, device: str
-) -> Transformer:
+    path: Path, description: ModelDescription, device: str
+) -> SequenceModel:
     """Load the weights of a folder that was just verified."""
-    from headwise.run_folder.model_weights import ModelDescription, read_model
+    from headwise.run_folder.model_weights import read_model
 
-    described = ModelDescription(
-        config=config,
-        source_vocab_size=facts.source_vocab_size,
-        target_vocab_size=facts.target_vocab_size,
+    return read_model(path / WEIGHTS, description, device)
+
+
+def _not_listed(path: Path, name: str) -> ModelError:
+    return ModelError(
+        f"the manifest of {path} does not list {name}, which therefore cannot be "
+        "verified: copy the folder again"
     )
-    return read_model(path / WEIGHTS, described, device)
+
+
+def _task_table(description: ModelDescription) -> dict[str, Any]:
+    """Return what ``config.json`` says of the task: nothing for translation."""
+    if description.task == "translation":  # older than tasks
+        return {}
+    table: dict[str, Any] = {"task": description.task}
+    if description.options is not None:
+        table["options"] = as_table(description.options)
+    return table
 
 
 def golden_pairs(
-    task: Translation,
-    model: Transformer,
+    task: Task,
+    model: SequenceModel,
     sources: Sequence[str],
     decoding: DecodingSettings,
 ) -> list[Golden]:
-    """Translate ``sources``; return outputs and scores."""
+    """Return the outputs for ``sources``, with their log-probabilities."""
     was_training = model.training
     model.eval()
-    found = task.search(model, task.encode(sources), decoding)
+    found = task.predictions(model, sources, decoding)
     model.train(was_training)
-    best: list[Hypothesis] = [each[0] for each in found]
     return [
-        Golden(
-            source=source,
-            output=task.decode(hypothesis),
-            log_probability=hypothesis.log_probability,
-        )
-        for source, hypothesis in zip(sources, best, strict=True)
+        Golden(source=source, output=each.output, log_probability=each.log_probability)
+        for source, each in zip(sources, found, strict=True)
     ]
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from headwise import storage
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.errors import ModelError
-from headwise.model.config import TransformerConfig
-from headwise.model.transformer import Transformer
+from headwise.model.sequence_model import SequenceModel
 from headwise.run_folder.paths import CONFIG
 from headwise.run_folder.safetensors_files import (
     FLOATS,
@@ -21,18 +19,11 @@ from headwise.run_folder.safetensors_files import (
     first_three,
     read_tensors,
 )
+from headwise.tasks import TASKS
+from headwise.tasks.description import ModelDescription
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelDescription:
-    """Architecture and vocabulary sizes of a model."""
-
-    config: TransformerConfig
-    source_vocab_size: int
-    target_vocab_size: int
-
-
-def read_model(path: Path, described: ModelDescription, device: str) -> Transformer:
+def read_model(path: Path, described: ModelDescription, device: str) -> SequenceModel:
     """Load a model from a file of weights that was just verified."""
     weights = read_tensors(path)
     # The meta device allocates no memory, whatever sizes the config has, and skips the
@@ -65,15 +56,13 @@ def check_unchanged(path: Path, sha256: str) -> None:
         )
 
 
-def load_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path) -> None:
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
     """Load ``weights`` into ``model``; raise ``ModelError`` if they do not fit."""
     check_weights(model, weights, path)
     model.load_state_dict(dict(weights))
 
 
-def check_weights(
-    model: Transformer, weights: Mapping[str, Tensor], path: Path
-) -> None:
+def check_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
     """Raise ``ModelError`` if names, shapes or dtypes do not fit ``model``."""
     check_dtypes(weights, path, FLOATS)
     wanted = model.state_dict()
@@ -101,7 +90,7 @@ def _check_finite(weights: Mapping[str, Tensor], path: Path) -> None:
 
 def _build_model(
     described: ModelDescription, path: Path, weights: Mapping[str, Tensor]
-) -> Transformer:
+) -> SequenceModel:
     config = described.config
     layers = config.encoder_layers + config.decoder_layers
     if layers > len(weights):
@@ -110,8 +99,7 @@ def _build_model(
             f"{layers} layers: the parts of this folder come from different models"
         )
     try:
-        sizes = described.source_vocab_size, described.target_vocab_size
-        return use_backend(Transformer(config, *sizes), "auto")
+        return use_backend(TASKS[described.task].build(described, seed=0), "auto")
     except (ValueError, RuntimeError, MemoryError) as error:
         raise ModelError(
             f"{path.with_name(CONFIG)} asks for a model that fails: {error}"

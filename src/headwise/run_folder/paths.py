@@ -40,6 +40,18 @@ def check_is_model(path: Path, manifest: Mapping[str, Any]) -> None:
         )
 
 
+def task_of_folder(path: Path) -> str:
+    """Return the name of the task of a model folder, before anything is checked.
+
+    Raises ``ModelError`` if ``config.json`` cannot be read.
+    """
+    table = storage.read_json(path / CONFIG)
+    task = table.get("task", "translation") if isinstance(table, dict) else None
+    if not isinstance(task, str):
+        raise ModelError(f"{path / CONFIG} does not describe a model")
+    return task
+
+
 def has_checkpoints(folder: Path) -> bool:
     """Return whether the run in ``folder`` can be resumed."""
     inside = (folder / CHECKPOINTS).glob("step-*")

@@ -22,7 +22,7 @@ from torch import Tensor
 from headwise import storage
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import DataError, ModelError, SettingsError
-from headwise.model.transformer import Transformer
+from headwise.model.sequence_model import SequenceModel
 from headwise.recipe import Recipe
 from headwise.run_folder.card import model_card
 from headwise.run_folder.checkpoints import Checkpoint, Checkpoints
@@ -33,6 +33,7 @@ from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG, MODEL, RECIPE
 from headwise.settings import as_table, as_toml, read, read_toml
 from headwise.storage import write_text
 from headwise.tasks import TASKS
+from headwise.tasks.task import Task
 from headwise.training.callbacks import Callback
 from headwise.training.distributed import Ranks, process_group
 from headwise.training.log import JsonLog
@@ -98,7 +99,7 @@ def train_run(
 
         found = _shared_checkpoint(ranks, start)
         _check_same_corpus(ranks, corpus)
-        task = TASKS["translation"](corpus.tokenizers)
+        task = open_task(recipe, corpus)
         model = task.new_model(recipe.model, seed=recipe.seed)
         if found is not None:
             load_weights(model, found.weights, found.path)
@@ -122,6 +123,24 @@ def train_run(
             until=until,
         )
         return trainer.run()
+
+
+def open_task(recipe: Recipe, corpus: PreparedCorpus) -> Task:
+    """Return the task of ``recipe`` with the tokenizers of ``corpus``.
+
+    Raises ``DataError`` if the corpus was prepared for another kind of task.
+    """
+    task = TASKS[recipe.task]
+    found = corpus.facts.pair_format
+    if found != task.pair_format.name:
+        raise DataError(
+            f"{corpus.folder} was prepared as {found}, but task = {recipe.task!r} "
+            f"learns from {task.pair_format.name}; prepare the files again with "
+            f"--task {recipe.task}"
+        )
+    return task.open(
+        corpus.tokenizers, recipe.options, max_tokens=corpus.facts.max_tokens
+    )
 
 
 def _with_steps_until(recipe: Recipe, until: int | None) -> Recipe:
@@ -225,7 +244,7 @@ class RunCheckpointWriter:
         self.checkpoints.delete_old(settings.keep_checkpoints, settings.validate_every)
 
     def save_best(
-        self, state: TrainingState, model: Transformer, validation: Validation
+        self, state: TrainingState, model: SequenceModel, validation: Validation
     ) -> None:
         """Write the model folder ``best``; rename a damaged one."""
         aside = storage.set_aside_foreign(self.folder / BEST, MODEL)
@@ -234,15 +253,16 @@ class RunCheckpointWriter:
                 f"{BEST} was damaged and has been renamed to {aside.name}"
             )
         facts = self.corpus.facts
+        task = open_task(self.recipe, self.corpus)
         sources, _ = self.corpus.dev_text
         write_model_folder(
             self.folder / BEST,
             model=model,
-            tokenizers=self.corpus.tokenizers,
+            task=task,
             decoding=self.recipe.decoding,
             facts=ModelFacts(
-                source_vocab_size=model.source_vocab_size,
-                target_vocab_size=model.target_vocab_size,
+                source_vocab_size=facts.source_vocabulary,
+                target_vocab_size=facts.target_vocabulary,
                 longest_source=facts.train.longest_source,
                 longest_target=facts.train.longest_target,
             ),
@@ -252,6 +272,7 @@ class RunCheckpointWriter:
                 facts,
                 state,
                 validation,
+                task=task.name,
                 languages=self.recipe.languages,
                 license=self.recipe.license,
             ),

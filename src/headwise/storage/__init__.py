@@ -18,6 +18,7 @@ from headwise.storage.disk import sync as sync
 from headwise.storage.files import check_writable as check_writable
 from headwise.storage.files import read_json as read_json
 from headwise.storage.files import sha256 as sha256
+from headwise.storage.files import write_bytes as write_bytes
 from headwise.storage.files import write_json as write_json
 from headwise.storage.files import write_pieces as write_pieces
 from headwise.storage.files import write_text as write_text

@@ -16,6 +16,11 @@ from headwise.storage import disk
 
 def write_text(path: Path, text: str) -> None:
     """Write a file atomically (UTF-8, line ends unchanged)."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file atomically."""
     try:
         if path.is_dir():  # swapping names would succeed
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -24,9 +29,9 @@ def write_text(path: Path, text: str) -> None:
         draft = disk.temporary_path(path)
         in_use = None
         try:
-            with draft.open("x", encoding="utf-8", newline="") as file:
+            with draft.open("xb") as file:
                 in_use = disk.lock_while_used(draft)
-                file.write(text)
+                file.write(content)
             disk.sync(draft)
             disk.replace_atomically(draft, path)
         finally:

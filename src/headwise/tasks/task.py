@@ -1,17 +1,24 @@
-"""What training knows of a task: model, loss, predictions, metrics, attention."""
+"""What training and inference know of a task that was opened."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from torch import Tensor
 
 from headwise.data.ragged_batch import Batch
+from headwise.decoding.settings import DecodingSettings
 from headwise.metrics.score import Score
 from headwise.model.config import TransformerConfig
-from headwise.model.transformer import Transformer
+from headwise.model.sequence_model import SequenceModel
+from headwise.tasks.description import ModelDescription
+from headwise.tasks.prediction import Prediction
 from headwise.text.tokenizer import TokenizerPair
+
+BATCH_TOKENS = 4096
+"""Source positions, with padding, of the texts whose outputs are predicted together;
+for a search, times the hypotheses of each."""
 
 
 class Attention(Protocol):
@@ -34,11 +41,24 @@ class Attention(Protocol):
 
 
 class Task(Protocol):
-    """Binds data, model, loss, search and metrics for one use of the model."""
+    """Binds data, model, loss, search and metrics for one use of the model.
+
+    A model that is an argument is one that :meth:`new_model` made.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name in ``TASKS``."""
+        ...
 
     @property
     def tokenizers(self) -> TokenizerPair:
         """What turns text into tokens and back."""
+        ...
+
+    @property
+    def always_measured(self) -> tuple[str, ...]:
+        """Metrics that every validation reports."""
         ...
 
     @property
@@ -50,11 +70,15 @@ class Task(Protocol):
         """Return this task with another ``check_stop``."""
         ...
 
-    def new_model(self, config: TransformerConfig, *, seed: int) -> Transformer:
+    def describe(self, config: TransformerConfig) -> ModelDescription:
+        """Return what a model of this architecture is built from."""
+        ...
+
+    def new_model(self, config: TransformerConfig, *, seed: int) -> SequenceModel:
         """Make a model with weights drawn from ``seed``."""
         ...
 
-    def loss(self, model: Transformer, batch: Batch, *, smoothing: float) -> Tensor:
+    def loss(self, model: Any, batch: Batch, *, smoothing: float) -> Tensor:
         """Return the loss, summed over the target tokens, in nats."""
         ...
 
@@ -62,8 +86,21 @@ class Task(Protocol):
         """Turn inputs into tokens."""
         ...
 
-    def predict(self, model: Transformer, texts: Sequence[str]) -> list[str]:
+    def predict(self, model: Any, texts: Sequence[str]) -> list[str]:
         """Return the model's output for each input, as validation compares it."""
+        ...
+
+    def predictions(
+        self,
+        model: Any,
+        texts: Sequence[str],
+        decoding: DecodingSettings | None = None,
+    ) -> list[Prediction]:
+        """Return outputs with probabilities; ``decoding`` is for tasks that search."""
+        ...
+
+    def vectors(self, model: Any, texts: Sequence[str]) -> list[Tensor | None]:
+        """Return what the encoder makes of each text [D]; None for a blank one."""
         ...
 
     def measure(
@@ -77,6 +114,6 @@ class Task(Protocol):
         """Compare outputs with references; ``resamples`` for a bootstrap interval."""
         ...
 
-    def attention(self, model: Transformer, source: str, target: str) -> Attention:
-        """Return the attention of ``model`` as it writes ``target``."""
+    def attention(self, model: Any, source: str, target: str) -> Attention | None:
+        """Return the attention of ``model`` as it writes ``target``, if it does."""
         ...

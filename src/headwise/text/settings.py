@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from headwise.errors import SettingsError
 from headwise.text.vocabulary import SPECIALS, WORD_START
 
-TokenizerName = Literal["bpe", "unigram", "words", "characters"]
+TokenizerName = Literal["bpe", "unigram", "words", "characters", "spaces", "labels"]
 Normalization = Literal["nfkc", "none"]
 
 SENTENCEPIECE = ("bpe", "unigram")
@@ -25,10 +25,12 @@ class TextSettings:
     """Tokenizers of source and target, and how they are trained."""
 
     tokenizer: TokenizerName = "bpe"
-    """Tokenizer of the source: bpe, unigram, words or characters."""
+    """Tokenizer of the source: bpe, unigram, words, characters, or spaces (what
+    stands between spaces)."""
 
     target_tokenizer: TokenizerName | None = None
-    """Tokenizer of the target; not set: the same kind as the source."""
+    """Tokenizer of the target; not set: the same kind as the source. Also labels: a
+    whole line is one token, and an unknown one an error."""
 
     joint: bool = True
     """One tokenizer and one vocabulary for both sides."""
@@ -139,6 +141,11 @@ class TextSettings:
             problems.append(
                 "target_vocab_size has no effect with a joint vocabulary: leave it "
                 "out, or set joint = false"
+            )
+        if self.source_kind == "labels":
+            problems.append(
+                "tokenizer must turn text into several tokens; 'labels' is for "
+                "target_tokenizer only"
             )
         if self.byte_fallback and not kinds & set(SENTENCEPIECE):
             problems.append(

@@ -18,12 +18,14 @@ from headwise.errors import ModelError, SettingsError
 from headwise.settings import as_table, read
 from headwise.storage import read_json, resource_error, sha256, write_json
 from headwise.text.character_tokenizer import CharacterTokenizer
+from headwise.text.label_tokenizer import LabelTokenizer
 from headwise.text.sentencepiece_tokenizer import (
     SentencePieceTokenizer,
     train_bpe,
     train_unigram,
 )
 from headwise.text.settings import TextSettings, TokenizerName
+from headwise.text.space_tokenizer import SpaceTokenizer
 from headwise.text.word_tokenizer import WordTokenizer
 
 DESCRIPTION = "tokenizer.json"
@@ -80,6 +82,10 @@ TOKENIZERS: dict[TokenizerName, TokenizerKind] = {
     "characters": TokenizerKind(
         CharacterTokenizer.train, CharacterTokenizer.open, "vocabulary.json"
     ),
+    "spaces": TokenizerKind(
+        SpaceTokenizer.train, SpaceTokenizer.open, "vocabulary.json"
+    ),
+    "labels": TokenizerKind(LabelTokenizer.train, LabelTokenizer.open, "labels.json"),
 }
 
 
@@ -144,11 +150,13 @@ def train_tokenizers(
 ) -> TokenizerPair:
     """Train the tokenizers of both sides on the pairs of ``pairs()``.
 
-    If there are more than ``settings.sample_pairs``, a random sample is used.
+    If there are more than ``settings.sample_pairs``, a random sample is used, except
+    for labels: all of them are needed.
     """
     sample = _sample(pairs(), settings.sample_pairs, seed)
     sources = (source for source, _ in sample)
-    targets = (target for _, target in sample)
+    is_label = settings.target_kind == "labels"
+    targets = (target for _, target in (pairs() if is_label else sample))
     size = settings.vocab_size
     if settings.joint:
         tokenizer = train_tokenizer(

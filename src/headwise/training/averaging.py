@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
-from headwise.model.transformer import Transformer
+from headwise.model.sequence_model import SequenceModel
 from headwise.tasks.task import Task
 from headwise.training.fsdp import shard_like
 
@@ -73,21 +73,21 @@ class EvalModel:
     It is made, on the device of ``trained``, when it is first asked for.
     """
 
-    def __init__(self, task: Task, trained: Transformer) -> None:
+    def __init__(self, task: Task, trained: SequenceModel) -> None:
         self._task = task
         self._config = trained.config
         self._device = trained.device
-        self._model: Transformer | None = None
+        self._model: SequenceModel | None = None
 
     @property
-    def model(self) -> Transformer:
+    def model(self) -> SequenceModel:
         """The model, with the weights it was last given."""
         if self._model is None:
             model = self._task.new_model(self._config, seed=0)
             self._model = model.to(self._device)
         return self._model
 
-    def with_weights(self, weights: Mapping[str, Tensor]) -> Transformer:
+    def with_weights(self, weights: Mapping[str, Tensor]) -> SequenceModel:
         """Load ``weights`` and return the model."""
         self.model.load_state_dict(weights)
         return self.model

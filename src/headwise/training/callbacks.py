@@ -8,7 +8,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from headwise.model.transformer import Transformer
+from headwise.model.sequence_model import SequenceModel
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
@@ -72,7 +72,7 @@ class CheckpointWriter(Protocol):
         """Store a checkpoint: all that training needs to resume from ``state``."""
 
     def save_best(
-        self, state: TrainingState, model: Transformer, validation: Validation
+        self, state: TrainingState, model: SequenceModel, validation: Validation
     ) -> None:
         """Store ``model`` as the best so far."""
 

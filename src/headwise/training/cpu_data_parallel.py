@@ -30,13 +30,13 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from headwise.backends.select_training import cross_entropy_of
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.errors import ResourceError
-from headwise.model.config import TransformerConfig
-from headwise.model.transformer import Transformer
+from headwise.model.sequence_model import SequenceModel
 from headwise.settings import as_table, read
 from headwise.subprocesses import init_subprocess, start_subprocess
+from headwise.tasks import description_table, find_task, read_description
+from headwise.tasks.description import ModelDescription
 from headwise.training.allocator import keep_freed_memory
 from headwise.training.distributed import LostRankError, Ranks
 from headwise.training.memory_usage import ProcessMemory
@@ -89,9 +89,17 @@ class WorkerPool:
     """
 
     def __init__(
-        self, model: Transformer, settings: TrainingSettings, *, seed: int, count: int
+        self,
+        model: SequenceModel,
+        description: ModelDescription,
+        settings: TrainingSettings,
+        *,
+        seed: int,
+        count: int,
     ) -> None:
+        """Workers build a model like ``model`` from ``description``."""
         self._model = model
+        self._description = description
         self._settings = settings
         self._seed = seed
         self._count = count
@@ -152,11 +160,7 @@ class WorkerPool:
     def _start(self) -> None:
         parameters = list(self._model.parameters())
         configuration = {
-            "config": as_table(self._model.config),
-            "vocabularies": [
-                self._model.source_vocab_size,
-                self._model.target_vocab_size,
-            ],
+            "model": description_table(self._description),
             "settings": as_table(self._settings),
             "seed": self._seed,
             "num_workers": self._count + 1,
@@ -325,10 +329,9 @@ def main() -> None:
     connection = Connection(pipe)
     configuration = json.loads(connection.recv_bytes())
     torch.set_num_threads(configuration["threads"])
-    model = Transformer(
-        read(TransformerConfig, configuration["config"]),
-        *configuration["vocabularies"],
-    )
+    description = read_description(configuration["model"])
+    task = find_task(description.task)
+    model = task.build(description, seed=0)
     parameters = list(model.parameters())
     num_workers, worker = configuration["num_workers"], configuration["worker"]
     with os.fdopen(memory, "r+b") as file:
@@ -337,7 +340,7 @@ def main() -> None:
     for parameter, shared in zip(parameters, weights, strict=True):
         parameter.data = shared
     runner = MicroBatchRunner(
-        cross_entropy_of,
+        task.loss(),
         model.train(),
         read(TrainingSettings, configuration["settings"]),
         seed=configuration["seed"],

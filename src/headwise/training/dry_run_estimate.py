@@ -23,7 +23,7 @@ from headwise.training.epochs import epochs_to_steps
 from headwise.training.memory_estimate import (
     MemoryEstimate,
     MemoryEstimator,
-    translation_batches,
+    prediction_batches,
 )
 from headwise.training.optimizer import make_optimizer
 from headwise.training.schedule import learning_rate
@@ -248,7 +248,7 @@ def _seconds_per_validation(estimator: MemoryEstimator) -> float:
     """Time one batch of the loss and one of the search; extrapolate to all."""
     task, model, corpus = estimator.task, estimator.model, estimator.corpus
     model.eval()
-    groups = translation_batches(corpus, estimator.settings)
+    groups = prediction_batches(corpus, estimator.settings)
     tokens = corpus.facts.dev.target_tokens + corpus.facts.dev.pairs
     batch = next(dev_batches(corpus.dev, VALIDATION_TOKENS))
     started = time.perf_counter()

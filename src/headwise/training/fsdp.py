@@ -8,15 +8,31 @@ one that ran out of memory amid a pass: it catches up on those it missed.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
 
 from headwise.errors import ResourceError
+from headwise.model.decoder import DecoderBlock
+from headwise.model.decoder_only import DecoderOnlyBlock
+from headwise.model.encoder import EncoderBlock
 from headwise.training.distributed import lost_rank_explained
 from headwise.training.step_result import Scalar
+
+
+def parts_to_shard(model: nn.Module) -> Iterator[nn.Module]:
+    """Yield the modules of ``model`` that are sharded by themselves.
+
+    A decoder block's cross-attention keys and values are computed outside its forward,
+    so of such a block it is only the feed-forward network.
+    """
+    for module in model.modules():
+        if isinstance(module, EncoderBlock | DecoderOnlyBlock):
+            yield module
+        elif isinstance(module, DecoderBlock):
+            yield module.feed_forward
 
 
 class ShardedPasses:

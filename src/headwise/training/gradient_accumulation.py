@@ -14,7 +14,7 @@ from headwise.backends.native.measured_speed import why_not_bf16
 from headwise.backends.native.training import why_not_native
 from headwise.data.ragged_batch import Batch
 from headwise.errors import ResourceError, SettingsError
-from headwise.model.transformer import Transformer
+from headwise.model.sequence_model import SequenceModel
 from headwise.tasks.task import Task
 from headwise.training.cpu_data_parallel import (
     WorkerOptions,
@@ -22,7 +22,7 @@ from headwise.training.cpu_data_parallel import (
     choose_num_workers,
 )
 from headwise.training.distributed import Ranks
-from headwise.training.fsdp import ShardedPasses, gather_full
+from headwise.training.fsdp import ShardedPasses, gather_full, parts_to_shard
 from headwise.training.micro_batch import MicroBatch, MicroBatchRunner
 from headwise.training.nan_checks import first_non_finite
 from headwise.training.settings import TrainingSettings
@@ -49,7 +49,7 @@ class GradientAccumulator:
     def __init__(
         self,
         task: Task,
-        model: Transformer,
+        model: SequenceModel,
         settings: TrainingSettings,
         *,
         seed: int,
@@ -79,18 +79,19 @@ class GradientAccumulator:
                 ]
             )
         self._runner.async_metrics &= ranks.size == 1
-        self.workers = WorkerPool(model, settings, seed=seed, count=num_workers - 1)
+        self.workers = WorkerPool(
+            model,
+            task.describe(model.config),
+            settings,
+            seed=seed,
+            count=num_workers - 1,
+        )
         self._sharded: ShardedPasses | None = None
         if ranks.size > 1 and settings.devices == "shard":
-            # A decoder block's cross-attention keys and values are computed outside its
-            # forward, so only its feed-forward network is sharded by itself.
-            modules = [*model.encoder.blocks]
-            for number in range(model.config.decoder_layers):
-                modules.append(
-                    model.get_submodule(f"decoder.blocks.{number}.feed_forward")
-                )
             self._sharded = ShardedPasses(
-                self._runner.make_loss_module(), modules, model.device.type
+                self._runner.make_loss_module(),
+                parts_to_shard(model),
+                model.device.type,
             )
         self._weights = list(model.parameters())  # walking the modules is slow
         self._max_padded_tokens: int | None = None

@@ -20,9 +20,8 @@ from headwise.data.batches import split_by_tokens, worst_case_batches
 from headwise.data.prepared import PreparedCorpus
 from headwise.data.ragged_batch import Batch
 from headwise.errors import ResourceError, is_out_of_memory
-from headwise.model.transformer import Transformer
-from headwise.tasks.task import Task
-from headwise.tasks.translation.generator import BATCH_TOKENS
+from headwise.model.sequence_model import SequenceModel
+from headwise.tasks.task import BATCH_TOKENS, Task
 from headwise.training.gradient_accumulation import GradientAccumulator
 from headwise.training.memory_usage import MemoryUsage, memory_usage_of
 from headwise.training.optimizer import make_optimizer
@@ -81,7 +80,7 @@ class MemoryEstimator:
     def __init__(
         self,
         task: Task,
-        model: Transformer,
+        model: SequenceModel,
         corpus: PreparedCorpus,
         settings: TrainingSettings,
         gradients: GradientAccumulator,
@@ -136,6 +135,7 @@ class MemoryEstimator:
             self.corpus.facts.train,
             batch_tokens or settings.batch_tokens,
             settings.batch_pairs,
+            self.corpus.facts.ends,
         )
         self._forward_backward([usual])
         self._optimizer_step()
@@ -173,23 +173,27 @@ class MemoryEstimator:
         was_training = self.model.training
         self.model.eval()
         try:
-            for batch in worst_case_batches(self.corpus.facts.dev, VALIDATION_TOKENS):
+            facts = self.corpus.facts
+            for batch in worst_case_batches(
+                facts.dev, VALIDATION_TOKENS, ends=facts.ends
+            ):
                 self.task.loss(self.model, batch.to(self.model.device), smoothing=0.0)
             # Most rows take the most memory: outputs may be longer by a constant. On a
-            # CPU each thread translation_batches a batch of its own.
+            # CPU each thread searches a batch of its own.
             at_once = torch.get_num_threads() if self._on_cpu else 1
-            batches = translation_batches(self.corpus, self.settings)[:at_once]
+            batches = prediction_batches(self.corpus, self.settings)[:at_once]
             texts = [text for batch in batches for text in batch]
             outputs = self.task.predict(self.model, texts)
-            self.task.measure("bleu", outputs, texts)  # for the libraries that it loads
+            for metric in self.task.always_measured:  # for the libraries they load
+                self.task.measure(metric, outputs, texts)
         finally:
             self.model.train(was_training)
 
 
-def translation_batches(
+def prediction_batches(
     corpus: PreparedCorpus, settings: TrainingSettings
 ) -> list[list[str]]:
-    """Return the batches of texts that a validation translates, shortest first.
+    """Return the batches of texts for a validation's outputs, shortest first.
 
     The first batch has the most rows.
     """

@@ -21,7 +21,7 @@ from headwise.data.ragged_batch import Batch
 from headwise.data.sequence_packing import PackedBatch
 from headwise.errors import is_out_of_memory
 from headwise.model.activation_checkpointing import checkpoint_activations
-from headwise.model.transformer import Transformer
+from headwise.model.sequence_model import SequenceModel
 from headwise.training.settings import TrainingSettings
 from headwise.training.step_result import Scalar
 
@@ -41,7 +41,7 @@ class MicroBatchRunner:
     def __init__(
         self,
         loss: LossFunction,
-        model: Transformer,
+        model: SequenceModel,
         settings: TrainingSettings,
         *,
         seed: int,
@@ -157,7 +157,7 @@ class _LossModule(nn.Module):
     """The loss as a module, so that FSDP2 sees a whole pass as one ``forward``."""
 
     def __init__(
-        self, loss: LossFunction, model: Transformer, settings: TrainingSettings
+        self, loss: LossFunction, model: SequenceModel, settings: TrainingSettings
     ) -> None:
         super().__init__()
         self.model = model

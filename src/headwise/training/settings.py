@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, get_args
 
 from headwise.errors import SettingsError
 from headwise.settings import Renamed
+from headwise.tasks import MEASURES as TASK_MEASURES
 
 ScheduleName = Literal["paper", "linear", "constant"]
 Objective = Literal["mean", "sum"]
@@ -20,8 +21,8 @@ Devices = Literal["replicate", "shard"]
 LOWER_IS_BETTER = ("loss", "ter", "word-error-rate", "token-error-rate")
 """Validation measures of which a lower value is better."""
 
-MEASURES = ("loss", "bleu", "chrf", "ter", "exact-match", *LOWER_IS_BETTER[2:])
-"""Values of ``measure``."""
+MEASURES = ("loss", *TASK_MEASURES)
+"""Values of ``measure``; each task has some of them."""
 
 MAX_EPOCHS = 10_000
 """The batches of each are planned before training, to know the number of steps."""
@@ -124,11 +125,12 @@ class TrainingSettings:
     """Steps from one validation, and checkpoint, to the next."""
 
     measure: str = "bleu"
-    """Measure that decides which model is best: loss, bleu, chrf, ter, exact-match,
-    word-error-rate or token-error-rate."""
+    """Measure that decides which model is best: loss, or a metric of the task.
+    translation: bleu, chrf, ter, exact-match, word-error-rate or token-error-rate;
+    classification: accuracy or macro-f1; tagging: tag-accuracy or exact-match."""
 
     validation_pairs: int = 1000
-    """Maximum number of held-out pairs that a validation translates."""
+    """Maximum number of held-out pairs of which a validation scores the outputs."""
 
     patience: int | None = None
     """Validations without improvement that end training (early stopping); not set:

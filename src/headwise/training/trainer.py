@@ -17,7 +17,7 @@ from torch import Tensor
 from headwise.data.batches import largest_batch
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import Stopped
-from headwise.model.transformer import Transformer
+from headwise.model.sequence_model import SequenceModel
 from headwise.tasks.task import Task
 from headwise.training.averaging import EMA, EvalModel, average_checkpoints
 from headwise.training.callbacks import Callback, CheckpointWriter, StepMetrics
@@ -67,7 +67,7 @@ class Trainer:
     def __init__(
         self,
         task: Task,
-        model: Transformer,
+        model: SequenceModel,
         corpus: PreparedCorpus,
         settings: TrainingSettings,
         *,
@@ -169,9 +169,9 @@ class Trainer:
 
     def try_largest_batch(self) -> None:
         """Run the batch that takes most memory now, so that none fails hours later."""
-        facts = self.corpus.facts.train
+        facts = self.corpus.facts
         tokens = self.settings.batch_tokens if self.settings.batch_pairs is None else 1
-        batch = largest_batch(facts.longest_source, facts.longest_target, tokens)
+        batch = largest_batch(*facts.train.longest, tokens, facts.ends)
         self.gradients.accumulate([(0, batch)], step=0, divisor=batch.num_target_tokens)
         self.model.zero_grad()
 
@@ -300,7 +300,7 @@ class Trainer:
         self.state = replace(self.state, without_gain=without_gain)
         self._save()
 
-    def _model_to_validate(self) -> Transformer:
+    def _model_to_validate(self) -> SequenceModel:
         """Return the model to validate: the live one, or its EMA."""
         if self.ema is None and not self.gradients.is_sharded:
             return self.model
@@ -310,11 +310,11 @@ class Trainer:
             return self.model
         return self.eval_model.with_weights(weights)
 
-    def _validate(self, model: Transformer) -> Validation:
+    def _validate(self, model: SequenceModel) -> Validation:
         return validate(self.task, model, self.corpus, self.settings)
 
     def _update_best(
-        self, validation: Validation, model: Transformer, name: str
+        self, validation: Validation, model: SequenceModel, name: str
     ) -> bool:
         """Store ``model`` if it is the best so far; return whether it is."""
         value, loss = validation.value(self.settings.measure), validation.loss

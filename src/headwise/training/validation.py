@@ -1,4 +1,4 @@
-"""Validation: loss, perplexity and scores of translations on held-out text."""
+"""Validation: loss, perplexity and scores of outputs on held-out text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headwise.data.prepared import PreparedCorpus
 from headwise.errors import NumericsError
 from headwise.metrics.perplexity import perplexity
 from headwise.metrics.score import Score
-from headwise.model.transformer import Transformer
+from headwise.model.sequence_model import SequenceModel
 from headwise.tasks.task import Task
 from headwise.training.settings import TrainingSettings
 
@@ -46,7 +46,7 @@ class Attention:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A held-out pair, and the model's translation of its source."""
+    """A held-out pair, and the model's output for its source."""
 
     source: str
     reference: str
@@ -63,10 +63,10 @@ class Validation:
     """Mean -ln p of a held-out target token, END included, in nats."""
 
     scores: dict[str, Score]
-    """Metric name -> score of greedy translations."""
+    """Metric name -> score of the outputs, those of greedy search if there is one."""
 
     num_scored: int
-    """Number of held-out pairs that were translated, evenly spaced."""
+    """Number of held-out pairs whose outputs were scored, evenly spaced."""
 
     samples: tuple[Sample, ...]
 
@@ -82,7 +82,7 @@ class Validation:
 
 def validate(
     task: Task,
-    model: Transformer,
+    model: SequenceModel,
     corpus: PreparedCorpus,
     settings: TrainingSettings,
 ) -> Validation:
@@ -106,7 +106,7 @@ def validate(
         samples = _samples(task, model, sources, references, outputs)
     finally:
         model.train(was_training)
-    names = {"bleu", settings.measure} - {"loss"}
+    names = {*task.always_measured, settings.measure} - {"loss"}
     return Validation(
         loss=loss,
         scores={
@@ -119,7 +119,7 @@ def validate(
 
 
 @torch.inference_mode()
-def mean_loss(task: Task, model: Transformer, corpus: PreparedCorpus) -> float:
+def mean_loss(task: Task, model: SequenceModel, corpus: PreparedCorpus) -> float:
     """Return the mean -ln p of a held-out target token, END included, in nats."""
     total, tokens = 0.0, 0
     for batch in dev_batches(corpus.dev, VALIDATION_TOKENS):
@@ -131,7 +131,7 @@ def mean_loss(task: Task, model: Transformer, corpus: PreparedCorpus) -> float:
 
 def _samples(
     task: Task,
-    model: Transformer,
+    model: SequenceModel,
     sources: Sequence[str],
     references: Sequence[str],
     outputs: Sequence[str],
@@ -160,9 +160,14 @@ def _index_to_plot(lengths: Sequence[int]) -> int:
     return lengths.index(max(fits) if fits else min(lengths))
 
 
-def attention_of(task: Task, model: Transformer, sample: Sample) -> Attention:
-    """Return the cross-attention of ``model`` over a sample, reference forced."""
+def attention_of(task: Task, model: SequenceModel, sample: Sample) -> Attention | None:
+    """Return the cross-attention of ``model`` over a sample, reference forced.
+
+    None if the task has none.
+    """
     found = task.attention(model, sample.source, sample.reference)
+    if found is None:
+        return None
     most = MAX_ATTENTION_TOKENS
     mean = found.weights[-1].mean(dim=0)[:most, :most]
     return Attention(

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from headwise.model.config import TransformerConfig
+from headwise.model.sequence_model import SequenceModel
 from headwise.model.transformer import Transformer
 
 HOOKS = (
@@ -76,7 +77,7 @@ def _find_replaced(model: Transformer) -> str | None:
     return None
 
 
-def find_customization(model: Transformer) -> str | None:
+def find_customization(model: SequenceModel) -> str | None:
     """Name a frozen weight, a hook, or a module that was changed; None if all is usual.
 
     The kernels compute all gradients at once and call no hook meanwhile.
@@ -92,4 +93,4 @@ def find_customization(model: Transformer) -> str | None:
             return f"{label} has a hook"
     if nn.modules.module._has_any_global_hook():  # type: ignore[no-untyped-call]
         return "all modules have a hook (torch.nn.modules.module)"
-    return _find_replaced(model)
+    return _find_replaced(model) if isinstance(model, Transformer) else None

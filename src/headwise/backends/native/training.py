@@ -35,6 +35,7 @@ from headwise.backends.pytorch.install_fused import what_is_swapped
 from headwise.data.ragged_batch import Batch
 from headwise.errors import DataError
 from headwise.model.activation_checkpointing import is_checkpointed
+from headwise.model.sequence_model import SequenceModel
 from headwise.model.transformer import Transformer
 
 MAX_LENGTH = 512
@@ -42,8 +43,10 @@ MAX_LENGTH = 512
 their size grows with the square of the length."""
 
 
-def why_not_native(model: Transformer) -> str | None:
+def why_not_native(model: SequenceModel) -> str | None:
     """Return why the C kernels do not train this model, or None if they do."""
+    if not isinstance(model, Transformer):
+        return "the native backend trains models of encoder and decoder"
     if is_checkpointed(model):
         return "the native backend keeps activations (activation_checkpointing = true)"
     if any(

@@ -6,7 +6,7 @@ the same. The reference backend has those of ``headwise.model``.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 from torch import nn
 from torch.nn import functional as F
@@ -22,12 +22,15 @@ from headwise.model.add_and_norm import AddAndNorm, add_and_norm
 from headwise.model.attention import MultiHeadAttention, scaled_dot_product_attention
 from headwise.model.dropout import Dropout
 from headwise.model.embeddings import StackInput
-from headwise.model.transformer import Transformer
+from headwise.model.sequence_model import SequenceModel
 
 Backend = Literal["auto", "native", "torch", "reference", "torch_compile"]
 
 
-def use_backend(model: Transformer, backend: str) -> Transformer:
+Model = TypeVar("Model", bound=SequenceModel)
+
+
+def use_backend(model: Model, backend: str) -> Model:
     """Install a backend for training and whole forward passes; return ``model``."""
     if backend not in get_args(Backend):
         names = ", ".join(get_args(Backend))
@@ -51,7 +54,7 @@ def install(model: nn.Module, *, fused: bool) -> None:
             module.dropout.drop = dropout_in_autocast
 
 
-def what_is_swapped(model: Transformer) -> str | None:
+def what_is_swapped(model: nn.Module) -> str | None:
     """Name a layer whose function is not one that is installed here, or None."""
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):

@@ -20,6 +20,7 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
 from headwise.metrics.sentence_scores import SENTENCE_SCORES
 from headwise.model.transformer import Transformer
+from headwise.tasks.task import BATCH_TOKENS
 from headwise.tasks.translation.cross_attention import CoverageDecoder
 from headwise.tasks.translation.pair_scorer import PairScorer, cut_batches, pad_sources
 from headwise.tasks.translation.prefix_tokenization import (
@@ -36,10 +37,6 @@ from headwise.tasks.translation.thread_pool import (
 )
 from headwise.text.tokenizer import TokenizerPair
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
-
-BATCH_TOKENS = 4096
-"""Most source positions of a batch, padding included, times the hypotheses of each;
-twice as many in bfloat16, which takes half as much memory."""
 
 GPU_BATCH_FACTOR = 4
 """Factor of that on a GPU, where a step takes as long for few rows as for many."""
@@ -171,6 +168,7 @@ class Generator:
         """Cut the sources at ``indices`` into batches of similar lengths."""
         width = max(settings.num_candidates, 1)
         sizes = [(len(sources[index]) + 1) * width for index in indices]
+        # bfloat16 takes half as much memory.
         limit = BATCH_TOKENS * (2 if self.precision == "bf16" else 1)
         limit *= 1 if self.models[0].device.type == "cpu" else GPU_BATCH_FACTOR
         limit = tokens_per_batch(sum(sizes), threads, limit=limit)

@@ -10,13 +10,18 @@ from torch import Tensor
 from headwise.backends.api import Precision
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.select_training import cross_entropy_of
+from headwise.data.ragged_batch import RaggedTokens
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.metrics.registry import measure
 from headwise.metrics.score import Score
 from headwise.model.config import TransformerConfig
+from headwise.model.masks import make_padding_mask
 from headwise.model.transformer import Transformer
+from headwise.tasks.description import ModelDescription
+from headwise.tasks.encoder_batches import mean_vectors, vectors_of_texts
+from headwise.tasks.prediction import Prediction
 from headwise.tasks.translation.generator import Generator
 from headwise.tasks.translation.pair_scorer import Pairs, PairScorer
 from headwise.tasks.translation.text_codec import TextCodec
@@ -51,16 +56,27 @@ class Translation(TextCodec):
     check_stop: Callable[[], None] = lambda: None
     deterministic: bool = False
 
+    name = "translation"
+    always_measured = ("bleu",)
+    loss = staticmethod(cross_entropy_of)
+
     def with_check_stop(self, check_stop: Callable[[], None]) -> Translation:
         """Return this task with another ``check_stop``."""
         return replace(self, check_stop=check_stop)
+
+    def describe(self, config: TransformerConfig) -> ModelDescription:
+        """Return what a model of this architecture is built from."""
+        return ModelDescription(
+            task=self.name,
+            config=config,
+            source_vocab_size=self.tokenizers.source.size,
+            target_vocab_size=self.tokenizers.target.size,
+        )
 
     def new_model(self, config: TransformerConfig, *, seed: int) -> Transformer:
         """Make a model of this architecture for these vocabularies."""
         sizes = self.tokenizers.source.size, self.tokenizers.target.size
         return use_backend(Transformer(config, *sizes, seed=seed), "auto")
-
-    loss = staticmethod(cross_entropy_of)
 
     def generator(
         self,
@@ -118,6 +134,35 @@ class Translation(TextCodec):
         """Return the best output of each text, by default with greedy search."""
         outputs = self.search(model, self.encode(texts), settings or greedy())
         return [self.decode(best[0]) for best in outputs]
+
+    def predictions(
+        self,
+        model: Transformer,
+        texts: Sequence[str],
+        decoding: DecodingSettings | None = None,
+    ) -> list[Prediction]:
+        """Return the best output of each text with its log-probability."""
+        found = self.search(model, self.encode(texts), decoding or greedy())
+        return [
+            Prediction(output=self.decode(best), log_probability=best.log_probability)
+            for best, *_ in found
+        ]
+
+    def vectors(self, model: Transformer, texts: Sequence[str]) -> list[Tensor | None]:
+        """Return the mean of the encoder's output [D] for each text; None for none."""
+
+        def run(batch: RaggedTokens) -> Tensor:
+            is_real = batch.is_real
+            x = model.enter_encoder(model.source_embedding(batch.padded()), 0)
+            return mean_vectors(model.encoder(x, make_padding_mask(is_real)), is_real)
+
+        return vectors_of_texts(
+            self.encode(texts),
+            run,
+            model,
+            alone=self.deterministic,
+            check_stop=self.check_stop,
+        )
 
     def attention(self, model: Transformer, source: str, target: str) -> CrossAttention:
         """Return the cross-attention of ``model`` as it predicts ``target``."""

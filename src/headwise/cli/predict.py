@@ -1,0 +1,107 @@
+"""``headwise predict``: the output of a model of any task, line by line."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headwise.cli.argument_checks import (
+    check_device,
+    check_environment,
+    check_files,
+    check_input,
+    check_models,
+)
+from headwise.cli.options import (
+    Deterministic,
+    Device,
+    Threads,
+    TrainedModel,
+    resolve_device,
+    say,
+)
+from headwise.cli.standard_streams import flush_output, output
+from headwise.cli.text_lines import InputLines, is_terminal
+from headwise.run_folder.paths import model_path, task_of_folder
+
+if TYPE_CHECKING:
+    from headwise.tasks.prediction import Prediction
+
+
+def predict(
+    folder: TrainedModel,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="FILE",
+            help="Texts, plain or .gz. Default, or -: standard input.",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print JSON Lines, with probabilities."),
+    ] = False,
+    threads: Threads = None,
+    device: Device = "auto",
+    deterministic: Deterministic = False,
+) -> None:
+    """Print the output of a model for each line: N lines in, N lines out.
+
+    It is a label for a model of classification, a tag for each word for one of tagging,
+    a translation for one of translation (headwise translate has more options). A blank
+    line gives a blank line. A text longer than the model was trained for is read in
+    parts. Bytes that are not UTF-8 are replaced, with a warning.
+
+    \b
+    echo "What a fine film." | headwise predict sentiment
+    headwise predict sentiment reviews.txt --json > labels.jsonl
+    """
+    check_device(device)
+    check_environment()
+    check_models(folder)
+    check_files(*(files or ()))
+    check_input(files or [])
+    if task_of_folder(model_path(folder)) == "translation" and not as_json:
+        from headwise.cli.translate import translate
+
+        translate(
+            folder, files, threads=threads, device=device, deterministic=deterministic
+        )
+        return
+
+    from headwise.inference.load import load_predictor
+
+    model = load_predictor(
+        folder,
+        device=resolve_device(device),
+        deterministic=deterministic,
+        threads=threads,
+    )
+    at_terminal = is_terminal(files or [])
+    if at_terminal:
+        say("type a line; Ctrl-D to exit")
+    lines = InputLines(
+        files or [],
+        refuse_old_mac=False,
+        after_each=at_terminal,
+        before_waiting=flush_output,
+    )
+    for each in model.lines(lines):
+        output(_json(each) if as_json else each.output, flush=False)
+    flush_output()
+
+
+def _json(prediction: Prediction) -> str:
+    table: dict[str, Any] = {
+        "output": prediction.output,
+        "log_probability": prediction.log_probability,
+    }
+    if prediction.ranked:
+        table["probabilities"] = dict(prediction.ranked)
+    elif prediction.output:
+        table["probability"] = math.exp(prediction.log_probability)
+    return json.dumps(table, ensure_ascii=False)

@@ -1,0 +1,96 @@
+"""What the two sides of a pair are, and how a pair becomes two rows of tokens.
+
+A task names the format of its data. Each row of tokens may be followed by END, which a
+prepared corpus does not store.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from headwise.errors import DataError
+from headwise.text.vocabulary import PAD, UNKNOWN
+from headwise.wording import count_of
+
+if TYPE_CHECKING:
+    from headwise.text.tokenizer import TokenizerPair
+
+
+class PairFormat(Protocol):
+    """Turns raw pairs into rows of tokens."""
+
+    @property
+    def name(self) -> str:
+        """The name in :data:`PAIR_FORMATS`."""
+        ...
+
+    @property
+    def ends(self) -> tuple[bool, bool]:
+        """Whether END follows the source row, and the target row."""
+        ...
+
+    def encode(
+        self, tokenizers: TokenizerPair, source: str, target: str
+    ) -> tuple[list[int], list[int]]:
+        """Return both rows of a pair; an empty row if a side has no text.
+
+        Raises ``DataError`` for a pair that cannot be used, without its place.
+        """
+        ...
+
+
+class TextPairs:
+    """Text and text, such as a sentence and its translation, or a word and a label."""
+
+    def __init__(self, name: str, *, ends: tuple[bool, bool]) -> None:
+        self.name = name
+        self.ends = ends
+
+    def encode(
+        self, tokenizers: TokenizerPair, source: str, target: str
+    ) -> tuple[list[int], list[int]]:
+        """Tokenize each side by itself."""
+        return tokenizers.source.encode(source), tokenizers.target.encode(target)
+
+
+class TaggedWords:
+    """Words and a tag for each, both with spaces between them.
+
+    The target row has as many tokens as the source row: the tag of a word at its first
+    token, ``PAD`` at its others.
+    """
+
+    name = "tagged words"
+    ends = (True, False)
+
+    def encode(
+        self, tokenizers: TokenizerPair, source: str, target: str
+    ) -> tuple[list[int], list[int]]:
+        """Tokenize word by word; raise ``DataError`` unless each has one tag."""
+        words, tags = source.split(), tokenizers.target.encode(target)
+        if words and tags and len(words) != len(tags):
+            raise DataError(
+                f"there are {count_of(len(words), 'word')} and "
+                f"{count_of(len(tags), 'tag')}; each word, up to a space, needs one"
+            )
+        source_row: list[int] = []
+        target_row: list[int] = []
+        for tokens, tag in zip(word_tokens(tokenizers, words), tags, strict=False):
+            source_row += tokens
+            target_row += [tag, *[PAD] * (len(tokens) - 1)]
+        return source_row, target_row
+
+
+def word_tokens(tokenizers: TokenizerPair, words: list[str]) -> list[list[int]]:
+    """Return the tokens of each word, at least one: unknown if it has none."""
+    return [tokenizers.source.encode(word) or [UNKNOWN] for word in words]
+
+
+TRANSLATION = TextPairs("text pairs", ends=(True, True))
+LABELLED_TEXT = TextPairs("labelled text", ends=(True, False))
+TAGGED_WORDS = TaggedWords()
+
+PAIR_FORMATS: dict[str, PairFormat] = {
+    each.name: each for each in (TRANSLATION, LABELLED_TEXT, TAGGED_WORDS)
+}
+"""Every format by its name, as in ``prepared.json``."""

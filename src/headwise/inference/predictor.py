@@ -1,0 +1,104 @@
+"""The Python interface to a trained model of any task: raw text in, outputs out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from headwise.inference.arguments import (
+    cannot_pickle,
+    check_list,
+    checked_text,
+    not_text,
+)
+from headwise.run_folder.model_folder import ModelFolder
+from headwise.tasks.prediction import Prediction
+from headwise.text.nonblocking_lines import Pause
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+READ_AHEAD = 1024
+"""Lines that are collected to be predicted together."""
+
+
+class Predictor:
+    """An opened model folder of any task.
+
+    A text is one line; a blank one gives a blank output.
+    """
+
+    def __init__(self, opened: ModelFolder) -> None:
+        self.opened = opened
+        self._task = opened.any_task
+        self._model = opened.model
+
+    @property
+    def task(self) -> str:
+        """Name of the task, such as ``classification``."""
+        return self._task.name
+
+    @overload
+    def predict(self, text: str) -> str: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def predict(self, text: Iterable[str]) -> list[str]: ...
+
+    def predict(self, text: str | Iterable[str]) -> str | list[str]:
+        """Return the output for a text, or for each text of a list."""
+        if isinstance(text, bytes) or not isinstance(text, Iterable):
+            raise not_text(text)
+        texts = [text] if isinstance(text, str) else text
+        outputs = [each.output for each in self.predictions(texts)]
+        return outputs[0] if isinstance(text, str) else outputs
+
+    def predictions(self, texts: Iterable[str]) -> list[Prediction]:
+        """Return the output for each text with its log-probability."""
+        check_list("texts", texts)
+        return self._predictions([checked_text(each) for each in texts])
+
+    def lines(self, lines: Iterable[str | Pause]) -> Iterator[Prediction]:
+        """Yield the output for each line, in order; N lines in, N lines out.
+
+        Lines are read ahead, so that many are computed together. ``PAUSE`` among them,
+        which is no line, makes all lines before it be computed first.
+        """
+        check_list("lines", lines)
+        waiting: list[str] = []
+        for line in lines:
+            if not isinstance(line, Pause):
+                waiting.append(checked_text(line))
+                if len(waiting) < READ_AHEAD:
+                    continue
+            yield from self._predictions(waiting)
+            waiting = []
+        yield from self._predictions(waiting)
+
+    def embed(self, texts: Iterable[str]) -> NDArray[np.float32]:
+        """Return what the encoder makes of each text, as one vector: [N D].
+
+        It is what labels are predicted from, or else the mean over the tokens. Zeros
+        for a blank text.
+        """
+        check_list("texts", texts)
+        given = [checked_text(each) for each in texts]
+        import numpy as np
+
+        width = self.opened.config.d_model
+        return np.array(
+            [
+                np.zeros(width, np.float32) if each is None else each.float().numpy()
+                for each in self._task.vectors(self._model, given)
+            ],
+            dtype=np.float32,
+        ).reshape(len(given), width)
+
+    def _predictions(self, texts: Sequence[str]) -> list[Prediction]:
+        if not texts:
+            return []
+        return self._task.predictions(self._model, texts, self.opened.decoding)
+
+    def __reduce__(self) -> Any:
+        """Raise ``UsageError``: weights and threads belong to this process."""
+        raise cannot_pickle("Predictor")

@@ -1,0 +1,1 @@
+"""Classification: a label for each text, by an encoder alone."""

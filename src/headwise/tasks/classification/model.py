@@ -1,0 +1,73 @@
+"""The model of classification: an encoder, pooling, and a logit for each label.
+
+Letters used for sizes: B texts, S positions, D model width, K labels.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from headwise.data.ragged_batch import Batch, RaggedTokens
+from headwise.losses import cross_entropy
+from headwise.model.config import TransformerConfig
+from headwise.model.encoder_only import EncoderOnly
+from headwise.model.heads import ClassificationHead
+from headwise.model.sequence_model import SequenceModel
+from headwise.tasks.classification.settings import ClassificationSettings
+from headwise.text.vocabulary import SPECIALS, START
+
+
+class TextClassifier(SequenceModel):
+    """An :class:`EncoderOnly` and a :class:`ClassificationHead`.
+
+    ``target_vocab_size`` counts the labels and the special symbols before them.
+    """
+
+    def __init__(
+        self,
+        config: TransformerConfig,
+        source_vocab_size: int,
+        target_vocab_size: int,
+        settings: ClassificationSettings,
+        *,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(config)
+        self.source_vocab_size = source_vocab_size
+        self.target_vocab_size = target_vocab_size
+        self.encoder_only = EncoderOnly(config, source_vocab_size, seed=seed)
+        self.head = ClassificationHead(
+            config,
+            target_vocab_size - len(SPECIALS),
+            pooling=settings.pooling,
+            tanh_layer=settings.tanh_layer,
+            seed=seed,
+        )
+
+    def forward(self, texts: RaggedTokens) -> Tensor:
+        """Return the logits [B K] of texts, each with END after it."""
+        encoded, is_real = self.encode(texts)
+        logits: Tensor = self.head(encoded, is_real)
+        return logits
+
+    def encode(self, texts: RaggedTokens) -> tuple[Tensor, Tensor]:
+        """Return the vectors [B S D] of all tokens, and which of them are real.
+
+        START comes before each text, as BERT's [CLS], and END is left out.
+        """
+        texts = texts.shifted(START)
+        is_real = texts.is_real
+        return self.encoder_only(texts.padded(), is_real), is_real
+
+    def pool(self, texts: RaggedTokens) -> Tensor:
+        """Return one vector for each text [B D], which the head makes logits of."""
+        vectors: Tensor = self.head.pooler(*self.encode(texts))
+        return vectors
+
+
+def classification_loss(
+    model: TextClassifier, batch: Batch, *, smoothing: float
+) -> Tensor:
+    """Return the cross-entropy of the labels, summed over the texts, in nats."""
+    labels = batch.target.tokens - len(SPECIALS)
+    return cross_entropy(model(batch.source), labels, smoothing)

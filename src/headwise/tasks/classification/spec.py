@@ -1,0 +1,86 @@
+"""Classification, without torch: text into one of several labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from headwise.data import pair_formats
+from headwise.model.config import Stack, TransformerConfig
+from headwise.tasks.classification.settings import ClassificationSettings
+from headwise.tasks.description import ModelDescription
+from headwise.tasks.spec import stack_problems
+from headwise.text.settings import TextSettings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from headwise.tasks.classification.model import TextClassifier
+    from headwise.tasks.classification.task import Classification
+    from headwise.text.tokenizer import TokenizerPair
+
+
+class ClassificationSpec:
+    """Text into a label; see :class:`headwise.tasks.spec.TaskSpec`."""
+
+    name = "classification"
+    summary = "text into a label: sentiment, topic, language"
+    hub_task = "text-classification"
+    stacks: tuple[Stack, ...] = ("encoder",)
+    searches = False
+    pair_format = pair_formats.LABELLED_TEXT
+    defaults: Mapping[str, Any] = {
+        "text": {"joint": False, "target_tokenizer": "labels"},
+        "model": {"decoder_layers": 0},
+        "training": {"measure": "accuracy"},
+    }
+    measures = ("accuracy", "macro-f1")
+    final_measures = ("accuracy", "macro-f1")
+    options = ClassificationSettings
+
+    def problems(self, config: TransformerConfig, text: TextSettings) -> list[str]:
+        """Return the problems of settings that do not suit the task."""
+        problems = stack_problems(config, self.stacks)
+        if text.joint or text.target_kind != "labels":
+            problems.append(
+                "task = 'classification' needs text.joint = false and "
+                "text.target_tokenizer = 'labels', which are its defaults: leave both "
+                "out"
+            )
+        return problems
+
+    def open(
+        self,
+        tokenizers: TokenizerPair,
+        options: Any,
+        *,
+        deterministic: bool = False,
+        max_tokens: int | None = None,
+    ) -> Classification:
+        """Return the task, which needs torch."""
+        from headwise.tasks.classification.task import Classification
+
+        return Classification(
+            tokenizers,
+            options or ClassificationSettings(),
+            deterministic=deterministic,
+            max_tokens=max_tokens,
+        )
+
+    def build(self, description: ModelDescription, *, seed: int = 0) -> TextClassifier:
+        """Return a model with weights drawn from ``seed``."""
+        from headwise.tasks.classification.model import TextClassifier
+
+        return TextClassifier(
+            description.config,
+            description.source_vocab_size,
+            description.target_vocab_size,
+            description.options or ClassificationSettings(),
+            seed=seed,
+        )
+
+    def loss(self) -> Callable[..., Tensor]:
+        """Return the loss function of the task."""
+        from headwise.tasks.classification.model import classification_loss
+
+        return classification_loss

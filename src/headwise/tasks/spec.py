@@ -1,0 +1,107 @@
+"""What is known of a task without torch: its data, its defaults, how to open it.
+
+``headwise.tasks.TASKS`` lists all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from headwise.data.pair_formats import PairFormat
+from headwise.model.config import Stack, TransformerConfig
+from headwise.tasks.description import ModelDescription
+from headwise.text.settings import TextSettings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from headwise.model.sequence_model import SequenceModel
+    from headwise.tasks.task import Task
+    from headwise.text.tokenizer import TokenizerPair
+
+
+class TaskSpec(Protocol):
+    """One use of the model."""
+
+    @property
+    def name(self) -> str:
+        """Name in recipes and on the command line."""
+        ...
+
+    @property
+    def summary(self) -> str:
+        """What goes in and what comes out, in a few words."""
+        ...
+
+    @property
+    def hub_task(self) -> str:
+        """Name of the task on model hubs."""
+        ...
+
+    @property
+    def stacks(self) -> tuple[Stack, ...]:
+        """The stacks that its model has."""
+        ...
+
+    @property
+    def pair_format(self) -> PairFormat:
+        """What the two sides of its data are."""
+        ...
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """Settings, as a table of a recipe, that differ from those of presets."""
+        ...
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Metrics of its outputs, the default first; the loss is one for all tasks."""
+        ...
+
+    @property
+    def final_measures(self) -> tuple[str, ...]:
+        """Metrics that are reported at the end of ``headwise run``."""
+        ...
+
+    @property
+    def options(self) -> type | None:
+        """Dataclass of its own settings: the table of its name in a recipe."""
+        ...
+
+    def problems(self, config: TransformerConfig, text: TextSettings) -> Sequence[str]:
+        """Return the problems of settings that do not suit the task."""
+        ...
+
+    @property
+    def searches(self) -> bool:
+        """Whether outputs are searched for, so that there are decoding settings."""
+        ...
+
+    def open(
+        self,
+        tokenizers: TokenizerPair,
+        options: Any,
+        *,
+        deterministic: bool = False,
+        max_tokens: int | None = None,
+    ) -> Task:
+        """Return the task, which needs torch.
+
+        With ``deterministic`` each text is computed by itself. ``max_tokens`` is the
+        longest text that the model was trained on.
+        """
+        ...
+
+    def build(self, description: ModelDescription, *, seed: int) -> SequenceModel:
+        """Return a model with weights drawn from ``seed``."""
+        ...
+
+    def loss(self) -> Callable[..., Tensor]:
+        """Return the loss function of the task: see ``Task.loss``."""
+        ...
+
+
+def stack_problems(config: TransformerConfig, stacks: Sequence[Stack]) -> list[str]:
+    """Return the problems of a configuration for a model of these stacks."""
+    return [f"model.{each}" for each in config.stack_problems(*stacks)]

@@ -1,0 +1,78 @@
+"""Translation, without torch: any text into any text, by encoder and decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from headwise.data import pair_formats
+from headwise.model.config import Stack, TransformerConfig
+from headwise.tasks.description import ModelDescription
+from headwise.tasks.spec import stack_problems
+from headwise.text.settings import TextSettings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from headwise.model.transformer import Transformer
+    from headwise.tasks.translation.task import Translation
+    from headwise.text.tokenizer import TokenizerPair
+
+
+class TranslationSpec:
+    """Text into text; see :class:`headwise.tasks.spec.TaskSpec`."""
+
+    name = "translation"
+    summary = "text into text: another language, phones, a summary"
+    hub_task = "translation"
+    stacks: tuple[Stack, ...] = ("encoder", "decoder")
+    searches = True
+    pair_format = pair_formats.TRANSLATION
+    defaults: Mapping[str, Any] = {}
+    measures = (
+        *("bleu", "chrf", "ter"),
+        *("exact-match", "word-error-rate", "token-error-rate"),
+    )
+    final_measures = ("bleu", "chrf")
+    options: type | None = None
+
+    def problems(self, config: TransformerConfig, text: TextSettings) -> list[str]:
+        """Return the problems of settings that do not suit the task."""
+        problems = stack_problems(config, self.stacks)
+        if text.target_kind == "labels":
+            problems.append(
+                "text.target_tokenizer = 'labels' is for task = 'classification'; text "
+                "is written piece by piece"
+            )
+        if not text.joint and config.tie_embeddings == "all":
+            problems.append(
+                "model.tie_embeddings = 'all' needs one vocabulary for both sides, "
+                "but text.joint is false: set it to 'output' or 'none'"
+            )
+        return problems
+
+    def open(
+        self,
+        tokenizers: TokenizerPair,
+        options: Any,
+        *,
+        deterministic: bool = False,
+        max_tokens: int | None = None,
+    ) -> Translation:
+        """Return the task, which needs torch."""
+        from headwise.tasks.translation.task import Translation
+
+        return Translation(tokenizers, deterministic=deterministic)
+
+    def build(self, description: ModelDescription, *, seed: int = 0) -> Transformer:
+        """Return a model with weights drawn from ``seed``."""
+        from headwise.model.transformer import Transformer
+
+        sizes = description.source_vocab_size, description.target_vocab_size
+        return Transformer(description.config, *sizes, seed=seed)
+
+    def loss(self) -> Callable[..., Tensor]:
+        """Return the loss function of the task."""
+        from headwise.backends.select_training import cross_entropy_of
+
+        return cross_entropy_of
