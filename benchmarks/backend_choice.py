@@ -243,13 +243,14 @@ def write_wide(folder: Path, like: Path) -> None:
     """Write a model of the paper's width with random weights."""
     from headwise.model import Transformer
     from headwise.run_folder.model_folder import open_model_folder, write_model_folder
+    from headwise.tasks.translation.task import Translation
 
     opened = open_model_folder(like)
     size = opened.tokenizers.target.size
     write_model_folder(
         folder,
         model=Transformer(wide(), size, seed=1).eval(),
-        tokenizers=opened.tokenizers,
+        task=Translation(opened.tokenizers),
         decoding=opened.decoding,
         facts=opened.facts,
         card="",

@@ -66,6 +66,7 @@ from headwise.run_folder.model_folder import (
     open_model_folder,
     write_model_folder,
 )
+from headwise.tasks.translation.task import Translation
 from headwise.text.vocabulary import END
 
 RESULTS = Path(__file__).parent / "results" / "shortlist.json"
@@ -368,7 +369,7 @@ def write_student(given: Given) -> ModelFolder:
     write_model_folder(
         path,
         model=random_student(size, size),
-        tokenizers=given.opened.tokenizers,
+        task=Translation(given.opened.tokenizers),
         decoding=given.opened.decoding,
         facts=given.opened.facts,
         card="",

@@ -23,6 +23,7 @@ from headwise.run_folder.model_folder import (
 )
 from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG, RECIPE
 from headwise.storage import disk, verify, write_text
+from headwise.tasks.translation.task import Translation
 from headwise.text.settings import TextSettings
 from headwise.text.tokenizer import TokenizerPair, train_tokenizers
 from headwise.training.callbacks import StepMetrics
@@ -195,7 +196,7 @@ def write_model(seed: int) -> Callable[[Path], None]:
         write_model_folder(
             folder / BEST,
             model=Transformer(config, size, size, seed=seed),
-            tokenizers=tokenizers,
+            task=Translation(tokenizers),
             decoding=DecodingSettings(beam=1, max_length_offset=3),
             facts=facts,
             card=f"The model of seed {seed}.",

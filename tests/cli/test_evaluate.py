@@ -95,7 +95,7 @@ def test_nothing_is_lost_when_the_disk_has_filled_up_meanwhile(
         raise ResourceError(f"{path} cannot be written: No space left on device")
 
     wanted = headwise("translate", tiny_run, text[0]).out
-    monkeypatch.setattr("headwise.cli.out_files.write_text", full)
+    monkeypatch.setattr("headwise.cli.out_files.write_bytes", full)
     found = headwise("evaluate", tiny_run, *text, "--out", out)
 
     (kept,) = temporary.glob("headwise-*.de")

@@ -18,6 +18,7 @@ from headwise.run_folder.model_folder import (
     open_model_folder,
     write_model_folder,
 )
+from headwise.tasks.translation.task import Translation
 from headwise.text.settings import TextSettings
 from headwise.text.tokenizer import train_tokenizers
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
@@ -96,7 +97,7 @@ def chance_model(tmp_path, tokenizers):
         write_model_folder(
             tmp_path / "model",
             model=model.eval(),
-            tokenizers=pair,
+            task=Translation(pair),
             decoding=decoding or DecodingSettings(),
             facts=ModelFacts(
                 source_vocab_size=pair.source.size,

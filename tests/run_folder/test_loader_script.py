@@ -16,6 +16,7 @@ from headwise.run_folder.model_folder import (
     open_model_folder,
     write_model_folder,
 )
+from headwise.tasks.translation.task import Translation
 from headwise.text.settings import TextSettings
 from headwise.text.tokenizer import train_tokenizers
 
@@ -108,7 +109,7 @@ def chance_model(folder, *, joint=True, **changes):
     write_model_folder(
         folder,
         model=model,
-        tokenizers=tokenizers,
+        task=Translation(tokenizers),
         decoding=DecodingSettings(),
         facts=ModelFacts(
             source_vocab_size=sizes[0],

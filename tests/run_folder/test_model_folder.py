@@ -21,6 +21,7 @@ from headwise.run_folder.model_folder import (
 )
 from headwise.run_folder.safetensors_files import FLOATS
 from headwise.storage.manifests import manifest_sha256
+from headwise.tasks.translation.task import Translation
 
 DEMO = Path(__file__).parents[1] / "models" / "demo"
 TEXTS = ["one two three.", "six.", "four four five one."]
@@ -46,7 +47,7 @@ def test_a_written_model_folder_is_opened_again(tiny_run, tmp_path):
     write_model_folder(
         tmp_path / "copy",
         model=before.model,
-        tokenizers=before.tokenizers,
+        task=Translation(before.tokenizers),
         decoding=settings,
         facts=before.facts,
         card="card",
@@ -92,7 +93,7 @@ def test_n_best_lists_are_asked_for_and_no_default_of_a_model(tiny_run, tmp_path
     write_model_folder(
         tmp_path / "copy",
         model=opened.model,
-        tokenizers=opened.tokenizers,
+        task=Translation(opened.tokenizers),
         decoding=DecodingSettings(beam=3, num_best=3),
         facts=opened.facts,
         card=CARD,
@@ -354,7 +355,7 @@ def test_an_older_model_folder_stays_until_the_new_one_is_whole(model_folder):
         write_model_folder(
             model_folder,
             model=opened.model,
-            tokenizers=opened.tokenizers,
+            task=Translation(opened.tokenizers),
             decoding=greedy(),
             facts=opened.facts,
             card="",

@@ -199,12 +199,17 @@ def test_workers_exit_when_the_run_ends(make):
 ORPHANED = """
 import os, signal
 from headwise.model import Transformer, TransformerConfig
+from headwise.tasks.description import ModelDescription
 from headwise.training.cpu_data_parallel import WorkerPool
 from headwise.training.settings import TrainingSettings
 config = TransformerConfig(
     encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, num_heads=2
 )
-workers = WorkerPool(Transformer(config, 9), TrainingSettings(), seed=1, count=1)
+description = ModelDescription(
+    task="translation", config=config, source_vocab_size=9, target_vocab_size=9
+)
+model = Transformer(config, 9)
+workers = WorkerPool(model, description, TrainingSettings(), seed=1, count=1)
 workers.zero_grad()
 workers._workers[0].send(b"g")
 workers._workers[0].receive()

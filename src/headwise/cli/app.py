@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import redirect_stderr
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -32,10 +32,22 @@ EPILOG = (
     "7 numerics (NaN), 75 saved after a stop signal, 130 interrupted."
 )
 
+
+class MainGroup(CommandGroup):
+    """``headwise`` itself."""
+
+    groups: ClassVar = {
+        "Train": ("run", "prepare", "train", "demo"),
+        "Use": ("translate", "predict", "embed"),
+        "Measure": ("evaluate", "score", "doctor", "runs"),
+        "Change": ("export", "edit", "recipe"),
+    }
+
+
 app = typer.Typer(
-    cls=CommandGroup,
+    cls=MainGroup,
     help="Train, evaluate and run the Transformer of "
-    '"Attention Is All You Need": from two text files to a translator.',
+    '"Attention Is All You Need": from text files to a model of your own.',
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,

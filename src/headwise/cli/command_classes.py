@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import typer
 
@@ -67,10 +67,28 @@ class Command(typer.core.TyperCommand):
 class CommandGroup(typer.core.TyperGroup):
     """A group of commands, such as ``headwise runs``."""
 
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """Title in the help -> commands under it; empty: one list."""
+
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters of the group, with ``--debug``."""
         *own, help_option = super().get_params(ctx)
         return [*own, debug_option(), help_option]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, in groups where ``groups`` names them."""
+        if not self.groups:
+            super().format_commands(ctx, formatter)
+            return
+        width = max(map(len, self.commands))
+        limit = formatter.width - width - 6
+        for title, names in self.groups.items():
+            rows = [
+                (name.ljust(width), self.commands[name].get_short_help_str(limit))
+                for name in names
+            ]
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
     def make_context(self, *args: Any, **named: Any) -> Any:
         """Parse the command line, which may print the help."""

@@ -115,11 +115,7 @@ def evaluate(
     from headwise.metrics.multi30k import LANGUAGES
     from headwise.metrics.registry import METRICS, NEED_LANGUAGE
 
-    check_models(folder)
-    task = task_of_folder(model_path(folder))
-    defaults = DEFAULT_METRICS if task == "translation" else find_task(task).measures
-    names = metrics or [*defaults, *(["multi30k-bleu"] if language else [])]
-    for name in names:
+    for name in [*(metrics or []), *(["multi30k-bleu"] if language else [])]:
         if name not in METRICS:
             known = ", ".join(METRICS)
             raise UsageError(f"--metric {name} is unknown; choose from {known}")
@@ -135,6 +131,10 @@ def evaluate(
         say(message)
     check_device(device)
     check_environment()
+    check_models(folder)
+    task = task_of_folder(model_path(folder))
+    defaults = DEFAULT_METRICS if task == "translation" else find_task(task).measures
+    names = metrics or [*defaults, *(["multi30k-bleu"] if language else [])]
     table = parse_search(search)
     if task != "translation":
         _refuse_for(task, beam=beam, search=search, engine=engine, precision=precision)

@@ -14,7 +14,6 @@ from headwise.doctor.file_checks import check_files
 from headwise.doctor.model_checks import check_finite, check_model
 from headwise.errors import DataError, ModelError, SettingsError
 from headwise.interop.export_cache import EXPORTS_FOLDER
-from headwise.model.transformer import Transformer
 from headwise.recipe import Recipe
 from headwise.run_folder.checkpoints import KIND as CHECKPOINT
 from headwise.run_folder.checkpoints import Checkpoint, Checkpoints
@@ -28,6 +27,8 @@ from headwise.run_folder.paths import (
     model_path,
 )
 from headwise.settings import read, read_toml
+from headwise.tasks import TASKS
+from headwise.tasks.description import ModelDescription
 from headwise.wording import count_of
 
 
@@ -139,10 +140,20 @@ def _check_shapes(found: Checkpoint, recipe: Recipe | None) -> None:
                 f"{name} has shape {list(tensor.shape)}, its weight "
                 f"{list(weight.shape)}: they come from different runs"
             )
-    target = found.weights.get("embeddings.target.vectors")
-    if recipe is None or target is None:
+    if recipe is None:
         return
-    source = found.weights.get("embeddings.source.vectors", target)
+    shapes = {name: weight.shape for name, weight in found.weights.items()}
+    sizes = TASKS[recipe.task].vocab_sizes(shapes)
+    if sizes is None:
+        return
+    source, target = sizes
+    description = ModelDescription(
+        task=recipe.task,
+        config=recipe.model,
+        source_vocab_size=source,
+        target_vocab_size=target,
+        options=recipe.options,
+    )
     with torch.device("meta"):
-        model = Transformer(recipe.model, len(source), len(target))
+        model = TASKS[recipe.task].build(description, seed=0)
     check_weights(model, found.weights, found.path)

@@ -44,6 +44,8 @@ def check_golden_translations(opened: ModelFolder) -> Iterator[Check]:
     if torch.cuda.is_available():
         yield _torch(opened, "cuda", torch.float32)
     yield _torch(opened, "cpu", torch.bfloat16)
+    if opened.task_name != "translation":
+        return  # CTranslate2 is for translation
     for precision in QUANTIZATIONS:
         yield _ctranslate2(opened, precision)
 
@@ -73,7 +75,7 @@ def _torch(opened: ModelFolder, device: str, dtype: torch.dtype) -> Check:
         model = copy.deepcopy(model).to(device, dtype)
     sources = [each.source for each in opened.golden]
     try:
-        now = golden_pairs(opened.task, model, sources, opened.decoding)
+        now = golden_pairs(opened.any_task, model, sources, opened.decoding)
     except (HeadwiseError, RuntimeError) as error:
         status: Status = FAILED if exact else SKIPPED
         return Check(what, status, str(error), "this precision cannot be used here")

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from headwise.text.tokenizer import TokenizerPair
 
 
+Shapes = Mapping[str, Sequence[int]]
+"""Name of a weight -> its shape."""
+
+
 class TaskSpec(Protocol):
     """One use of the model."""
 
@@ -95,6 +99,13 @@ class TaskSpec(Protocol):
 
     def build(self, description: ModelDescription, *, seed: int) -> SequenceModel:
         """Return a model with weights drawn from ``seed``."""
+        ...
+
+    def vocab_sizes(self, shapes: Shapes) -> tuple[int, int] | None:
+        """Return the sizes of both vocabularies by the shapes of a model's weights.
+
+        None if the weights are not of such a model.
+        """
         ...
 
     def loss(self) -> Callable[..., Tensor]:

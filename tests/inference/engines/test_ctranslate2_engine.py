@@ -106,7 +106,7 @@ def test_forbidden_tokens_are_not_generated(opened, sources, tmp_path):
     write_model_folder(
         tmp_path / "model",
         model=model,
-        tokenizers=opened.tokenizers,
+        task=Translation(opened.tokenizers),
         decoding=opened.decoding,
         facts=opened.facts,
         card="# pad\n",
@@ -162,7 +162,7 @@ def test_an_export_of_other_weights_is_made_again(opened, engine, tmp_path):
     write_model_folder(
         tmp_path / "model",
         model=trained.model,
-        tokenizers=trained.tokenizers,
+        task=Translation(trained.tokenizers),
         decoding=trained.decoding,
         facts=trained.facts,
         card="# other\n",
@@ -269,7 +269,7 @@ def test_a_model_that_was_replaced_meanwhile_does_not_get_its_export(
     write_model_folder(
         folder,
         model=newer.model,
-        tokenizers=newer.tokenizers,
+        task=Translation(newer.tokenizers),
         decoding=newer.decoding,
         facts=newer.facts,
         card="# newer\n",
@@ -306,6 +306,7 @@ def test_a_process_that_is_forked_translates_and_ends(opened):
 WITHOUT_TORCH = """
 import sys
 from headwise import load
+from headwise.tasks.translation.task import Translation
 translator = load(sys.argv[1], engine="ctranslate2")
 print(translator.translate("The dog sees a bird."))
 print("torch" in sys.modules)

@@ -9,8 +9,9 @@ from headwise.data import pair_formats
 from headwise.model.config import Stack, TransformerConfig
 from headwise.tasks.classification.settings import ClassificationSettings
 from headwise.tasks.description import ModelDescription
-from headwise.tasks.spec import stack_problems
+from headwise.tasks.spec import Shapes, stack_problems
 from headwise.text.settings import TextSettings
+from headwise.text.vocabulary import SPECIALS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -78,6 +79,14 @@ class ClassificationSpec:
             description.options or ClassificationSettings(),
             seed=seed,
         )
+
+    def vocab_sizes(self, shapes: Shapes) -> tuple[int, int] | None:
+        """Return the sizes of both vocabularies by the shapes of a model's weights."""
+        source = shapes.get("encoder_only.embedding.vectors")
+        labels = shapes.get("head.to_logits.weight")
+        if source is None or labels is None:
+            return None
+        return source[0], len(SPECIALS) + labels[0]
 
     def loss(self) -> Callable[..., Tensor]:
         """Return the loss function of the task."""

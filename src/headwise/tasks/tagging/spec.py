@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from headwise.data import pair_formats
 from headwise.model.config import Stack, TransformerConfig
 from headwise.tasks.description import ModelDescription
-from headwise.tasks.spec import stack_problems
+from headwise.tasks.spec import Shapes, stack_problems
 from headwise.text.settings import TextSettings
+from headwise.text.vocabulary import UNKNOWN
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,6 +67,14 @@ class TaggingSpec:
 
         sizes = description.source_vocab_size, description.target_vocab_size
         return Tagger(description.config, *sizes, seed=seed)
+
+    def vocab_sizes(self, shapes: Shapes) -> tuple[int, int] | None:
+        """Return the sizes of both vocabularies by the shapes of a model's weights."""
+        source = shapes.get("encoder_only.embedding.vectors")
+        tags = shapes.get("head.to_logits.weight")
+        if source is None or tags is None:
+            return None
+        return source[0], UNKNOWN + tags[0]
 
     def loss(self) -> Callable[..., Tensor]:
         """Return the loss function of the task."""

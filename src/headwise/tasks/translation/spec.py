@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headwise.data import pair_formats
 from headwise.model.config import Stack, TransformerConfig
 from headwise.tasks.description import ModelDescription
-from headwise.tasks.spec import stack_problems
+from headwise.tasks.spec import Shapes, stack_problems
 from headwise.text.settings import TextSettings
 
 if TYPE_CHECKING:
@@ -70,6 +70,13 @@ class TranslationSpec:
 
         sizes = description.source_vocab_size, description.target_vocab_size
         return Transformer(description.config, *sizes, seed=seed)
+
+    def vocab_sizes(self, shapes: Shapes) -> tuple[int, int] | None:
+        """Return the sizes of both vocabularies by the shapes of a model's weights."""
+        target = shapes.get("embeddings.target.vectors")
+        if target is None:
+            return None
+        return shapes.get("embeddings.source.vectors", target)[0], target[0]
 
     def loss(self) -> Callable[..., Tensor]:
         """Return the loss function of the task."""
