@@ -16,6 +16,7 @@ from headwise.cli.embed import embed
 from headwise.cli.errors import exit_on_errors
 from headwise.cli.evaluate import evaluate
 from headwise.cli.export import export
+from headwise.cli.generate import generate
 from headwise.cli.predict import predict
 from headwise.cli.prepare import prepare
 from headwise.cli.recipe import recipe
@@ -38,7 +39,7 @@ class MainGroup(CommandGroup):
 
     groups: ClassVar = {
         "Train": ("run", "prepare", "train", "demo"),
-        "Use": ("translate", "predict", "embed"),
+        "Use": ("translate", "predict", "generate", "embed"),
         "Measure": ("evaluate", "score", "doctor", "runs"),
         "Change": ("export", "edit", "recipe"),
     }
@@ -63,6 +64,7 @@ COMMANDS = (
     train,
     translate,
     predict,
+    generate,
     embed,
     evaluate,
     score,

@@ -11,6 +11,7 @@ from typing import Any
 
 from headwise.cli.argument_checks import check_files, check_set
 from headwise.cli.options import say
+from headwise.data.pair_formats import DOCUMENTS
 from headwise.data.settings import DataSettings
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.unsupported_models import reasons_against
@@ -51,6 +52,8 @@ def recipe_from_options(
         extra["task"] = task
     if source is not None:
         corpus = corpus_table(source, target, columns)
+        if task is not None and TASKS[task].pair_format is DOCUMENTS:
+            corpus = document_table(source, target)
         extra = merged(extra, {"data": {"corpora": [corpus]}})
     elif columns is not None and dev_file is None:
         raise UsageError(
@@ -61,6 +64,8 @@ def recipe_from_options(
         extra = merged(extra, {"data": {"dev": corpus_table(*dev)}})
     if dev_file is not None:
         held_out = corpus_table(dev_file, None, columns)
+        if task is not None and TASKS[task].pair_format is DOCUMENTS:
+            held_out = document_table(dev_file, None)
         extra = merged(extra, {"data": {"dev": held_out}})
     if languages is not None:
         file = {} if recipe_file is None else read_toml(recipe_file)
@@ -95,6 +100,18 @@ def corpus_table(
     elif columns is not None:
         table["source_column"], table["target_column"] = columns
     return table
+
+
+def document_table(source: Path, target: Path | None) -> dict[str, Any]:
+    """Return the settings of a corpus of text alone, such as for a language model."""
+    if target is not None:
+        raise UsageError(
+            f"a language model learns from text alone, not from {source} and {target}; "
+            "name one file, and further ones in a recipe as [[data.corpora]]"
+        )
+    if any(each in (".jsonl", ".ndjson") for each in source.suffixes):
+        return {"source": str(source), "source_field": "text"}
+    return {"source": str(source), "format": "text"}
 
 
 def check_task(task: str | None) -> None:

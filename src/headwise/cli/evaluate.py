@@ -37,6 +37,7 @@ from headwise.cli.options import (
 )
 from headwise.cli.out_files import write_out_file
 from headwise.cli.standard_streams import output
+from headwise.cli.text_perplexity import print_perplexity
 from headwise.cli.translate_and_score import (
     predict_and_score,
     read_parallel,
@@ -86,6 +87,15 @@ def evaluate(
         ),
     ] = None,
     columns: Columns = None,
+    stride: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Of a language model: tokens by which its window moves on. 1: each "
+            "token is predicted from a whole window.",
+            show_default="half of the window",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="File to write the translations to.", show_default=False),
@@ -110,6 +120,7 @@ def evaluate(
     headwise evaluate en-de test.en test.de --precision int8
     headwise evaluate en-de test.en test.de --search no_repeat_ngram=3
     headwise evaluate sentiment test.tsv
+    headwise evaluate shakespeare text.txt --stride 1
     headwise evaluate g2p words.txt phones.txt --metric word-error-rate
     """
     from headwise.metrics.multi30k import LANGUAGES
@@ -142,6 +153,25 @@ def evaluate(
         table.setdefault("beam", beam)
     if task == "translation":
         say_ignored_settings(table, check_search(folder, table))
+    if stride is not None and task != "language_model":
+        raise UsageError(
+            f"--stride is for language models, and this is one of {task}; leave it out"
+        )
+    if task == "language_model":
+        if reference is not None or metrics or out is not None:
+            raise UsageError(
+                "a language model is evaluated on one text, by its perplexity: leave "
+                "out REFERENCE, --metric and --out"
+            )
+        use_threads(threads)
+        print_perplexity(
+            folder,
+            source,
+            device=resolve_device(device),
+            stride=stride,
+            as_json=as_json,
+        )
+        return
     sources, references = read_parallel(source, reference, columns=columns)
     use_threads(threads)
     if task != "translation":

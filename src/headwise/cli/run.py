@@ -137,6 +137,9 @@ def run(
         recipe = fit_batch_size(recipe, corpus, device)
     train_model(out, recipe, corpus, device)
 
+    if recipe.task == "language_model":
+        say(f"the best model is {out / 'best'}; next: headwise generate {out}")
+        return
     sources, references = texts or corpus.dev_text
     kind = "validation line" if texts is None else "test line"
     translates = recipe.task == "translation"

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headwise.data.prepared import PairStore, Side, SplitFacts
+from headwise.data.prepared import ExampleStore, PairStore, Side, SplitFacts
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.data.sequence_packing import split_into_packed_batches
 from headwise.errors import SettingsError
@@ -35,8 +35,8 @@ ANY_TOKEN = len(SPECIALS)
 """A token that every vocabulary has, and that every task can predict."""
 
 
-def make_batch(store: PairStore, indices: Indices) -> Batch:
-    """Return the pairs ``indices`` of ``store`` as a batch."""
+def make_batch(store: ExampleStore, indices: Indices) -> Batch:
+    """Return the examples ``indices`` of ``store`` as a batch."""
     return _batch(*store.sides(np.asarray(indices)), indices, store.ends)
 
 
@@ -168,13 +168,13 @@ class TrainingOrder:
         )
 
 
-def dev_batches(store: PairStore, batch_tokens: int) -> Iterator[Batch]:
-    """Yield every pair of ``store`` once, in batches, shortest first."""
+def dev_batches(store: ExampleStore, batch_tokens: int) -> Iterator[Batch]:
+    """Yield every example of ``store`` once, in batches, shortest first."""
     longest = _longest(store, 0, len(store))
     order = np.argsort(longest, kind="stable")
     starts = split_by_tokens(longest[order], batch_tokens)
     for start, stop in pairwise([*starts, len(store)]):
-        yield make_batch(store, order[start:stop])
+        yield make_batch(store, store.indices(order[start:stop]))
 
 
 def largest_batch(
@@ -301,7 +301,7 @@ def _blocks(store: PairStore) -> _Blocks:
     return _Blocks(*map(np.concatenate, (starts, stops, weights)))
 
 
-def _longest(store: PairStore, start: int, stop: int) -> Indices:
+def _longest(store: ExampleStore, start: int, stop: int) -> Indices:
     """Return the longer side of each pair, END included."""
     return np.maximum(*store.lengths(start, stop)) + 1
 

@@ -51,7 +51,52 @@ def read_pairs(
     After the last pair, ``note`` is called with a message for each kind of change, such
     as converted line ends.
     """
+    if corpus.layout not in READERS:
+        raise DataError(
+            f"{corpus.source} is read as text alone (format 'text'), which has no "
+            "second side; give a target file, a TSV or JSON Lines"
+        )
     yield from READERS[corpus.layout](corpus, note)
+
+
+def read_documents(
+    corpus: CorpusSettings, *, note: Note = lambda _: None
+) -> Iterator[tuple[str, bool]]:
+    """Yield each line of the documents of ``corpus``, and whether one ends there.
+
+    A file of format text is one document, whose lines have their line ends; in JSON
+    Lines (``source_field``) and TSV (``source_column``) each line is one. Blank
+    documents are left out.
+    """
+    path = Path(corpus.source)
+    if corpus.layout == "text":
+        before: str | None = None
+        for line in read_lines(path, note):
+            if before is not None:
+                yield before, False
+            before = f"{line.text}\n"
+        if before is not None:
+            yield before, True
+        return
+    for line in read_lines(path, note):
+        text = line.text
+        if corpus.layout == "jsonl" and text.strip():
+            where = f"{path}, line {line.number:,}"
+            text = _text(_parse_object(text, where), corpus.source_field, where)
+        elif corpus.layout == "tsv":
+            text = _cell(line, corpus.source_column, path)
+        if text.strip():
+            yield text, True
+
+
+def _cell(line: Line, column: int, path: Path) -> str:
+    cells = line.text.split("\t")
+    if len(cells) < column:
+        raise DataError(
+            f"{path}, line {line.number:,} has {count_of(len(cells), 'column')}, but "
+            f"column {column} is needed (source_column): {_quoted(line.text)}"
+        )
+    return cells[column - 1]
 
 
 def count_pairs(corpus: CorpusSettings) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from headwise.errors import DataError
-from headwise.text.vocabulary import PAD, UNKNOWN
+from headwise.text.vocabulary import END, PAD, UNKNOWN
 from headwise.wording import count_of
 
 if TYPE_CHECKING:
@@ -86,11 +86,25 @@ def word_tokens(tokenizers: TokenizerPair, words: list[str]) -> list[list[int]]:
     return [tokenizers.source.encode(word) or [UNKNOWN] for word in words]
 
 
+class Documents:
+    """Text alone: the target row of a document is its tokens and END."""
+
+    name = "documents"
+    ends = (False, False)
+
+    def encode(
+        self, tokenizers: TokenizerPair, source: str, target: str
+    ) -> tuple[list[int], list[int]]:
+        """Tokenize a whole document."""
+        return [], [*tokenizers.target.encode(target), END]
+
+
 TRANSLATION = TextPairs("text pairs", ends=(True, True))
 LABELLED_TEXT = TextPairs("labelled text", ends=(True, False))
 TAGGED_WORDS = TaggedWords()
+DOCUMENTS = Documents()
 
 PAIR_FORMATS: dict[str, PairFormat] = {
-    each.name: each for each in (TRANSLATION, LABELLED_TEXT, TAGGED_WORDS)
+    each.name: each for each in (TRANSLATION, LABELLED_TEXT, TAGGED_WORDS, DOCUMENTS)
 }
 """Every format by its name, as in ``prepared.json``."""

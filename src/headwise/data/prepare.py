@@ -19,7 +19,8 @@ from headwise import storage
 from headwise.data.corpus_reader import check_file, read_pairs
 from headwise.data.corpus_writer import CorpusWriter
 from headwise.data.identical_sides import IdenticalSides
-from headwise.data.pair_formats import TRANSLATION, PairFormat
+from headwise.data.pair_formats import DOCUMENTS, TRANSLATION, PairFormat
+from headwise.data.prepare_documents import write_documents
 from headwise.data.prepared import (
     FACTS,
     FORMAT,
@@ -66,14 +67,19 @@ def prepare(
         say(f"{folder} is up to date: same text, same settings")
         return done
     with storage.new_folder(folder, describe={"kind": "prepared corpus"}) as draft:
-        facts = _write(data, text, draft, pair_format, seed=seed, name=name, say=say)
+        if pair_format is DOCUMENTS:
+            facts = write_documents(data, text, draft, seed=seed, name=name, say=say)
+        else:
+            facts = _write(
+                data, text, draft, pair_format, seed=seed, name=name, say=say
+            )
+            for each in _all_corpora(facts):
+                say(_summary(each, data.max_tokens))
         settings = {"data": as_table(data), "text": as_table(text)}
         storage.write_json(
             draft / FACTS,
             {"format": FORMAT, "facts": as_table(facts), "settings": settings},
         )
-    for each in _all_corpora(facts):
-        say(_summary(each, data.max_tokens))
     return PreparedCorpus.open(folder)
 
 

@@ -2,7 +2,7 @@
 
 prepared.json                 settings, counts, lengths, fingerprint
 train.tokens.npy              all tokens, source and target of each pair in turn
-train.offsets.npy             start of each side, and the end
+train.offsets.npy             start of each side (of documents: corpus), and the end
 dev.tokens.npy dev.offsets.npy
 dev.source.txt dev.target.txt raw text of the validation pairs, for scores
 dropped.tsv                   every dropped pair, with the reason
@@ -16,14 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwise import settings, storage
 from headwise.data.npy_files import MappedNpyFile
-from headwise.data.pair_formats import PAIR_FORMATS, TRANSLATION
+from headwise.data.pair_formats import DOCUMENTS, PAIR_FORMATS, TRANSLATION
 from headwise.errors import DataError, ModelError, SettingsError
 from headwise.text.tokenizer import TokenizerPair, open_tokenizers
 
@@ -124,6 +124,39 @@ class Side:
     lengths: NDArray[np.int64]
 
 
+class ExampleStore(Protocol):
+    """The examples of a training or validation set: pairs, or windows of a text."""
+
+    @property
+    def ends(self) -> tuple[bool, bool]:
+        """Whether END is to follow each source, and each target."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def indices(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the indices, by which examples are asked for, of these numbers."""
+        ...
+
+    def sides(self, indices: NDArray[np.int64]) -> tuple[Side, Side]:
+        """Return the sources and the targets of some examples."""
+        ...
+
+    def lengths(
+        self, start: int = 0, stop: int | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return source and target lengths of examples ``start`` to ``stop``."""
+        ...
+
+    def count_tokens(self, indices: NDArray[np.int64]) -> tuple[int, int]:
+        """Return the number of source and target tokens, END included."""
+        ...
+
+    def release_pages(self) -> None:
+        """Return the memory of pages that were read to the system."""
+        ...
+
+
 class PairStore:
     """Memory-mapped pairs of token sequences, without START and END.
 
@@ -152,6 +185,10 @@ class PairStore:
 
     def __len__(self) -> int:
         return self._num_pairs
+
+    def indices(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return ``numbers``: a pair's index is its number."""
+        return numbers
 
     def source(self, index: int) -> NDArray[Any]:
         """Return the source tokens of pair ``index``."""
@@ -236,8 +273,11 @@ class PreparedCorpus:
         return cls(folder, facts, fields)
 
     @cached_property
-    def train(self) -> PairStore:
-        """The training pairs."""
+    def train(self) -> ExampleStore:
+        """The training pairs, or windows of the training text."""
+        if self.facts.pair_format == DOCUMENTS.name:
+            weights = [each.weight for each in self.facts.corpora]
+            return self._stream("train", weights)
         return self._store(
             "train",
             [
@@ -250,8 +290,10 @@ class PreparedCorpus:
         )
 
     @cached_property
-    def dev(self) -> PairStore:
-        """The validation pairs."""
+    def dev(self) -> ExampleStore:
+        """The validation pairs, or windows of the validation text."""
+        if self.facts.pair_format == DOCUMENTS.name:
+            return self._stream("dev", None)
         return self._store("dev", None)
 
     @cached_property
@@ -270,6 +312,16 @@ class PreparedCorpus:
             self.folder / f"{name}.offsets.npy",
             ranges,
             ends=self.facts.ends,
+        )
+
+    def _stream(self, name: str, weights: Sequence[float] | None) -> ExampleStore:
+        from headwise.data.token_stream import TokenStream
+
+        return TokenStream(
+            self.folder / f"{name}.tokens.npy",
+            self.folder / f"{name}.offsets.npy",
+            self.facts.max_tokens,
+            weights,
         )
 
     def _lines(self, name: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from headwise.errors import SettingsError
 
-Layout = Literal["lines", "tsv", "jsonl"]
+Layout = Literal["lines", "tsv", "jsonl", "text"]
 
 SUFFIXES: dict[str, Layout] = {
     ".tsv": "tsv",
@@ -22,7 +22,7 @@ SUFFIXES: dict[str, Layout] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CorpusSettings:
-    """A parallel corpus: two line-aligned files, a TSV, or JSON Lines, also in .gz."""
+    """A corpus: two line-aligned files, a TSV, JSON Lines, or text alone; also .gz."""
 
     source: str
     """Path of the source text, or of the file with both sides."""
@@ -30,8 +30,9 @@ class CorpusSettings:
     target: str | None = None
     """Path of the target text; not set if ``source`` has both sides."""
 
-    format: Literal["auto", "lines", "tsv", "jsonl"] = "auto"
-    """File format; auto: lines if there is a target, otherwise by the suffix."""
+    format: Literal["auto", "lines", "tsv", "jsonl", "text"] = "auto"
+    """File format; auto: lines if there is a target, otherwise by the suffix. text: the
+    file is one document, without a target."""
 
     source_column: int = 1
     """TSV column of the source, counted from 1."""
@@ -54,7 +55,7 @@ class CorpusSettings:
             problems.append("source must be a path, not an empty text")
         if self.format == "lines" and self.target is None:
             problems.append("format 'lines' needs a target file beside the source")
-        if self.format in ("tsv", "jsonl") and self.target is not None:
+        if self.format in ("tsv", "jsonl", "text") and self.target is not None:
             problems.append(
                 f"format {self.format!r} reads both sides from source; leave target "
                 f"({self.target!r}) out, or choose format 'lines'"
@@ -113,10 +114,12 @@ class DataSettings:
     """Validation set; not set: split off the training corpora."""
 
     dev_pairs: int | None = None
-    """Number of pairs to split off for validation; not set: 2%, from 50 to 2,000."""
+    """Number of pairs to split off for validation; not set: 2%, from 50 to 2,000. Of
+    text alone: of lines at the end of each corpus; not set: 5%."""
 
     max_tokens: int = 256
-    """Longest side of a pair, in tokens without END; longer pairs are dropped."""
+    """Longest side of a pair, in tokens without END; longer pairs are dropped. Of text
+    alone: the length of the windows that are trained on."""
 
     def __post_init__(self) -> None:
         problems = []

@@ -61,9 +61,10 @@ class ModelFacts:
 
     def __post_init__(self) -> None:
         problems = [
-            f"{name} must be from 1 to {MAX_TOKENS:,}, not {value:,}"
+            f"{name} must be from {least} to {MAX_TOKENS:,}, not {value:,}"
             for name, value in as_table(self).items()
-            if not 1 <= value <= MAX_TOKENS
+            # Text alone, for a language model, has no source.
+            if not (least := int(name != "longest_source")) <= value <= MAX_TOKENS
         ]
         if problems:
             raise SettingsError(problems)
@@ -144,7 +145,7 @@ class ModelFolder:
             self.tokenizers,
             self.description.options,
             deterministic=self.deterministic,
-            max_tokens=self.facts.longest_source,
+            max_tokens=max(self.facts.longest_source, self.facts.longest_target),
         )
 
 

@@ -14,11 +14,17 @@ from headwise.model.config import TransformerConfig
 from headwise.settings import as_table, read
 from headwise.tasks.classification.spec import ClassificationSpec
 from headwise.tasks.description import ModelDescription
+from headwise.tasks.language_model.spec import LanguageModelSpec
 from headwise.tasks.spec import TaskSpec
 from headwise.tasks.tagging.spec import TaggingSpec
 from headwise.tasks.translation.spec import TranslationSpec
 
-_ALL: tuple[TaskSpec, ...] = (TranslationSpec(), ClassificationSpec(), TaggingSpec())
+_ALL: tuple[TaskSpec, ...] = (
+    TranslationSpec(),
+    ClassificationSpec(),
+    TaggingSpec(),
+    LanguageModelSpec(),
+)
 
 TASKS: dict[str, TaskSpec] = {each.name: each for each in _ALL}
 """Every task by its name."""

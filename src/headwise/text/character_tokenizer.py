@@ -31,6 +31,7 @@ class CharacterTokenizer:
         self.vocabulary = vocabulary
         self.notes = tuple(notes)
         self._normalization = settings.normalization
+        self._is_lossless = settings.normalization == "lossless"
         self._symbols = Symbols(settings.symbols)
 
     @classmethod
@@ -68,13 +69,17 @@ class CharacterTokenizer:
         return [self.vocabulary.id(token) for token in _tokens(text, self._symbols)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ``ids``, without pad, start and end."""
+        """Return the text of ``ids``, without pad, start and end.
+
+        It is one line, unless the normalization is lossless.
+        """
         texts = (
             UNKNOWN_MARK if each == UNKNOWN else self.vocabulary.pieces[each]
             for each in ids
             if each not in (PAD, START, END)
         )
-        return one_line("".join(texts).replace(WORD_START, " ")).strip(" ")
+        text = "".join(texts).replace(WORD_START, " ")
+        return text if self._is_lossless else one_line(text).strip(" ")
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Return the piece of each id."""

@@ -23,9 +23,11 @@ def normalize(text: str, form: Normalization) -> str:
     """Return ``text`` with single spaces, none at its ends, and in Unicode ``form``.
 
     ``nfkc`` turns all white space into spaces, drops control characters and applies
-    NFKC. ``none`` only collapses spaces.
+    NFKC. ``none`` only collapses spaces. ``lossless`` changes nothing at all.
     """
     text = replace_surrogates(text)
+    if form == "lossless":
+        return text
     if form == "none":
         return _SPACES.sub(" ", text).strip(" ")
     # Controls first: the characters around one may compose.
@@ -64,7 +66,7 @@ class Symbols:
 
     def normalize(self, text: str, form: Normalization) -> str:
         """Return ``text`` in ``form``, except that symbols stay as they are."""
-        if not self.symbols:
+        if not self.symbols or form == "lossless":
             return normalize(text, form)
         # A bar at each end, which does not compose, keeps spaces beside a symbol from
         # being stripped.

@@ -29,7 +29,7 @@ from headwise.text.vocabulary import (
 # SentencePiece skips longer lines; its own default is 4,192 bytes.
 MAX_LINE_BYTES = 100_000
 
-NORMALIZATIONS = {"nfkc": "nmt_nfkc", "none": "identity"}
+NORMALIZATIONS = {"nfkc": "nmt_nfkc", "none": "identity", "lossless": "identity"}
 
 _ERRORS_ONLY = 2
 _TOO_MANY_CHARACTERS = re.compile(r"smaller than required_chars\. (\d+) vs (\d+)")
@@ -39,8 +39,11 @@ _NO_TEXT = ("!sentences_.empty()", "(all_chars_count) > (0)")
 class SentencePieceTokenizer:
     """A SentencePiece model: subwords learned from text."""
 
-    def __init__(self, model: bytes, notes: Sequence[str] = ()) -> None:
+    def __init__(
+        self, model: bytes, notes: Sequence[str] = (), *, lossless: bool = False
+    ) -> None:
         self.model = model
+        self._is_lossless = lossless
         self.notes = tuple(notes)
         self._processor, self._pieces = _open(model)
 
@@ -54,8 +57,12 @@ class SentencePieceTokenizer:
         return list(self._processor.encode(replace_surrogates(text)))
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ``ids``, without pad, start and end."""
-        return one_line(self._processor.decode([*map(int, ids)]))
+        """Return the text of ``ids``, without pad, start and end.
+
+        It is one line, unless the normalization is lossless.
+        """
+        text: str = self._processor.decode([*map(int, ids)])
+        return text if self._is_lossless else one_line(text)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Return the piece of each id."""
@@ -69,7 +76,8 @@ class SentencePieceTokenizer:
     def open(cls, file: Path, settings: TextSettings) -> SentencePieceTokenizer:
         """Read a model written by ``save``."""
         try:
-            tokenizer = cls(file.read_bytes())
+            is_lossless = settings.normalization == "lossless"
+            tokenizer = cls(file.read_bytes(), lossless=is_lossless)
         except (OSError, ValueError) as error:
             raise ModelError(
                 f"{file} is not a SentencePiece model that headwise can use: {error}"
@@ -104,6 +112,7 @@ def _train(
     settings: TextSettings,
 ) -> SentencePieceTokenizer:
     usable = _UsableLines(lines)
+    is_lossless = settings.normalization == "lossless"
     options = {
         "model_type": kind,
         "vocab_size": vocab_size,
@@ -118,7 +127,9 @@ def _train(
         "eos_piece": SPECIALS[END],
         "unk_piece": SPECIALS[UNKNOWN],
         "unk_surface": UNKNOWN_MARK,
-        "user_defined_symbols": list(settings.symbols),
+        "user_defined_symbols": [*settings.symbols, *(["\n"] if is_lossless else [])],
+        "add_dummy_prefix": not is_lossless,
+        "remove_extra_whitespaces": not is_lossless,
         "byte_fallback": settings.byte_fallback,
         "normalization_rule_name": NORMALIZATIONS[settings.normalization],
         "character_coverage": settings.character_coverage,
@@ -128,7 +139,8 @@ def _train(
         "minloglevel": _ERRORS_ONLY,
     }
     try:
-        tokenizer = SentencePieceTokenizer(train_sentencepiece(options, usable))
+        model = train_sentencepiece(options, usable)
+        tokenizer = SentencePieceTokenizer(model, lossless=is_lossless)
     except SentencePieceError as error:
         raise _user_error(error, vocab_size) from None
     tokenizer.notes = tuple(usable.notes(kind, tokenizer.size, vocab_size))

@@ -9,7 +9,7 @@ from headwise.errors import SettingsError
 from headwise.text.vocabulary import SPECIALS, WORD_START
 
 TokenizerName = Literal["bpe", "unigram", "words", "characters", "spaces", "labels"]
-Normalization = Literal["nfkc", "none"]
+Normalization = Literal["nfkc", "none", "lossless"]
 
 SENTENCEPIECE = ("bpe", "unigram")
 
@@ -48,7 +48,8 @@ class TextSettings:
     """Encode unknown characters as bytes (bpe and unigram only)."""
 
     normalization: Normalization = "nfkc"
-    """Unicode normalization before tokenization: nfkc or none."""
+    """Unicode normalization before tokenization: nfkc; none: spaces are collapsed;
+    lossless (bpe, unigram and characters): nothing is changed, line ends are tokens."""
 
     character_coverage: float = 1.0
     """Share of the text whose characters get a token, from 0.98 to 1; not for words."""
@@ -141,6 +142,11 @@ class TextSettings:
             problems.append(
                 "target_vocab_size has no effect with a joint vocabulary: leave it "
                 "out, or set joint = false"
+            )
+        if self.normalization == "lossless" and kinds & {"words", "spaces"}:
+            problems.append(
+                "normalization = 'lossless' needs bpe, unigram or characters; "
+                "words and spaces do not keep white space"
             )
         if self.source_kind == "labels":
             problems.append(

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from headwise.data.batches import Indices, TrainingOrder, make_batch
-from headwise.data.prepared import PairStore, PreparedCorpus
+from headwise.data.prepared import ExampleStore, PairStore, PreparedCorpus
 from headwise.data.ragged_batch import Batch
+from headwise.data.token_stream import TokenStream, WindowOrder
 from headwise.training.distributed import Ranks
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
@@ -38,10 +39,22 @@ BatchStream = Generator[tuple[BatchPosition, Batch | None], None, None]
 """Positions with their batches: None where another rank has the batch."""
 
 
+AnyOrder = TrainingOrder | WindowOrder
+"""Batches of pairs, or of windows of a text."""
+
+
 def training_order(
     corpus: PreparedCorpus, settings: TrainingSettings, *, seed: int
-) -> TrainingOrder:
+) -> AnyOrder:
     """Return the order of batches: a function of corpus, settings and seed."""
+    if isinstance(corpus.train, TokenStream):
+        return WindowOrder(
+            corpus.train,
+            seed=seed,
+            batch_tokens=settings.batch_tokens,
+            batch_pairs=settings.batch_pairs,
+        )
+    assert isinstance(corpus.train, PairStore)
     return TrainingOrder(
         corpus.train,
         seed=seed,
@@ -52,7 +65,7 @@ def training_order(
 
 
 def load_batches(
-    order: TrainingOrder, state: TrainingState, settings: TrainingSettings, ranks: Ranks
+    order: AnyOrder, state: TrainingState, settings: TrainingSettings, ranks: Ranks
 ) -> BatchStream:
     """Yield the batches that follow ``state``, up to the last epoch if there is one.
 
@@ -68,7 +81,7 @@ def load_batches(
 
 
 def _positions(
-    order: TrainingOrder, state: TrainingState, settings: TrainingSettings
+    order: AnyOrder, state: TrainingState, settings: TrainingSettings
 ) -> Iterator[BatchPosition]:
     epoch, start = state.epoch, state.batch
     count = 0
@@ -82,7 +95,9 @@ def _positions(
 
 
 def make_dummy_batches(
-    loaded: Sequence[tuple[BatchPosition, Batch | None]], store: PairStore, count: int
+    loaded: Sequence[tuple[BatchPosition, Batch | None]],
+    store: ExampleStore,
+    count: int,
 ) -> list[Batch]:
     """Return the batches that this rank lacks to have ``count`` of a step.
 

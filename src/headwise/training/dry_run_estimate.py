@@ -15,10 +15,10 @@ from itertools import islice
 import torch
 from torch import nn
 
-from headwise.data.batches import TrainingOrder, dev_batches
+from headwise.data.batches import dev_batches
 from headwise.data.prepared import CorpusFacts, PreparedCorpus
 from headwise.data.sequence_packing import PackedShape
-from headwise.training.data_loader import training_order
+from headwise.training.data_loader import AnyOrder, training_order
 from headwise.training.epochs import epochs_to_steps
 from headwise.training.memory_estimate import (
     MemoryEstimate,
@@ -157,7 +157,7 @@ def schedule_milestones(settings: TrainingSettings) -> list[int]:
     return sorted({1, min(settings.warmup_steps, last), last})
 
 
-def padding_fraction(order: TrainingOrder) -> float:
+def padding_fraction(order: AnyOrder) -> float:
     """Return the fraction of padding, 0 to 1, over the first batches."""
     tokens = places = 0
     for batch in islice(order.batches(0), NUM_PADDING_BATCHES):
@@ -222,7 +222,7 @@ def dropped_pairs(corpus: PreparedCorpus) -> list[Dropped]:
     ]
 
 
-def _seconds_per_step(estimator: MemoryEstimator, order: TrainingOrder) -> float:
+def _seconds_per_step(estimator: MemoryEstimator, order: AnyOrder) -> float:
     """Return the mean seconds of the first steps, without the very first."""
     model, settings = estimator.model, estimator.settings
     optimizer = make_optimizer(model, settings)

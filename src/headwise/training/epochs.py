@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headwise.data.batches import TrainingOrder
+from headwise.training.data_loader import AnyOrder
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.wording import count_of
 
 
 def epochs_to_steps(
-    settings: TrainingSettings, order: TrainingOrder, state: TrainingState | None = None
+    settings: TrainingSettings, order: AnyOrder, state: TrainingState | None = None
 ) -> TrainingSettings:
     """Return ``settings`` with ``steps`` set to where the last epoch ends.
 

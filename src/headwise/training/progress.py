@@ -94,7 +94,8 @@ class TrainingProgress:
         where = f"step {state.step:,}" if name == "now" else name
         self.on_message(
             f"{where} after {duration(state.seconds)}: validation loss "
-            f"{validation.loss:.3f}, perplexity {validation.perplexity:.2f}, {scores}"
+            f"{validation.loss:.3f}, perplexity {validation.perplexity:.2f}"
+            f"{', ' if scores else ''}{scores}"
             f"{' (best so far)' if best else ''}"
         )
         for sample in validation.samples[:1]:

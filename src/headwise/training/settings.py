@@ -127,7 +127,8 @@ class TrainingSettings:
     measure: str = "bleu"
     """Measure that decides which model is best: loss, or a metric of the task.
     translation: bleu, chrf, ter, exact-match, word-error-rate or token-error-rate;
-    classification: accuracy or macro-f1; tagging: tag-accuracy or exact-match."""
+    classification: accuracy or macro-f1; tagging: tag-accuracy or exact-match;
+    language_model: the loss alone."""
 
     validation_pairs: int = 1000
     """Maximum number of held-out pairs of which a validation scores the outputs."""

@@ -101,19 +101,21 @@ def validate(
                 "training.warmup_steps or training.clip_norm = 1.0 would help, in "
                 "another folder; the last checkpoint and the best model are whole"
             )
-        sources, references = _evenly_spaced(corpus.dev_text, settings.validation_pairs)
+        names = {*task.always_measured, settings.measure} - {"loss"}
+        # Without a metric of outputs, only those that are shown are computed.
+        most = settings.validation_pairs if names else NUM_SAMPLES
+        sources, references = _evenly_spaced(corpus.dev_text, most)
         outputs = task.predict(model, sources)
         samples = _samples(task, model, sources, references, outputs)
     finally:
         model.train(was_training)
-    names = {*task.always_measured, settings.measure} - {"loss"}
     return Validation(
         loss=loss,
         scores={
             name: task.measure(name, outputs, references, resamples=BOOTSTRAP_RESAMPLES)
             for name in sorted(names)
         },
-        num_scored=len(outputs),
+        num_scored=len(outputs) if names else 0,
         samples=samples,
     )
 
@@ -137,6 +139,8 @@ def _samples(
     outputs: Sequence[str],
 ) -> tuple[Sample, ...]:
     """Return the first outputs; the one that suits a heat map has its attention."""
+    if not sources:
+        return ()
     shown = [
         Sample(source=source, reference=reference, output=output)
         for source, reference, output in zip(

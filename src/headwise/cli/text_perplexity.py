@@ -1,0 +1,57 @@
+"""Perplexity of a language model on a text, for ``headwise evaluate``."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+from headwise.cli.options import say
+from headwise.cli.standard_streams import output
+from headwise.wording import count_of
+
+
+def print_perplexity(
+    folder: Path, file: Path, *, device: str, stride: int | None, as_json: bool
+) -> None:
+    """Print the loss of every token of ``file``, per token, character and byte.
+
+    The file is one document. Raises ``DataError`` for bytes that are not UTF-8.
+    """
+    from headwise.data.corpus_reader import read_documents
+    from headwise.data.settings import CorpusSettings
+    from headwise.inference.text_generator import TextGenerator
+    from headwise.text.vocabulary import UNKNOWN
+
+    generator = TextGenerator.open(folder, device=device)
+    task, model = generator.task, generator.opened.model
+    corpus = CorpusSettings(source=str(file), format="text")
+    lines = [line for line, _ in read_documents(corpus, note=say)]
+    tokens = [token for line in task.encode(lines) for token in line]
+    unknown = tokens.count(UNKNOWN)
+    if unknown:
+        say(
+            f"note: {count_of(unknown, 'token')} of {len(tokens):,} are unknown to the "
+            "model: their characters are not told apart, so the figures are too good"
+        )
+    nats = -task.log_probabilities(model, tokens, stride=stride).double().sum().item()
+    text = "".join(lines)
+    found = {
+        "tokens": len(tokens),
+        "characters": len(text),
+        "bytes": len(text.encode()),
+        "unknown_tokens": unknown,
+        "context": task.context,
+        "stride": stride or max(1, task.context // 2),
+        "nats": nats,
+        "nats_per_token": nats / len(tokens),
+        "perplexity": math.exp(nats / len(tokens)),
+        "nats_per_character": nats / len(text),
+        "bits_per_byte": nats / math.log(2) / len(text.encode()),
+    }
+    if as_json:
+        output(json.dumps(found, indent=2))
+        return
+    signature = f"context:{found['context']}|stride:{found['stride']}"
+    for name in ("nats_per_token", "perplexity", "nats_per_character", "bits_per_byte"):
+        output(f"{name.replace('_', ' ')} {found[name]:.4f}  {signature}")

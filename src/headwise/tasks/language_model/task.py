@@ -1,0 +1,213 @@
+"""The language-modelling task: model, loss, generation, bound together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headwise.backends.pytorch.install_fused import use_backend
+from headwise.decoding.hypothesis import Hypothesis
+from headwise.decoding.search import SearchRequest, search
+from headwise.decoding.settings import DecodingSettings, greedy
+from headwise.errors import UsageError
+from headwise.metrics.score import Score
+from headwise.model.config import TransformerConfig
+from headwise.model.decoder_only import DecoderOnly
+from headwise.tasks.description import ModelDescription
+from headwise.tasks.language_model.loss import (
+    language_model_loss,
+    sliding_log_probabilities,
+)
+from headwise.tasks.language_model.settings import LanguageModelSettings
+from headwise.tasks.language_model.sliding_context import SlidingContext
+from headwise.tasks.prediction import Prediction
+from headwise.text.tokenizer import TokenizerPair
+from headwise.text.vocabulary import END, PAD, START, UNKNOWN
+
+FORBIDDEN_TOKENS = (PAD, START, UNKNOWN)
+"""Tokens that are never generated."""
+
+LINE_TOKENS = 64
+"""Most tokens with which ``predictions`` continues a line."""
+
+
+@dataclass(frozen=True)
+class LanguageModelling:
+    """Trains and uses language models; the models themselves are arguments.
+
+    ``context`` is the length of the windows that they are trained on, in tokens.
+    """
+
+    tokenizers: TokenizerPair
+    settings: LanguageModelSettings
+    check_stop: Callable[[], None] = lambda: None
+    deterministic: bool = False
+    context: int = 256
+
+    name = "language_model"
+    always_measured = ()
+    loss = staticmethod(language_model_loss)
+
+    def with_check_stop(self, check_stop: Callable[[], None]) -> LanguageModelling:
+        """Return this task with another ``check_stop``."""
+        return replace(self, check_stop=check_stop)
+
+    def describe(self, config: TransformerConfig) -> ModelDescription:
+        """Return what a model of this architecture is built from."""
+        size = self.tokenizers.target.size
+        return ModelDescription(
+            task=self.name,
+            config=config,
+            source_vocab_size=size,
+            target_vocab_size=size,
+            options=self.settings,
+        )
+
+    def new_model(self, config: TransformerConfig, *, seed: int) -> DecoderOnly:
+        """Make a model of this architecture for this vocabulary."""
+        window, size = self.settings.window, self.tokenizers.target.size
+        model = DecoderOnly(config, size, window=window, seed=seed)
+        return use_backend(model, "auto")
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokenize texts, without START and END."""
+        return [self.tokenizers.target.encode(text) for text in texts]
+
+    def generate(
+        self,
+        model: DecoderOnly,
+        prompts: Sequence[str],
+        decoding: DecodingSettings,
+        *,
+        on_token: Callable[[int], object] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Continue each prompt; return its hypotheses, best first, without the prompt.
+
+        ``on_token`` is told of each token of the first output as soon as it is chosen,
+        which needs one prompt, and a search that keeps one hypothesis.
+        """
+        sources = self.encode(prompts)
+        decoder: Any = SlidingContext(model, self.context, model.device)
+        if on_token is not None:
+            if len(prompts) != 1 or decoding.num_candidates > 1:
+                raise UsageError(
+                    "a text is streamed as it is generated only for one prompt, and "
+                    "for greedy search or one sample"
+                )
+            decoder = _Streaming(decoder, on_token)
+        request = SearchRequest(
+            source_lengths=[len(source) for source in sources],
+            sources=sources,
+            start=START,
+            end=END,
+            unknown=UNKNOWN,
+            forbidden=FORBIDDEN_TOKENS,
+            device=model.device,
+            check_stop=self.check_stop,
+        )
+        was_training = model.training
+        model.eval()
+        try:
+            with torch.inference_mode():
+                return search(decoder, decoder.start(sources), decoding, request)
+        finally:
+            model.train(was_training)
+
+    def text(self, prompt: str, hypothesis: Hypothesis) -> str:
+        """Return a prompt with its continuation."""
+        return prompt + self.tokenizers.target.decode(hypothesis.tokens)
+
+    def predict(self, model: DecoderOnly, texts: Sequence[str]) -> list[str]:
+        """Return how the model continues each line, to the end of the line."""
+        return [each.output for each in self.predictions(model, texts)]
+
+    def predictions(
+        self,
+        model: DecoderOnly,
+        texts: Sequence[str],
+        decoding: DecodingSettings | None = None,
+    ) -> list[Prediction]:
+        """Return the most probable continuation of each line, token by token.
+
+        It ends with the line, or after ``LINE_TOKENS``. ``decoding`` is for
+        :meth:`generate`: here the same input always gives the same output.
+        """
+        settings = replace(
+            greedy(), max_length_factor=0.0, max_length_offset=LINE_TOKENS
+        )
+        results = []
+        given = [text for text in texts if text.strip()]
+        found = iter(self.generate(model, given, settings) if given else [])
+        for text in texts:
+            if not text.strip():
+                results.append(Prediction(output="", log_probability=0.0))
+                continue
+            best, *_ = next(found)
+            line = self.tokenizers.target.decode(best.tokens).split("\n")[0]
+            results.append(
+                Prediction(output=line, log_probability=best.log_probability)
+            )
+        return results
+
+    def log_probabilities(
+        self, model: DecoderOnly, tokens: Sequence[int], *, stride: int | None = None
+    ) -> Tensor:
+        """Return ln p of each token of a text: see ``sliding_log_probabilities``.
+
+        The stride is half of the context unless it is given.
+        """
+        was_training = model.training
+        model.eval()
+        try:
+            return sliding_log_probabilities(
+                model,
+                tokens,
+                context=self.context,
+                stride=stride or max(1, self.context // 2),
+                check_stop=self.check_stop,
+            )
+        finally:
+            model.train(was_training)
+
+    def vectors(self, model: DecoderOnly, texts: Sequence[str]) -> list[Tensor | None]:
+        """Raise ``UsageError``: a decoder alone has no encoder."""
+        raise UsageError(
+            "a language model has no encoder, and so no vector of a text; use a model "
+            "of translation, classification or tagging"
+        )
+
+    def attention(self, model: DecoderOnly, source: str, target: str) -> None:
+        """Return None: there is no cross-attention to show."""
+
+    def measure(
+        self,
+        metric: str,
+        outputs: Sequence[str],
+        references: Sequence[str],
+        *,
+        resamples: int | None = None,
+    ) -> Score:
+        """Raise ``UsageError``: a language model is measured by its loss."""
+        raise UsageError(f"{metric} is no measure of a language model; use loss")
+
+
+class _Streaming:
+    """A decoder for one row that tells which token each step begins with."""
+
+    def __init__(self, decoder: SlidingContext, on_token: Callable[[int], object]):
+        self._decoder = decoder
+        self._on_token = on_token
+        self._started = False
+
+    def start(self, prompts: list[list[int]]) -> Any:
+        return self._decoder.start(prompts)
+
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        if self._started:
+            self._on_token(int(tokens[0]))
+        self._started = True
+        return self._decoder.step(tokens, state)
