@@ -25,6 +25,7 @@ from headwise.tasks.language_model.loss import (
 from headwise.tasks.language_model.settings import LanguageModelSettings
 from headwise.tasks.language_model.sliding_context import SlidingContext
 from headwise.tasks.prediction import Prediction
+from headwise.tasks.task import BATCH_TOKENS
 from headwise.text.tokenizer import TokenizerPair
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
@@ -91,9 +92,42 @@ class LanguageModelling:
         which needs one prompt, and a search that keeps one hypothesis.
         """
         sources = self.encode(prompts)
+        results: dict[int, list[Hypothesis]] = {}
+        for group in self._groups(sources, decoding):
+            chosen = [sources[index] for index in group]
+            found = self._search(model, chosen, decoding, on_token)
+            results.update(zip(group, found, strict=True))
+        return [results[index] for index in range(len(sources))]
+
+    def _groups(
+        self, sources: Sequence[Sequence[int]], decoding: DecodingSettings
+    ) -> list[list[int]]:
+        """Return which prompts are continued together.
+
+        Those whose texts may outgrow the context are of one length, so that the context
+        of all moves on at the same time: what is in a batch changes no text.
+        """
+        by_length: dict[int, list[int]] = {}
+        for index, source in enumerate(sources):
+            longest = 1 + len(source) + decoding.max_length(len(source))
+            fits = longest <= self.context and not self.deterministic
+            by_length.setdefault(0 if fits else 1 + len(source), []).append(index)
+        groups = []
+        for group in by_length.values():
+            most = 1 if self.deterministic else max(1, BATCH_TOKENS // self.context)
+            groups += [group[i : i + most] for i in range(0, len(group), most)]
+        return groups
+
+    def _search(
+        self,
+        model: DecoderOnly,
+        sources: Sequence[list[int]],
+        decoding: DecodingSettings,
+        on_token: Callable[[int], object] | None,
+    ) -> list[list[Hypothesis]]:
         decoder: Any = SlidingContext(model, self.context, model.device)
         if on_token is not None:
-            if len(prompts) != 1 or decoding.num_candidates > 1:
+            if len(sources) != 1 or decoding.num_candidates > 1:
                 raise UsageError(
                     "a text is streamed as it is generated only for one prompt, and "
                     "for greedy search or one sample"
@@ -113,7 +147,7 @@ class LanguageModelling:
         model.eval()
         try:
             with torch.inference_mode():
-                return search(decoder, decoder.start(sources), decoding, request)
+                return search(decoder, decoder.start([*sources]), decoding, request)
         finally:
             model.train(was_training)
 

@@ -141,12 +141,24 @@ class Translation(TextCodec):
         texts: Sequence[str],
         decoding: DecodingSettings | None = None,
     ) -> list[Prediction]:
-        """Return the best output of each text with its log-probability."""
-        found = self.search(model, self.encode(texts), decoding or greedy())
-        return [
-            Prediction(output=self.decode(best), log_probability=best.log_probability)
-            for best, *_ in found
-        ]
+        """Return the best output of each text with its log-probability.
+
+        A blank text has a blank output.
+        """
+        given = self.encode([text for text in texts if text.strip()])
+        found = iter(self.search(model, given, decoding or greedy()))
+        results = []
+        for text in texts:
+            if not text.strip():
+                results.append(Prediction(output="", log_probability=0.0))
+                continue
+            best, *_ = next(found)
+            results.append(
+                Prediction(
+                    output=self.decode(best), log_probability=best.log_probability
+                )
+            )
+        return results
 
     def vectors(self, model: Transformer, texts: Sequence[str]) -> list[Tensor | None]:
         """Return the mean of the encoder's output [D] for each text; None for none."""

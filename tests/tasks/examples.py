@@ -1,0 +1,79 @@
+"""A small example of data for every task, which a small model learns in seconds."""
+
+import random
+
+from tests.tiny import SETTINGS, WORDS, write_text
+
+from headwise.settings import merged
+from headwise.tasks import TASKS
+
+COLOURS = ["red", "green", "blue"]
+TAGS = {"one": "NUM", "two": "NUM", "dog": "NOUN", "cat": "NOUN", "runs": "VERB"}
+
+
+def translation(folder):
+    source, target = write_text(folder)
+    return {"source": str(source), "target": str(target)}
+
+
+def classification(folder):
+    """The label is the colour that is named; other words say nothing."""
+    chance = random.Random(1)
+    lines = []
+    for number in range(150):
+        words = [chance.choice(list(WORDS)) for _ in range(3)]
+        colour = COLOURS[number % 3]
+        words.insert(chance.randrange(4), colour)
+        lines.append(f"{' '.join(words)}\tis {colour}\n")
+    return write(folder, lines)
+
+
+def tagging(folder):
+    chance = random.Random(1)
+    lines = []
+    for _ in range(150):
+        words = [chance.choice(list(TAGS)) for _ in range(chance.randrange(1, 7))]
+        lines.append(f"{' '.join(words)}\t{' '.join(TAGS[each] for each in words)}\n")
+    return write(folder, lines)
+
+
+def language_model(folder):
+    """Verses in which a number follows the one before it."""
+    numbers = list(WORDS)
+    verses = (" ".join(numbers[start:] + numbers[:start]) for start in range(6))
+    path = folder / "verses.txt"
+    path.write_text("\n".join([*verses] * 20) + "\n", encoding="utf-8")
+    return {"source": str(path), "format": "text"}
+
+
+def write(folder, lines):
+    path = folder / "examples.tsv"
+    path.write_text("".join(lines), encoding="utf-8")
+    return {"source": str(path)}
+
+
+EXAMPLES = {
+    "translation": translation,
+    "classification": classification,
+    "tagging": tagging,
+    "language_model": language_model,
+}
+"""Functions that write files into a folder, and return the settings of a corpus."""
+
+INPUTS = {
+    "translation": ["one two", "", "three"],
+    "classification": ["one red two", "", "blue six six"],
+    "tagging": ["one dog runs", "", "cat"],
+    "language_model": ["one two three", "", "five six"],
+}
+"""Some inputs of each task, a blank one among them."""
+
+OWN_SETTINGS = {"language_model": {"data": {"max_tokens": 32}}}
+
+
+def settings_of(task, folder):
+    """Return the settings of a recipe that learns the example of ``task``."""
+    table = merged(SETTINGS, OWN_SETTINGS.get(task, {}))
+    absent = {"encoder", "decoder"} - {*TASKS[task].stacks}
+    table = merged(table, {"model": {f"{stack}_layers": 0 for stack in absent}})
+    return merged(table, {"task": task, "data": {"corpora": [EXAMPLES[task](folder)]}})

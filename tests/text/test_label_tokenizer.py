@@ -1,0 +1,51 @@
+import pytest
+
+from headwise.errors import DataError
+from headwise.text.label_tokenizer import MAX_LABELS, LabelTokenizer
+from headwise.text.settings import TextSettings
+from headwise.text.vocabulary import END, START
+
+SETTINGS = TextSettings(joint=False, target_tokenizer="labels")
+
+
+def trained(lines):
+    return LabelTokenizer.train(lines, vocab_size=8, settings=SETTINGS)
+
+
+def test_a_line_is_one_token_in_the_order_of_code_points():
+    labels = trained(["very good", "bad", "very good"])
+
+    assert labels.labels == ("bad", "very good")
+    assert labels.encode("very good") == [5]
+    assert labels.decode([START, 5, END]) == "very good"
+
+
+def test_white_space_around_and_inside_a_label_says_nothing():
+    assert trained([" a  b ", "c"]).encode("a\tb") == [4]
+
+
+def test_a_blank_line_has_no_label():
+    assert trained(["a", "b", " "]).encode("  ") == []
+
+
+@pytest.mark.parametrize("unknown", ["other", "<unk>", "</s>"])
+def test_an_unknown_label_is_an_error_that_names_the_known_ones(unknown):
+    with pytest.raises(DataError, match=f"label '{unknown}' .* 'a', 'b'"):
+        trained(["a", "b"]).encode(unknown)
+
+
+def test_one_label_only_cannot_be_learned():
+    with pytest.raises(DataError, match="all 2 examples have the label 'a'"):
+        trained(["a", "a"])
+
+
+def test_a_column_of_text_is_not_taken_for_labels():
+    with pytest.raises(DataError, match="is this the column of the labels"):
+        trained(f"text {number}" for number in range(MAX_LABELS + 1))
+
+
+def test_it_is_opened_as_it_was_saved(tmp_path):
+    before = trained(["a", "b"])
+    before.save(tmp_path / "labels.json")
+
+    assert LabelTokenizer.open(tmp_path / "labels.json", SETTINGS).labels == ("a", "b")
