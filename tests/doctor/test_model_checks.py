@@ -49,7 +49,7 @@ def test_a_model_that_is_replaced_meanwhile_is_checked_again(
     write_model_folder(
         newer,
         model=opened.model,
-        tokenizers=opened.tokenizers,
+        task=opened.task,
         decoding=opened.decoding,
         facts=opened.facts,
         golden_sources=[each.source for each in opened.golden],

@@ -77,3 +77,15 @@ def settings_of(task, folder):
     absent = {"encoder", "decoder"} - {*TASKS[task].stacks}
     table = merged(table, {"model": {f"{stack}_layers": 0 for stack in absent}})
     return merged(table, {"task": task, "data": {"corpora": [EXAMPLES[task](folder)]}})
+
+
+def train_example(task, folder, **training):
+    """Train on the example of ``task``; return the run folder."""
+    from headwise.cli.prepare_and_train import prepare_corpus
+    from headwise.recipe import resolve
+    from headwise.run_folder.run import train_run
+
+    table = settings_of(task, folder)
+    recipe = resolve(extra=merged(table, {"training": training}))
+    train_run(folder / "run", recipe, prepare_corpus(folder / "run", recipe))
+    return folder / "run"

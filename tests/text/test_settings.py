@@ -27,10 +27,8 @@ def test_the_target_may_have_a_tokenizer_of_its_own():
 def test_all_problems_are_reported_together():
     problems = problems_of(tokenizer="bep", vocab_size=4, sample_pairs=0)
     assert len(problems) == 3
-    assert (
-        "tokenizer must be one of bpe, unigram, words, characters, not 'bep'"
-        in (problems[0])
-    )
+    assert "tokenizer must be one of bpe, unigram, words, " in problems[0]
+    assert "not 'bep'" in problems[0]
 
 
 def test_a_vocabulary_must_hold_more_than_its_special_symbols():

@@ -20,7 +20,7 @@ PAIRS = [
     ("Is the street wide?", "La rue est-elle large ?"),
 ] * 4
 
-each_kind = pytest.mark.parametrize("kind", TOKENIZERS)
+each_kind = pytest.mark.parametrize("kind", sorted(TOKENIZERS.keys() - {"labels"}))
 
 
 def trained(pairs=PAIRS, *, seed=1, **options):

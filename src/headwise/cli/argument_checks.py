@@ -22,7 +22,7 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.errors import DataError, SettingsError, UsageError
 from headwise.model.config import TransformerConfig
 from headwise.run_folder.default_decoding import read_default_decoding
-from headwise.run_folder.paths import CONFIG, check_is_model, model_path
+from headwise.run_folder.paths import CONFIG, check_is_model, model_path, task_of_folder
 from headwise.settings import as_table, merged, read
 
 STANDARD_INPUT = Path("-")
@@ -166,6 +166,18 @@ def check_models(*folders: Path) -> None:
     for folder in folders:
         path = model_path(folder)
         check_is_model(path, storage.read_manifest(path))
+
+
+def check_translates(*folders: Path) -> None:
+    """Raise ``UsageError`` for a model of another task than translation."""
+    for folder in folders:
+        task = task_of_folder(model_path(folder))
+        if task != "translation":
+            command = "generate" if task == "language_model" else "predict"
+            raise UsageError(
+                f"{folder} is a model of {task}, not of translation; use headwise "
+                f"{command}"
+            )
 
 
 def check_search(

@@ -197,6 +197,13 @@ def resolve_checked(
         extra=extra,
         on_message=say,
     )
+    if recipe.must_export_to and recipe.task != "translation":
+        raise SettingsError(
+            [
+                f"must_export_to is for task = 'translation', not {recipe.task!r}: "
+                "other tools' forms of such models are not written yet; leave it out"
+            ]
+        )
     reasons = reasons_against(recipe.must_export_to, recipe.model, recipe.text)
     if reasons:
         raise SettingsError([f"must_export_to: {each}" for each in reasons])

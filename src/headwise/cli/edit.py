@@ -18,6 +18,8 @@ from headwise.cli.options import (
     say_ignored_settings,
 )
 from headwise.errors import DataError, UsageError
+from headwise.run_folder.paths import model_path, task_of_folder
+from headwise.tasks import find_task
 
 if TYPE_CHECKING:
     from headwise.run_folder.editing import EditResult
@@ -87,7 +89,8 @@ def edit(
         )
     check_models(folder)
     check_files(notes)
-    say_ignored_settings(table, check_search(folder, table))
+    if find_task(task_of_folder(model_path(folder))).searches:
+        say_ignored_settings(table, check_search(folder, table))
     from headwise.run_folder.card_edit import COMMON_LICENSES, CardChanges
     from headwise.run_folder.editing import edit_model
 

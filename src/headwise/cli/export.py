@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwise.cli.argument_checks import check_files, check_models
+from headwise.cli.argument_checks import check_files, check_models, check_translates
 from headwise.cli.options import TrainedModel, output_folder, say
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.unsupported_models import LIMITS, QUANTIZATIONS, check_export
@@ -62,6 +62,7 @@ def export(
     """
     check_export(target, quantization)
     check_models(folder)
+    check_translates(folder)
     check_files(text)
     check_replaceable(out, EXPORT)
 

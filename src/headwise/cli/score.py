@@ -18,6 +18,7 @@ from headwise.cli.argument_checks import (
     check_input,
     check_models,
     check_search,
+    check_translates,
     is_standard_input,
 )
 from headwise.cli.options import (
@@ -110,6 +111,7 @@ def score(
     check_device(device)
     check_environment()
     check_models(*folders)
+    check_translates(*folders)
     check_files(source, target)
     check_input([source, target])
     table = {**parse_search(search), "token_scores": as_json}

@@ -17,6 +17,7 @@ from headwise.cli.argument_checks import (
     check_out_file,
     check_prefixes,
     check_search,
+    check_translates,
 )
 from headwise.cli.options import (
     BackendName,
@@ -133,6 +134,7 @@ def translate(
     check_device(device)
     check_environment()
     check_models(*folders)
+    check_translates(*folders)
     check_files(*(files or ()), prefix_file)
     check_input(files or [])
     check_prefixes(prefix_file, files or [])

@@ -31,6 +31,7 @@ from headwise.run_folder.model_folder import (
 from headwise.run_folder.paths import BEST, GENERATION, RECIPE, model_path
 from headwise.settings import as_table, as_toml, merged, read, read_toml
 from headwise.storage import MANIFEST
+from headwise.tasks import TASKS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +68,14 @@ def edit_model(
         path = model_path(folder)
         opened = open_model_folder(path)
         stale = tuple(_export_names(opened))
+        if search and not TASKS[opened.task_name].searches:
+            raise UsageError(
+                f"{folder} is a model of {opened.task_name}, which searches for "
+                "nothing and so has no decoding settings; only its card can change"
+            )
         decoding = _new_decoding(opened.decoding, search)
-        _check_fits(opened, decoding)
+        if opened.task_name == "translation":
+            _check_fits(opened, decoding)
         before = (path / CARD).read_text(encoding="utf-8")
         after = edit_card(before, card or CardChanges())
         recipe = None if run is None else _recipe_with(run / RECIPE, search, card)
@@ -179,13 +186,14 @@ def _write(opened: ModelFolder, decoding: DecodingSettings, card: str) -> None:
     golden = opened.golden
     if _without_warnings(decoding) != _without_warnings(opened.decoding):
         sources = [each.source for each in golden]
-        golden = tuple(golden_pairs(opened.task, opened.model, sources, decoding))
+        golden = tuple(golden_pairs(opened.any_task, opened.model, sources, decoding))
     with storage.new_folder(opened.path, describe=described) as folder:
         for name in opened.manifest["files"]:
             if name not in written:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(opened.path / name, folder / name)
-        storage.write_json(folder / GENERATION, as_table(decoding))
+        if TASKS[opened.task_name].searches:
+            storage.write_json(folder / GENERATION, as_table(decoding))
         storage.write_json(folder / GOLDEN, [as_table(each) for each in golden])
         storage.write_text(folder / CARD, card)
         _check_copied(folder, opened, written)

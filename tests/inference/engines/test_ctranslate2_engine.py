@@ -19,6 +19,7 @@ from headwise.inference.engines.torch_engine import TorchEngine
 from headwise.interop import export_cache
 from headwise.model.transformer import Transformer
 from headwise.run_folder.model_folder import open_model_folder, write_model_folder
+from headwise.tasks.translation.task import Translation
 from headwise.text.vocabulary import PAD, START
 
 DEMO = Path(__file__).parents[2] / "models" / "demo"
@@ -306,7 +307,6 @@ def test_a_process_that_is_forked_translates_and_ends(opened):
 WITHOUT_TORCH = """
 import sys
 from headwise import load
-from headwise.tasks.translation.task import Translation
 translator = load(sys.argv[1], engine="ctranslate2")
 print(translator.translate("The dog sees a bird."))
 print("torch" in sys.modules)

@@ -1,0 +1,257 @@
+"""Other tasks than translation: run, predict, embed, generate, evaluate."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.tasks.examples import classification, language_model, train_example
+
+TINY = ["--set", "training.steps=40", "--set", "training.validate_every=20"]
+TINY += ["--set", "text.vocab_size=60", "--set", "model.d_model=16"]
+TINY += ["--set", "model.num_heads=2", "--set", "model.d_ff=32"]
+TINY += ["--preset", "micro", "--set", "training.learning_rate=0.01"]
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    return train_example("classification", tmp_path_factory.mktemp("classification"))
+
+
+@pytest.fixture(scope="module")
+def verses(tmp_path_factory):
+    return train_example("language_model", tmp_path_factory.mktemp("verses"))
+
+
+def test_a_table_of_texts_and_labels_gives_a_classifier(headwise, tmp_path):
+    file = classification(tmp_path)["source"]
+    found = headwise(
+        *("run", file, "--task", "classification", "--out", tmp_path / "run"), *TINY
+    )
+
+    assert found.code == 0, found.error
+    accuracy, f1 = found.out.splitlines()
+    assert accuracy.startswith("accuracy ")
+    assert f1.startswith("macro F1 ")
+    assert "next: headwise predict" in found.error
+
+
+def test_columns_and_a_test_set_in_one_file(headwise, tmp_path):
+    file = Path(classification(tmp_path)["source"])
+    lines = file.read_text(encoding="utf-8").splitlines()
+    turned = ["\t".join(reversed(line.split("\t"))) for line in lines]
+    for name, part in (("train", turned[:100]), ("dev", turned[100:])):
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{x}\n" for x in part))
+    found = headwise(
+        *("run", tmp_path / "train.tsv", "--task", "classification", "--columns", 2, 1),
+        *("--dev-file", tmp_path / "dev.tsv", "--test-file", tmp_path / "dev.tsv"),
+        *("--out", tmp_path / "run", *TINY),
+    )
+
+    assert found.code == 0, found.error
+    assert "predicting 50 test lines" in found.error
+
+
+def test_a_text_file_gives_a_language_model(headwise, tmp_path):
+    file = language_model(tmp_path)["source"]
+    found = headwise(
+        *("run", file, "--task", "language_model", "--out", tmp_path / "run"),
+        *("--set", "data.max_tokens=16", *TINY),
+    )
+
+    assert found.code == 0, found.error
+    assert "next: headwise generate" in found.error
+
+
+def test_labels_line_by_line(headwise, classifier):
+    found = headwise("predict", classifier, stdin=b"one red\n\nblue six\n")
+
+    assert found.out == "is red\n\nis blue\n"
+
+
+def test_probabilities_as_json(headwise, classifier):
+    found = headwise("predict", classifier, "--json", stdin=b"one red\n\n")
+    first, blank = map(json.loads, found.out.splitlines())
+
+    assert first["output"] == "is red"
+    assert sum(first["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+    assert next(iter(first["probabilities"])) == "is red"
+    assert blank == {"output": "", "log_probability": 0.0}
+
+
+def test_bytes_that_are_no_text_and_odd_line_ends_lose_no_line(headwise, classifier):
+    text = "one red\r\n\xa0\u2028\n😀\n".encode() + b"\xff red\n" + b"red " * 3000
+    found = headwise("predict", classifier, stdin=text + b"\n")
+
+    assert found.code == 0
+    assert len(found.out.split("\n")[:-1]) == 5
+    assert found.out.split("\n")[4] == "is red"
+
+
+def test_predict_of_a_translation_model_translates(headwise, tiny_run):
+    given = b"one two.\n\n"
+    assert (
+        headwise("predict", tiny_run, stdin=given).out
+        == headwise("translate", tiny_run, stdin=given).out
+    )
+
+
+def test_translate_says_what_to_use_for_another_task(headwise, classifier):
+    found = headwise("translate", classifier, stdin=b"one\n")
+
+    assert found.code == 2
+    assert "is a model of classification" in found.error
+    assert "headwise predict" in found.error
+
+
+def test_vectors_as_an_array_and_as_lines(headwise, classifier, tmp_path):
+    file = tmp_path / "vectors.npy"
+    found = headwise("embed", classifier, "--out", file, stdin=b"one red\n\nblue\n")
+    rows = np.load(file, allow_pickle=False)
+
+    assert found.code == 0
+    assert rows.shape == (3, 16)
+    assert not rows[1].any()
+    printed = headwise("embed", classifier, stdin=b"one red\n\nblue\n").out
+    lines = np.array([json.loads(each) for each in printed.splitlines()])
+    assert lines == pytest.approx(rows, abs=1e-5)
+
+
+def test_embed_of_a_translation_model_is_the_mean_of_its_encoder(headwise, tiny_run):
+    found = headwise("embed", tiny_run, stdin=b"one two.\n")
+
+    assert found.code == 0
+    assert len(json.loads(found.out)) == 16
+
+
+def test_a_language_model_has_no_vectors(headwise, verses):
+    found = headwise("embed", verses, stdin=b"one\n")
+
+    assert found.code == 2
+    assert "no encoder" in found.error
+
+
+def test_a_text_is_continued_after_its_prompt(headwise, verses):
+    call = ("generate", verses, "--prompt", "two three", "--tokens", 12, "--seed", 3)
+    found = headwise(*call)
+
+    assert found.code == 0
+    assert found.out.startswith("two three")
+    assert headwise(*call).out == found.out
+    greedy = headwise(*call, "--search", "search=beam").out
+    assert greedy.startswith("two three four five")
+
+
+def test_each_line_of_a_file_is_a_prompt(headwise, verses, tmp_path):
+    (tmp_path / "prompts.txt").write_text("one two\n\nfive\n")
+    found = headwise(
+        *("generate", verses, tmp_path / "prompts.txt", "--tokens", 30),
+        *("--search", "search=beam", "--search", "beam=3"),
+    )
+
+    assert len(found.out.splitlines()) == 3
+    assert found.out.startswith("one two three")
+    assert "\\n" in found.out.splitlines()[0]
+
+
+def test_generate_is_for_language_models(headwise, classifier):
+    found = headwise("generate", classifier, "--prompt", "one")
+
+    assert found.code == 2
+    assert "use headwise predict" in found.error
+
+
+def test_labels_are_evaluated_from_one_file(headwise, classifier, tmp_path):
+    (tmp_path / "test.tsv").write_text("one red\tis red\nblue\tis green\n")
+    found = headwise("evaluate", classifier, tmp_path / "test.tsv", "--json")
+    accuracy, _ = json.loads(found.out)
+
+    assert accuracy["value"] == 50
+
+
+def test_perplexity_of_a_text(headwise, verses, tmp_path):
+    (tmp_path / "text.txt").write_text("one two three four five six\n")
+    found = headwise("evaluate", verses, tmp_path / "text.txt", "--json", "--stride", 1)
+    facts = json.loads(found.out)
+
+    assert facts["characters"] == facts["bytes"] == 28
+    assert facts["nats_per_token"] * facts["tokens"] == pytest.approx(facts["nats"])
+    assert facts["perplexity"] < 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["--task", "classify"], "is not a task; choose from translation"),
+        (["--task", "language_model", "FILE"], "learns from text alone"),
+        (["--columns", "1", "2", "FILE"], "one TSV file with both sides"),
+    ],
+)
+def test_mistakes_are_named(headwise, tmp_path, arguments, what):
+    file = str(classification(tmp_path)["source"])
+    rest = [file if each == "FILE" else each for each in arguments]
+    found = headwise("run", file, *rest, "--out", tmp_path / "run")
+
+    assert found.code == 2
+    assert what in found.error
+
+
+@pytest.mark.parametrize(
+    ("lines", "what"),
+    [
+        ("a\tx\nb\tx\n" * 20, "to learn to tell labels apart takes two or more"),
+        ("a\nb\n" * 20, "column 2 is needed"),
+        ("".join(f"t{i}\tl{i}\n" for i in range(60)), "is not among those of the"),
+    ],
+)
+def test_labels_that_cannot_be_learned_are_named(headwise, tmp_path, lines, what):
+    (tmp_path / "bad.tsv").write_text(lines)
+    found = headwise(
+        *("prepare", tmp_path / "bad.tsv", "--task", "classification"),
+        *("--out", tmp_path / "corpus"),
+    )
+
+    assert found.code == 4
+    assert what in found.error
+    assert not (tmp_path / "corpus").exists()
+
+
+def test_words_and_tags_that_do_not_match_are_named_with_their_line(headwise, tmp_path):
+    (tmp_path / "tags.tsv").write_text("a b\tX Y\n" * 30 + "a b c\tX Y\n")
+    found = headwise(
+        *("prepare", tmp_path / "tags.tsv", "--task", "tagging"),
+        *("--out", tmp_path / "corpus"),
+    )
+
+    assert found.code == 4
+    assert "line 31: there are 3 words and 2 tags" in found.error
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("score", "FILE", "FILE"), ("export", "--to", "ctranslate2", "--out", "x")],
+    ids=lambda each: each[0],
+)
+def test_commands_for_translation_say_so(headwise, classifier, tmp_path, arguments):
+    (tmp_path / "text").write_text("one\n")
+    command, *rest = [
+        str(tmp_path / "text") if each == "FILE" else each for each in arguments
+    ]
+    found = headwise(command, classifier, *rest)
+
+    assert found.code == 2
+    assert "is a model of classification, not of translation" in found.error
+
+
+def test_the_card_of_another_task_can_be_edited_but_it_has_no_search(
+    headwise, classifier, tmp_path
+):
+    folder = tmp_path / "model"
+    shutil.copytree(classifier / "best", folder)
+
+    assert headwise("edit", folder, "--license", "mit").code == 0
+    assert headwise("predict", folder, stdin=b"red\n").out == "is red\n"
+    found = headwise("edit", folder, "--search", "beam=5")
+    assert found.code == 2
+    assert "no decoding settings" in found.error
