@@ -19,7 +19,7 @@ from torch import Tensor
 from headwise.backends.api import Precision
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.backends.pytorch.layers import InferenceLinear
-from headwise.data.prepared import PairStore
+from headwise.data.example_stores import PairStore
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.search import SearchRequest, search
 from headwise.decoding.settings import DecodingSettings

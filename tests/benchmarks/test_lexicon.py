@@ -12,7 +12,7 @@ from benchmarks.lexicon import (
 )
 
 from headwise.backends.pytorch.decoder import TorchDecoder
-from headwise.data.prepared import Side
+from headwise.data.example_stores import Side
 from headwise.decoding.settings import DecodingSettings
 from headwise.model import PRESETS, Transformer
 from headwise.text.vocabulary import SPECIALS

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headwise.data.example_stores import PairStore, WeightedRange
 from headwise.data.npy_files import NpyWriter
-from headwise.data.prepared import PairStore, WeightedRange
 
 Rows = Sequence[tuple[Sequence[int], Sequence[int]]]
 

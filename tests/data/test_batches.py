@@ -17,8 +17,9 @@ from headwise.data.batches import (
     split_by_tokens,
     worst_case_batches,
 )
+from headwise.data.example_stores import PairStore, WeightedRange
 from headwise.data.prepare import prepare
-from headwise.data.prepared import PairStore, SplitFacts, WeightedRange
+from headwise.data.prepared import SplitFacts
 from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.errors import SettingsError
 from headwise.text.settings import TextSettings

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headwise.data.corpus_writer import CorpusWriter
-from headwise.data.prepared import PairStore
+from headwise.data.example_stores import PairStore
 from headwise.data.settings import CorpusSettings
 from headwise.data.validation_split import HeldOutSources
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from headwise import storage
+from headwise.data.example_stores import WeightedRange
 from headwise.data.prepare import prepare
-from headwise.data.prepared import PreparedCorpus, SplitFacts, WeightedRange
+from headwise.data.prepared import PreparedCorpus, SplitFacts
 from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.errors import DataError
 from headwise.storage.manifests import manifest_sha256

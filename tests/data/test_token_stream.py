@@ -6,7 +6,8 @@ import torch
 
 from headwise.data.batches import dev_batches, make_batch
 from headwise.data.npy_files import NpyWriter
-from headwise.data.token_stream import TokenStream, WindowOrder
+from headwise.data.token_stream import TokenStream
+from headwise.data.window_order import WindowOrder
 from headwise.errors import DataError
 
 

@@ -71,7 +71,7 @@ def generate(
     The prompt is printed with its continuation. With FILE, each line is a prompt, and
     what is printed for it is one line, its line ends written as \\\\n: N lines in, N
     lines out. A text may be longer than what the model was trained on: then the later
-    half of what it has seen goes on as the context.
+    half of its context is the prompt of a new one.
 
     \b
     headwise generate shakespeare --prompt "ROMEO:" --tokens 500

@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headwise.data.prepared import ExampleStore, PairStore, Side, SplitFacts
+from headwise.data.example_stores import ExampleStore, PairStore, Side
+from headwise.data.prepared import SplitFacts
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.data.sequence_packing import split_into_packed_batches
 from headwise.errors import SettingsError

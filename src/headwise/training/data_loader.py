@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from headwise.data.batches import Indices, TrainingOrder, make_batch
-from headwise.data.prepared import ExampleStore, PairStore, PreparedCorpus
+from headwise.data.example_stores import ExampleStore, PairStore
+from headwise.data.prepared import PreparedCorpus
 from headwise.data.ragged_batch import Batch
-from headwise.data.token_stream import TokenStream, WindowOrder
+from headwise.data.token_stream import TokenStream
+from headwise.data.window_order import WindowOrder
 from headwise.training.distributed import Ranks
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
