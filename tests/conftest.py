@@ -13,7 +13,7 @@ from tests.tiny import SETTINGS, write_text
 
 LAYERS = "attention feed_forward add_and_norm embeddings positions masks dropout"
 STACKS = "encoder decoder kv_cache transformer attention_hooks"
-OTHERS = "encoder_only decoder_only heads"
+OTHERS = "encoder_only decoder_only heads patches rotary_positions"
 MODULES = [f"headwise.model.{name}" for name in f"{LAYERS} {STACKS} {OTHERS}".split()]
 
 install_import_hook(MODULES, "beartype.beartype")

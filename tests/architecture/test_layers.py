@@ -23,6 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "backends": BASE | {"model", "data", "losses"},
     "data": BASE | {"text"},
     "demo_corpus": BASE | {"data", "text"},
+    "sample_data": {"errors", "storage"},
     "losses": {"errors"},
     "metrics": {"errors", "text"},
     "decoding": BASE | {"backends"},
@@ -35,7 +36,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "inference": EXPERIMENT | {"interop"},
     "pipelines": BASE | {"decoding", "inference"},
     "doctor": EXPERIMENT | {"interop", "inference"},
-    "cli": EXPERIMENT | {"demo_corpus", "reports", "interop", "inference", "doctor"},
+    "cli": EXPERIMENT
+    | {"demo_corpus", "sample_data", "reports", "interop", "inference", "doctor"},
     "__main__": {"errors", "cli"},
     "__init__": {
         "inference",

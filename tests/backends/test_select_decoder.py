@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
+from tests.model.decoder_equality import assert_same_steps, made, sources
 
 from headwise.backends.native import library
 from headwise.backends.native.decoder import NativeDecoder
 from headwise.backends.native.library import NativeLibraryError
 from headwise.backends.pytorch.decoder import TorchDecoder
+from headwise.backends.reference import ReferenceDecoder
 from headwise.backends.select_decoder import make_decoder, runs_natively
+from headwise.errors import ModelError
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
 
@@ -48,3 +53,26 @@ def test_only_float32_models_run_natively():
 
     assert runs_natively(model)
     assert not runs_natively(model.to(torch.float64))
+
+
+@pytest.mark.parametrize("native", [None, True, False])
+def test_a_model_with_rotary_positions_decodes_by_its_own_step(native):
+    model = made(positions="rotary")
+
+    decoder = make_decoder(model, native=native)
+
+    assert isinstance(decoder, ReferenceDecoder)
+    assert_same_steps(model, decoder, sources(7, 5, 2), rtol=0, atol=0)
+    assert decoder.is_current(model)
+    with torch.no_grad():
+        model.output_vectors.add_(1)
+    assert not decoder.is_current(model)
+
+
+@pytest.mark.usefixtures("needs_native_library")
+@pytest.mark.parametrize("kind", [NativeDecoder, TorchDecoder])
+def test_decoders_without_rotary_positions_refuse_such_a_model(kind):
+    """Rather than compute something else."""
+    model = Transformer(replace(CONFIG, positions="rotary"), 50).eval()
+    with pytest.raises(ModelError, match="no rotary positions"):
+        kind(model)

@@ -37,6 +37,13 @@ def test_all_reasons_of_all_targets_come_at_once():
     assert "learned" in reasons[2]
 
 
+@pytest.mark.parametrize("target", LIMITS)
+def test_rotary_positions_cannot_be_exported(target):
+    (reason,) = reasons_against([target], TransformerConfig(positions="rotary"), PLAIN)
+    assert "model.positions = 'rotary'" in reason
+    assert "can be exported" in reason
+
+
 def test_a_target_named_twice_is_answered_once():
     model = TransformerConfig(d_k=32)
     assert len(reasons_against(["ctranslate2", "ctranslate2"], model, PLAIN)) == 1

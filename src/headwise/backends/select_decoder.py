@@ -10,6 +10,7 @@ from headwise.backends.native.decoder import NativeDecoder
 from headwise.backends.native.library import NativeLibraryError
 from headwise.backends.native.measured_speed import prefers_native
 from headwise.backends.pytorch.decoder import TorchDecoder
+from headwise.backends.reference import ReferenceDecoder
 from headwise.errors import ModelError
 from headwise.model.transformer import Transformer
 
@@ -33,8 +34,11 @@ def make_decoder(
     ``native`` asks for a device's own backend, C kernels on a CPU or CUDA graphs on a
     GPU (True), or for PyTorch (False). None takes CUDA graphs on a GPU, and on a CPU
     the C kernels if they were measured to be faster than PyTorch. A model that the C
-    kernels cannot run gets PyTorch.
+    kernels cannot run gets PyTorch. With rotary positions, which none of them has, a
+    model decodes by its own ``step``, in its own precision.
     """
+    if model.config.positions == "rotary":
+        return ReferenceDecoder(model)
     if native is not False and model.device.type == "cuda":
         return CudaGraphDecoder(model, precision)
     if native or (native is None and prefers_native("decoding")):

@@ -24,6 +24,11 @@ def limits_of_ctranslate2(
     model: TransformerConfig, text: TextSettings
 ) -> Iterator[str]:
     """Yield each reason against an export to CTranslate2."""
+    if model.positions == "rotary":
+        yield (
+            "model.positions = 'rotary': CTranslate2 has no rotary positions in such a "
+            "model; all others can be exported"
+        )
     yield from _widths(model, "CTranslate2")
     yield from _concatenation(model, "CTranslate2")
 

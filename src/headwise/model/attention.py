@@ -99,6 +99,7 @@ class MultiHeadAttention(nn.Module):
         self.to_output = nn.Linear(num_heads * d_v, d_model, bias=bias)
         # Backends replace it.
         self.attend: AttentionFunction = scaled_dot_product_attention
+        self.rotate: nn.Module | None = None  # see rotary_positions.py
 
     def project_keys_values(self, source: Float[Tensor, "B K D"]) -> KeyValues:
         """Return the keys and values of ``source``, to be kept for several queries."""
@@ -117,8 +118,11 @@ class MultiHeadAttention(nn.Module):
         if isinstance(source, Tensor):
             source = self.project_keys_values(source)
         queries = self._split_heads(self.to_queries(x))
+        keys = source.keys
+        if self.rotate is not None:
+            queries, keys = self.rotate(queries, keys)
         dropout = self.dropout if self.training else 0.0
-        heads = self.attend(queries, source.keys, source.values, mask, dropout)
+        heads = self.attend(queries, keys, source.values, mask, dropout)
         concatenated = heads.transpose(1, 2).flatten(start_dim=2)  # B H Q V -> B Q HV
         output: Tensor = self.to_output(concatenated)
         return output

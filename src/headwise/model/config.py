@@ -13,7 +13,7 @@ from headwise.errors import SettingsError
 
 NormPlacement = Literal["post", "pre"]
 ActivationName = Literal["relu", "gelu", "swish"]
-PositionName = Literal["sinusoidal", "sinusoidal_halves", "learned", "none"]
+PositionName = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "none"]
 PositionJoin = Literal["add", "concatenate"]
 Stack = Literal["encoder", "decoder"]
 Tying = Literal["none", "output", "all"]
@@ -78,7 +78,8 @@ class TransformerConfig:
 
     positions: PositionName = "sinusoidal"
     """Positional encoding: the paper's interleaved sines and cosines, the same in
-    [sin | cos] halves, a learned table (Table 3, row E), or none."""
+    [sin | cos] halves, a learned table (Table 3, row E), rotations of queries and keys
+    in self-attention (RoPE, Su et al. 2021), or none."""
 
     position_join: PositionJoin = "add"
     """Add the encoding to the embedding, as published, or concatenate it."""
@@ -191,6 +192,11 @@ class TransformerConfig:
                 f"sinusoids come in pairs, so their width must be even, not "
                 f"{self.position_width}; positions = 'learned' takes any width"
             )
+        if self.positions == "rotary" and self.key_width % 2:
+            problems.append(
+                f"positions = 'rotary' turns pairs of channels, so d_k must be even, "
+                f"not {self.key_width}; set d_k, or another num_heads"
+            )
         if self.position_join == "concatenate":
             problems += self._concatenation()
         elif self.d_position is not None:
@@ -206,9 +212,9 @@ class TransformerConfig:
                 f"d_position={self.position_width} leaves no channels for the "
                 f"embedding in d_model={self.d_model}; it must be smaller"
             )
-        if self.positions == "none":
+        if self.positions in ("none", "rotary"):
             problems.append(
-                "positions = 'none' leaves nothing to concatenate; "
+                f"positions = {self.positions!r} leaves nothing to concatenate; "
                 "set position_join = 'add'"
             )
         if self.tie_embeddings != "none":

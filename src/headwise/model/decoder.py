@@ -21,6 +21,7 @@ from headwise.model.encoder import (
 )
 from headwise.model.kv_cache import DecoderState, KVCache
 from headwise.model.masks import AttentionMask
+from headwise.model.rotary_positions import with_positions
 
 
 class DecoderBlock(nn.Module):
@@ -28,7 +29,7 @@ class DecoderBlock(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.self_attention = make_attention(config)
+        self.self_attention = with_positions(make_attention(config), config)
         self.cross_attention = make_attention(config)
         self.feed_forward = make_feed_forward(config)
         self.around_self = make_add_and_norm(config)

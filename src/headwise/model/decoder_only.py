@@ -29,6 +29,7 @@ from headwise.model.initialization import initialize
 from headwise.model.kv_cache import KVCache
 from headwise.model.masks import AttentionMask
 from headwise.model.positions import PositionIds
+from headwise.model.rotary_positions import with_positions
 from headwise.model.sequence_model import SequenceModel
 from headwise.model.transformer import INITIAL_CAPACITY
 
@@ -53,7 +54,7 @@ class DecoderOnlyBlock(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.self_attention = make_attention(config)
+        self.self_attention = with_positions(make_attention(config), config)
         self.feed_forward = make_feed_forward(config)
         self.around_self = make_add_and_norm(config)
         self.around_feed_forward = make_add_and_norm(config)

@@ -13,6 +13,7 @@ from headwise.model.attention import MultiHeadAttention
 from headwise.model.config import TransformerConfig
 from headwise.model.feed_forward import FeedForward
 from headwise.model.masks import AttentionMask
+from headwise.model.rotary_positions import with_positions
 
 
 def make_attention(config: TransformerConfig) -> MultiHeadAttention:
@@ -52,7 +53,7 @@ class EncoderBlock(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.self_attention = make_attention(config)
+        self.self_attention = with_positions(make_attention(config), config)
         self.feed_forward = make_feed_forward(config)
         self.around_attention = make_add_and_norm(config)
         self.around_feed_forward = make_add_and_norm(config)

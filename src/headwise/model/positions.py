@@ -1,6 +1,6 @@
 """Positional encodings (Section 3.5): every scheme that changes the embeddings.
 
-Rotary encodings would turn queries and keys instead: in ``attention.py``.
+Rotary positions turn queries and keys instead: in ``rotary_positions.py``.
 
 Letters used for sizes: B batch rows, L positions, E channels of an embedding,
 P channels of a positional encoding, D model width.
@@ -84,6 +84,7 @@ POSITIONS: dict[PositionName, Callable[[TransformerConfig], nn.Module] | None] =
     "sinusoidal": lambda c: Sinusoids(sinusoids, c.position_width),
     "sinusoidal_halves": lambda c: Sinusoids(sinusoids_in_halves, c.position_width),
     "learned": lambda c: LearnedPositions(c.max_positions, c.position_width),
+    "rotary": None,
     "none": None,
 }
 

@@ -18,10 +18,18 @@ def norm(x, name):  # some norms are there in some models only
     gain, bias = weights.get(name + ".weight"), weights.get(name + ".bias")
     return x if gain is None else F.layer_norm(x, gain.shape, gain, bias)
 
+def rotate(x):  # rotary positions (Su et al., 2021)
+    even = torch.arange(0, x.shape[2], 2).double()
+    angles = torch.arange(x.shape[1])[:, None] / 10000 ** (even / x.shape[2])
+    (a, b), cos, sin = x.unflatten(2, (-1, 2)).unbind(3), angles.cos(), angles.sin()
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], 3).flatten(2).float()
+
 def attend(x, source, name, causal):  # Section 3.2
     qkv = [linear(x, name + ".to_queries")]
     qkv += [linear(source, name + each) for each in (".to_keys", ".to_values")]
     q, k, v = (y.unflatten(1, (config["num_heads"], -1)).transpose(0, 1) for y in qkv)
+    if config["positions"] == "rotary" and x is source:
+        q, k = rotate(q), rotate(k)
     heads = F.scaled_dot_product_attention(q, k, v, is_causal=causal)  # Equation 1
     return linear(heads.transpose(0, 1).flatten(1), name + ".to_output")
 
@@ -31,7 +39,7 @@ def add_positions(x, side):  # Sections 3.4 and 3.5
     angles = torch.arange(len(x))[:, None] / 10000 ** (even / (2 * len(even)))
     waves = torch.stack([angles.sin(), angles.cos()], 2 if kind == "sinusoidal" else 1)
     learned = weights.get(f"enter_{side}.add_positions.scheme.vectors", x)[: len(x)]
-    place = {"learned": learned, "none": 0}.get(kind, waves.flatten(1).float())
+    place = {"learned": learned, "none": 0, "rotary": 0}.get(kind, waves.flatten(1).float())
     return norm(torch.cat([x, place], 1) if beside else x + place, f"enter_{side}.norm")
 
 def run_stack(side, x, sublayers, encoded=None):  # one side of Figure 1

@@ -30,6 +30,7 @@ KINDS = {
     "published": SMALL,
     "pre-norm": replace(SMALL, norm="pre"),
     "learned positions": replace(SMALL, positions="learned", max_positions=40),
+    "rotary positions": replace(SMALL, positions="rotary"),
     "concatenated": replace(
         SMALL, position_join="concatenate", tie_embeddings="none", output_bias=True
     ),

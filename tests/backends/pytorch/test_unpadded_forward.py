@@ -59,7 +59,7 @@ def test_merge_heads_inverts_split_heads():
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("longest", [fused_attention.MAX_KEYS_BY_MATMUL, 2])
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
 def test_a_model_learns_the_same_without_padding(
     small, norm, longest, positions, monkeypatch
 ):

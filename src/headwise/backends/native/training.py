@@ -47,6 +47,8 @@ def why_not_native(model: SequenceModel) -> str | None:
     """Return why the C kernels do not train this model, or None if they do."""
     if not isinstance(model, Transformer):
         return "the native backend trains models of encoder and decoder"
+    if model.config.positions == "rotary":
+        return "the native backend has no rotary positions"
     if is_checkpointed(model):
         return "the native backend keeps activations (activation_checkpointing = true)"
     if any(

@@ -45,7 +45,7 @@ class NativeWeights:
     """Packed copies of a model's weights; ``is_current`` tells if they are up to date.
 
     Raises ``NativeLibraryError`` where there are no C kernels, and ``ModelError`` for a
-    model whose weights are not float32 on a CPU.
+    model whose weights are not float32 on a CPU, or that has rotary positions.
     """
 
     def __init__(self, model: Transformer, precision: Precision) -> None:
@@ -58,6 +58,8 @@ class NativeWeights:
                 "the native backend runs models in float32 on a CPU; the weights of "
                 "this one have another type or are on another device"
             )
+        if model.config.positions == "rotary":
+            raise ModelError("the native backend has no rotary positions")
         self._versions = WeightVersions(model)
         self._transformer = model
         self._growing = Lock()

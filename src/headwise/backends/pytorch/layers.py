@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headwise.backends.api import Precision
+from headwise.errors import ModelError
 from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.attention import MultiHeadAttention
 from headwise.model.decoder import DecoderBlock
@@ -80,6 +81,8 @@ class _Attention:
     """The matrices of an attention layer, joined for as few matmuls as possible."""
 
     def __init__(self, layer: MultiHeadAttention, precision: Precision) -> None:
+        if layer.rotate is not None:
+            raise ModelError("these layers have no rotary positions")
         self.heads = layer.num_heads
         self.channels = layer.to_queries.weight.shape[0] // self.heads
         both = [_by_head(each, self.heads) for each in (layer.to_keys, layer.to_values)]

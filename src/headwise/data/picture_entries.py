@@ -1,0 +1,39 @@
+"""What listings of pictures are made of: see ``pictures.py``.
+
+Letters used for sizes: T frames (1 of a picture), H height, W width, C channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Pixels = NDArray[np.uint8]
+"""Values of pixels, [T H W C]."""
+
+MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+"""Channels -> how Pillow calls such pictures."""
+
+
+class PictureError(Exception):
+    """What is wrong with one picture or array, and what would work."""
+
+
+class PictureEntry(NamedTuple):
+    """A picture that was listed, but not read so far."""
+
+    name: str
+    """What messages call it: a path, or a place in an array."""
+
+    label: str | None
+    """None if a list has no label for it."""
+
+    read: Callable[[], Pixels]
+    """Returns the pixels [T H W C]; raises ``PictureError``."""
+
+
+Listing = tuple[list[PictureEntry], list[str]]
+"""The pictures that were found, and faults that belong to none of them."""

@@ -1,0 +1,72 @@
+"""Rotary positions (RoPE, Su et al. 2021): rotations of queries and keys.
+
+Beyond the paper. Each pair of channels of a query or key is turned by an angle that
+grows with its position, so that the score of two depends on their distance alone. Only
+self-attention has it: between a source and a target there is no distance.
+
+Letters used for sizes: B batch rows, H heads, Q query positions, K key positions,
+L positions, C channels of a query or key (d_k).
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from headwise.model.attention import MultiHeadAttention
+from headwise.model.config import TransformerConfig
+from headwise.model.positions import sinusoids
+
+
+class RotaryPositions(nn.Module):
+    """Rotates queries and keys; it has no parameters, and no maximum length.
+
+    The angles of position p are those of the paper's sinusoids of width d_k: p /
+    10000^(2i/d_k) for the channels 2i and 2i+1.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+        self.table = torch.zeros(0, width)  # no buffer: model.half() would round it
+
+    def forward(
+        self, queries: Float[Tensor, "B H Q C"], keys: Float[Tensor, "B H K C"]
+    ) -> tuple[Float[Tensor, "B H Q C"], Float[Tensor, "B H K C"]]:
+        """Return both rotated; the queries are those of the last Q of the K keys.
+
+        Positions are counted from the first key. It may stand anywhere in a text, as
+        after padding, or in a window, or behind other texts of the same row: distances
+        are what they are. So a KV cache has keys that are not rotated yet.
+        """
+        table = self._sinusoids(keys)
+        return _rotate(queries, table[-queries.shape[2] :]), _rotate(keys, table)
+
+    def _sinusoids(self, x: Float[Tensor, "B H K C"]) -> Float[Tensor, "K C"]:
+        length, table = x.shape[2], self.table
+        if length > len(table) or (table.dtype, table.device) != (x.dtype, x.device):
+            size = max(256, 1 << (length - 1).bit_length())  # doubles, so rarely grows
+            positions = torch.arange(size, device="cpu")
+            table = sinusoids(positions, self.width).to(x.dtype).to(x.device)
+            self.table = table
+        return table[:length]
+
+
+def _rotate(
+    x: Float[Tensor, "B H L C"], table: Float[Tensor, "L C"]
+) -> Float[Tensor, "B H L C"]:
+    """Turn each pair of channels (a, b) into (a cos - b sin, a sin + b cos)."""
+    sin, cos = table[:, 0::2], table[:, 1::2]
+    even, odd = x[..., 0::2], x[..., 1::2]
+    pairs = [even * cos - odd * sin, even * sin + odd * cos]
+    return torch.stack(pairs, dim=-1).flatten(-2)  # B H L C/2 2 -> B H L C
+
+
+def with_positions(
+    layer: MultiHeadAttention, config: TransformerConfig
+) -> MultiHeadAttention:
+    """Return a layer of self-attention, which rotates if ``config`` says so."""
+    if config.positions == "rotary":
+        layer.rotate = RotaryPositions(config.key_width)
+    return layer
