@@ -43,6 +43,7 @@ SETTINGS = {
     "sines before cosines": {"positions": "sinusoidal_halves"},
     "learned positions": {"positions": "learned", "max_positions": 40},
     "no positions": {"positions": "none"},
+    "rotary positions": {"positions": "rotary"},
     "concatenated": CONCATENATED,
     "concatenated, narrow": {**CONCATENATED, "d_position": 4},
     "concatenated, learned": {
