@@ -40,7 +40,7 @@ print(*sorted({{"torch", "numpy", "rich", "sentencepiece"}} & sys.modules.keys()
 
 def test_all_commands_are_there():
     assert [
-        *("run", "prepare", "train", "translate", "predict", "embed"),
+        *("run", "prepare", "train", "translate", "predict", "generate", "embed"),
         *("evaluate", "score", "export", "edit"),
         *("recipe", "doctor", "demo", "runs"),
     ] == COMMANDS

@@ -132,7 +132,7 @@ def scores(model, source, target):
 def test_the_loader_script_fits_on_a_page():
     lines = SCRIPT.splitlines()
 
-    assert len(lines) <= 60
+    assert len(lines) <= 70
     assert max(map(len, lines)) <= 88
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from headwise.cli.argument_checks import check_environment
 from headwise.cli.options import (
     MaxTime,
@@ -15,6 +17,8 @@ from headwise.cli.options import (
     use_threads,
 )
 from headwise.cli.standard_streams import output
+from headwise.errors import UsageError
+from headwise.sample_data.samples import SAMPLES
 
 if TYPE_CHECKING:
     from headwise.demo_corpus import DemoCorpus, ExactMatches, Pair
@@ -38,28 +42,52 @@ SETTINGS: dict[str, Any] = {
 
 
 def demo(
-    out: Annotated[Path, output_folder("Output folder.")] = Path("demo"),
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="[NAME]",
+            help="What is generated and learned. translation: English into French; "
+            + "; ".join(f"{name}: {each.summary}" for name, each in SAMPLES.items()),
+        ),
+    ] = "translation",
+    out: Annotated[
+        Path | None,
+        output_folder("Output folder. Default: demo, or demo-NAME."),
+    ] = None,
     max_time: MaxTime = None,
     threads: Threads = None,
 ) -> None:
     """Generate a corpus, train a model and evaluate it, in minutes.
 
-    The corpus is English and French from a grammar with agreement, elision, negation,
-    questions, tenses, and an "it" that becomes il or elle by the noun it refers to. The
-    test set has combinations of words that are not in the training set.
+    The corpus of translation is English and French from a grammar with agreement,
+    elision, negation, questions, tenses, and an "it" that becomes il or elle by the
+    noun it refers to. Test sets have combinations that are not in the training set.
 
     \b
     headwise demo
+    headwise demo reviews
     headwise demo --out somewhere --threads 4
     """
+    limit = None if max_time is None else parse_minutes(max_time)
+    check_environment()
+    if name != "translation" and name not in SAMPLES:
+        raise UsageError(
+            f"{name} is not a demo; choose from translation, {', '.join(SAMPLES)}"
+        )
+    if name != "translation":
+        from headwise.cli.demo_sample import demo_sample
+
+        folder = out or Path(f"demo-{name}")
+        demo_sample(name, folder, max_minutes=limit, threads=threads)
+        return
+    out = out or Path("demo")
+
     from headwise.cli.prepare_and_train import prepare_corpus, train_model
     from headwise.cli.translate_and_score import translate_lines
     from headwise.demo_corpus import EXAMPLES, write
     from headwise.recipe import resolve
     from headwise.run_folder.overwrite_protection import lock_run_folder
 
-    limit = None if max_time is None else parse_minutes(max_time)
-    check_environment()
     say("generating an English-French corpus")
     text = out / "corpus"
     with lock_run_folder(out):

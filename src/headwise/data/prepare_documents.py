@@ -153,8 +153,8 @@ def _append(
 
 def _write_prompts(draft: Path, lines: list[str]) -> None:
     """Write some validation lines, evenly spaced, each with the one after it."""
-    usable = [line.strip() for line in lines if line.strip()]
-    usable = [line for line in usable if "\n" not in line]
+    pieces = (piece.strip() for line in lines for piece in line.split("\n"))
+    usable = [piece for piece in pieces if piece]
     every = max(1, len(usable) // NUM_PROMPTS)
     pairs = list(pairwise(usable))[::every][:NUM_PROMPTS]
     for name, side in (("source", 0), ("target", 1)):

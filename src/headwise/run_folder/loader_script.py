@@ -39,7 +39,8 @@ def add_positions(x, side):  # Sections 3.4 and 3.5
     angles = torch.arange(len(x))[:, None] / 10000 ** (even / (2 * len(even)))
     waves = torch.stack([angles.sin(), angles.cos()], 2 if kind == "sinusoidal" else 1)
     learned = weights.get(f"enter_{side}.add_positions.scheme.vectors", x)[: len(x)]
-    place = {"learned": learned, "none": 0, "rotary": 0}.get(kind, waves.flatten(1).float())
+    places = {"learned": learned, "none": 0, "rotary": 0}
+    place = places.get(kind, waves.flatten(1).float())
     return norm(torch.cat([x, place], 1) if beside else x + place, f"enter_{side}.norm")
 
 def run_stack(side, x, sublayers, encoded=None):  # one side of Figure 1

@@ -26,7 +26,7 @@ from headwise.training.gradient_accumulation import GradientAccumulator
 from headwise.training.memory_usage import MemoryUsage, memory_usage_of
 from headwise.training.optimizer import make_optimizer
 from headwise.training.settings import TrainingSettings
-from headwise.training.validation import VALIDATION_TOKENS
+from headwise.training.validation import NUM_SAMPLES, VALIDATION_TOKENS
 
 MAX_BATCH_TOKENS = 25_000
 """The paper's (Section 5.1): a larger batch would need other learning rates."""
@@ -197,12 +197,14 @@ def prediction_batches(
 
     The first batch has the most rows.
     """
+    texts, _ = corpus.dev_text
     lengths, _ = corpus.dev.lengths()
+    if len(lengths) != len(texts):  # windows of a text, and some of its lines
+        return [texts[:NUM_SAMPLES]]
     every = -(-len(lengths) // settings.validation_pairs)
     chosen = np.arange(0, len(lengths), every)
     rising = chosen[np.argsort(lengths[chosen], kind="stable")]
     starts = split_by_tokens(lengths[rising] + 1, BATCH_TOKENS)
-    texts, _ = corpus.dev_text
     groups = np.split(rising, starts[1:])
     return [[texts[index] for index in group] for group in groups]
 

@@ -186,5 +186,5 @@ def _evenly_spaced(
 ) -> tuple[list[str], list[str]]:
     """Return at most ``most`` pairs, evenly spaced over the text."""
     sources, references = text
-    every = -(-len(sources) // most)
+    every = max(1, -(-len(sources) // most))
     return sources[::every], references[::every]

@@ -1,0 +1,91 @@
+"""``headwise demo NAME``: write a sample, train a model on it, and show its scores."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+from headwise.cli.options import say, use_threads
+from headwise.cli.prepare_and_train import prepare_corpus, train_model
+from headwise.cli.standard_streams import output
+from headwise.sample_data.samples import SAMPLES, Sample
+from headwise.settings import merged
+from headwise.tasks import TASKS
+
+SETTINGS = {
+    "text": {"vocab_size": 2000},
+    "model": {"dropout": 0.1},
+    "training": {
+        "steps": 1_500,
+        "label_smoothing": 0.0,
+        "learning_rate": 0.002,
+        "schedule": "linear",
+        "validate_every": 500,
+        "average_last": 1,
+    },
+}
+"""On top of the preset micro."""
+
+NUM_SHOWN = 3
+"""Test examples that are printed with the model's output."""
+
+
+def demo_sample(
+    name: str, out: Path, *, max_minutes: float | None, threads: int | None
+) -> None:
+    """Write the sample called ``name`` into ``out``, learn it, and print scores."""
+    from headwise.recipe import resolve
+    from headwise.run_folder.overwrite_protection import lock_run_folder
+
+    sample = SAMPLES[name]
+    say(f"generating {name}: {sample.summary}")
+    with lock_run_folder(out):
+        files = sample.write(out / "corpus")
+    extra = merged(SETTINGS, sample.settings)
+    extra = merged(extra, {"task": sample.task, "data": _data(sample, files)})
+    if max_minutes is not None:
+        extra = merged(extra, {"training": {"max_minutes": max_minutes}})
+    recipe = resolve(preset="micro", extra=extra)
+    use_threads(threads)
+    train_model(out, recipe, prepare_corpus(out, recipe), "cpu")
+    if sample.task == "language_model":
+        _show_text(out)
+    else:
+        _show_labels(out, files["test"], sample)
+
+
+def _data(sample: Sample, files: dict[str, Path]) -> dict[str, object]:
+    field = {"source_field": "text"} if sample.suffix == ".jsonl" else {}
+    train, dev = ({"source": str(files[part]), **field} for part in ("train", "dev"))
+    return {"corpora": [train], "dev": dev}
+
+
+def _show_labels(out: Path, test: Path, sample: Sample) -> None:
+    from headwise.cli.translate_and_score import predict_and_score, read_parallel
+    from headwise.inference.load import load_predictor
+
+    sources, references = read_parallel(test, None)
+    names = TASKS[sample.task].final_measures
+    scores, outputs = predict_and_score(load_predictor(out), sources, references, names)
+    output(f"\nOn {len(sources):,} examples that show combinations not in training:\n")
+    for score in scores:
+        output(str(score))
+    output("")
+    shown = zip(sources, references, outputs, strict=True)
+    for source, reference, found in islice(shown, NUM_SHOWN):
+        verdict = "correct" if found == reference else f"it is {reference}"
+        output(f"    {source}\n    → {found} ({verdict})\n")
+    output(
+        f"Next:\n    headwise predict {out} < YOUR_TEXT\n"
+        f"    headwise run YOUR.tsv --task {sample.task} --out my-model"
+    )
+
+
+def _show_text(out: Path) -> None:
+    from headwise.inference.text_generator import TextGenerator
+
+    output(f"\nA text of the model's own:\n\n{TextGenerator.open(out).generate()}")
+    output(
+        f"\nNext:\n    headwise generate {out} --prompt '...'\n"
+        "    headwise run YOUR.txt --task language_model --out my-model"
+    )

@@ -1,0 +1,141 @@
+"""Samples by name, as ``headwise demo NAME`` writes and learns them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headwise import storage
+from headwise.sample_data.coreference import coreferences
+from headwise.sample_data.dialogues import dialogues
+from headwise.sample_data.sentiment import reviews
+from headwise.sample_data.sets import most_frequent, sums
+
+Parts = Mapping[str, Sequence[str]]
+"""Name of a part (train, dev, test) -> its lines."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A generated data set, and settings with which it is learned in minutes."""
+
+    summary: str
+    """What is to be learned, in a few words."""
+
+    task: str
+    lines: Callable[[], Parts]
+    suffix: str = ".tsv"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def write(self, folder: Path) -> dict[str, Path]:
+        """Write a file for each part into ``folder``; return their paths."""
+        storage.make_folder(folder)
+        paths = {}
+        for part, lines in self.lines().items():
+            paths[part] = folder / f"{part}{self.suffix}"
+            text = "".join(f"{line}\n" for line in lines)
+            storage.write_text(paths[part], text)
+        return paths
+
+
+def _reviews() -> Parts:
+    found = reviews()
+    return _parts(
+        found.train, found.dev, found.test, lambda each: f"{each.text}\t{each.label}"
+    )
+
+
+def _most_frequent() -> Parts:
+    found = most_frequent()
+    return _parts(
+        found.train, found.dev, found.test, lambda each: f"{each.text}\t{each.label}"
+    )
+
+
+def _sums() -> Parts:
+    found = sums()
+    return _parts(
+        found.train, found.dev, found.test, lambda each: f"{each.text}\t{each.label}"
+    )
+
+
+def _pronouns() -> Parts:
+    found = coreferences()
+    return _parts(
+        found.train,
+        found.dev,
+        found.test,
+        lambda each: f"{each.text} {' or '.join(each.candidates)}?\t{each.label}",
+    )
+
+
+def _dialogues() -> Parts:
+    found = dialogues()
+    return _parts(
+        found.train,
+        found.dev,
+        found.test,
+        lambda each: json.dumps({"text": _transcript(each.to_json())}),
+    )
+
+
+def _transcript(table: str) -> str:
+    turns = json.loads(table)["turns"]
+    return "".join(f"{turn['role']}: {turn['text']}\n" for turn in turns)
+
+
+def _parts(
+    train: Iterable[Any],
+    dev: Iterable[Any],
+    test: Iterable[Any],
+    line: Callable[[Any], str],
+) -> Parts:
+    return {
+        "train": [line(each) for each in train],
+        "dev": [line(each) for each in dev],
+        "test": [line(each) for each in test],
+    }
+
+
+NO_POSITIONS = {
+    "text": {"tokenizer": "spaces"},
+    "model": {"positions": "none", "dropout": 0.0},
+}
+
+SAMPLES: dict[str, Sample] = {
+    "reviews": Sample(
+        "is a review positive or negative?",
+        "classification",
+        _reviews,
+        settings={"text": {"tokenizer": "words"}},
+    ),
+    "most-frequent": Sample(
+        "which symbol of a set is the most frequent? (no positions)",
+        "classification",
+        _most_frequent,
+        settings=NO_POSITIONS,
+    ),
+    "sums": Sample(
+        "what do the numbers of a set add up to? (no positions)",
+        "classification",
+        _sums,
+        settings=NO_POSITIONS,
+    ),
+    "pronouns": Sample(
+        "which of two nouns does a pronoun stand for?",
+        "classification",
+        _pronouns,
+        settings={"text": {"tokenizer": "words"}},
+    ),
+    "dialogues": Sample(
+        "what is said next in a dialogue that rules can answer?",
+        "language_model",
+        _dialogues,
+        suffix=".jsonl",
+        settings={"text": {"vocab_size": 500}, "model": {"positions": "rotary"}},
+    ),
+}
+"""Every sample by its name."""

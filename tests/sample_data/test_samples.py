@@ -1,0 +1,22 @@
+import json
+
+import pytest
+
+from headwise.sample_data.samples import SAMPLES
+from headwise.tasks import TASKS
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_sample_is_written_for_its_task(name, tmp_path):
+    sample = SAMPLES[name]
+    files = sample.write(tmp_path)
+
+    assert sample.task in TASKS
+    assert files.keys() == {"train", "dev", "test"}
+    for path in files.values():
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+        assert lines
+        if sample.suffix == ".jsonl":
+            assert all(json.loads(line)["text"].strip() for line in lines)
+        else:
+            assert all(line.count("\t") == 1 for line in lines)
