@@ -4,7 +4,8 @@ The vectors are those of ``EncoderOnly.encode``, and the gradients those of auto
 ``tests/backends/native/test_encoder.py`` and ``test_train_encoder.py`` hold them equal.
 What is different: texts come without padding, as a batch holds them. In training the
 activations are kept in one piece of memory (``csrc/train_encoder.c``) until the loss,
-which heads in PyTorch compute, sends its gradient back. In inference the weights are
+which heads in PyTorch compute, sends its gradient back; the threads that torch has
+share a batch. In inference the weights are
 packed once, until they change (``csrc/encoder.c``).
 
 Letters used for sizes: N tokens of all texts, D model width.
@@ -12,7 +13,9 @@ Letters used for sizes: N tokens of all texts, D model width.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from ctypes import byref, pointer
+from functools import partial
 from threading import Lock
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -24,10 +27,15 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from headwise.backends.api import Precision
-from headwise.backends.native.ctypes_structs import CrossKV, EncodeRequest
+from headwise.backends.native.ctypes_structs import CrossKV, EncodeRequest, TrainBatch
 from headwise.backends.native.functions import kernels
 from headwise.backends.native.gradients import GradientBuffers
-from headwise.backends.native.train_batch import Scratch, Sentences, check_vocabulary
+from headwise.backends.native.train_batch import (
+    Scratch,
+    Sentences,
+    check_vocabulary,
+    run_in_threads,
+)
 from headwise.backends.native.training import why_not_native, why_too_long
 from headwise.backends.native.weights import NativeWeights
 from headwise.data.ragged_batch import RaggedTokens
@@ -63,6 +71,28 @@ class NativeEncoding:
         return cast(Tensor, vectors)
 
 
+class _Part:
+    """The sentences of a thread: what the forward pass leaves to the backward pass."""
+
+    def __init__(self, model: EncoderOnly, longest: int, batch: TrainBatch) -> None:
+        self.gradients = GradientBuffers(model, longest)
+        self._batch = batch
+        arguments = byref(self.gradients.struct), byref(batch)
+        self.scratch = Scratch(model, kernels().encoder_train_bytes(*arguments))
+
+    def forward(self, encoded: int) -> None:
+        """Write the vectors of the sentences to the address of those of the batch."""
+        self._call(kernels().encoder_forward, encoded)
+
+    def backward(self, grad_encoded: int) -> None:
+        """Accumulate the gradients of all weights, given those of the vectors."""
+        self._call(kernels().encoder_backward, grad_encoded)
+
+    def _call(self, function: Callable[..., None], vectors: int) -> None:
+        struct = byref(self.gradients.struct)
+        function(struct, byref(self._batch), vectors, self.scratch.address)
+
+
 class _Encoding(torch.autograd.Function):
     """The output of the encoder as a function of all weights, as autograd sees it."""
 
@@ -70,14 +100,12 @@ class _Encoding(torch.autograd.Function):
     def forward(
         ctx: Any, model: EncoderOnly, batch: Sentences, *weights: Tensor
     ) -> Tensor:
-        native = kernels()
         ctx.save_for_backward(*weights)  # so that torch notes when they change
-        ctx.batch = batch
-        ctx.gradients = GradientBuffers(model, batch.longest)
-        arguments = byref(ctx.gradients.struct), byref(batch.struct)
-        ctx.scratch = Scratch(model, native.encoder_train_bytes(*arguments))
+        ctx.batch = batch  # the parts point at its tokens
+        ctx.parts = [_Part(model, batch.longest, each) for each in batch.parts()]
         encoded = torch.empty(batch.num_tokens, model.config.d_model)
-        native.encoder_forward(*arguments, encoded.data_ptr(), ctx.scratch.address)
+        address = encoded.data_ptr()
+        run_in_threads([partial(each.forward, address) for each in ctx.parts])
         return encoded
 
     @staticmethod
@@ -87,19 +115,20 @@ class _Encoding(torch.autograd.Function):
         # and for weights that were changed in place since the forward pass.
         _ = ctx.saved_tensors
         grad_encoded = of_output[0].contiguous().float()
-        gradients: GradientBuffers = ctx.gradients
-        kernels().encoder_backward(
-            byref(gradients.struct),
-            byref(ctx.batch.struct),
-            grad_encoded.data_ptr(),
-            ctx.scratch.address,
-        )
+        address = grad_encoded.data_ptr()
+        parts: list[_Part] = ctx.parts
+        run_in_threads([partial(each.backward, address) for each in parts])
+        gradients = parts[0].gradients
+        for each in parts[1:]:
+            gradients.add(each.gradients)
         if torch._C._autograd._get_current_graph_task_keep_graph():  # retain_graph
             copies = gradients.scaled_copies(1.0)
-            gradients.set_to_zero()
+            for each in parts:
+                each.gradients.set_to_zero()
             return None, None, *copies
-        ctx.scratch.give_back()
-        ctx.gradients = ctx.scratch = None
+        for each in parts:
+            each.scratch.give_back()
+        del parts, ctx.parts, each
         # No other reference to them may exist: then torch does not copy them.
         return None, None, *gradients.gradients
 

@@ -62,6 +62,10 @@ class GradientBuffers:
             output=Linear() if output is None else self._matrix(*output),
         )
 
+    def add(self, other: GradientBuffers) -> None:
+        """Add the gradients of another part of the batch."""
+        torch._foreach_add_(self._gradients, other.gradients)
+
     def set_to_zero(self) -> None:
         """Forget all gradients, to accumulate others."""
         torch._foreach_zero_(self._gradients)

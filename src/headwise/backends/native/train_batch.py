@@ -1,10 +1,16 @@
-"""A batch as the C training kernels read it, and the memory that they work in.
+"""A batch as the C training kernels read it, its parts for threads, and their memory.
 
-Its reference is the batch itself (:mod:`headwise.data.ragged_batch`).
+Its reference is the batch itself (:mod:`headwise.data.ragged_batch`);
+``tests/backends/native/test_train_batch.py`` compares the parts with it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,9 +24,27 @@ from headwise.data.ragged_batch import RaggedTokens
 from headwise.errors import DataError
 from headwise.model.sequence_model import SequenceModel
 
+MIN_TOKENS_PER_THREAD = 256
+"""Tokens of a batch per thread, below which another thread is not worth its gradients:
+the kernels take about as many at a time anyway."""
+
+Result = TypeVar("Result")
+
+
+def run_in_threads(calls: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Run all calls at a time, the first in this thread; return what they return."""
+    first, *others = calls
+    waiting = [_threads().submit(each) for each in others]
+    return [first(), *(each.result() for each in waiting)]
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(thread_name_prefix="headwise-native")
+
 
 class Sentences:
-    """A batch for C; ``struct`` points at what this object keeps.
+    """A batch for C; ``struct`` and its parts point at what this object keeps.
 
     A side that a model does not read is None. Dropout is seeded from torch's RNG.
     """
@@ -35,17 +59,39 @@ class Sentences:
     ) -> None:
         sides = [each for each in (source, decoder_input) if each is not None]
         self._kept: list[Tensor] = []
-        self.count = len(sides[0])
+        self._offsets = sides[0].offsets
         self.num_tokens = len(sides[0].tokens)
         self.longest = max(int(side.lengths.max()) for side in sides)
         self.struct = TrainBatch(
-            sentences=self.count,
+            sentences=len(sides[0]),
             source=self._side(source),
             decoder_input=self._side(decoder_input),
             targets=None if targets is None else self._address(targets),
             smoothing=smoothing,
             seed=int(torch.randint(2**62, (1,))),
         )
+
+    def parts(self) -> list[TrainBatch]:
+        """Split into a batch for each of torch's threads, of about as many tokens.
+
+        Each has consecutive sentences, and ``MIN_TOKENS_PER_THREAD`` tokens or more:
+        there may be one part only.
+        """
+        useful = max(1, self.num_tokens // MIN_TOKENS_PER_THREAD)
+        count = min(torch.get_num_threads(), useful)
+        wanted = torch.arange(1, count) * self.num_tokens // count
+        cuts = torch.searchsorted(self._offsets, wanted).tolist()
+        bounds = sorted({0, *cuts, self.struct.sentences})
+        return [self._part(first, last) for first, last in pairwise(bounds)]
+
+    def _part(self, first: int, last: int) -> TrainBatch:
+        part = TrainBatch.from_buffer_copy(self.struct)
+        part.sentences = last - first
+        part.seed += first
+        for side in (part.source, part.decoder_input):
+            if side.starts is not None:
+                side.starts += first * self._offsets.element_size()
+        return part
 
     def _side(self, side: RaggedTokens | None) -> ctypes_structs.RaggedTokens:
         if side is None:

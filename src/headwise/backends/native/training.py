@@ -5,13 +5,17 @@ autograd; ``tests/backends/native/test_training.py`` and ``test_train_decoder_on
 hold them equal. What is different: it is one call (``csrc/train.c``), which computes
 the gradients with the loss, so that ``backward`` only returns them; sentences come
 without padding, as a batch holds them; dropout masks are drawn again in the backward
-pass instead of being kept. It runs on one core: data-parallel workers share a batch
+pass instead of being kept.
+
+Of a decoder alone, the threads that torch has share a batch; an encoder-decoder runs on
+one core, and data-parallel workers share its batch
 (:mod:`headwise.training.cpu_data_parallel`).
 """
 
 from __future__ import annotations
 
 from ctypes import byref
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -19,15 +23,22 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from headwise.backends.api import GenerativeModel
+from headwise.backends.native.ctypes_structs import TrainBatch
 from headwise.backends.native.customization_check import find_customization
 from headwise.backends.native.functions import kernels
 from headwise.backends.native.gradients import GradientBuffers
 from headwise.backends.native.library import why_unavailable
 from headwise.backends.native.measured_speed import why_not_preferred
-from headwise.backends.native.train_batch import Scratch, Sentences, check_vocabulary
+from headwise.backends.native.train_batch import (
+    Scratch,
+    Sentences,
+    check_vocabulary,
+    run_in_threads,
+)
 from headwise.backends.pytorch.install_fused import what_is_swapped
 from headwise.data.ragged_batch import Batch
 from headwise.model.activation_checkpointing import is_checkpointed
+from headwise.model.decoder_only import DecoderOnly
 from headwise.model.sequence_model import SequenceModel
 from headwise.model.transformer import Transformer
 
@@ -106,6 +117,17 @@ class NativeTraining:
         return cast(Tensor, loss)
 
 
+def _forward_backward(
+    model: GenerativeModel, gradients: GradientBuffers, batch: TrainBatch
+) -> float:
+    """Accumulate the gradients of a batch; return its loss."""
+    native, arguments = kernels(), (byref(gradients.struct), byref(batch))
+    scratch = Scratch(model, native.train_scratch_bytes(*arguments))
+    loss: float = native.forward_backward(*arguments, scratch.address)
+    scratch.give_back()
+    return loss
+
+
 class _NativeLoss(torch.autograd.Function):
     """The loss as a function of all weights, as autograd sees it.
 
@@ -121,14 +143,20 @@ class _NativeLoss(torch.autograd.Function):
         batch: Sentences,
         *weights: Tensor,
     ) -> Tensor:
-        native = kernels()
         ctx.save_for_backward(*weights)  # so that torch notes when they change
-        ctx.gradients = GradientBuffers(model, batch.longest)
-        arguments = byref(ctx.gradients.struct), byref(batch.struct)
-        scratch = Scratch(model, native.train_scratch_bytes(*arguments))
-        loss = native.forward_backward(*arguments, scratch.address)
-        scratch.give_back()
-        return weights[0].new_tensor(loss)
+        is_alone = isinstance(model, DecoderOnly)
+        parts = batch.parts() if is_alone else [batch.struct]
+        buffers = [GradientBuffers(model, batch.longest) for _ in parts]
+        losses = run_in_threads(
+            [
+                partial(_forward_backward, model, gradients, part)
+                for gradients, part in zip(buffers, parts, strict=True)
+            ]
+        )
+        ctx.gradients, *others = buffers
+        for each in others:
+            ctx.gradients.add(each)
+        return weights[0].new_tensor(sum(losses))
 
     @staticmethod
     @once_differentiable
