@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -36,13 +37,13 @@ SIZE: dict[str, Any] = {
 GPT = TransformerConfig(
     encoder_layers=0, decoder_layers=4, norm="pre", dropout=0.0, **SIZE
 )
+DROPOUT = {"dropout": 0.1, "attention_dropout": 0.1, "feed_forward_dropout": 0.1}
 BERT = TransformerConfig(
     encoder_layers=4,
     decoder_layers=0,
     norm="post",
     embedding_norm=True,
-    dropout=0.1,
-    attention_dropout=0.1,
+    **DROPOUT,
     **SIZE,
 )
 
@@ -50,14 +51,19 @@ BERT = TransformerConfig(
 def make(case: str) -> Any:
     """Return the model of a case, and for training its texts."""
     if case == "generation":
-        return DecoderOnly(GPT, VOCABULARY, seed=1).eval()
+        model = DecoderOnly(GPT, VOCABULARY, seed=1).eval()
+        with torch.no_grad():  # new weights write the same token again and again
+            for each in model.parameters():
+                each += 0.1 * torch.randn(each.shape)
+        return model
     shortest = 8 if "8 to 64" in case else CONTEXT
     lengths = torch.linspace(shortest, CONTEXT, TEXTS).round().long()
     texts = RaggedTokens.from_lengths(
         torch.randint(4, VOCABULARY, (int(lengths.sum()),)), lengths
     )
-    if case == "gpt":
-        return DecoderOnly(GPT, VOCABULARY, seed=1).train(), texts
+    if case.startswith("gpt"):
+        config = replace(GPT, **DROPOUT) if "dropout" in case else GPT
+        return DecoderOnly(config, VOCABULARY, seed=1).train(), texts
     return EncoderOnly(BERT, VOCABULARY, seed=1).train(), texts
 
 

@@ -68,8 +68,17 @@ class PlainModel(nn.Module):
         stack = model.decoder if isinstance(model, DecoderOnly) else model.encoder
         self.embedding.weight.copy_(model.embedding.vectors)
         self.positions.weight.copy_(entering.add_positions.scheme.vectors)
+        self.norm.load_state_dict(entering.norm.state_dict())
+        if self.encoder.norm is not None:
+            self.encoder.norm.load_state_dict(stack.last_norm.state_dict())
         for ours, block in zip(self.encoder.layers, stack.blocks, strict=True):
             attention = block.self_attention
+            first = (
+                "around_self" if hasattr(block, "around_self") else "around_attention"
+            )
+            around = getattr(block, first), block.around_feed_forward
+            ours.norm1.load_state_dict(around[0].norm.state_dict())
+            ours.norm2.load_state_dict(around[1].norm.state_dict())
             joined = attention.to_queries, attention.to_keys, attention.to_values
             ours.self_attn.in_proj_weight.copy_(torch.cat([x.weight for x in joined]))
             ours.self_attn.in_proj_bias.copy_(torch.cat([x.bias for x in joined]))

@@ -42,3 +42,12 @@ def encode_batch(model: EncoderOnly, tokens: RaggedTokens) -> Float[Tensor, "N D
     are those of ``EncoderOnly.encode``.
     """
     return encoding_backend(model, tokens).encode(model, tokens)
+
+
+def encode_padded(model: EncoderOnly, tokens: RaggedTokens) -> Float[Tensor, "B L D"]:
+    """Return the same for heads that want a matrix: zeros stand in place of padding."""
+    vectors = encode_batch(model, tokens)
+    rows, length = tokens.padded_shape
+    padded = vectors.new_zeros(rows * length, vectors.shape[1])
+    padded = padded.index_copy(0, tokens.padded_index, vectors)
+    return padded.view(rows, length, -1)

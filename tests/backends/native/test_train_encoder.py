@@ -29,6 +29,7 @@ from headwise.backends.reference import ReferenceEncoding
 from headwise.backends.select_encoder import (
     ENCODING_BACKENDS,
     encode_batch,
+    encode_padded,
     encoding_backend,
 )
 from headwise.backends.select_training import TRAINING_BACKENDS
@@ -237,6 +238,18 @@ def test_a_model_with_a_head_trains_as_by_autograd():
         loss, gradients = learned(backend)
         assert loss == pytest.approx(expected, rel=1e-5)
         assert_close(gradients, [each.double() for each in theirs], model, 1e-4)
+
+
+@pytest.mark.parametrize("backend", ENCODING_BACKENDS)
+def test_padded_vectors_are_those_of_the_model(backend):
+    model, tokens = use_backend(encoder_only(), backend), texts([3, 7, 1])
+
+    padded = encode_padded(model, tokens)
+    padded.square().sum().backward()
+
+    assert torch.equal(padded[tokens.is_real], encode_batch(model, tokens))
+    assert (padded[~tokens.is_real] == 0).all()
+    assert model.embedding.vectors.grad.abs().sum() > 0
 
 
 def test_customizations_are_named_with_their_place():
