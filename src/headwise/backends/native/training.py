@@ -23,7 +23,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from headwise.backends.api import GenerativeModel
-from headwise.backends.native.ctypes_structs import TrainBatch
 from headwise.backends.native.customization_check import find_customization
 from headwise.backends.native.functions import kernels
 from headwise.backends.native.gradients import GradientBuffers
@@ -117,17 +116,6 @@ class NativeTraining:
         return cast(Tensor, loss)
 
 
-def _forward_backward(
-    model: GenerativeModel, gradients: GradientBuffers, batch: TrainBatch
-) -> float:
-    """Accumulate the gradients of a batch; return its loss."""
-    native, arguments = kernels(), (byref(gradients.struct), byref(batch))
-    scratch = Scratch(model, native.train_scratch_bytes(*arguments))
-    loss: float = native.forward_backward(*arguments, scratch.address)
-    scratch.give_back()
-    return loss
-
-
 class _NativeLoss(torch.autograd.Function):
     """The loss as a function of all weights, as autograd sees it.
 
@@ -147,15 +135,18 @@ class _NativeLoss(torch.autograd.Function):
         is_alone = isinstance(model, DecoderOnly)
         parts = batch.parts() if is_alone else [batch.struct]
         buffers = [GradientBuffers(model, batch.longest) for _ in parts]
-        losses = run_in_threads(
-            [
-                partial(_forward_backward, model, gradients, part)
-                for gradients, part in zip(buffers, parts, strict=True)
-            ]
-        )
+        native, calls, scratch = kernels(), [], []
+        for gradients, part in zip(buffers, parts, strict=True):
+            arguments = byref(gradients.struct), byref(part)
+            memory = Scratch(model, native.train_scratch_bytes(*arguments))
+            calls.append(partial(native.forward_backward, *arguments, memory.address))
+            scratch.append(memory)
+        losses = run_in_threads(calls)
+        for memory in scratch:
+            memory.give_back()
         ctx.gradients, *others = buffers
-        for each in others:
-            ctx.gradients.add(each)
+        for other in others:
+            ctx.gradients.add(other)
         return weights[0].new_tensor(sum(losses))
 
     @staticmethod
