@@ -209,11 +209,14 @@ def test_a_forward_pass_without_a_backward_pass_disturbs_nothing():
         assert torch.equal(one, other)
 
 
+CONFIG = encoder_only().config
+
+
 class WithHead(SequenceModel):
     """A model that contains an encoder, as those of the tasks do."""
 
     def __init__(self, body, head):
-        super().__init__(body.config)
+        super().__init__(CONFIG)
         self.body = body
         self.head = head
 
@@ -270,6 +273,15 @@ def test_customizations_are_named_with_their_place():
     checkpoint_activations(model)
     assert "keeps activations" in why_not_native(model)
     assert "keeps activations" in why_not_native(model.body)
+
+
+def test_a_model_without_such_a_part_is_trained_by_pytorch():
+    model = encoder_only()
+
+    assert why_not_native(WithHead(model, nn.Linear(24, 5))) is None
+    assert why_not_native(WithHead(model.encoder, nn.Linear(24, 5))) == (
+        "the native backend does not know a WithHead"
+    )
 
 
 def test_every_backend_that_trains_encodes():

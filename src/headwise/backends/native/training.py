@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from headwise.backends.api import GenerativeModel
-from headwise.backends.native.customization_check import find_customization
+from headwise.backends.native.customization_check import KINDS, find_customization
 from headwise.backends.native.functions import kernels
 from headwise.backends.native.gradients import GradientBuffers
 from headwise.backends.native.library import why_unavailable
@@ -62,6 +62,8 @@ def why_not_native(model: SequenceModel) -> str | None:
     Of a model that contains another, such as an encoder with a head, they train that
     part.
     """
+    if not any(isinstance(module, tuple(KINDS)) for module in model.modules()):
+        return f"the native backend does not know a {type(model).__name__}"
     if model.config.positions == "rotary":
         return "the native backend has no rotary positions"
     if is_checkpointed(model):
