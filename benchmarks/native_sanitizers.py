@@ -41,6 +41,7 @@ SHAPES = {
     "topk": 140,
     "beam": 60,
     "decoder": 120,
+    "prefill": 60,
     "training": 100,
 }
 """Random shapes of each kind."""

@@ -173,6 +173,7 @@ typedef struct {
 static const kind kinds[] = {
     {"matmul", matmul_shape},   {"pack", pack_shape},         {"topk", topk_shape},
     {"decoder", decoder_shape}, {"training", training_shape}, {"beam", beam_shape},
+    {"prefill", prefill_shape},
 };
 
 static void run_shape(const kind *k, int64_t number) {

@@ -46,6 +46,7 @@ void pack_shape(void);
 void topk_shape(void);
 void beam_shape(void);
 void decoder_shape(void);
+void prefill_shape(void);
 void training_shape(void);
 
 /* Two threads share a model and decode each with a state of its own. */

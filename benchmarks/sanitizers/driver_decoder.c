@@ -1,4 +1,5 @@
-/* Random models: sources are encoded, and decoded greedily, by beams and with all scores. */
+/* Random models: sources are encoded, and decoded greedily, by beams and with all scores; prompts of
+ * a decoder alone are prefilled. */
 #include "driver.h"
 #include "inference.h"
 
@@ -133,8 +134,15 @@ static decoding begin(const transformer *m, int64_t vocabulary, int64_t sources,
     int64_t *tokens = random_integers(total, 0, vocabulary - 1), *positions = integers(total);
     for (int64_t n = 0; n < sources; n++)
         for (int64_t s = starts[n]; s < starts[n + 1]; s++) positions[s] = s - starts[n];
-    encode_request request = {sources, tokens, positions, &d.cross, d.longest};
+    int64_t wanted = happens(50) ? total * m->d_model : 0;
+    encode_request request = {.sentences = sources,
+                              .tokens = tokens,
+                              .positions = positions,
+                              .cross = &d.cross,
+                              .encoded = wanted ? floats(wanted) : 0,
+                              .longest = d.longest};
     encode(m, &request, floats(encode_scratch_floats(m, d.longest)));
+    if (wanted) add_floats(request.encoded, wanted);
     for (int64_t i = 0; i < decoder_layers(m); i++) {
         add_bytes(key_blocks[i], keys * bytes);
         add_bytes(value_blocks[i], values * bytes);
@@ -161,8 +169,16 @@ static int64_t decode(decoding *d, const int64_t *tokens, float *scores, topk_re
         for (int64_t p = 0; p < ld; p++)
             ancestors[row * ld + p] = p < d->position ? d->ancestors[row][p] : (int32_t)row;
     int64_t longest = d->longest > ld ? d->longest : ld;
-    decode_request step = {tokens,    d->rows, d->position, blocks,    rows_at,
-                           ancestors, ld,      &d->cross,   source_of, longest};
+    decode_request step = {.tokens = tokens,
+                           .rows = d->rows,
+                           .position = d->position,
+                           .kv_blocks = blocks,
+                           .rows_at = rows_at,
+                           .ancestors = ancestors,
+                           .ld = ld,
+                           .cross = &d->cross,
+                           .source_of = source_of,
+                           .longest = longest};
     return decode_steps(m, &step, scores, request,
                         floats(step_scratch_floats(m, d->rows, longest)));
 }
@@ -257,6 +273,83 @@ void decoder_shape(void) {
     transformer m = random_model(vocabulary, longest);
     describe_model(&m, vocabulary, sources, longest);
     decode_sources(&m, vocabulary, sources, longest);
+}
+
+/* The KV cache of `count` positions: a block of memory for each. */
+static char **new_blocks(const transformer *m, int64_t layers, int64_t rows, int64_t count) {
+    int64_t kv_row = m->heads * (m->d_k + m->d_v);
+    char **blocks = guarded(count * (int64_t)sizeof(char *), 8);
+    for (int64_t p = 0; p < count; p++)
+        blocks[p] = guarded(layers * rows * kv_row * cache_bytes(m), cache_bytes(m));
+    return blocks;
+}
+
+/* One token of each row, whose text begins after `padding`: the scores of the next one. */
+static void step_alone(const transformer *m, const int64_t *tokens, int64_t rows, int64_t position,
+                       const int64_t *padding, char **blocks, float *scores) {
+    int64_t ld = position + 1, *rows_at = integers(ld);
+    int32_t *ancestors = guarded(rows * ld * 4, 4);
+    for (int64_t p = 0; p < ld; p++) rows_at[p] = rows;
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t p = 0; p < ld; p++) ancestors[row * ld + p] = (int32_t)row;
+    decode_request step = {.tokens = tokens,
+                           .rows = rows,
+                           .position = position,
+                           .kv_blocks = blocks,
+                           .rows_at = rows_at,
+                           .ancestors = ancestors,
+                           .ld = ld,
+                           .padding = padding,
+                           .longest = ld};
+    if (decode_steps(m, &step, scores, 0, floats(step_scratch_floats(m, rows, ld))) != 1)
+        fail("scores did not come");
+}
+
+/* Prompts of a decoder alone: all tokens at once, and one by one in a row of its own, give the same
+ * scores of the next token. */
+void prefill_shape(void) {
+    int64_t is_long = happens(5), longest = is_long ? 230 : draw(1, 40); /* two groups */
+    int64_t rows = is_long ? 2 : draw(1, 4), layers = draw(1, 2);
+    int64_t vocabulary = one_of(vocabularies, COUNT(vocabularies));
+    transformer m = random_model(vocabulary, 1);
+    formats own = {m.terms, m.terms, happens(30)};
+    sublayer *table = guarded(2 * layers * (int64_t)sizeof(sublayer), 8);
+    for (int64_t i = 0; i < layers; i++) {
+        table[2 * i] = random_attention(&m, CAUSAL_SELF_ATTENTION, own);
+        table[2 * i + 1] = random_feed_forward(&m, own);
+    }
+    m.encoder = (stack){0};
+    m.decoder.num_sublayers = 2 * layers;
+    m.decoder.sublayers = table;
+    m.decoder.embedding = random_embedding(&m, vocabulary, longest + 1);
+    m.window = happens(40) ? draw(1, longest) : 0;
+    describe("layers %ld, d_model %ld, heads %ld, d_k %ld, d_v %ld, d_ff %ld, terms %ld, window %ld, "
+             "vocabulary %ld, %ld prompts of at most %ld",
+             (long)layers, (long)m.d_model, (long)m.heads, (long)m.d_k, (long)m.d_v, (long)m.d_ff,
+             (long)m.terms, (long)m.window, (long)vocabulary, (long)rows, (long)longest);
+    int64_t *starts = integers(rows + 1), *padding = integers(rows);
+    starts[0] = 0;
+    for (int64_t n = 0; n < rows; n++) {
+        padding[n] = n ? draw(0, is_long ? 10 : longest) : 0;
+        starts[n + 1] = starts[n] + longest - padding[n];
+    }
+    int64_t *tokens = random_integers(starts[rows], 0, vocabulary - 1);
+    int64_t *last = random_integers(rows, 0, vocabulary - 1);
+    char **blocks = new_blocks(&m, layers, rows, longest + 1);
+    prefill_request request = {tokens, starts, rows, longest, blocks};
+    prefill(&m, &request, floats(step_scratch_floats(&m, prefill_rows(&request), longest)));
+    float *scores = floats(rows * vocabulary), *alone = floats(vocabulary);
+    step_alone(&m, last, rows, longest, padding, blocks, scores);
+    add_floats(scores, rows * vocabulary);
+    for (int64_t n = 0; n < rows; n++) {
+        int64_t size = starts[n + 1] - starts[n], none = 0;
+        char **own_blocks = new_blocks(&m, layers, 1, size + 1);
+        for (int64_t p = 0; p < size; p++)
+            step_alone(&m, tokens + starts[n] + p, 1, p, &none, own_blocks, alone);
+        step_alone(&m, last + n, 1, size, &none, own_blocks, alone);
+        if (memcmp(alone, scores + n * vocabulary, vocabulary * 4))
+            fail("a prompt is not its tokens one by one");
+    }
 }
 
 typedef struct {

@@ -1,4 +1,4 @@
-/* Random models and batches: the loss and all gradients. */
+/* Random models and batches: the loss, or an encoder's output, and all gradients. */
 #include "driver.h"
 #include "train.h"
 
@@ -84,7 +84,7 @@ static const int64_t decoder_only_layer[] = {CAUSAL_SELF_ATTENTION, FEED_FORWARD
 static transformer random_model(int64_t vocabulary, int64_t longest) {
     transformer m = {0};
     int64_t encoder_layers = draw(0, 2), decoder_layers = draw(0, 2);
-    int64_t biased = happens(30), encoder_only = happens(10), decoder_only = happens(10);
+    int64_t biased = happens(30), encoder_only = happens(20), decoder_only = happens(20);
     m.d_model = one_of(widths, COUNT(widths));
     m.heads = draw(1, 3);
     m.d_k = one_of(head_widths, COUNT(head_widths));
@@ -96,7 +96,9 @@ static transformer random_model(int64_t vocabulary, int64_t longest) {
     m.dropout = happens(50) ? 0.3f : 0;
     m.attention_dropout = happens(40) ? 0.2f : 0;
     m.feed_forward_dropout = happens(40) ? 0.1f : 0;
-    m.output = random_linear(m.d_model, vocabulary, biased);
+    int64_t encodes = encoder_only && happens(50); /* its loss is computed elsewhere */
+    if (!encodes) m.output = random_linear(m.d_model, vocabulary, biased);
+    if (decoder_only) m.window = happens(40) ? draw(1, longest) : 0;
     if (encoder_only || !decoder_only) {
         m.encoder = random_stack(&m, encoder_layers, encoder_layer, COUNT(encoder_layer), biased);
         m.encoder.embedding = random_embedding(&m, vocabulary, longest);
@@ -125,6 +127,16 @@ static ragged_tokens random_tokens(int64_t sentences, int64_t longest, int64_t v
     return (ragged_tokens){random_integers(starts[sentences], 0, vocabulary - 1), starts};
 }
 
+/* Both passes of an encoder alone, the second of them with random gradients of its output. */
+static void encode_and_back(const transformer *m, const train_batch *batch) {
+    int64_t size = batch->source.starts[batch->sentences] * m->d_model;
+    void *memory = guarded(encoder_train_bytes(m, batch), 64);
+    float *encoded = floats(size);
+    encoder_forward(m, batch, encoded, memory);
+    add_floats(encoded, size);
+    encoder_backward(m, batch, random_floats(size, 1), memory);
+}
+
 void training_shape(void) {
     int64_t longest = happens(10) ? 150 : draw(1, 40), sentences = draw(1, 6);
     int64_t vocabulary = one_of(vocabularies, COUNT(vocabularies));
@@ -145,9 +157,12 @@ void training_shape(void) {
     if (has_stack(&m.decoder)) batch.decoder_input = random_tokens(sentences, longest, vocabulary);
     const ragged_tokens *last = has_stack(&m.decoder) ? &batch.decoder_input : &batch.source;
     batch.targets = random_integers(last->starts[sentences], 0, vocabulary - 1);
-    double loss = forward_backward(&m, &batch, guarded(train_scratch_bytes(&m, &batch), 64));
-    if (!isfinite(loss)) fail("the loss is not finite");
-    add_double(loss);
+    if (m.output.weight) {
+        double loss = forward_backward(&m, &batch, guarded(train_scratch_bytes(&m, &batch), 64));
+        if (!isfinite(loss)) fail("the loss is not finite");
+        add_double(loss);
+    } else
+        encode_and_back(&m, &batch);
     for (int64_t i = 0; i < num_told; i++) {
         for (int64_t j = 0; j < told[i].count; j++)
             if (!isfinite(told[i].gradient[j])) fail("gradient %ld is not finite", (long)i);

@@ -1,5 +1,11 @@
 """The backends are tested with the models that the model is tested with."""
 
-from tests.model.conftest import batch, fixed_seed, small
+from tests.model.conftest import (
+    batch,
+    decoder_only,
+    encoder_only,
+    fixed_seed,
+    small,
+)
 
-__all__ = ["batch", "fixed_seed", "small"]
+__all__ = ["batch", "decoder_only", "encoder_only", "fixed_seed", "small"]

@@ -10,11 +10,13 @@ from tests.model.decoder_equality import assert_same_steps, made, sources
 
 from headwise.backends.native import library
 from headwise.backends.native.decoder import NativeDecoder
+from headwise.backends.native.decoder_only import NativeDecoderOnly
 from headwise.backends.native.library import NativeLibraryError
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.backends.reference import ReferenceDecoder
 from headwise.backends.select_decoder import make_decoder, runs_natively
 from headwise.errors import ModelError
+from headwise.model import DecoderOnly
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
 
@@ -46,6 +48,19 @@ def test_a_model_that_the_kernels_cannot_run_gets_pytorch():
     assert isinstance(make_decoder(model), NativeDecoder)
     assert isinstance(make_decoder(model, native=False), TorchDecoder)
     assert isinstance(make_decoder(model.to(torch.float64)), TorchDecoder)
+
+
+@pytest.mark.usefixtures("uses_native_backend")
+def test_a_decoder_alone_has_kernels_or_is_its_own_decoder():
+    model = DecoderOnly(replace(CONFIG, encoder_layers=0), 50).eval()
+
+    assert isinstance(make_decoder(model), NativeDecoderOnly)
+    assert isinstance(make_decoder(model, "bf16", native=True), NativeDecoderOnly)
+    for other in (model, DecoderOnly(model.config, 50).to(torch.float64)):
+        decoder = make_decoder(other, native=False if other is model else None)
+        assert isinstance(decoder, ReferenceDecoder)
+        assert decoder.is_current(other)
+        assert not decoder.is_current(DecoderOnly(model.config, 50))
 
 
 def test_only_float32_models_run_natively():

@@ -51,6 +51,22 @@ def test_each_backend_trains_as_the_reference_does(small, backend):
     torch.testing.assert_close(gradients, wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.usefixtures("uses_native_backend")
+@pytest.mark.parametrize("window", [None, 2])
+@pytest.mark.parametrize("backend", TRAINING_BACKENDS)
+def test_each_backend_trains_a_decoder_alone_as_the_reference(
+    decoder_only, backend, window
+):
+    model = decoder_only(window=window).train()
+    batch = batch_of([0, 0, 0], [1, 6, 3])
+    expected, wanted = learned(use_backend(model, "reference"), batch)
+
+    loss, gradients = learned(use_backend(model, backend), batch)
+
+    assert loss == pytest.approx(expected, rel=1e-5)
+    torch.testing.assert_close(gradients, wanted, rtol=1e-4, atol=1e-5)
+
+
 def test_every_backend_that_can_be_chosen_trains():
     assert set(TRAINING_BACKENDS) == set(Backend.__args__)
 

@@ -169,24 +169,35 @@ class Masks:
 def replay_dropout(
     model: nn.Module, seed: int, source_is_real: Tensor, target_is_real: Tensor
 ) -> None:
-    """Replace every dropout of ``model`` by the masks of the kernels for this seed."""
-    config = model.config
+    """Replace every dropout of ``model`` by the masks of the kernels for this seed.
+
+    A model of one stack has no other side: ``is_real`` of that is [N 0].
+    """
     masks = Masks(model, seed, source_is_real, target_is_real)
+    if hasattr(model, "encoder"):
+        model.enter_encoder.dropout = _of_output(masks, 0, 0, "embedding")
+        for layer, block in enumerate(model.encoder.blocks, start=1):
+            block.around_attention.dropout = _of_output(masks, 0, layer, "self")
+            block.self_attention.attend = masks.weights(0, layer, "self_weights", 0)
+            _replay_feed_forward(masks, 0, layer, block)
+    if hasattr(model, "decoder"):
+        model.enter_decoder.dropout = _of_output(masks, 1, 0, "embedding")
+        for layer, block in enumerate(model.decoder.blocks, start=1):
+            block.around_self.dropout = _of_output(masks, 1, layer, "self")
+            block.self_attention.attend = masks.weights(1, layer, "self_weights", 1)
+            if hasattr(block, "cross_attention"):
+                block.around_cross.dropout = _of_output(masks, 1, layer, "cross")
+                block.cross_attention.attend = masks.weights(
+                    1, layer, "cross_weights", 0
+                )
+            _replay_feed_forward(masks, 1, layer, block)
 
-    def replayed(side: int, layer: int, place: str) -> Replayed:
-        return Replayed(masks.rows(side, layer, place, config.dropout, config.d_model))
 
-    model.enter_encoder.dropout = replayed(0, 0, "embedding")
-    model.enter_decoder.dropout = replayed(1, 0, "embedding")
-    for layer, block in enumerate(model.encoder.blocks, start=1):
-        block.around_attention.dropout = replayed(0, layer, "self")
-        block.around_feed_forward.dropout = replayed(0, layer, "feed_forward")
-        block.feed_forward.dropout = masks.hidden(0, layer)
-        block.self_attention.attend = masks.weights(0, layer, "self_weights", 0)
-    for layer, block in enumerate(model.decoder.blocks, start=1):
-        block.around_self.dropout = replayed(1, layer, "self")
-        block.around_cross.dropout = replayed(1, layer, "cross")
-        block.around_feed_forward.dropout = replayed(1, layer, "feed_forward")
-        block.feed_forward.dropout = masks.hidden(1, layer)
-        block.self_attention.attend = masks.weights(1, layer, "self_weights", 1)
-        block.cross_attention.attend = masks.weights(1, layer, "cross_weights", 0)
+def _replay_feed_forward(masks: Masks, side: int, layer: int, block: nn.Module) -> None:
+    block.around_feed_forward.dropout = _of_output(masks, side, layer, "feed_forward")
+    block.feed_forward.dropout = masks.hidden(side, layer)
+
+
+def _of_output(masks: Masks, side: int, layer: int, place: str) -> Replayed:
+    config = masks.config
+    return Replayed(masks.rows(side, layer, place, config.dropout, config.d_model))

@@ -1,13 +1,19 @@
-"""What every backend offers, for decoding and for training.
+"""What every backend offers: decoders, encoders and training.
 
 Decoders: :class:`NativeDecoder` (C kernels, on a CPU), :class:`CudaGraphDecoder` and
-:class:`TorchDecoder`; :mod:`headwise.backends.select_decoder` chooses. The reference of
-all is ``Transformer.start`` and ``step``.
+:class:`TorchDecoder`; of a decoder alone, :class:`NativeDecoderOnly` and
+:class:`ReferenceDecoder`; :mod:`headwise.backends.select_decoder` chooses. The
+reference of all is ``start`` and ``step`` of the model.
 
 Training: :class:`NativeTraining` (C kernels, on a CPU), :class:`TorchTraining`,
 :class:`TorchCompileTraining` and :class:`ReferenceTraining`;
-:mod:`headwise.backends.select_training` chooses. The reference of all is
-``Transformer.decode`` with autograd.
+:mod:`headwise.backends.select_training` chooses. The reference of all is ``decode`` of
+the model with autograd.
+
+Encoders alone, in training and in inference: :class:`NativeEncoding` (C kernels, on a
+CPU), :class:`TorchEncoding` and :class:`ReferenceEncoding`;
+:mod:`headwise.backends.select_encoder` chooses. The reference of all is
+``EncoderOnly.encode`` with autograd.
 
 ``tests/backends`` holds each of them equal to its reference.
 """
@@ -18,6 +24,10 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from torch import Tensor
 
+from headwise.data.ragged_batch import RaggedTokens
+from headwise.model.decoder_only import DecoderOnly
+from headwise.model.encoder_only import EncoderOnly
+from headwise.model.sequence_model import SequenceModel
 from headwise.model.transformer import Transformer
 
 Precision = Literal["float32", "bf16"]
@@ -33,12 +43,16 @@ class DecoderBackend(Protocol):
     see the protocols of ``decoding.incremental_decoder``.
     """
 
-    def is_current(self, model: Transformer) -> bool:
+    def is_current(self, model: SequenceModel) -> bool:
         """Tell whether the copies are of ``model``'s weights as they are now."""
         ...
 
     def start(self, source: Tensor, source_is_real: Tensor) -> Any:
-        """Encode sources [N S]; return a state with one row for each."""
+        """Encode sources [N S]; return a state with one row for each.
+
+        A decoder alone has prompts instead, which follow the first token that is
+        stepped.
+        """
         ...
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
@@ -46,33 +60,50 @@ class DecoderBackend(Protocol):
         ...
 
 
+GenerativeModel = Transformer | DecoderOnly
+"""A model that predicts the next token, and so can generate text."""
+
+AnyModel = TypeVar("AnyModel", contravariant=True)
 AnyBatch = TypeVar("AnyBatch", contravariant=True)
 """A ``Batch``, or a ``PackedBatch`` for torch.compile."""
 
 
-class TrainingBackend(Protocol[AnyBatch]):
+class TrainingBackend(Protocol[AnyModel, AnyBatch]):
     """Forward and backward pass of a batch, as a loss that autograd differentiates."""
 
-    def why_not(self, model: Transformer, batch: AnyBatch) -> str | None:
+    def why_not(self, model: AnyModel, batch: AnyBatch) -> str | None:
         """Return why this backend cannot run ``batch``, or None if it can."""
         ...
 
-    def loss(self, model: Transformer, batch: AnyBatch, *, smoothing: float) -> Tensor:
+    def loss(self, model: AnyModel, batch: AnyBatch, *, smoothing: float) -> Tensor:
         """Return the cross-entropy, summed over the target tokens, in nats.
 
+        A decoder alone reads the decoder input, and no source.
         Its ``backward`` adds the gradients of all weights to ``.grad``.
         """
+        ...
+
+
+class EncodingBackend(Protocol):
+    """Forward pass of an encoder alone, which autograd differentiates if it is on."""
+
+    def why_not(self, model: EncoderOnly, tokens: RaggedTokens) -> str | None:
+        """Return why this backend cannot encode ``tokens``, or None if it can."""
+        ...
+
+    def encode(self, model: EncoderOnly, tokens: RaggedTokens) -> Tensor:
+        """Return a vector for each token [N D], text after text, without padding."""
         ...
 
 
 class WeightVersions:
     """Tells whether a model's weights have changed since copies were made of them."""
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: SequenceModel) -> None:
         self._parameters = list(model.parameters())
         self._versions = self._now()
 
-    def are_of(self, model: Transformer) -> bool:
+    def are_of(self, model: SequenceModel) -> bool:
         """Tell whether these are the weights of ``model``, unchanged."""
         same = next(model.parameters()) is self._parameters[0]
         return same and self._versions == self._now()

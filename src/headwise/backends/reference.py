@@ -1,49 +1,70 @@
-"""The reference of all backends: the model as it is written, with autograd."""
+"""The reference of all backends: the models as they are written, with autograd."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from jaxtyping import Float
 from torch import Tensor
 
-from headwise.backends.api import WeightVersions
-from headwise.data.ragged_batch import Batch
+from headwise.backends.api import GenerativeModel, WeightVersions
+from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.losses import cross_entropy
-from headwise.model.kv_cache import DecoderState
+from headwise.model.encoder_only import EncoderOnly
+from headwise.model.sequence_model import SequenceModel
 from headwise.model.transformer import Transformer
 
 
 class ReferenceTraining:
-    """Runs padded batches through ``Transformer.decode``; it can run any model."""
+    """Runs padded batches through the ``decode`` of a model; it can run any model."""
 
-    def why_not(self, model: Transformer, batch: Batch) -> str | None:
+    def why_not(self, model: GenerativeModel, batch: Batch) -> str | None:
         """Return None: see :class:`TrainingBackend`."""
         return None
 
-    def loss(self, model: Transformer, batch: Batch, *, smoothing: float) -> Tensor:
+    def loss(self, model: GenerativeModel, batch: Batch, *, smoothing: float) -> Tensor:
         """Return the summed cross-entropy: see :class:`TrainingBackend`."""
-        source, target = batch.source, batch.decoder_input
-        hidden = model.decode(source.padded(), target.padded(), source.is_real)
+        target = batch.decoder_input
+        if isinstance(model, Transformer):
+            source = batch.source
+            hidden = model.decode(source.padded(), target.padded(), source.is_real)
+        else:
+            hidden = model.decode(target.padded())
         logits = model.logits(hidden[target.is_real])
         return cross_entropy(logits, batch.target.tokens, smoothing)
 
 
+class ReferenceEncoding:
+    """Runs padded texts through ``EncoderOnly.encode``; it can run any model."""
+
+    def why_not(self, model: EncoderOnly, tokens: RaggedTokens) -> str | None:
+        """Return None: see :class:`EncodingBackend`."""
+        return None
+
+    def encode(self, model: EncoderOnly, tokens: RaggedTokens) -> Float[Tensor, "N D"]:
+        """Return a vector for each token: see :class:`EncodingBackend`."""
+        is_real = tokens.is_real
+        return model.encode(tokens.padded(), is_real)[is_real]
+
+
 class ReferenceDecoder:
-    """Decodes with ``Transformer.start`` and ``step``; it can run any model.
+    """Decodes with ``start`` and ``step`` of a model; it can run any model.
 
     The model computes in its own number format, and in evaluation mode if it is in it.
     """
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: GenerativeModel) -> None:
         self._versions = WeightVersions(model)
         self._model = model
 
-    def is_current(self, model: Transformer) -> bool:
+    def is_current(self, model: SequenceModel) -> bool:
         """Tell whether this is ``model``: see :class:`DecoderBackend`."""
         return model is self._model and self._versions.are_of(model)
 
-    def start(self, source: Tensor, source_is_real: Tensor) -> DecoderState:
-        """Encode sources [N S]; return a state with one row for each."""
+    def start(self, source: Tensor, source_is_real: Tensor) -> Any:
+        """Encode sources [N S], or begin with prompts; return a state with N rows."""
         return self._model.start(source, source_is_real)
 
-    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Append one token to every row [B]; return the scores [B V] of the next."""
         return self._model.step(tokens, state)

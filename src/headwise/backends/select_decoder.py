@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import torch
 
-from headwise.backends.api import DecoderBackend, Precision
+from headwise.backends.api import DecoderBackend, GenerativeModel, Precision
 from headwise.backends.cuda.cuda_graph_decoder import CudaGraphDecoder
 from headwise.backends.native.decoder import NativeDecoder
+from headwise.backends.native.decoder_only import NativeDecoderOnly
 from headwise.backends.native.library import NativeLibraryError
 from headwise.backends.native.measured_speed import prefers_native
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.backends.reference import ReferenceDecoder
 from headwise.errors import ModelError
+from headwise.model.decoder_only import DecoderOnly
+from headwise.model.sequence_model import SequenceModel
 from headwise.model.transformer import Transformer
 
 
-def runs_natively(model: Transformer) -> bool:
+def runs_natively(model: SequenceModel) -> bool:
     """Tell whether the native backend, where there is one, can decode with a model."""
     return all(
         each.dtype == torch.float32 and each.device.type == "cpu"
@@ -24,7 +27,7 @@ def runs_natively(model: Transformer) -> bool:
 
 
 def make_decoder(
-    model: Transformer,
+    model: GenerativeModel,
     precision: Precision = "float32",
     *,
     native: bool | None = None,
@@ -34,16 +37,22 @@ def make_decoder(
     ``native`` asks for a device's own backend, C kernels on a CPU or CUDA graphs on a
     GPU (True), or for PyTorch (False). None takes CUDA graphs on a GPU, and on a CPU
     the C kernels if they were measured to be faster than PyTorch. A model that the C
-    kernels cannot run gets PyTorch. With rotary positions, which none of them has, a
-    model decodes by its own ``step``, in its own precision.
+    kernels cannot run gets PyTorch. A decoder alone has C kernels on a CPU, or else
+    decodes by its own ``step``, in its own precision, as all models do with rotary
+    positions, which no other backend has.
     """
     if model.config.positions == "rotary":
         return ReferenceDecoder(model)
-    if native is not False and model.device.type == "cuda":
+    on_gpu = model.device.type == "cuda"
+    if native is not False and on_gpu and isinstance(model, Transformer):
         return CudaGraphDecoder(model, precision)
     if native or (native is None and prefers_native("decoding")):
         try:
+            if isinstance(model, DecoderOnly):
+                return NativeDecoderOnly(model, precision)
             return NativeDecoder(model, precision)
         except (NativeLibraryError, ModelError):
             pass  # `headwise doctor` says why
+    if isinstance(model, DecoderOnly):
+        return ReferenceDecoder(model)
     return TorchDecoder(model, precision)

@@ -1,21 +1,23 @@
 """The training loss of a batch, by the first backend that can run it.
 
-A backend is installed in a model by ``use_backend`` (``Transformer.backend``). What it
-cannot run, PyTorch runs: C kernels need gradients, for example, so PyTorch validates.
+A backend is installed in a model by ``use_backend`` (``SequenceModel.backend``). What
+it cannot run, PyTorch runs: C kernels need gradients, for example, so PyTorch
+validates.
 """
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from headwise.backends.api import TrainingBackend
+from headwise.backends.api import GenerativeModel, TrainingBackend
 from headwise.backends.native.training import NativeTraining
 from headwise.backends.pytorch.training import TorchTraining
 from headwise.backends.reference import ReferenceTraining
 from headwise.data.ragged_batch import Batch
-from headwise.model.transformer import Transformer
 
-TRAINING_BACKENDS: dict[str, tuple[TrainingBackend[Batch], ...]] = {
+AnyBackend = TrainingBackend[GenerativeModel, Batch]
+
+TRAINING_BACKENDS: dict[str, tuple[AnyBackend, ...]] = {
     "auto": (NativeTraining(), TorchTraining()),
     "native": (NativeTraining(), TorchTraining()),
     "torch": (TorchTraining(),),
@@ -25,7 +27,7 @@ TRAINING_BACKENDS: dict[str, tuple[TrainingBackend[Batch], ...]] = {
 """Name of a backend -> what runs a batch, in order of preference."""
 
 
-def training_backend(model: Transformer, batch: Batch) -> TrainingBackend[Batch]:
+def training_backend(model: GenerativeModel, batch: Batch) -> AnyBackend:
     """Return the backend that runs ``batch``: the first of the model's that can."""
     return next(
         each
@@ -34,7 +36,12 @@ def training_backend(model: Transformer, batch: Batch) -> TrainingBackend[Batch]
     )
 
 
-def cross_entropy_of(model: Transformer, batch: Batch, *, smoothing: float) -> Tensor:
-    """Sum the cross-entropy over the target tokens of ``batch``, in nats."""
+def cross_entropy_of(
+    model: GenerativeModel, batch: Batch, *, smoothing: float
+) -> Tensor:
+    """Sum the cross-entropy over the target tokens of ``batch``, in nats.
+
+    A decoder alone (GPT) reads no source: it predicts the targets from one another.
+    """
     backend = training_backend(model, batch)
     return backend.loss(model, batch, smoothing=smoothing)

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.model.decoder_equality import VARIANTS, assert_same_steps, made, sources
 
-from headwise.backends.native.decoder import MAX_STEPS_AHEAD, NativeDecoder
+from headwise.backends.native.decoder import NativeDecoder
+from headwise.backends.native.steps import MAX_STEPS_AHEAD
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.decoding import topk
 from headwise.decoding.topk import topk_tokens
@@ -79,7 +80,7 @@ def test_the_bfloat16_kv_cache_is_rounded_to_the_nearest():
 def test_every_variant_decodes_the_same(precision, source, each_library, monkeypatch):
     model = made(vocabulary=1100, d_model=48, d_ff=33)
     here = NativeDecoder(model, precision)
-    for place in ("weights", "decoder"):
+    for place in ("weights", "steps"):
         name = f"headwise.backends.native.{place}.kernels"
         monkeypatch.setattr(name, lambda: each_library)
     there = NativeDecoder(model, precision)

@@ -8,7 +8,9 @@ from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.pytorch.unpadded_forward import (
     ROUND,
     Unpadding,
+    decode_only_unpadded,
     decode_unpadded,
+    encode_unpadded,
 )
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.text.vocabulary import PAD
@@ -95,3 +97,41 @@ def test_padding_is_never_attended_to(small):
     dirty = decode_unpadded(model, source, target)
 
     assert torch.equal(clean, dirty)
+
+
+def gradients_of(model, out):
+    """Return the gradients of a weighted sum of ``out``."""
+    model.zero_grad()
+    (out * torch.arange(out.numel()).view(out.shape).sin()).sum().backward()
+    return [each.grad for each in model.parameters()]
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("window", [None, 1, 3])
+def test_a_decoder_alone_decodes_as_padded(decoder_only, norm, window):
+    model = decoder_only(norm=norm, window=window, dtype=torch.float64).train()
+    texts = sentences([3, 1, 7, 2])
+
+    use_backend(model, "reference")
+    expected = model.decode(texts.padded())[texts.is_real]
+    wanted = gradients_of(model, expected)
+    use_backend(model, "torch")
+    found = decode_only_unpadded(model, texts)
+
+    torch.testing.assert_close(found, expected, **EXACT)
+    torch.testing.assert_close(gradients_of(model, found), wanted, **EXACT)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_an_encoder_alone_encodes_as_padded(encoder_only, norm):
+    model = encoder_only(norm=norm, dtype=torch.float64).train()
+    texts = sentences([3, 1, 7, 2])
+
+    use_backend(model, "reference")
+    expected = model.encode(texts.padded(), texts.is_real)[texts.is_real]
+    wanted = gradients_of(model, expected)
+    use_backend(model, "torch")
+    found = encode_unpadded(model, texts)
+
+    torch.testing.assert_close(found, expected, **EXACT)
+    torch.testing.assert_close(gradients_of(model, found), wanted, **EXACT)

@@ -37,6 +37,7 @@ from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.errors import NumericsError
 from headwise.model.embeddings import StackInput
 from headwise.model.positions import PositionIds, Sinusoids
+from headwise.model.sequence_model import SequenceModel
 from headwise.model.transformer import Transformer
 
 MIN_LENGTH = 32
@@ -121,7 +122,7 @@ class CudaGraphDecoder:
         )
         self.pool = BufferPool(make)
 
-    def is_current(self, model: Transformer) -> bool:
+    def is_current(self, model: SequenceModel) -> bool:
         """Tell whether the copies are of ``model``'s weights as they are now."""
         return self.torch_decoder.is_current(model)
 

@@ -140,6 +140,7 @@ class Model(Structure):
         ("pre_norm", c_int64),
         ("activation", c_int64),
         ("terms", c_int64),
+        ("window", c_int64),
         ("dropout", c_float),
         ("attention_dropout", c_float),
         ("feed_forward_dropout", c_float),
@@ -162,14 +163,27 @@ class CrossKV(Structure):
 
 
 class EncodeRequest(Structure):
-    """Sources without padding, and where their keys and values go."""
+    """Sources without padding, and where their vectors, or keys and values, go."""
 
     _fields_ = (
         ("sentences", c_int64),
         ("tokens", c_void_p),
         ("positions", c_void_p),
         ("cross", POINTER(CrossKV)),
+        ("encoded", c_void_p),
         ("longest", c_int64),
+    )
+
+
+class PrefillRequest(Structure):
+    """Texts before the first step, without padding, and the KV cache they go to."""
+
+    _fields_ = (
+        ("tokens", c_void_p),
+        ("starts", c_void_p),
+        ("rows", c_int64),
+        ("end", c_int64),
+        ("kv_blocks", c_void_p),
     )
 
 
@@ -186,6 +200,7 @@ class DecodeRequest(Structure):
         ("ld", c_int64),
         ("cross", POINTER(CrossKV)),
         ("source_of", c_void_p),
+        ("padding", c_void_p),
         ("longest", c_int64),
     )
 
@@ -273,7 +288,7 @@ TOPK_STATE_BYTES = ctypes.sizeof(TopKState)
 
 STRUCTS = (
     *(Matrix, MatmulOptions, Linear, LayerNorm, PackedSublayer, Sublayer, Embedding),
-    *(Stack, Model, CrossKV, EncodeRequest, DecodeRequest, TopKRequest, TopKState),
-    *(TopKRows, BeamRequest, RaggedTokens, TrainBatch),
+    *(Stack, Model, CrossKV, EncodeRequest, PrefillRequest, DecodeRequest, TopKRequest),
+    *(TopKState, TopKRows, BeamRequest, RaggedTokens, TrainBatch),
 )
 """In the order of ``struct_bytes`` in ``csrc/struct_sizes.c``."""

@@ -7,13 +7,16 @@ such a model. ``tests/backends/native/test_training.py`` has a case for each kin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from headwise.model.config import TransformerConfig
+from headwise.model.decoder_only import DecoderOnly
+from headwise.model.encoder_only import EncoderOnly
 from headwise.model.sequence_model import SequenceModel
 from headwise.model.transformer import Transformer
 
@@ -31,13 +34,24 @@ Modules = dict[str, tuple[type[nn.Module], dict[str, Any]]]
 """Module name -> its class, and its attributes besides tensors."""
 
 
+KINDS: dict[type[SequenceModel], tuple[str, ...]] = {
+    Transformer: ("source_vocab_size", "target_vocab_size"),
+    EncoderOnly: ("vocab_size",),
+    DecoderOnly: ("vocab_size", "window"),
+}
+"""The models that kernels run -> attributes that their constructors take besides the
+config. Any other model is made of these, and of modules that PyTorch runs."""
+
+
 @lru_cache(maxsize=8)
 def _as_constructed(
-    config: TransformerConfig, source_vocab_size: int, target_vocab_size: int
+    make: Callable[..., SequenceModel],
+    config: TransformerConfig,
+    arguments: tuple[tuple[str, int | None], ...],
 ) -> tuple[Modules, frozenset[str]]:
     """Return the modules and the names of the weights of a newly made model."""
     with torch.device("meta"):
-        model = Transformer(config, source_vocab_size, target_vocab_size)
+        model = make(config, **dict(arguments))
     modules: Modules = {}
     for name, module in model.named_modules():
         attributes = {
@@ -50,17 +64,21 @@ def _as_constructed(
     return modules, frozenset(name for name, _ in model.named_parameters())
 
 
-def _find_replaced(model: Transformer) -> str | None:
-    """Name a module, an attribute or a weight that is not as the config says."""
-    modules, weights = _as_constructed(
-        model.config, model.source_vocab_size, model.target_vocab_size
-    )
+def _find_replaced(model: SequenceModel, of_whole: str) -> str | None:
+    """Name a module, an attribute or a weight that is not as the config says.
+
+    ``of_whole`` is the name of ``model`` in the whole model, "" if it is that itself.
+    """
+    kind = next(each for each in KINDS if isinstance(model, each))
+    arguments = tuple((name, getattr(model, name)) for name in KINDS[kind])
+    make: Callable[..., SequenceModel] = kind
+    modules, weights = _as_constructed(make, model.config, arguments)
     for name, module in model.named_modules():
-        label = name or "the model"
+        label = ".".join(filter(None, (of_whole, name))) or "the model"
         if name not in modules:
             return f"{label} is no part of such a model"
-        kind, attributes = modules[name]
-        if type(module) is not kind:
+        expected, attributes = modules[name]
+        if type(module) is not expected:
             return f"{label} is a {type(module).__name__}, which kernels do not know"
         own = vars(module)
         if "forward" in own:
@@ -73,14 +91,16 @@ def _find_replaced(model: Transformer) -> str | None:
             return f"{label} is in {mode} mode, which the model is not"
     for name, _ in model.named_parameters():
         if name not in weights:
-            return f"{name} is no weight of such a model"
+            label = ".".join(filter(None, (of_whole, name)))
+            return f"{label} is no weight of such a model"
     return None
 
 
 def find_customization(model: SequenceModel) -> str | None:
     """Name a frozen weight, a hook, or a module that was changed; None if all is usual.
 
-    The kernels compute all gradients at once and call no hook meanwhile.
+    The kernels compute all gradients at once and call no hook meanwhile. Of a model
+    that contains others, such as an encoder with a head, its own modules may be any.
     """
     for name, weight in model.named_parameters():
         if not weight.requires_grad:
@@ -93,4 +113,8 @@ def find_customization(model: SequenceModel) -> str | None:
             return f"{label} has a hook"
     if nn.modules.module._has_any_global_hook():  # type: ignore[no-untyped-call]
         return "all modules have a hook (torch.nn.modules.module)"
-    return _find_replaced(model) if isinstance(model, Transformer) else None
+    for name, module in model.named_modules():
+        is_known = isinstance(module, tuple(KINDS))
+        if is_known and (found := _find_replaced(cast(SequenceModel, module), name)):
+            return found
+    return None

@@ -17,6 +17,7 @@ from headwise.backends.native.ctypes_structs import (
     EncodeRequest,
     MatmulOptions,
     Model,
+    PrefillRequest,
     TopKRequest,
     TopKRows,
     TrainBatch,
@@ -39,6 +40,8 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     ),
     "encode_scratch_floats": (c_int64, (_MODEL, c_int64)),
     "encode": (None, (_MODEL, POINTER(EncodeRequest), c_void_p)),
+    "prefill": (None, (_MODEL, POINTER(PrefillRequest), c_void_p)),
+    "prefill_rows": (c_int64, (POINTER(PrefillRequest),)),
     "step_scratch_floats": (c_int64, (_MODEL, c_int64, c_int64)),
     "decode_steps": (
         c_int64,
@@ -48,6 +51,9 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "topk": (c_int64, (POINTER(TopKRows), c_void_p, c_int64)),
     "train_scratch_bytes": (c_int64, (_MODEL, _BATCH)),
     "forward_backward": (c_double, (_MODEL, _BATCH, c_void_p)),
+    "encoder_train_bytes": (c_int64, (_MODEL, _BATCH)),
+    "encoder_forward": (None, (_MODEL, _BATCH, c_void_p, c_void_p)),
+    "encoder_backward": (None, (_MODEL, _BATCH, c_void_p, c_void_p)),
 }
 
 

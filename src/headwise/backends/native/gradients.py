@@ -18,17 +18,22 @@ from headwise.backends.native.ctypes_structs import (
     Embedding,
     LayerNorm,
     Linear,
+    Stack,
     Sublayer,
 )
-from headwise.backends.native.model_struct import make_model, make_stack, sublayer_kind
-from headwise.model.embeddings import StackInput, TokenEmbedding
-from headwise.model.parameters_by_layer import (
-    FeedForwardParameters,
-    SublayerParameters,
-    parameters_by_layer,
+from headwise.backends.native.model_struct import (
+    NativeModel,
+    StackModules,
+    decoder_of,
+    encoder_of,
+    make_model,
+    make_stack,
+    output_of,
+    sublayer_kind,
 )
+from headwise.model.embeddings import StackInput, TokenEmbedding
+from headwise.model.parameters_by_layer import FeedForwardParameters, SublayerParameters
 from headwise.model.positions import LearnedPositions
-from headwise.model.transformer import Transformer
 
 ALIGNMENT = 16
 """Floats at whose multiples a gradient begins."""
@@ -40,30 +45,35 @@ class GradientBuffers:
     ``longest`` is the number of positions of the batch's longest sentence.
     """
 
-    def __init__(self, model: Transformer, longest: int) -> None:
+    def __init__(self, model: NativeModel, longest: int) -> None:
         parameters = list(model.parameters())
         self._gradients = _zeros_like(parameters)
         self._gradient_of: dict[Tensor, Tensor] = dict(
             zip(parameters, self._gradients, strict=True)
         )
         self._positions: list[Tensor] = []
-        weights = parameters_by_layer(model)
+        output = output_of(model)
         self.struct = make_model(
-            model.config,
+            model,
             terms=BF16 if torch.is_autocast_enabled("cpu") else BF16X3,
             **_dropout_rates(model),
-            encoder=make_stack(
-                self._embedding(model.source_embedding, model.enter_encoder, longest),
-                [self._sublayer(each) for each in weights.encoder],
-                self._norm(model.encoder.last_norm),
-            ),
-            decoder=make_stack(
-                self._embedding(model.target_embedding, model.enter_decoder, longest),
-                [self._sublayer(each) for each in weights.decoder],
-                self._norm(model.decoder.last_norm),
-            ),
-            output=self._matrix(model.output_vectors, model.output.bias),
+            encoder=self._stack(encoder_of(model), longest),
+            decoder=self._stack(decoder_of(model), longest),
+            output=Linear() if output is None else self._matrix(*output),
         )
+
+    def add(self, other: GradientBuffers) -> None:
+        """Add the gradients of another part of the batch."""
+        torch._foreach_add_(self._gradients, other.gradients)
+
+    def set_to_zero(self) -> None:
+        """Forget all gradients, to accumulate others."""
+        torch._foreach_zero_(self._gradients)
+
+    @property
+    def gradients(self) -> list[Tensor]:
+        """All gradients, in the order of ``model.parameters()``."""
+        return self._gradients
 
     def scaled(self, scale: float) -> list[Tensor]:
         """Multiply all gradients by ``scale`` in place, once, and return them."""
@@ -73,6 +83,15 @@ class GradientBuffers:
     def scaled_copies(self, scale: float) -> list[Tensor]:
         """Return new tensors: all gradients times ``scale``."""
         return list(torch._foreach_mul(self._gradients, scale))
+
+    def _stack(self, modules: StackModules | None, longest: int) -> Stack:
+        if modules is None:
+            return Stack()
+        return make_stack(
+            self._embedding(modules.embedding, modules.stack_input, longest),
+            [self._sublayer(each) for each in modules.sublayers],
+            self._norm(modules.last_norm),
+        )
 
     def _embedding(
         self, embedding: TokenEmbedding, stack_input: StackInput, longest: int
@@ -135,7 +154,7 @@ class GradientBuffers:
         return struct
 
 
-def _dropout_rates(model: Transformer) -> dict[str, float]:
+def _dropout_rates(model: NativeModel) -> dict[str, float]:
     """Return the dropout rates of ``Model``, which are 0 in evaluation."""
     config = model.config
     rates = {

@@ -1,4 +1,4 @@
-"""The KV cache of the native decoder, and the state it belongs to.
+"""The KV cache of the native decoders, and the state it belongs to.
 
 The cache is append-only: ``ancestors[b, t]`` is the row at step t that row b descends
 from, so reordering a beam copies these indices and no keys or values. Reference:
@@ -7,14 +7,14 @@ holds the decoders equal.
 
 Letters used for sizes in this file:
 
-    B  rows, one a hypothesis          P  positions decoded
+    B  rows, one a hypothesis          P  positions decoded, or tokens of a prompt
     R  positions allocated
 """
 
 from __future__ import annotations
 
 from ctypes import addressof, c_char
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -108,7 +108,7 @@ class KVCache:
 
 @dataclass(frozen=True)
 class NativeState:
-    """State of the native decoder; a step leaves it unchanged."""
+    """State of a native decoder; a step leaves it unchanged."""
 
     sources: EncodedSources
     source_of: Array
@@ -118,6 +118,17 @@ class NativeState:
     position: int
     """P."""
     cache: KVCache
+    padding: Array | None = None
+    """Positions before the first token of each row [B]; None: there are none."""
+    prompts: Array | None = None
+    """What follows the first token of each row [B P], until that is given."""
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest row so far."""
+        if self.padding is None:
+            return self.position
+        return self.position - int(self.padding.min(initial=self.position))
 
     def index_select(self, index: Int[Tensor, " rows"]) -> NativeState:
         """Keep these rows, repeats allowed."""
@@ -125,7 +136,19 @@ class NativeState:
         ancestors = self.ancestors[kept]
         ancestors[:, self.position :] = _own_index(len(kept))
         return NativeState(
-            self.sources, self.source_of[kept], ancestors, self.position, self.cache
+            self.sources,
+            self.source_of[kept],
+            ancestors,
+            self.position,
+            self.cache,
+            None if self.padding is None else self.padding[kept],
+            None if self.prompts is None else self.prompts[kept],
+        )
+
+    def advanced(self, position: int, cache: KVCache) -> NativeState:
+        """Return the state at ``position``, behind the prompts."""
+        return NativeState(
+            self.sources, self.source_of, self.ancestors, position, cache, self.padding
         )
 
     def with_capacity(self, more: int) -> NativeState:
@@ -137,16 +160,21 @@ class NativeState:
         ancestors = np.empty((rows, wider), dtype=np.int32)
         ancestors[:, :capacity] = self.ancestors
         ancestors[:, capacity:] = _own_index(rows)
-        return NativeState(
-            self.sources, self.source_of, ancestors, self.position, self.cache
-        )
+        return replace(self, ancestors=ancestors)
 
 
-def initial_state(sources: EncodedSources, count: int) -> NativeState:
+def initial_state(
+    sources: EncodedSources,
+    count: int,
+    padding: Array | None = None,
+    prompts: Array | None = None,
+) -> NativeState:
     """Return the state in which each of ``count`` sources has one empty row."""
     ancestors = np.empty((count, FIRST_CAPACITY), dtype=np.int32)
     ancestors[:] = _own_index(count)
-    return NativeState(sources, np.arange(count), ancestors, 0, KVCache())
+    return NativeState(
+        sources, np.arange(count), ancestors, 0, KVCache(), padding, prompts
+    )
 
 
 def _doubled(capacity: int, needed: int) -> int:

@@ -1,13 +1,17 @@
 """What the struct of a model has in training and in inference alike.
 
-``weights.py`` (inference) and ``gradients.py`` (training) fill in the rest.
+``weights.py`` (inference) and ``gradients.py`` (training) fill in the rest, from the
+modules of each stack (:func:`encoder_of`, :func:`decoder_of`) and of the output.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
+
+from torch import Tensor, nn
 
 from headwise.backends.native.ctypes_structs import (
     ACTIVATIONS,
@@ -21,14 +25,65 @@ from headwise.backends.native.ctypes_structs import (
     Stack,
     Sublayer,
 )
-from headwise.model.config import TransformerConfig
-from headwise.model.parameters_by_layer import AttentionParameters, SublayerParameters
+from headwise.model.decoder_only import DecoderOnly
+from headwise.model.embeddings import StackInput, TokenEmbedding
+from headwise.model.encoder_only import EncoderOnly
+from headwise.model.parameters_by_layer import (
+    AttentionParameters,
+    SublayerParameters,
+    parameters_by_layer,
+)
+from headwise.model.transformer import Transformer
+
+NativeModel = Transformer | EncoderOnly | DecoderOnly
+"""What the C kernels run."""
 
 _KINDS = {
     "self": SELF_ATTENTION,
     "causal": CAUSAL_SELF_ATTENTION,
     "cross": CROSS_ATTENTION,
 }
+
+
+@dataclass(frozen=True)
+class StackModules:
+    """The modules of one stack, in the order in which they run."""
+
+    embedding: TokenEmbedding
+    stack_input: StackInput
+    sublayers: list[SublayerParameters]
+    last_norm: nn.Module
+
+
+def encoder_of(model: NativeModel) -> StackModules | None:
+    """Return the encoder of ``model``; None if it has none."""
+    if isinstance(model, DecoderOnly):
+        return None
+    return StackModules(
+        model.embedding if isinstance(model, EncoderOnly) else model.source_embedding,
+        model.enter_encoder,
+        parameters_by_layer(model).encoder,
+        model.encoder.last_norm,
+    )
+
+
+def decoder_of(model: NativeModel) -> StackModules | None:
+    """Return the decoder of ``model``; None if it has none."""
+    if isinstance(model, EncoderOnly):
+        return None
+    return StackModules(
+        model.embedding if isinstance(model, DecoderOnly) else model.target_embedding,
+        model.enter_decoder,
+        parameters_by_layer(model).decoder,
+        model.decoder.last_norm,
+    )
+
+
+def output_of(model: NativeModel) -> tuple[Tensor, Tensor | None] | None:
+    """Return weight and bias of the "Linear" box; None if ``model`` has none."""
+    if isinstance(model, EncoderOnly):
+        return None
+    return model.output_vectors, model.output.bias
 
 
 def sublayer_kind(sublayer: SublayerParameters) -> int:
@@ -51,8 +106,10 @@ def make_stack(
     )
 
 
-def make_model(config: TransformerConfig, **fields: Any) -> Model:
-    """Return the struct of a model with the sizes of ``config`` and these fields."""
+def make_model(model: NativeModel, **fields: Any) -> Model:
+    """Return the struct of a model with the sizes of ``model`` and these fields."""
+    config = model.config
+    window = model.window if isinstance(model, DecoderOnly) else None
     return Model(
         d_model=config.d_model,
         heads=config.num_heads,
@@ -61,5 +118,6 @@ def make_model(config: TransformerConfig, **fields: Any) -> Model:
         d_ff=config.d_ff,
         pre_norm=config.norm == "pre",
         activation=ACTIVATIONS[config.activation],
+        window=window or 0,
         **fields,
     )

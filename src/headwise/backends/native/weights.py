@@ -23,19 +23,25 @@ from headwise.backends.native.ctypes_structs import (
     Matrix,
     Model,
     PackedSublayer,
+    Stack,
     Sublayer,
 )
 from headwise.backends.native.functions import kernels
-from headwise.backends.native.model_struct import make_model, make_stack, sublayer_kind
+from headwise.backends.native.model_struct import (
+    NativeModel,
+    StackModules,
+    decoder_of,
+    encoder_of,
+    make_model,
+    make_stack,
+    output_of,
+    sublayer_kind,
+)
 from headwise.errors import ModelError
 from headwise.model.embeddings import StackInput, TokenEmbedding
-from headwise.model.parameters_by_layer import (
-    FeedForwardParameters,
-    SublayerParameters,
-    parameters_by_layer,
-)
+from headwise.model.parameters_by_layer import FeedForwardParameters, SublayerParameters
 from headwise.model.positions import LearnedPositions
-from headwise.model.transformer import Transformer
+from headwise.model.sequence_model import SequenceModel
 
 FIRST_POSITIONS = 256
 """Position encodings computed at first; their number doubles as needed."""
@@ -48,7 +54,7 @@ class NativeWeights:
     model whose weights are not float32 on a CPU, or that has rotary positions.
     """
 
-    def __init__(self, model: Transformer, precision: Precision) -> None:
+    def __init__(self, model: NativeModel, precision: Precision) -> None:
         kernels()
         if any(
             each.dtype != torch.float32 or each.device.type != "cpu"
@@ -61,44 +67,49 @@ class NativeWeights:
         if model.config.positions == "rotary":
             raise ModelError("the native backend has no rotary positions")
         self._versions = WeightVersions(model)
-        self._transformer = model
+        self._width = model.config.embedding_width
+        # Not the model: ``encoder.py`` keeps these copies as long as there is that.
+        self._stack_inputs: dict[str, StackInput] = {}
         self._growing = Lock()
         self._packer = _Packer(precision)
         with torch.no_grad():
             self.model = self._packed(model)
 
-    def is_current(self, model: Transformer) -> bool:
+    def is_current(self, model: SequenceModel) -> bool:
         """Tell whether the copies are of ``model``'s weights as they are now."""
         return self._versions.are_of(model)
 
     def ensure_source_positions(self, count: int) -> None:
         """Compute the position encodings of ``count`` source positions."""
         if count > self.model.encoder.embedding.num_positions:
-            stack_input = self._transformer.enter_encoder
+            stack_input = self._stack_inputs["encoder"]
             self._compute_positions(self.model.encoder.embedding, stack_input, count)
 
     def ensure_target_positions(self, count: int) -> None:
         """Compute the position encodings of ``count`` target positions."""
         if count > self.model.decoder.embedding.num_positions:
-            stack_input = self._transformer.enter_decoder
+            stack_input = self._stack_inputs["decoder"]
             self._compute_positions(self.model.decoder.embedding, stack_input, count)
 
-    def _packed(self, model: Transformer) -> Model:
-        packer, weights = self._packer, parameters_by_layer(model)
+    def _packed(self, model: NativeModel) -> Model:
+        output = output_of(model)
         return make_model(
-            model.config,
-            terms=packer.decoder_terms,
-            encoder=make_stack(
-                self._embedding(model.source_embedding, model.enter_encoder),
-                [packer.sublayer(each, of_source=True) for each in weights.encoder],
-                packer.norm(model.encoder.last_norm),
-            ),
-            decoder=make_stack(
-                self._embedding(model.target_embedding, model.enter_decoder),
-                [packer.sublayer(each, of_source=False) for each in weights.decoder],
-                packer.norm(model.decoder.last_norm),
-            ),
-            packed_output=packer.matrix(model.output_vectors, model.output.bias),
+            model,
+            terms=self._packer.decoder_terms,
+            encoder=self._stack("encoder", encoder_of(model)),
+            decoder=self._stack("decoder", decoder_of(model)),
+            packed_output=Matrix() if output is None else self._packer.matrix(*output),
+        )
+
+    def _stack(self, name: str, modules: StackModules | None) -> Stack:
+        if modules is None:
+            return Stack()
+        self._stack_inputs[name] = modules.stack_input
+        packer, of_source = self._packer, name == "encoder"
+        return make_stack(
+            self._embedding(modules.embedding, modules.stack_input),
+            [packer.sublayer(each, of_source=of_source) for each in modules.sublayers],
+            packer.norm(modules.last_norm),
         )
 
     def _embedding(
@@ -122,7 +133,7 @@ class NativeWeights:
             size = max(count, len(scheme.vectors))  # beyond them, it raises
         else:
             size = max(FIRST_POSITIONS, 1 << (count - 1).bit_length())
-        zeros = torch.zeros(1, size, self._transformer.config.embedding_width)
+        zeros = torch.zeros(1, size, self._width)
         with self._growing, torch.no_grad():
             if count <= embedding.num_positions:
                 return  # another thread has computed them

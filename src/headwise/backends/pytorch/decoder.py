@@ -35,6 +35,7 @@ from headwise.backends.pytorch.layers import (
 from headwise.model.decoder import DecoderBlock
 from headwise.model.encoder import EncoderBlock
 from headwise.model.masks import make_padding_mask
+from headwise.model.sequence_model import SequenceModel
 from headwise.model.transformer import Transformer
 
 
@@ -92,7 +93,7 @@ class TorchDecoder:
                 model.output_vectors, model.output.bias, precision
             )
 
-    def is_current(self, model: Transformer) -> bool:
+    def is_current(self, model: SequenceModel) -> bool:
         """Tell whether the copies are of ``model``'s weights as they are now."""
         return self._versions.are_of(model)
 

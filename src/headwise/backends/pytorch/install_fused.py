@@ -31,11 +31,16 @@ Model = TypeVar("Model", bound=SequenceModel)
 
 
 def use_backend(model: Model, backend: str) -> Model:
-    """Install a backend for training and whole forward passes; return ``model``."""
+    """Install a backend for training and whole forward passes; return ``model``.
+
+    Models that ``model`` contains, such as the encoder below a head, get it too.
+    """
     if backend not in get_args(Backend):
         names = ", ".join(get_args(Backend))
         raise UsageError(f"the backend must be one of {names}, not {backend!r}")
-    model.backend = backend
+    for module in model.modules():
+        if isinstance(module, SequenceModel):
+            module.backend = backend
     install(model, fused=backend != "reference")
     return model
 

@@ -1,12 +1,18 @@
-"""Training by PyTorch: fused functions, and no padding outside attention."""
+"""Training and encoding by PyTorch: fused, and no padding outside attention."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from headwise.backends.pytorch.unpadded_forward import decode_unpadded
-from headwise.data.ragged_batch import Batch
+from headwise.backends.api import GenerativeModel
+from headwise.backends.pytorch.unpadded_forward import (
+    decode_only_unpadded,
+    decode_unpadded,
+    encode_unpadded,
+)
+from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.losses import projected_cross_entropy
+from headwise.model.encoder_only import EncoderOnly
 from headwise.model.transformer import Transformer
 
 
@@ -16,13 +22,16 @@ class TorchTraining:
     The model needs the functions of :mod:`headwise.backends.pytorch.install_fused`.
     """
 
-    def why_not(self, model: Transformer, batch: Batch) -> str | None:
+    def why_not(self, model: GenerativeModel, batch: Batch) -> str | None:
         """Return None: see :class:`TrainingBackend`."""
         return None
 
-    def loss(self, model: Transformer, batch: Batch, *, smoothing: float) -> Tensor:
+    def loss(self, model: GenerativeModel, batch: Batch, *, smoothing: float) -> Tensor:
         """Return the summed cross-entropy: see :class:`TrainingBackend`."""
-        hidden = decode_unpadded(model, batch.source, batch.decoder_input)
+        if isinstance(model, Transformer):
+            hidden = decode_unpadded(model, batch.source, batch.decoder_input)
+        else:
+            hidden = decode_only_unpadded(model, batch.decoder_input)
         return projected_cross_entropy(
             hidden,
             model.output_vectors,
@@ -30,3 +39,18 @@ class TorchTraining:
             batch.target.tokens,
             smoothing,
         )
+
+
+class TorchEncoding:
+    """Runs texts without padding; it can run any model.
+
+    The model needs the functions of :mod:`headwise.backends.pytorch.install_fused`.
+    """
+
+    def why_not(self, model: EncoderOnly, tokens: RaggedTokens) -> str | None:
+        """Return None: see :class:`EncodingBackend`."""
+        return None
+
+    def encode(self, model: EncoderOnly, tokens: RaggedTokens) -> Tensor:
+        """Return a vector for each token: see :class:`EncodingBackend`."""
+        return encode_unpadded(model, tokens)

@@ -5,7 +5,8 @@
 
 All boxes of Figure 1 but attention are position-wise, so they need no padding. N is a
 round number, because libraries prepare a matmul anew for each new shape; the last
-position is always filler. The reference is ``Transformer.decode``;
+position is always filler. The references are ``Transformer.decode``,
+``DecoderOnly.decode`` and ``EncoderOnly.encode``;
 ``tests/backends/pytorch/test_unpadded_forward.py`` holds values and gradients equal.
 
 Letters used for sizes in this file:
@@ -26,6 +27,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headwise.data.ragged_batch import RaggedTokens
+from headwise.model.decoder_only import DecoderOnly, make_window_mask
+from headwise.model.encoder_only import EncoderOnly
 from headwise.model.masks import BackendMask, make_causal_mask, make_padding_mask
 from headwise.model.transformer import Transformer
 
@@ -156,3 +159,24 @@ def decode_unpadded(
         targets.unpad(x), state, UnpaddedMask(targets, targets, causal_mask)
     )
     return out[0, : targets.num_real]
+
+
+def decode_only_unpadded(
+    model: DecoderOnly, target: RaggedTokens
+) -> Float[Tensor, "N D"]:
+    """Return the output of a decoder alone at the N tokens, text after text."""
+    targets = Unpadding.of(target, model.config.num_heads)
+    positions = torch.arange(target.max_length, device=target.tokens.device)[None]
+    mask = make_window_mask(positions, positions, model.window)
+    x = model.enter_decoder(model.embedding(target.padded()), 0)
+    out: Tensor = model.decoder(targets.unpad(x), UnpaddedMask(targets, targets, mask))
+    return out[0, : targets.num_real]
+
+
+def encode_unpadded(model: EncoderOnly, texts: RaggedTokens) -> Float[Tensor, "N D"]:
+    """Return the output of an encoder alone at the N tokens, text after text."""
+    sources = Unpadding.of(texts, model.config.num_heads)
+    mask = make_padding_mask(texts.is_real)
+    x = model.enter_encoder(model.embedding(texts.padded()), 0)
+    out: Tensor = model.encoder(sources.unpad(x), UnpaddedMask(sources, sources, mask))
+    return out[0, : sources.num_real]

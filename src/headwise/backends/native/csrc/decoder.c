@@ -4,9 +4,15 @@
  * self-attention sublayer and each row that there was at that step, keys and values side by side,
  * [H K, H C]. A row finds its own past by the `ancestors` of the request.
  *
- * Reference: Transformer.step in model/transformer.py; the same in PyTorch is backends/pytorch/
- * decoder.py; tests/backends/native/test_decoder.py holds them equal. Sizes as in inference.h. */
+ * Reference: Transformer.step in model/transformer.py and DecoderOnly.step in
+ * model/decoder_only.py; the former in PyTorch is backends/pytorch/decoder.py; tests/backends/
+ * native/test_decoder.py and test_decoder_only.py hold them equal. Sizes as in inference.h. */
 #include "inference.h"
+
+/* Positions of the cache before the first token of a row. */
+INLINE int64_t padding_of(const decode_request *r, int64_t row) {
+    return r->padding ? r->padding[row] : 0;
+}
 
 /* `index`: among the causal self-attention sublayers. */
 static void causal_attention_sublayer(const sublayer *l, int64_t index, const decode_request *r,
@@ -23,11 +29,13 @@ static void causal_attention_sublayer(const sublayer *l, int64_t index, const de
         const int32_t *ancestors = r->ancestors + row * r->ld;
         char *entry = r->kv_blocks[position] + (index * rows + row) * kv_row * bytes;
         store_kv(&cache, qkv + keys, kv_row, entry);
-        for (int64_t p = 0; p < position; p++)
-            b->kv_rows[p] =
+        int64_t begin = padding_of(r, row), first = begin + first_key(m, position - begin);
+        for (int64_t p = first; p < position; p++)
+            b->kv_rows[p - first] =
                 r->kv_blocks[p] + (index * r->rows_at[p] + ancestors[p]) * kv_row * bytes;
-        b->kv_rows[position] = entry;
-        self_attention(&cache, qkv, b->kv_rows, position + 1, b->weights, b->heads + row * heads);
+        b->kv_rows[position - first] = entry;
+        self_attention(&cache, qkv, b->kv_rows, position + 1 - first, b->weights,
+                       b->heads + row * heads);
     }
     project_and_add(&l->norm, &l->packed.output, b->heads, b);
 }
@@ -60,7 +68,7 @@ static void cross_attention_sublayer(const sublayer *l, int64_t index, const dec
 static void decoder_forward(const transformer *m, const decode_request *r, buffers *b) {
     int64_t num_causal = 0, num_cross = 0;
     for (int64_t row = 0; row < r->rows; row++)
-        embed(&m->decoder.embedding, r->tokens[row], r->position, row, b);
+        embed(&m->decoder.embedding, r->tokens[row], r->position - padding_of(r, row), row, b);
     for (int64_t i = 0; i < m->decoder.num_sublayers; i++) {
         const sublayer *l = m->decoder.sublayers + i;
         if (l->kind == FEED_FORWARD)

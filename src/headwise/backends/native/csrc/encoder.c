@@ -1,10 +1,12 @@
-/* The encoder in inference, and the keys and values that the decoder's cross-attention reads.
+/* The encoder in inference: its output, or the keys and values that the decoder's cross-attention
+ * reads.
  *
  * Sentences stand one behind the other without padding. A group of them at a time runs through all
  * sublayers, so that activations stay in cache.
  *
- * Reference: Transformer.start in model/transformer.py; tests/backends/native/test_decoder.py holds
- * the scores after it equal. Sizes as in inference.h. */
+ * Reference: EncoderOnly.encode in model/encoder_only.py, and Transformer.start in
+ * model/transformer.py; tests/backends/native/test_encoder.py and test_decoder.py hold the vectors,
+ * and the scores after it, equal. Sizes as in inference.h. */
 #include "inference.h"
 
 #define ENCODE_GROUP_ROWS 384 /* source positions */
@@ -89,6 +91,7 @@ static void encode_group(const transformer *m, const encode_request *r, int64_t 
             self_attention_sublayer(l, &g);
     }
     normalize_rows(&m->encoder.norm, b->x, rows, m->d_model, b->x);
+    if (r->encoded) memcpy(r->encoded + begin * m->d_model, b->x, rows * m->d_model * 4);
     for (int64_t i = 0; i < m->decoder.num_sublayers; i++)
         if (m->decoder.sublayers[i].kind == CROSS_ATTENTION)
             fill_cross_kv(m->decoder.sublayers + i, num_cross++, &g);

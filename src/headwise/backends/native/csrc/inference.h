@@ -1,4 +1,4 @@
-/* What encoder.c and decoder.c share: requests from Python, scratch memory, steps of a sublayer.
+/* What encoder.c, prefill.c and decoder.c share: requests from Python, scratch memory, steps of a sublayer.
  *
  * The structs down to topk_request mirror ctypes_structs.py.
  *
@@ -25,9 +25,18 @@ typedef struct {
 typedef struct {
     int64_t sentences;
     const int64_t *tokens, *positions; /* [T]: each token, and its position in its sentence */
-    const cross_kv *cross;             /* what is written */
+    const cross_kv *cross;             /* what is written; of an encoder alone only its starts are */
+    float *encoded;                    /* [T, D]: the output of the encoder; NULL: not wanted */
     int64_t longest;                   /* S of the longest */
 } encode_request;
+
+/* Tokens of B texts before the first step, packed without padding. In the KV cache the texts end
+ * together: a shorter one begins later. */
+typedef struct {
+    const int64_t *tokens, *starts; /* [positions of all texts], [B + 1] */
+    int64_t rows, end;              /* B; the position in the cache behind the last tokens */
+    char *const *kv_blocks;         /* [end]: what is written, as in a decode_request */
+} prefill_request;
 
 /* A token for each of B rows, and the KV cache of the positions before it. */
 typedef struct {
@@ -38,8 +47,9 @@ typedef struct {
     const int64_t *rows_at;   /* [position + steps]: rows at each step */
     const int32_t *ancestors; /* [B, ld]: the row that each row descends from at each step */
     int64_t ld;
-    const cross_kv *cross;
+    const cross_kv *cross;    /* NULL in a decoder alone */
     const int64_t *source_of; /* [B] */
+    const int64_t *padding;   /* [B] positions before the first token of each row; NULL: none */
     int64_t longest;          /* positions of sources and output, those of this request included */
 } decode_request;
 
@@ -56,6 +66,11 @@ typedef struct {
 /* Write the cross-attention cache of sentences; scratch: encode_scratch_floats. */
 void encode(const transformer *m, const encode_request *r, float *scratch);
 int64_t encode_scratch_floats(const transformer *m, int64_t longest);
+
+/* Write keys and values of texts to the KV cache, the same bits as by steps; scratch:
+ * step_scratch_floats of prefill_rows rows. */
+void prefill(const transformer *m, const prefill_request *r, float *scratch);
+int64_t prefill_rows(const prefill_request *r);
 
 /* Decode one token in each row: the scores [B, V] of the next one, or with `best` their top-k, for
  * which the scores never stand in memory all at once. With max_steps of more than 1 it goes on

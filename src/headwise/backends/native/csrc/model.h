@@ -8,7 +8,8 @@
  * matrices that were packed ahead: its linears and gradients are zeros.
  *
  * The structs mirror backends/native/ctypes_structs.py; weights.py (inference) and gradients.py
- * (training) fill them, struct_sizes.c reports their sizes. Reference: model/transformer.py.
+ * (training) fill them, struct_sizes.c reports their sizes. Reference: model/transformer.py,
+ * encoder_only.py and decoder_only.py.
  *
  * Sizes: D model width, H heads, K and C channels of a head's key and value, F inner width of
  * feed-forward, V vocabulary, E width of an embedding. */
@@ -70,14 +71,20 @@ typedef struct {
 typedef struct {
     int64_t d_model, heads, d_k, d_v, d_ff;
     int64_t pre_norm, activation;
-    int64_t terms; /* number format of training, and of the KV cache */
+    int64_t terms;  /* number format of training, and of the KV cache */
+    int64_t window; /* of causal attention: keys per query, its own included; 0: all */
     float dropout, attention_dropout, feed_forward_dropout;
     stack encoder, decoder;
-    linear output; /* from the last stack's output to scores [V] */
+    linear output; /* from the last stack's output to scores [V]; none in an encoder alone */
     matrix packed_output;
 } transformer;
 
 INLINE int64_t has_stack(const stack *s) { return s->embedding.table != 0; }
+
+/* The first key to which causal attention lets position q attend. */
+INLINE int64_t first_key(const transformer *m, int64_t q) {
+    return m->window && q >= m->window ? q - m->window + 1 : 0;
+}
 
 /* Widths of the queries, or keys, and of the values of all heads. */
 INLINE int64_t keys_width(const transformer *m) { return m->heads * m->d_k; }

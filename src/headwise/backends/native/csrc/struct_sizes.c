@@ -8,6 +8,6 @@ EXPORT const int64_t struct_bytes[] = {
     sizeof(matrix),         sizeof(matmul_opts),    sizeof(linear),       sizeof(layer_norm),
     sizeof(packed_sublayer), sizeof(sublayer),      sizeof(embedding),    sizeof(stack),
     sizeof(transformer),    sizeof(cross_kv),       sizeof(encode_request),
-    sizeof(decode_request), sizeof(topk_request),   sizeof(topk_state),   sizeof(topk_rows),
+    sizeof(prefill_request), sizeof(decode_request), sizeof(topk_request),   sizeof(topk_state),   sizeof(topk_rows),
     sizeof(beam_request),   sizeof(ragged_tokens),  sizeof(train_batch),
 };

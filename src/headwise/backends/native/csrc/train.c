@@ -2,10 +2,12 @@
  *
  * Sentences are packed without padding. A group of them runs forward and backward before the next
  * starts, so that its activations stay in cache (train_group.h); the weights are packed once
- * (train_weights.c).
+ * (train_weights.c). An encoder whose loss is computed elsewhere has passes of its own
+ * (train_encoder.c).
  *
- * Reference: Transformer.decode with cross_entropy (losses.py); tests/backends/native/
- * test_training.py holds loss and gradients equal to autograd's. */
+ * Reference: Transformer.decode, or DecoderOnly.decode, with cross_entropy (losses.py); tests/
+ * backends/native/test_training.py and test_train_decoder_only.py hold loss and gradients equal to
+ * autograd's. */
 #include "train_group.h"
 
 #define GROUP_ROWS 256 /* positions of each side in a group */
@@ -43,8 +45,7 @@ static void embed_backward(const group *g, const stack_state *s, float *grad_x) 
         }
 }
 
-/* Return the output of a stack. */
-static const float *stack_forward(const group *g, const stack_state *s) {
+const float *stack_forward(const group *g, const stack_state *s) {
     const float *x = embed(g, s);
     for (int64_t i = 0; i < s->stack->num_sublayers; i++) x = sublayer_forward(g, s, i, x);
     if (!s->stack->norm.weight) return x;
@@ -58,8 +59,7 @@ static const float *last_output(const stack_state *s) {
     return count ? s->sublayers[count - 1].y : s->embedded;
 }
 
-/* g->grad_x holds the gradient of the stack's output on entry. */
-static void stack_backward(const group *g, const stack_state *s) {
+void stack_backward(const group *g, const stack_state *s) {
     if (s->stack->norm.weight)
         norm_backward(&s->stack->norm, hidden_shape(g, s), last_output(s), s->norm_stats, g->grad_x,
                       g->grad_x, 0);
@@ -70,7 +70,8 @@ static void stack_backward(const group *g, const stack_state *s) {
 /* Forward and backward pass of a group of sentences; returns its loss. */
 static double train_group(const transformer *m, const train_batch *batch,
                           const packed_model *packed, arena a) {
-    group g = alloc_group(m, batch, packed, &a);
+    group g = alloc_activations(m, batch, packed, &a);
+    alloc_work(&g, batch, &a);
     int64_t has_encoder = has_stack(&m->encoder), has_decoder = has_stack(&m->decoder);
     const stack_state *last = has_decoder ? &g.decoder : &g.encoder;
     if (has_encoder) g.encoded = stack_forward(&g, &g.encoder);
@@ -93,8 +94,7 @@ static double train_group(const transformer *m, const train_batch *batch,
     return loss;
 }
 
-/* The group of sentences from `first` on: as many as stay in cache. */
-static train_batch group_of(const transformer *m, const train_batch *batch, int64_t first) {
+train_batch group_of(const transformer *m, const train_batch *batch, int64_t first) {
     int64_t limit = max(GROUP_ROWS, 2 * m->d_model), last = first + 1;
     const int64_t *sources = batch->source.starts, *targets = batch->decoder_input.starts;
     while (last < batch->sentences && count_positions(sources, first, last + 1) <= limit &&
@@ -116,7 +116,8 @@ EXPORT int64_t train_scratch_bytes(const transformer *m, const train_batch *batc
     for (int64_t n = 0; n < batch->sentences;) {
         arena a = {0};
         train_batch part = group_of(m, batch, n);
-        alloc_group(m, &part, 0, &a);
+        group g = alloc_activations(m, &part, 0, &a);
+        alloc_work(&g, &part, &a);
         largest = max(largest, a.used);
         n += part.sentences;
     }

@@ -90,7 +90,8 @@ void activation_backward(const float *x, int64_t size, int64_t activation, float
 typedef struct {
     const float *queries, *keys, *values;
     int64_t ldq, ldk, ldv; /* strides from one position to the next */
-    int64_t num_queries, num_keys, d_k, d_v, causal;
+    int64_t num_queries, num_keys, d_k, d_v;
+    int64_t causal, window; /* window: keys per query in causal attention; 0: all */
 } head;
 
 /* `rng` drops weights, which are saved as they were before. */
@@ -154,7 +155,16 @@ typedef struct {
 
 packed_model pack_model(const transformer *m, arena *a);
 
+/* Loss and all gradients of a batch; memory: train_scratch_bytes, aligned to 64. */
 int64_t train_scratch_bytes(const transformer *m, const train_batch *b);
 double forward_backward(const transformer *m, const train_batch *b, void *memory);
+
+/* An encoder alone: forward pass, then the gradients of its weights, given those of its output
+ * [positions of all sentences, D]. The memory, encoder_train_bytes aligned to 64, stays as it is
+ * between the two. */
+int64_t encoder_train_bytes(const transformer *m, const train_batch *b);
+void encoder_forward(const transformer *m, const train_batch *b, float *encoded, void *memory);
+void encoder_backward(const transformer *m, const train_batch *b, const float *grad_encoded,
+                      void *memory);
 
 #endif

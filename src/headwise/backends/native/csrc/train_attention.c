@@ -1,7 +1,7 @@
 /* Attention of one head in one sentence, forward and backward, as small matmuls.
  *
  * Attention weights are [Q, pad_to_lanes(K)], zeros behind K and, in causal attention, above the
- * diagonal. Keys, and in the backward pass values, are transposed first.
+ * diagonal and before the window. Keys, and in the backward pass values, are transposed first.
  *
  * Reference: scaled_dot_product_attention in model/attention.py; tests/backends/native/
  * test_training.py holds gradients equal to autograd's. */
@@ -126,11 +126,19 @@ INLINE void small_matmul(product p, int64_t rows, int triangle_of_left, int64_t 
     }
 }
 
-/* Softmax of the first `size` scores of a row; the rest becomes 0. */
-INLINE void softmax(float *row, int64_t size, int64_t padded) {
+/* Softmax of the scores from `first` to `size` of a row; the rest becomes 0. */
+INLINE void softmax(float *row, int64_t first, int64_t size, int64_t padded) {
+    for (int64_t s = 0; s < first; s++) row[s] = -INFINITY;
     vec inv_sum = broadcast(1 / exp_and_sum(row, size));
     for (int64_t s = 0; s < size; s += LANES) store(row + s, load(row + s) * inv_sum);
     for (int64_t s = pad_to_lanes(size); s < padded; s += LANES) store(row + s, (vec){0});
+    for (int64_t s = 0; s < first; s++) row[s] = 0;
+}
+
+/* Keys to which query q attends: from first_visible to num_visible. */
+INLINE int64_t num_visible(head h, int64_t q) { return h.causal ? q + 1 : h.num_keys; }
+INLINE int64_t first_visible(head h, int64_t q) {
+    return h.causal && h.window && q >= h.window ? q - h.window + 1 : 0;
 }
 
 /* The weights after dropout, in `scratch` if there is any. */
@@ -154,7 +162,7 @@ INLINE void forward_inline(head h, float *weights, float *out, int64_t ldo, drop
                       .scale = 1 / sqrtf(h.d_k)};
     small_matmul(scores, h.num_queries, ALL, h.causal);
     for (int64_t q = 0; q < h.num_queries; q++)
-        softmax(weights + q * padded, h.causal ? q + 1 : h.num_keys, padded);
+        softmax(weights + q * padded, first_visible(h, q), num_visible(h, q), padded);
     const float *dropped = dropped_weights(weights, size, rng, scratch);
     product sums = {.left = {dropped, padded, 1},
                     .right = {h.values, h.ldv},
@@ -183,7 +191,8 @@ void attention_forward(const head *h, float *weights, float *out, int64_t ldo, d
         forward_inline(*h, weights, out, ldo, rng, scratch);
 }
 
-/* Backward pass of softmax, in place: from gradients of weights to gradients of scores. */
+/* Backward pass of softmax, in place: from gradients of weights to gradients of scores, which are 0
+ * where the weight is. */
 INLINE void softmax_backward(const float *weights, float *to, int64_t size, int64_t padded,
                              float scale) {
     vec total = {0};
@@ -216,7 +225,7 @@ INLINE void backward_inline(head h, const float *weights, const float *grad_out,
     dropout(&same, grad_scores, size);
     for (int64_t q = 0; q < h.num_queries; q++)
         softmax_backward(weights + q * padded, grad_scores + q * padded,
-                         h.causal ? q + 1 : h.num_keys, padded, scale);
+                         num_visible(h, q), padded, scale);
     product of_queries = {.left = {grad_scores, padded, 1},
                           .right = {h.keys, h.ldk},
                           .out = {to.queries, h.ldq},

@@ -57,8 +57,21 @@ INLINE shape hidden_shape(const group *g, const stack_state *s) {
     return (shape){s->rows, g->model->d_model};
 }
 
-/* Lay out the memory of a group; `packed` may be NULL where that is only counted. */
-group alloc_group(const transformer *m, const train_batch *b, const packed_model *packed, arena *a);
+/* The group of sentences from `first` on: as many as stay in cache. */
+train_batch group_of(const transformer *m, const train_batch *batch, int64_t first);
+
+/* Lay out the activations of a group; `packed` may be NULL where they are only counted. */
+group alloc_activations(const transformer *m, const train_batch *b, const packed_model *packed,
+                        arena *a);
+
+/* Lay out its gradients and scratch, which groups may share: each needs them anew. */
+void alloc_work(group *g, const train_batch *b, arena *a);
+
+/* Return the output of a stack. */
+const float *stack_forward(const group *g, const stack_state *s);
+
+/* Backward pass: g->grad_x holds the gradient of the stack's output on entry. */
+void stack_backward(const group *g, const stack_state *s);
 
 /* Where dropout is applied. Each place of each sublayer draws from its own random generator. */
 enum {

@@ -1,6 +1,6 @@
 /* The memory of a group of sentences: activations saved for the backward pass, gradients, scratch.
  *
- * Each array is a piece of one arena (arena.h); alloc_group lays it out, with or without memory.
+ * Each array is a piece of an arena (arena.h); they are laid out with or without memory.
  * Reference: what autograd saves; tests/backends/native/test_training.py. */
 #include "train_group.h"
 
@@ -89,31 +89,37 @@ static stack_state begin_stack(const stack *s, ragged_tokens given, int64_t sent
                          .is_decoder = is_decoder};
 }
 
-group alloc_group(const transformer *m, const train_batch *b, const packed_model *packed,
-                  arena *a) {
+group alloc_activations(const transformer *m, const train_batch *b, const packed_model *packed,
+                        arena *a) {
     group g = {.model = m, .sentences = b->sentences, .seed = b->seed};
     g.encoder = begin_stack(&m->encoder, b->source, b->sentences, 0);
     g.decoder = begin_stack(&m->decoder, b->decoder_input, b->sentences, 1);
-    int64_t sources = g.encoder.rows, targets = g.decoder.rows, rows = max(sources, targets);
+    if (has_stack(&m->encoder)) alloc_stack(&g, &g.encoder, packed ? packed->encoder : 0, a);
+    if (has_stack(&m->decoder)) alloc_stack(&g, &g.decoder, packed ? packed->decoder : 0, a);
+    return g;
+}
+
+void alloc_work(group *g, const train_batch *b, arena *a) {
+    const transformer *m = g->model;
+    int64_t sources = g->encoder.rows, targets = g->decoder.rows, rows = max(sources, targets);
     int64_t keys = keys_width(m), values = values_width(m), qkv = 2 * keys + values;
     int64_t longest = max(longest_sentence(b->source.starts, b->sentences),
                           longest_sentence(b->decoder_input.starts, b->sentences));
     int64_t widest = max(max(m->d_model, m->d_ff), qkv);
     int64_t predicted = has_stack(&m->decoder) ? targets : sources;
-    g.out = alloc_floats(a, rows * m->d_model);
-    g.grad_x = alloc_floats(a, rows * m->d_model);
-    g.grad_input = m->pre_norm ? alloc_floats(a, rows * m->d_model) : 0;
-    g.grad_out = alloc_floats(a, rows * m->d_model);
-    g.grad_hidden = alloc_floats(a, rows * m->d_ff);
-    g.grad_qkv = alloc_floats(a, rows * qkv);
-    g.grad_heads = alloc_floats(a, rows * values);
-    g.grad_kv = alloc_floats(a, sources * (keys + values));
-    g.grad_encoded = alloc_floats(a, sources * m->d_model);
-    g.packed_x = alloc(a, packed_bytes(rows, widest, m->terms));
+    int64_t attended = has_stack(&m->decoder) ? sources : 0; /* by cross-attention */
+    g->out = alloc_floats(a, rows * m->d_model);
+    g->grad_x = alloc_floats(a, rows * m->d_model);
+    g->grad_input = m->pre_norm ? alloc_floats(a, rows * m->d_model) : 0;
+    g->grad_out = alloc_floats(a, rows * m->d_model);
+    g->grad_hidden = alloc_floats(a, rows * m->d_ff);
+    g->grad_qkv = alloc_floats(a, rows * qkv);
+    g->grad_heads = alloc_floats(a, rows * values);
+    g->grad_kv = alloc_floats(a, attended * (keys + values));
+    g->grad_encoded = alloc_floats(a, attended * m->d_model);
+    g->packed_x = alloc(a, packed_bytes(rows, widest, m->terms));
     int64_t scratch = max(matmul_scratch_bytes(widest, rows), matmul_scratch_bytes(rows, widest));
-    scratch = max(scratch, 4 * loss_scratch_floats(m->d_model, m->output.out, predicted, m->terms));
-    g.scratch = alloc(a, max(scratch, 4 * attention_scratch_floats(longest, m->d_k, m->d_v)));
-    if (has_stack(&m->encoder)) alloc_stack(&g, &g.encoder, packed ? packed->encoder : 0, a);
-    if (has_stack(&m->decoder)) alloc_stack(&g, &g.decoder, packed ? packed->decoder : 0, a);
-    return g;
+    int64_t loss = loss_scratch_floats(m->d_model, m->output.out, predicted, m->terms);
+    if (m->output.weight) scratch = max(scratch, 4 * loss);
+    g->scratch = alloc(a, max(scratch, 4 * attention_scratch_floats(longest, m->d_k, m->d_v)));
 }

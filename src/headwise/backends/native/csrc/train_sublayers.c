@@ -112,7 +112,8 @@ INLINE head head_of(const group *g, const stack_state *s, const sublayer_state *
                   .num_keys = k_starts[n + 1] - k_starts[n],
                   .d_k = m->d_k,
                   .d_v = m->d_v,
-                  .causal = l->sublayer->kind == CAUSAL_SELF_ATTENTION};
+                  .causal = l->sublayer->kind == CAUSAL_SELF_ATTENTION,
+                  .window = m->window};
 }
 
 static void attention_sublayer(const group *g, const stack_state *s, const sublayer_state *l) {

@@ -52,10 +52,11 @@ static packed_weights *pack_stack(const transformer *m, const stack *s, arena *a
 }
 
 packed_model pack_model(const transformer *m, arena *a) {
-    packed_model packed;
+    packed_model packed = {0};
     int64_t vocab = m->output.out;
     packed.encoder = pack_stack(m, &m->encoder, a);
     packed.decoder = pack_stack(m, &m->decoder, a);
+    if (!m->output.weight) return packed;
     void *forward = alloc(a, packed_bytes(m->d_model, vocab, m->terms));
     void *backward = alloc(a, loss_backward_bytes(m->d_model, vocab, m->terms));
     packed.output = (matrix){m->d_model, vocab, m->terms, forward, m->output.bias};

@@ -1,0 +1,1 @@
+"""What ``one_stack_speed.py`` runs: models of headwise, and plain loops beside them."""

@@ -1,0 +1,185 @@
+"""An encoder alone by the C kernels, on a CPU: in training and in inference.
+
+The vectors are those of ``EncoderOnly.encode``, and the gradients those of autograd;
+``tests/backends/native/test_encoder.py`` and ``test_train_encoder.py`` hold them equal.
+What is different: texts come without padding, as a batch holds them. In training the
+activations are kept in one piece of memory (``csrc/train_encoder.c``) until the loss,
+which heads in PyTorch compute, sends its gradient back; the threads that torch has
+share a batch. In inference the weights are
+packed once, until they change (``csrc/encoder.c``).
+
+Letters used for sizes: N tokens of all texts, D model width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ctypes import byref, pointer
+from functools import partial
+from threading import Lock
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from headwise.backends.api import Precision
+from headwise.backends.native.ctypes_structs import CrossKV, EncodeRequest, TrainBatch
+from headwise.backends.native.functions import kernels
+from headwise.backends.native.gradients import GradientBuffers
+from headwise.backends.native.train_batch import (
+    Scratch,
+    Sentences,
+    check_vocabulary,
+    run_in_threads,
+)
+from headwise.backends.native.training import why_not_native, why_too_long
+from headwise.backends.native.weights import NativeWeights
+from headwise.data.ragged_batch import RaggedTokens
+from headwise.model.encoder_only import EncoderOnly
+from headwise.model.sequence_model import SequenceModel
+
+
+class NativeEncoding:
+    """Encodes a batch in C, where the native library can be used."""
+
+    def why_not(self, model: EncoderOnly, tokens: RaggedTokens) -> str | None:
+        """Return why the C kernels do not encode ``tokens``, or None if they do."""
+        if not len(tokens.tokens):
+            return "there are no tokens"
+        if torch.is_grad_enabled():
+            return why_too_long(tokens.max_length) or why_not_native(model)
+        if model.training:
+            return "the native backend applies dropout only if it computes gradients"
+        return why_not_native(model)
+
+    def encode(self, model: EncoderOnly, tokens: RaggedTokens) -> Float[Tensor, "N D"]:
+        """Return a vector for each token: see :class:`EncodingBackend`.
+
+        Raises ``DataError`` for tokens outside the vocabulary.
+        """
+        check_vocabulary(tokens.tokens, model.vocab_size)
+        if not torch.is_grad_enabled():
+            return _encoder_of(model).encode(tokens)
+        batch = Sentences(source=tokens)
+        vectors = _Encoding.apply(  # type: ignore[no-untyped-call]
+            model, batch, *model.parameters()
+        )
+        return cast(Tensor, vectors)
+
+
+class _Part:
+    """The sentences of a thread: what the forward pass leaves to the backward pass."""
+
+    def __init__(self, model: EncoderOnly, longest: int, batch: TrainBatch) -> None:
+        self.gradients = GradientBuffers(model, longest)
+        self._batch = batch
+        arguments = byref(self.gradients.struct), byref(batch)
+        self.scratch = Scratch(model, kernels().encoder_train_bytes(*arguments))
+
+    def forward(self, encoded: int) -> None:
+        """Write the vectors of the sentences to the address of those of the batch."""
+        self._call(kernels().encoder_forward, encoded)
+
+    def backward(self, grad_encoded: int) -> None:
+        """Accumulate the gradients of all weights, given those of the vectors."""
+        self._call(kernels().encoder_backward, grad_encoded)
+
+    def _call(self, function: Callable[..., None], vectors: int) -> None:
+        struct = byref(self.gradients.struct)
+        function(struct, byref(self._batch), vectors, self.scratch.address)
+
+
+class _Encoding(torch.autograd.Function):
+    """The output of the encoder as a function of all weights, as autograd sees it."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, model: EncoderOnly, batch: Sentences, *weights: Tensor
+    ) -> Tensor:
+        ctx.save_for_backward(*weights)  # so that torch notes when they change
+        ctx.batch = batch  # the parts point at its tokens
+        ctx.parts = [_Part(model, batch.longest, each) for each in batch.parts()]
+        encoded = torch.empty(batch.num_tokens, model.config.d_model)
+        address = encoded.data_ptr()
+        run_in_threads([partial(each.forward, address) for each in ctx.parts])
+        return encoded
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *of_output: Tensor) -> Any:
+        # Raises torch's own errors: for a second backward pass without retain_graph,
+        # and for weights that were changed in place since the forward pass.
+        _ = ctx.saved_tensors
+        grad_encoded = of_output[0].contiguous().float()
+        address = grad_encoded.data_ptr()
+        parts: list[_Part] = ctx.parts
+        run_in_threads([partial(each.backward, address) for each in parts])
+        gradients = parts[0].gradients
+        for each in parts[1:]:
+            gradients.add(each.gradients)
+        if torch._C._autograd._get_current_graph_task_keep_graph():  # retain_graph
+            copies = gradients.scaled_copies(1.0)
+            for each in parts:
+                each.gradients.set_to_zero()
+            return None, None, *copies
+        for each in parts:
+            each.scratch.give_back()
+        del parts, ctx.parts, each
+        # No other reference to them may exist: then torch does not copy them.
+        return None, None, *gradients.gradients
+
+
+class NativeEncoder:
+    """The output of an encoder on packed copies of its weights; see ``is_current``.
+
+    Several threads may share it. Raises ``NativeLibraryError`` where there is no native
+    library, and ``ModelError`` for a model whose weights are not float32 on a CPU.
+    """
+
+    def __init__(self, model: EncoderOnly, precision: Precision = "float32") -> None:
+        self.weights = NativeWeights(model, precision)
+        self.d_model = model.config.d_model
+
+    def is_current(self, model: SequenceModel) -> bool:
+        """Tell whether the copies are of ``model``'s weights as they are now."""
+        return self.weights.is_current(model)
+
+    def encode(self, texts: RaggedTokens) -> Float[Tensor, "N D"]:
+        """Return a vector for each token, text after text; tokens are not checked."""
+        tokens, positions = texts.tokens.contiguous(), texts.positions.contiguous()
+        starts = texts.offsets.contiguous()
+        longest = max(1, int(texts.lengths.max()))
+        self.weights.ensure_source_positions(longest)
+        encoded = torch.empty(len(tokens), self.d_model)
+        native, model = kernels(), byref(self.weights.model)
+        only_starts = CrossKV(starts=starts.data_ptr())
+        request = EncodeRequest(
+            sentences=len(texts),
+            tokens=tokens.data_ptr(),
+            positions=positions.data_ptr(),
+            cross=pointer(only_starts),
+            encoded=encoded.data_ptr(),
+            longest=longest,
+        )
+        floats = native.encode_scratch_floats(model, longest)
+        scratch = np.empty(floats, dtype=np.float32)
+        native.encode(model, byref(request), scratch.ctypes.data)
+        return encoded
+
+
+_encoders: WeakKeyDictionary[EncoderOnly, NativeEncoder] = WeakKeyDictionary()
+"""The packed weights of each model; they hold no reference to it."""
+
+_packing = Lock()
+
+
+def _encoder_of(model: EncoderOnly) -> NativeEncoder:
+    with _packing:
+        found = _encoders.get(model)
+        if found is None or not found.is_current(model):
+            found = _encoders[model] = NativeEncoder(model)
+        return found

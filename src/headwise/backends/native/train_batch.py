@@ -1,0 +1,140 @@
+"""A batch as the C training kernels read it, its parts for threads, and their memory.
+
+Its reference is the batch itself (:mod:`headwise.data.ragged_batch`);
+``tests/backends/native/test_train_batch.py`` compares the parts with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headwise.backends.native import ctypes_structs
+from headwise.backends.native.ctypes_structs import ALIGNMENT, TrainBatch
+from headwise.data.ragged_batch import RaggedTokens
+from headwise.errors import DataError
+from headwise.model.sequence_model import SequenceModel
+
+MIN_TOKENS_PER_THREAD = 256
+"""Tokens of a batch per thread, below which another thread is not worth its gradients:
+the kernels take about as many at a time anyway."""
+
+Result = TypeVar("Result")
+
+
+def run_in_threads(calls: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Run all calls at a time, the first in this thread; return what they return."""
+    first, *others = calls
+    waiting = [_threads().submit(each) for each in others]
+    return [first(), *(each.result() for each in waiting)]
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(thread_name_prefix="headwise-native")
+
+
+class Sentences:
+    """A batch for C; ``struct`` and its parts point at what this object keeps.
+
+    A side that a model does not read is None. Dropout is seeded from torch's RNG.
+    """
+
+    def __init__(
+        self,
+        *,
+        source: RaggedTokens | None = None,
+        decoder_input: RaggedTokens | None = None,
+        targets: Tensor | None = None,
+        smoothing: float = 0.0,
+    ) -> None:
+        sides = [each for each in (source, decoder_input) if each is not None]
+        self._kept: list[Tensor] = []
+        self._offsets = sides[0].offsets
+        self.num_tokens = len(sides[0].tokens)
+        self.longest = max(int(side.lengths.max()) for side in sides)
+        self.struct = TrainBatch(
+            sentences=len(sides[0]),
+            source=self._side(source),
+            decoder_input=self._side(decoder_input),
+            targets=None if targets is None else self._address(targets),
+            smoothing=smoothing,
+            seed=int(torch.randint(2**62, (1,))),
+        )
+
+    def parts(self) -> list[TrainBatch]:
+        """Split into a batch for each of torch's threads, of about as many tokens.
+
+        Each has consecutive sentences, and ``MIN_TOKENS_PER_THREAD`` tokens or more:
+        there may be one part only.
+        """
+        useful = max(1, self.num_tokens // MIN_TOKENS_PER_THREAD)
+        count = min(torch.get_num_threads(), useful)
+        wanted = torch.arange(1, count) * self.num_tokens // count
+        cuts = torch.searchsorted(self._offsets, wanted).tolist()
+        bounds = sorted({0, *cuts, self.struct.sentences})
+        return [self._part(first, last) for first, last in pairwise(bounds)]
+
+    def _part(self, first: int, last: int) -> TrainBatch:
+        part = TrainBatch.from_buffer_copy(self.struct)
+        part.sentences = last - first
+        part.seed += first
+        for side in (part.source, part.decoder_input):
+            if side.starts is not None:
+                side.starts += first * self._offsets.element_size()
+        return part
+
+    def _side(self, side: RaggedTokens | None) -> ctypes_structs.RaggedTokens:
+        if side is None:
+            return ctypes_structs.RaggedTokens()
+        tokens, offsets = self._address(side.tokens), self._address(side.offsets)
+        return ctypes_structs.RaggedTokens(tokens, offsets)
+
+    def _address(self, each: Tensor) -> int:
+        self._kept.append(each.contiguous())
+        return self._kept[-1].data_ptr()
+
+
+def check_vocabulary(tokens: Tensor, size: int) -> None:
+    """Raise ``DataError`` for tokens outside the vocabulary: kernels do not check."""
+    least, most = int(tokens.min()), int(tokens.max())
+    if not 0 <= least <= most < size:
+        raise DataError(
+            f"a batch holds tokens from {least} to {most}, but the model's vocabulary "
+            f"goes from 0 to {size - 1}; was the corpus prepared for another one?"
+        )
+
+
+class Scratch:
+    """Memory for the kernels, at ``address``; to be given back after use."""
+
+    def __init__(self, model: SequenceModel, size: int) -> None:
+        self._free = _free_memory.setdefault(model, [])
+        self._memory = self._take(size + ALIGNMENT)
+        self.address = -(-self._memory.ctypes.data // ALIGNMENT) * ALIGNMENT
+
+    def _take(self, size: int) -> NDArray[np.uint8]:
+        while self._free:
+            memory = self._free.pop()
+            if len(memory) >= size:
+                return memory
+        return np.empty(size, dtype=np.uint8)
+
+    def give_back(self) -> None:
+        """Let others have the memory."""
+        self._free.append(self._memory)
+
+
+_free_memory: WeakKeyDictionary[SequenceModel, list[NDArray[np.uint8]]] = (
+    WeakKeyDictionary()
+)
+"""Memory for reuse: to allocate it anew would take a tenth of the time."""

@@ -1,0 +1,104 @@
+"""A batch for the C training kernels is shared by threads, with the same result."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.backends.native import test_train_decoder_only, test_train_encoder
+from tests.backends.native.one_stack import (
+    decoder_only,
+    encoder_only,
+    text_batch,
+    texts,
+)
+from tests.backends.native.test_training import assert_close, natively
+
+from headwise.backends.native.train_batch import (
+    MIN_TOKENS_PER_THREAD,
+    Sentences,
+    run_in_threads,
+)
+
+pytestmark = pytest.mark.usefixtures("uses_native_backend")
+
+MANY = [40, 9, 1, 64] * 10
+
+
+@pytest.fixture(params=[1, 2, 3])
+def threads(request):
+    """Let torch have so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+def test_each_thread_has_about_as_many_tokens(threads):
+    tokens = texts(MANY)
+    batch = Sentences(source=tokens)
+
+    parts = batch.parts()
+
+    assert len(parts) == threads
+    assert sum(part.sentences for part in parts) == len(MANY)
+    first = 0
+    for part in parts:
+        size = int(tokens.lengths[first : first + part.sentences].sum())
+        assert abs(size - sum(MANY) / threads) <= max(MANY)
+        assert part.source.starts == batch.struct.source.starts + 8 * first
+        assert part.seed == batch.struct.seed + first
+        first += part.sentences
+
+
+@pytest.mark.parametrize("lengths", [[1], [MIN_TOKENS_PER_THREAD * 2 - 1], [300, 300]])
+def test_a_thread_has_a_sentence_and_enough_tokens(lengths):
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        parts = Sentences(decoder_input=texts(lengths)).parts()
+    finally:
+        torch.set_num_threads(before)
+
+    assert len(parts) == len(lengths)
+    assert all(part.source.starts is None for part in parts)
+
+
+def test_a_decoder_alone_has_the_same_gradients_with_any_number(threads):
+    model, batch = decoder_only(), text_batch(MANY)
+    expected, theirs = test_train_decoder_only.by_autograd(model, batch)
+
+    loss, gradients = natively(model, batch)
+
+    assert loss == pytest.approx(expected, rel=1e-5)
+    assert_close(gradients, theirs, model)
+    again = natively(model, batch)[1]
+    assert all(torch.equal(a, b) for a, b in zip(gradients, again, strict=True))
+
+
+def test_an_encoder_alone_has_the_same_gradients_with_any_number(threads):
+    model, tokens = encoder_only(), texts(MANY)
+    expected, theirs = test_train_encoder.by_autograd(model, tokens)
+
+    out, gradients = test_train_encoder.natively(model, tokens)
+
+    test_train_encoder.assert_same_vectors(out, expected)
+    assert_close(gradients, theirs, model)
+
+
+def test_dropout_differs_from_thread_to_thread():
+    """Two equal halves of a batch have masks of their own."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    model, half = encoder_only(dropout=0.5), texts([32] * 8)
+    both = half.rows(torch.arange(8).repeat(2))
+    try:
+        out, _ = test_train_encoder.natively(model, both)
+    finally:
+        torch.set_num_threads(before)
+
+    one, other = out.chunk(2)
+    assert not torch.allclose(one, other)
+
+
+def test_calls_run_at_a_time_and_in_order():
+    assert run_in_threads([lambda: 1, lambda: 2, lambda: 3]) == [1, 2, 3]
