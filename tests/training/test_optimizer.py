@@ -1,11 +1,15 @@
 """Adam with the paper's settings, and its state in a checkpoint."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
 
+from headwise.backends.api import WeightVersions
 from headwise.errors import ModelError
 from headwise.training.optimizer import (
+    apply_update,
     make_optimizer,
     optimizer_tensors,
     restore_optimizer,
@@ -119,3 +123,16 @@ def test_a_state_that_is_not_whole_is_refused(missing):
 
     with pytest.raises(ModelError, match=missing.partition(".")[0]):
         restore_optimizer(model, make_optimizer(model, SETTINGS), tensors)
+
+
+def test_copies_of_the_weights_are_known_to_be_old_after_an_update():
+    """Fused Adam changes weights without telling autograd, which decoders ask."""
+    model = a_model()
+    optimizer = make_optimizer(model, SETTINGS)
+    copied = WeightVersions(model)
+    model(torch.ones(1, 3)).sum().backward()
+    assert copied.are_of(model)
+
+    apply_update(optimizer, SimpleNamespace(learning_rate=0.1, found_inf=lambda: None))
+
+    assert not copied.are_of(model)

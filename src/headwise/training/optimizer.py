@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import increment_version
 
 from headwise.errors import ModelError
 from headwise.training.fsdp import shard_like
@@ -33,6 +34,9 @@ def apply_update(optimizer: torch.optim.Adam, update: PendingStep) -> None:
     # As torch's GradScaler does: 1 on the device makes fused Adam skip the step.
     optimizer.found_inf = update.found_inf()  # type: ignore[attr-defined]
     optimizer.step()
+    # Fused Adam does not, so that copies of the weights would pass for current.
+    for group in optimizer.param_groups:
+        increment_version(group["params"])
 
 
 def optimizer_tensors(

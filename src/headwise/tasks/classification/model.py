@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from headwise.backends.select_encoder import encode_padded
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.losses import cross_entropy
 from headwise.model.config import TransformerConfig
@@ -56,8 +57,7 @@ class TextClassifier(SequenceModel):
         START comes before each text, as BERT's [CLS], and END is left out.
         """
         texts = texts.shifted(START)
-        is_real = texts.is_real
-        return self.encoder_only(texts.padded(), is_real), is_real
+        return encode_padded(self.encoder_only, texts), texts.is_real
 
     def pool(self, texts: RaggedTokens) -> Tensor:
         """Return one vector for each text [B D], which the head makes logits of."""

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headwise.backends.select_training import cross_entropy_of
 from headwise.data.ragged_batch import Batch
-from headwise.losses import cross_entropy
 from headwise.model.decoder_only import DecoderOnly
 from headwise.tasks.task import BATCH_TOKENS
 from headwise.text.vocabulary import START
@@ -22,10 +22,7 @@ def language_model_loss(
 
     A window begins with START, as a generated text does.
     """
-    inputs = batch.decoder_input
-    hidden = model.decode(inputs.padded())
-    logits = model.logits(hidden[inputs.is_real])
-    return cross_entropy(logits, batch.target.tokens, smoothing)
+    return cross_entropy_of(model, batch, smoothing=smoothing)
 
 
 @torch.inference_mode()

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
+from headwise.backends.api import DecoderBackend
 from headwise.backends.pytorch.install_fused import use_backend
+from headwise.backends.select_decoder import make_decoder
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.search import SearchRequest, search
 from headwise.decoding.settings import DecodingSettings, greedy
@@ -125,7 +128,7 @@ class LanguageModelling:
         decoding: DecodingSettings,
         on_token: Callable[[int], object] | None,
     ) -> list[list[Hypothesis]]:
-        decoder: Any = SlidingContext(model, self.context, model.device)
+        decoder: Any = SlidingContext(_decoder(model), self.context, model.device)
         if on_token is not None:
             if len(sources) != 1 or decoding.num_candidates > 1:
                 raise UsageError(
@@ -227,6 +230,18 @@ class LanguageModelling:
     ) -> Score:
         """Raise ``UsageError``: a language model is measured by its loss."""
         raise UsageError(f"{metric} is no measure of a language model; use loss")
+
+
+_decoders: WeakKeyDictionary[DecoderOnly, DecoderBackend] = WeakKeyDictionary()
+"""Decoders by their model, as they hold copies of its weights."""
+
+
+def _decoder(model: DecoderOnly) -> DecoderBackend:
+    """Return a decoder for the weights of ``model`` as they are now."""
+    found = _decoders.get(model)
+    if found is None or not found.is_current(model):
+        found = _decoders[model] = make_decoder(model)
+    return found
 
 
 class _Streaming:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from headwise.backends.select_encoder import encode_padded
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.losses import cross_entropy
 from headwise.model.config import TransformerConfig
@@ -40,8 +41,7 @@ class Tagger(SequenceModel):
 
     def forward(self, texts: RaggedTokens) -> Tensor:
         """Return the logits [B S K] of texts, each with END after it."""
-        encoded = self.encoder_only(texts.padded(), texts.is_real)
-        logits: Tensor = self.head(encoded)
+        logits: Tensor = self.head(encode_padded(self.encoder_only, texts))
         return logits
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from headwise.backends.pytorch.install_fused import use_backend
+from headwise.backends.select_encoder import encode_padded
 from headwise.data.pair_formats import word_tokens
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.decoding.settings import DecodingSettings
@@ -97,8 +98,7 @@ class Tagging:
         """Return the mean of the encoder's output [D] for each text; None for none."""
 
         def run(batch: RaggedTokens) -> Tensor:
-            is_real = batch.is_real
-            return mean_vectors(model.encoder_only(batch.padded(), is_real), is_real)
+            return mean_vectors(encode_padded(model.encoder_only, batch), batch.is_real)
 
         return vectors_of_texts(
             self.encode(texts),
