@@ -98,7 +98,7 @@ def evaluate(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="File to write the translations to.", show_default=False),
+        typer.Option(help="File to write the outputs to.", show_default=False),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     beam: Beam = None,

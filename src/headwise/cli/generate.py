@@ -69,7 +69,7 @@ def generate(
     """Continue a text with a language model, and print it as it is generated.
 
     The prompt is printed with its continuation. With FILE, each line is a prompt, and
-    what is printed for it is one line, its line ends written as \\\\n: N lines in, N
+    what is printed for it is one line, its line ends written as \\n: N lines in, N
     lines out. A text may be longer than what the model was trained on: then the later
     half of its context is the prompt of a new one.
 

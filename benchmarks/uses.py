@@ -1,0 +1,110 @@
+"""Measure what models of the tasks reach: each use trained with several seeds.
+
+python benchmarks/uses.py --work FOLDER [--only pronouns,sums] [--seeds 1,2,3]
+
+The uses are the generated samples of ``headwise demo NAME``, trained with the settings
+of that command; the seed draws the weights, the batches and the dropout, while the
+examples stay the same. The test part, which shows combinations that training never
+does, is read once for each seed, by the model that was best on the validation part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from result_file import TRAINING, Measurement, add_options, place_of
+
+from headwise.cli.demo_sample import SETTINGS
+from headwise.cli.prepare_and_train import prepare_corpus
+from headwise.cli.translate_and_score import predict_and_score, read_parallel
+from headwise.inference.load import load_predictor
+from headwise.recipe import resolve
+from headwise.run_folder.run import train_run
+from headwise.sample_data.samples import SAMPLES
+from headwise.settings import merged
+from headwise.tasks import TASKS
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "uses.json"
+SOURCES = [
+    *TRAINING,
+    "src/headwise/sample_data/**/*",
+    "src/headwise/cli/demo_sample.py",
+]
+USES = [name for name, each in SAMPLES.items() if each.task == "classification"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--only", type=lambda text: text.split(","), default=USES)
+    parser.add_argument(
+        "--seeds", type=lambda text: [*map(int, text.split(","))], default=[1, 2, 3]
+    )
+    add_options(parser, RESULTS)
+    arguments = parser.parse_args()
+    if arguments.rehearse:
+        arguments.seeds = arguments.seeds[:1]
+    measurement = Measurement.begin(SOURCES)
+    result: dict[str, Any] = {"threads": torch.get_num_threads(), "uses": {}}
+    for name in arguments.only:
+        runs = [measure(name, seed, arguments) for seed in arguments.seeds]
+        result["uses"][name] = {"runs": runs, **summary(runs)}
+        print(json.dumps({name: summary(runs)}), file=sys.stderr)
+        measurement.write(place_of(arguments), result)
+
+
+def measure(name: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Train the sample ``name`` with one seed; return its scores and minutes."""
+    sample = SAMPLES[name]
+    folder = arguments.work / f"{name}-{seed}"
+    files = sample.write(folder / "corpus")
+    table = merged(merged(SETTINGS, sample.settings), {"seed": seed})
+    if arguments.rehearse:
+        table = merged(table, {"training": {"steps": 20, "validate_every": 10}})
+    data = {
+        "corpora": [{"source": str(files["train"])}],
+        "dev": {"source": str(files["dev"])},
+    }
+    recipe = resolve(
+        preset="micro", extra=merged(table, {"task": sample.task, "data": data})
+    )
+    corpus = prepare_corpus(folder, recipe)
+    began = time.monotonic()
+    state = train_run(folder, recipe, corpus)
+    minutes = (time.monotonic() - began) / 60
+    sources, references = read_parallel(files["test"], None)
+    names = TASKS[sample.task].final_measures
+    predictor = load_predictor(folder)
+    scores, _ = predict_and_score(predictor, sources, references, names)
+    return {
+        "seed": seed,
+        "validation": state.best_value,
+        "test": {each.name: each.value for each in scores},
+        "test_examples": len(sources),
+        "updates": state.step,
+        "minutes": minutes,
+    }
+
+
+def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return mean and standard deviation of the first metric over the seeds."""
+    first = next(iter(runs[0]["test"]))
+    values = [each["test"][first] for each in runs]
+    return {
+        "metric": first,
+        "mean": statistics.mean(values),
+        "deviation": statistics.stdev(values) if len(values) > 1 else None,
+        "mean_minutes": statistics.mean(each["minutes"] for each in runs),
+    }
+
+
+if __name__ == "__main__":
+    main()
