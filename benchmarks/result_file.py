@@ -35,7 +35,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 MODEL = (
     *("src/headwise/model/**/*", "src/headwise/backends/**/*"),
-    "src/headwise/tasks/**/*",
+    *("src/headwise/tasks/*", "src/headwise/tasks/translation/**/*"),
 )
 TRAINING = (
     *MODEL,

@@ -35,6 +35,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "uses.json"
 SOURCES = [
     *TRAINING,
+    "src/headwise/tasks/**/*",
     "src/headwise/sample_data/**/*",
     "src/headwise/cli/demo_sample.py",
 ]

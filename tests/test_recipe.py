@@ -248,3 +248,8 @@ def test_what_settings_of_old_names_are_called_now_is_said(write):
         "training.kernels = 'eager' is now called training.backend = 'torch'"
     ]
     assert recipe.training.backend == "torch"
+
+
+def test_torch_compile_trains_translation_only():
+    with pytest.raises(SettingsError, match="torch_compile' is for task"):
+        resolve(extra={"task": "tagging", "training": {"backend": "torch_compile"}})

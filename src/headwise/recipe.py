@@ -95,6 +95,11 @@ class Recipe:
                 f"training.measure must be one of loss, {', '.join(task.measures)} for "
                 f"task = {self.task!r}, not {self.training.measure!r}"
             )
+        if self.training.backend == "torch_compile" and self.task != "translation":
+            problems.append(
+                "training.backend = 'torch_compile' is for task = 'translation', not "
+                f"{self.task!r}; 'auto' and 'torch' train every model"
+            )
         problems += card_problems(self.languages, self.license)
         what, longest = "a text", self.data.max_tokens + 1
         if task.searches:

@@ -47,9 +47,7 @@ def test_a_page_of_a_whole_run_has_everything():
     assert page.said("h3") == [
         *("Loss", "BLEU", "Learning rate", "Gradient norm", "Throughput")
     ]
-    assert page.said("h2") == [
-        *("Sample translations", "Attention", "Events", "Settings")
-    ]
+    assert page.said("h2") == [*("Sample outputs", "Attention", "Events", "Settings")]
     assert "ended: all is done" in page.said("span")
     assert "40.0 ± 1.2" in page.said("dd")
     assert page.said("pre") == ["seed = 1\n"]

@@ -167,7 +167,7 @@ def _score(history: History, key: str) -> Plot:
     ]
     return Plot(
         title=of_it[-1].name,
-        about=f"Greedy translations of the validation set. {better} is better."
+        about=f"Outputs for the validation set (of greedy search). {better} is better."
         f"{' Bars: 95% confidence.' if sure else ''} {of_it[-1].signature}",
         series=series,
         main=True,

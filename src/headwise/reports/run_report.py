@@ -157,10 +157,10 @@ def _samples(history: History) -> str:
         for before, validation in zip([None, *chosen], chosen, strict=False)
     ]
     return (
-        "<h2>Sample translations</h2>"
+        "<h2>Sample outputs</h2>"
         '<p class="lead">The same validation sentences over time. Underlined: words '
         "that are not in the reference. Grey: unchanged.</p>"
-        '<div class="wide" tabindex="0" role="region" aria-label="Sample translations">'
+        '<div class="wide" tabindex="0" role="region" aria-label="Sample outputs">'
         f'<table class="samples"><thead>{head}</thead>'
         f"<tbody>{''.join(reversed(rows))}</tbody></table></div>"
     )
