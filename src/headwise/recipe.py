@@ -29,6 +29,7 @@ from headwise.settings import (
 from headwise.tasks import TASKS, find_task
 from headwise.tasks.classification.settings import ClassificationSettings
 from headwise.tasks.language_model.settings import LanguageModelSettings
+from headwise.tasks.regression.settings import RegressionSettings
 from headwise.text.settings import TextSettings
 from headwise.training.settings import TrainingSettings
 
@@ -49,8 +50,8 @@ class Recipe:
     """Every setting of an experiment; the defaults are the paper's base model."""
 
     task: str = "translation"
-    """What is learned: translation (text into text), classification, tagging or
-    language_model."""
+    """What is learned: translation (text into text), classification, regression,
+    tagging or language_model."""
 
     seed: int = 1
     """Random seed: 0 or more, below 2 to the power of 63."""
@@ -74,6 +75,9 @@ class Recipe:
     decoding: DecodingSettings = field(default_factory=DecodingSettings)
 
     classification: ClassificationSettings | None = None
+    """Settings of the task of this name; not set for others."""
+
+    regression: RegressionSettings | None = None
     """Settings of the task of this name; not set for others."""
 
     language_model: LanguageModelSettings | None = None

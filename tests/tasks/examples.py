@@ -28,6 +28,17 @@ def classification(folder):
     return write(folder, lines)
 
 
+def regression(folder):
+    """The number is how often "five" stands in the line, times 100."""
+    chance = random.Random(1)
+    lines = []
+    for number in range(300):
+        words = ["five"] * (number % 4) + chance.choices(["one", "two"], k=3)
+        chance.shuffle(words)
+        lines.append(f"{' '.join(words)}\t{100 * words.count('five')}\n")
+    return write(folder, lines)
+
+
 def tagging(folder):
     chance = random.Random(1)
     lines = []
@@ -55,6 +66,7 @@ def write(folder, lines):
 EXAMPLES = {
     "translation": translation,
     "classification": classification,
+    "regression": regression,
     "tagging": tagging,
     "language_model": language_model,
 }
@@ -63,6 +75,7 @@ EXAMPLES = {
 INPUTS = {
     "translation": ["one two", "", "three"],
     "classification": ["one red two", "", "blue six six"],
+    "regression": ["five one five", "", "two one"],
     "tagging": ["one dog runs", "", "cat"],
     "language_model": ["one two three", "", "five six"],
 }

@@ -73,7 +73,8 @@ def evaluate(
         typer.Option(
             "--metric",
             help="bleu, chrf, ter, multi30k-bleu, exact-match, word-error-rate, "
-            "token-error-rate, accuracy, macro-f1 or tag-accuracy. May be repeated. "
+            "token-error-rate, accuracy, macro-f1, tag-accuracy, rmse or pearson. "
+            "May be repeated. "
             "Default: those of the task.",
             show_default=False,
         ),

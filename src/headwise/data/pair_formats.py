@@ -101,10 +101,12 @@ class Documents:
 
 TRANSLATION = TextPairs("text pairs", ends=(True, True))
 LABELLED_TEXT = TextPairs("labelled text", ends=(True, False))
+NUMBERED_TEXT = TextPairs("text with numbers", ends=(True, False))
 TAGGED_WORDS = TaggedWords()
 DOCUMENTS = Documents()
 
 PAIR_FORMATS: dict[str, PairFormat] = {
-    each.name: each for each in (TRANSLATION, LABELLED_TEXT, TAGGED_WORDS, DOCUMENTS)
+    each.name: each
+    for each in (*(TRANSLATION, LABELLED_TEXT, NUMBERED_TEXT, TAGGED_WORDS, DOCUMENTS),)
 }
 """Every format by its name, as in ``prepared.json``."""

@@ -10,6 +10,7 @@ from headwise.metrics.bleu_chrf_ter import bleu, chrf, ter
 from headwise.metrics.error_rates import exact_match, token_error_rate, word_error_rate
 from headwise.metrics.label_scores import accuracy, macro_f1, tag_accuracy
 from headwise.metrics.multi30k import multi30k_bleu
+from headwise.metrics.number_scores import pearson, rmse
 from headwise.metrics.score import Score
 
 METRICS: dict[str, Callable[..., Score]] = {
@@ -23,11 +24,16 @@ METRICS: dict[str, Callable[..., Score]] = {
     "accuracy": accuracy,
     "macro-f1": macro_f1,
     "tag-accuracy": tag_accuracy,
+    "rmse": rmse,
+    "pearson": pearson,
 }
 """Functions of hypotheses and references; see also NEED_LANGUAGE."""
 
 NEED_LANGUAGE = frozenset({"multi30k-bleu"})
 """Metrics that need the ``language`` of the text."""
+
+NEED_NUMBERS = frozenset({"rmse", "pearson"})
+"""Metrics of numbers; all others are of text."""
 
 CAN_RESAMPLE = frozenset({"bleu", "chrf", "ter", "multi30k-bleu"})
 """Metrics with bootstrap confidence intervals (sacreBLEU)."""

@@ -26,6 +26,8 @@ HUB_METRICS = {
     "accuracy": "accuracy",
     "macro-f1": "f1",
     "tag-accuracy": "accuracy",
+    "rmse": "rmse",
+    "pearson": "pearsonr",
 }
 """Names of our metrics on model hubs."""
 

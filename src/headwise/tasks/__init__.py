@@ -15,6 +15,7 @@ from headwise.settings import as_table, read
 from headwise.tasks.classification.spec import ClassificationSpec
 from headwise.tasks.description import ModelDescription
 from headwise.tasks.language_model.spec import LanguageModelSpec
+from headwise.tasks.regression.spec import RegressionSpec
 from headwise.tasks.spec import TaskSpec
 from headwise.tasks.tagging.spec import TaggingSpec
 from headwise.tasks.translation.spec import TranslationSpec
@@ -22,6 +23,7 @@ from headwise.tasks.translation.spec import TranslationSpec
 _ALL: tuple[TaskSpec, ...] = (
     TranslationSpec(),
     ClassificationSpec(),
+    RegressionSpec(),
     TaggingSpec(),
     LanguageModelSpec(),
 )

@@ -8,7 +8,9 @@ from typing import Literal, get_args
 from headwise.errors import SettingsError
 from headwise.text.vocabulary import SPECIALS, WORD_START
 
-TokenizerName = Literal["bpe", "unigram", "words", "characters", "spaces", "labels"]
+TokenizerName = Literal[
+    "bpe", "unigram", "words", "characters", "spaces", "labels", "numbers"
+]
 Normalization = Literal["nfkc", "none", "lossless"]
 
 SENTENCEPIECE = ("bpe", "unigram")
@@ -30,7 +32,7 @@ class TextSettings:
 
     target_tokenizer: TokenizerName | None = None
     """Tokenizer of the target; not set: the same kind as the source. Also labels: a
-    whole line is one token, and an unknown one an error."""
+    whole line is one token, and an unknown one an error; or numbers, one a line."""
 
     joint: bool = True
     """One tokenizer and one vocabulary for both sides."""
@@ -148,10 +150,10 @@ class TextSettings:
                 "normalization = 'lossless' needs bpe, unigram or characters; "
                 "words and spaces do not keep white space"
             )
-        if self.source_kind == "labels":
+        if self.source_kind in ("labels", "numbers"):
             problems.append(
-                "tokenizer must turn text into several tokens; 'labels' is for "
-                "target_tokenizer only"
+                f"tokenizer must turn text into several tokens; {self.source_kind!r} "
+                "is for target_tokenizer only"
             )
         if self.byte_fallback and not kinds & set(SENTENCEPIECE):
             problems.append(

@@ -19,6 +19,7 @@ from headwise.settings import as_table, read
 from headwise.storage import read_json, resource_error, sha256, write_json
 from headwise.text.character_tokenizer import CharacterTokenizer
 from headwise.text.label_tokenizer import LabelTokenizer
+from headwise.text.number_tokenizer import NumberTokenizer
 from headwise.text.sentencepiece_tokenizer import (
     SentencePieceTokenizer,
     train_bpe,
@@ -84,6 +85,9 @@ TOKENIZERS: dict[TokenizerName, TokenizerKind] = {
     ),
     "spaces": TokenizerKind(
         SpaceTokenizer.train, SpaceTokenizer.open, "vocabulary.json"
+    ),
+    "numbers": TokenizerKind(
+        NumberTokenizer.train, NumberTokenizer.open, "numbers.json"
     ),
     "labels": TokenizerKind(LabelTokenizer.train, LabelTokenizer.open, "labels.json"),
 }
@@ -151,12 +155,12 @@ def train_tokenizers(
     """Train the tokenizers of both sides on the pairs of ``pairs()``.
 
     If there are more than ``settings.sample_pairs``, a random sample is used, except
-    for labels: all of them are needed.
+    for labels and numbers: all of them are needed.
     """
     sample = _sample(pairs(), settings.sample_pairs, seed)
     sources = (source for source, _ in sample)
-    is_label = settings.target_kind == "labels"
-    targets = (target for _, target in (pairs() if is_label else sample))
+    needs_all = settings.target_kind in ("labels", "numbers")
+    targets = (target for _, target in (pairs() if needs_all else sample))
     size = settings.vocab_size
     if settings.joint:
         tokenizer = train_tokenizer(

@@ -18,7 +18,7 @@ Backend = Literal["auto", "native", "torch", "reference", "torch_compile"]
 NotFinite = Literal["stop", "skip"]
 Devices = Literal["replicate", "shard"]
 
-LOWER_IS_BETTER = ("loss", "ter", "word-error-rate", "token-error-rate")
+LOWER_IS_BETTER = ("loss", "ter", "word-error-rate", "token-error-rate", "rmse")
 """Validation measures of which a lower value is better."""
 
 MEASURES = ("loss", *TASK_MEASURES)
@@ -127,8 +127,8 @@ class TrainingSettings:
     measure: str = "bleu"
     """Measure that decides which model is best: loss, or a metric of the task.
     translation: bleu, chrf, ter, exact-match, word-error-rate or token-error-rate;
-    classification: accuracy or macro-f1; tagging: tag-accuracy or exact-match;
-    language_model: the loss alone."""
+    classification: accuracy or macro-f1; regression: rmse or pearson; tagging:
+    tag-accuracy or exact-match; language_model: the loss alone."""
 
     validation_pairs: int = 1000
     """Maximum number of held-out pairs of which a validation scores the outputs."""

@@ -39,10 +39,10 @@ class TranslationSpec:
     def problems(self, config: TransformerConfig, text: TextSettings) -> list[str]:
         """Return the problems of settings that do not suit the task."""
         problems = stack_problems(config, self.stacks)
-        if text.target_kind == "labels":
+        if text.target_kind in ("labels", "numbers"):
             problems.append(
-                "text.target_tokenizer = 'labels' is for task = 'classification'; text "
-                "is written piece by piece"
+                f"text.target_tokenizer = {text.target_kind!r} is for other tasks; "
+                "text is written piece by piece"
             )
         if not text.joint and config.tie_embeddings == "all":
             problems.append(

@@ -1,0 +1,1 @@
+"""Regression: a number for each text, by an encoder alone."""

@@ -1,0 +1,91 @@
+"""Regression, without torch: text into a number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from headwise.data import pair_formats
+from headwise.model.config import Stack, TransformerConfig
+from headwise.tasks.description import ModelDescription
+from headwise.tasks.regression.settings import RegressionSettings
+from headwise.tasks.spec import Shapes, stack_problems
+from headwise.text.number_tokenizer import HALF
+from headwise.text.settings import TextSettings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from headwise.tasks.regression.model import TextRegressor
+    from headwise.tasks.regression.task import Regression
+    from headwise.text.tokenizer import TokenizerPair
+
+
+class RegressionSpec:
+    """Text into a number; see :class:`headwise.tasks.spec.TaskSpec`."""
+
+    name = "regression"
+    summary = "text into a number: a grade, a similarity"
+    hub_task = "text-classification"
+    stacks: tuple[Stack, ...] = ("encoder",)
+    searches = False
+    pair_format = pair_formats.NUMBERED_TEXT
+    defaults: Mapping[str, Any] = {
+        "text": {"joint": False, "target_tokenizer": "numbers"},
+        "model": {"decoder_layers": 0},
+        "training": {"measure": "rmse"},
+    }
+    measures = ("rmse", "pearson")
+    final_measures = ("rmse", "pearson")
+    options = RegressionSettings
+
+    def problems(self, config: TransformerConfig, text: TextSettings) -> list[str]:
+        """Return the problems of settings that do not suit the task."""
+        problems = stack_problems(config, self.stacks)
+        if text.joint or text.target_kind != "numbers":
+            problems.append(
+                "task = 'regression' needs text.joint = false and "
+                "text.target_tokenizer = 'numbers', which are its defaults: leave both "
+                "out"
+            )
+        return problems
+
+    def open(
+        self,
+        tokenizers: TokenizerPair,
+        options: Any,
+        *,
+        deterministic: bool = False,
+        max_tokens: int | None = None,
+    ) -> Regression:
+        """Return the task, which needs torch."""
+        from headwise.tasks.regression.task import Regression
+
+        return Regression(
+            tokenizers,
+            options or RegressionSettings(),
+            deterministic=deterministic,
+            max_tokens=max_tokens,
+        )
+
+    def build(self, description: ModelDescription, *, seed: int = 0) -> TextRegressor:
+        """Return a model with weights drawn from ``seed``."""
+        from headwise.tasks.regression.model import TextRegressor
+
+        return TextRegressor(
+            description.config,
+            description.source_vocab_size,
+            description.options or RegressionSettings(),
+            seed=seed,
+        )
+
+    def vocab_sizes(self, shapes: Shapes) -> tuple[int, int] | None:
+        """Return the sizes of both vocabularies by the shapes of a model's weights."""
+        source = shapes.get("encoder_only.embedding.vectors")
+        return None if source is None else (source[0], HALF)
+
+    def loss(self) -> Callable[..., Tensor]:
+        """Return the loss function of the task."""
+        from headwise.tasks.regression.model import regression_loss
+
+        return regression_loss

@@ -1,0 +1,29 @@
+import numpy as np
+import pytest
+
+from headwise.errors import UsageError
+from headwise.metrics.number_scores import pearson, rmse
+
+GUESSES, NUMBERS = ["1", "2.5", "4", "-1"], ["2", "2", "5", "0"]
+
+
+def test_the_root_of_the_mean_squared_error_by_hand():
+    """Errors of 1, 0.5, 1 and 1: (1 + 0.25 + 1 + 1) / 4 = 0.8125."""
+    assert rmse(GUESSES, NUMBERS).value == pytest.approx(0.8125**0.5)
+    assert not rmse(GUESSES, NUMBERS).higher_is_better
+
+
+def test_the_correlation_is_that_of_numpy():
+    guesses, numbers = ([*map(float, each)] for each in (GUESSES, NUMBERS))
+    expected = 100 * np.corrcoef(guesses, numbers)[0, 1]
+    assert pearson(GUESSES, NUMBERS).value == pytest.approx(expected)
+
+
+def test_without_variance_there_is_no_correlation():
+    assert pearson(["1", "1"], ["1", "2"]).value == 0
+    assert pearson(["1"], ["2"]).value == 0
+
+
+def test_a_line_that_is_no_number_is_named():
+    with pytest.raises(UsageError, match="line 2: 'x' is not a number"):
+        rmse(["1", "x"], ["1", "2"])
