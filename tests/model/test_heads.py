@@ -85,7 +85,8 @@ def test_padding_changes_nothing(name):
 
     pooled = pooling(encoded, is_real)
 
-    assert torch.equal(pooling(other, is_real), pooled)
+    # Not bit for bit: sums may depend on how tensors are aligned in memory.
+    torch.testing.assert_close(pooling(other, is_real), pooled, rtol=0, atol=1e-12)
     for row, length in enumerate(lengths):
         mine = slice(row, row + 1), slice(length)
         alone = pooling(encoded[mine], is_real[mine])

@@ -289,9 +289,7 @@ def test_lengths_that_no_text_has_are_refused(model_folder, rewrite, value):
     described = {**table(model_folder), "longest_source": value}
     rewrite(model_folder, "config.json", json.dumps(described))
 
-    assert f"longest_source must be from 1 to 10,000,000, not {value:,}" in refusal(
-        model_folder
-    )
+    assert "longest_source must be" in refusal(model_folder)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

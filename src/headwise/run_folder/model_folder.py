@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwise import storage
+from headwise.data.pair_formats import DOCUMENTS
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import ModelError, SettingsError
 from headwise.model.config import TransformerConfig
@@ -54,7 +55,8 @@ class ModelFacts:
     source_vocab_size: int
     target_vocab_size: int
     longest_source: int
-    """Tokens of the longest training source, without end of sentence."""
+    """Tokens of the longest training source, without end of sentence; 0 for text alone,
+    which has no source."""
 
     longest_target: int
     """Tokens of the longest training target, without end of sentence."""
@@ -63,7 +65,6 @@ class ModelFacts:
         problems = [
             f"{name} must be from {least} to {MAX_TOKENS:,}, not {value:,}"
             for name, value in as_table(self).items()
-            # Text alone, for a language model, has no source.
             if not (least := int(name != "longest_source")) <= value <= MAX_TOKENS
         ]
         if problems:
@@ -216,6 +217,8 @@ def open_model_folder(
         task = find_task(task_name)
         config = read(TransformerConfig, architecture or {}, "architecture.")
         facts = read(ModelFacts, table)
+        if not facts.longest_source and task.pair_format is not DOCUMENTS:
+            raise SettingsError([f"longest_source must be 1 or more for {task.name}"])
         description = ModelDescription(
             task=task.name,
             config=config,
