@@ -66,7 +66,7 @@ def measure(name: str, seed: int, arguments: argparse.Namespace) -> dict[str, An
     """Train the sample ``name`` with one seed; return its scores and minutes."""
     sample = SAMPLES[name]
     folder = arguments.work / f"{name}-{seed}"
-    files = sample.write(folder / "corpus")
+    files = sample.write(arguments.work / "data" / name)
     table = merged(merged(SETTINGS, sample.settings), {"seed": seed})
     if arguments.rehearse:
         table = merged(table, {"training": {"steps": 20, "validate_every": 10}})
