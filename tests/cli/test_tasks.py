@@ -255,3 +255,46 @@ def test_the_card_of_another_task_can_be_edited_but_it_has_no_search(
     found = headwise("edit", folder, "--search", "beam=5")
     assert found.code == 2
     assert "no decoding settings" in found.error
+
+
+def test_a_number_has_no_probability(headwise, tmp_path):
+    run = train_example("regression", tmp_path)
+    found = headwise("predict", run, "--json", stdin=b"five five one\n\n")
+    first, blank = map(json.loads, found.out.splitlines())
+
+    assert first.keys() == {"output"}
+    assert abs(float(first["output"]) - 200) < 100
+    assert blank == {"output": ""}
+
+
+def test_the_task_of_a_recipe_says_how_files_are_read(headwise, tmp_path):
+    """Not only --task does: a text file has no target there."""
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('task = "language_model"\n')
+    file = language_model(tmp_path)["source"]
+    for arguments in (["--recipe", recipe], ["--set", "task=language_model"]):
+        out = tmp_path / str(len(arguments[0]))
+        found = headwise("prepare", file, *arguments, "--out", out)
+        assert found.code == 0, found.error
+
+
+@pytest.mark.parametrize(
+    "option", [("--beam", 3), ("--backend", "native"), ("--language", "de")]
+)
+def test_options_of_translation_are_refused_and_not_ignored(
+    headwise, classifier, tmp_path, option
+):
+    (tmp_path / "test.tsv").write_text("one red\tis red\n")
+    found = headwise("evaluate", classifier, tmp_path / "test.tsv", *option)
+
+    assert found.code == 2
+    assert option[0] in found.error
+
+
+def test_columns_beside_a_reference_are_refused(headwise, classifier, tmp_path):
+    (tmp_path / "text").write_text("red\n")
+    text = tmp_path / "text"
+    found = headwise("evaluate", classifier, text, text, "--columns", 2, 1)
+
+    assert found.code == 2
+    assert "leave it out beside a REFERENCE" in found.error

@@ -17,7 +17,7 @@ from headwise.errors import SettingsError, UsageError
 from headwise.interop.unsupported_models import reasons_against
 from headwise.recipe import Recipe, preset_for, resolve
 from headwise.settings import merged, read, read_toml, with_overrides
-from headwise.tasks import TASKS
+from headwise.tasks import TASKS, find_task
 from headwise.wording import count_of
 
 
@@ -50,10 +50,11 @@ def recipe_from_options(
     extra: dict[str, Any] = dict(also or {})
     if task is not None:
         extra["task"] = task
+    named = _task_of(recipe_file, assignments, extra)
+    reads_documents = TASKS[named].pair_format is DOCUMENTS
+    table_of = document_table if reads_documents else corpus_table
     if source is not None:
-        corpus = corpus_table(source, target, columns)
-        if task is not None and TASKS[task].pair_format is DOCUMENTS:
-            corpus = document_table(source, target)
+        corpus = table_of(source, target, columns)
         extra = merged(extra, {"data": {"corpora": [corpus]}})
     elif columns is not None and dev_file is None:
         raise UsageError(
@@ -61,11 +62,9 @@ def recipe_from_options(
             "source_column and target_column for each of its corpora"
         )
     if dev is not None:
-        extra = merged(extra, {"data": {"dev": corpus_table(*dev)}})
+        extra = merged(extra, {"data": {"dev": table_of(*dev)}})
     if dev_file is not None:
-        held_out = corpus_table(dev_file, None, columns)
-        if task is not None and TASKS[task].pair_format is DOCUMENTS:
-            held_out = document_table(dev_file, None)
+        held_out = table_of(dev_file, None, columns)
         extra = merged(extra, {"data": {"dev": held_out}})
     if languages is not None:
         file = {} if recipe_file is None else read_toml(recipe_file)
@@ -102,16 +101,31 @@ def corpus_table(
     return table
 
 
-def document_table(source: Path, target: Path | None) -> dict[str, Any]:
+def document_table(
+    source: Path, target: Path | None, columns: tuple[int, int] | None = None
+) -> dict[str, Any]:
     """Return the settings of a corpus of text alone, such as for a language model."""
     if target is not None:
         raise UsageError(
             f"a language model learns from text alone, not from {source} and {target}; "
             "name one file, and further ones in a recipe as [[data.corpora]]"
         )
+    if columns is not None:
+        raise UsageError(
+            "--columns is for TSV files with two sides; a language model learns from "
+            "text alone: leave it out"
+        )
     if any(each in (".jsonl", ".ndjson") for each in source.suffixes):
         return {"source": str(source), "source_field": "text"}
     return {"source": str(source), "format": "text"}
+
+
+def _task_of(
+    recipe_file: Path | None, assignments: Sequence[str], extra: Mapping[str, Any]
+) -> str:
+    """Return the task that option, --set or recipe file name, or translation."""
+    table = merged(read_toml(recipe_file) if recipe_file else {}, extra)
+    return find_task(with_overrides(table, assignments).get("task", "translation")).name
 
 
 def check_task(task: str | None) -> None:

@@ -149,7 +149,11 @@ def evaluate(
     names = metrics or [*defaults, *(["multi30k-bleu"] if language else [])]
     table = parse_search(search)
     if task != "translation":
-        _refuse_for(task, beam=beam, search=search, engine=engine, precision=precision)
+        _refuse_for(
+            task,
+            *(("beam", beam), ("search", search), ("engine", engine)),
+            *(("backend", backend), ("precision", precision), ("language", language)),
+        )
     if beam is not None:
         table.setdefault("beam", beam)
     if task == "translation":
@@ -229,10 +233,10 @@ def _write_outputs(out: Path | None, outputs: Sequence[str]) -> None:
         say(f"the outputs are in {out}")
 
 
-def _refuse_for(task: str, **given: object) -> None:
-    """Raise ``UsageError`` for options of a search, which other tasks do not have."""
-    usual = {"engine": "auto", "precision": "float32"}
-    for name, value in given.items():
+def _refuse_for(task: str, *given: tuple[str, object]) -> None:
+    """Raise ``UsageError`` for options of translation that were given."""
+    usual = {"engine": "auto", "backend": "auto", "precision": "float32"}
+    for name, value in given:
         if value != usual.get(name):
             raise UsageError(
                 f"--{name} is for translation, and this is a model of {task}; leave it "

@@ -96,12 +96,11 @@ def predict(
 
 
 def _json(prediction: Prediction) -> str:
-    table: dict[str, Any] = {
-        "output": prediction.output,
-        "log_probability": prediction.log_probability,
-    }
+    table: dict[str, Any] = {"output": prediction.output}
+    if prediction.log_probability is not None:
+        table["log_probability"] = prediction.log_probability
+        if prediction.output and not prediction.ranked:
+            table["probability"] = math.exp(prediction.log_probability)
     if prediction.ranked:
         table["probabilities"] = dict(prediction.ranked)
-    elif prediction.output:
-        table["probability"] = math.exp(prediction.log_probability)
     return json.dumps(table, ensure_ascii=False)

@@ -81,6 +81,11 @@ def read_parallel(
     from headwise.data.settings import CorpusSettings
 
     check_files(source, reference)
+    if reference is not None and columns is not None:
+        raise UsageError(
+            "--columns is for one TSV file with both sides; leave it out beside a "
+            "REFERENCE"
+        )
     if reference is None:
         table = corpus_table(source, None, columns)
         if languages is not None:

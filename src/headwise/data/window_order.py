@@ -39,16 +39,20 @@ class WindowOrder:
         self.seed = seed
         self.batch_tokens = batch_tokens
         self._rows = batch_pairs or max(1, batch_tokens // store.window)
+        self._num_batches: dict[int, int] = {}
 
     def epoch(self, epoch: int, *, start: int = 0) -> Iterator[Indices]:
         """Yield the windows of each step of ``epoch``, from step ``start``."""
         plan = self._plan(epoch)
+        self._num_batches[epoch] = -(-len(plan) // self._rows)
         for first in range(start * self._rows, len(plan), self._rows):
             yield plan[first : first + self._rows]
 
     def num_batches(self, epoch: int) -> int:
         """Return the number of steps of ``epoch``; epochs differ by a few."""
-        return -(-len(self._plan(epoch)) // self._rows)
+        if epoch not in self._num_batches:
+            self._num_batches[epoch] = -(-len(self._plan(epoch)) // self._rows)
+        return self._num_batches[epoch]
 
     def batches(self, epoch: int, *, start: int = 0) -> Iterator[Batch]:
         """Yield the batches of ``epoch``, from step ``start``."""

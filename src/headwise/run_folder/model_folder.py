@@ -157,6 +157,7 @@ class Golden:
     source: str
     output: str
     log_probability: float
+    """0 where the task gives outputs no probability."""
 
 
 def write_model_folder(
@@ -286,7 +287,11 @@ def golden_pairs(
     found = task.predictions(model, sources, decoding)
     model.train(was_training)
     return [
-        Golden(source=source, output=each.output, log_probability=each.log_probability)
+        Golden(
+            source=source,
+            output=each.output,
+            log_probability=each.log_probability or 0.0,
+        )
         for source, each in zip(sources, found, strict=True)
     ]
 

@@ -13,8 +13,8 @@ class Prediction:
     output: str
     """As a line of text."""
 
-    log_probability: float
-    """Of the whole output, by the model."""
+    log_probability: float | None
+    """Of the whole output, by the model; None where a model gives none to outputs."""
 
     ranked: Sequence[tuple[str, float]] = ()
     """All possible outputs with their probabilities, best first, where a model gives

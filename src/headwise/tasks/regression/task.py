@@ -86,7 +86,7 @@ class Regression:
         return [
             Prediction(
                 output="" if value is None else numbers.text(value.item()),
-                log_probability=0.0,
+                log_probability=None,
             )
             for value in self._by_window(model, texts, run)
         ]
