@@ -55,7 +55,7 @@ class ContextPooling(nn.Module):
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
-        self.context_vector = nn.Parameter(torch.empty(d_model))
+        self.context_vector = nn.Parameter(torch.zeros(d_model))
 
     def forward(
         self, encoded: Float[Tensor, "B S D"], is_real: Bool[Tensor, "B S"]
