@@ -4,35 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 from headwise.text.normalization import Symbols, one_line
 from headwise.text.settings import TextSettings
 from headwise.text.vocabulary import (
-    END,
-    PAD,
-    START,
-    UNKNOWN,
-    UNKNOWN_MARK,
     WORD_START,
     Vocabulary,
 )
+from headwise.text.vocabulary_tokenizer import VocabularyTokenizer
 
 
-class CharacterTokenizer:
+class CharacterTokenizer(VocabularyTokenizer):
     """Each character of the normalized text is a token; a space is ``WORD_START``."""
-
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        settings: TextSettings,
-        notes: Sequence[str] = (),
-    ) -> None:
-        self.vocabulary = vocabulary
-        self.notes = tuple(notes)
-        self._normalization = settings.normalization
-        self._is_lossless = settings.normalization == "lossless"
-        self._symbols = Symbols(settings.symbols)
 
     @classmethod
     def train(
@@ -58,41 +41,19 @@ class CharacterTokenizer:
             )
         return cls(vocabulary, settings, notes)
 
-    @property
-    def size(self) -> int:
-        """Size of the vocabulary, special symbols included."""
-        return len(self.vocabulary)
-
     def encode(self, text: str) -> list[int]:
         """Return the ids of ``text``, without start and end."""
-        text = self._symbols.normalize(text, self._normalization)
-        return [self.vocabulary.id(token) for token in _tokens(text, self._symbols)]
+        tokens = _tokens(self._normalized(text), self._symbols)
+        return [self.vocabulary.id(token) for token in tokens]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ``ids``, without pad, start and end.
 
         It is one line, unless the normalization is lossless.
         """
-        texts = (
-            UNKNOWN_MARK if each == UNKNOWN else self.vocabulary.pieces[each]
-            for each in ids
-            if each not in (PAD, START, END)
-        )
-        text = "".join(texts).replace(WORD_START, " ")
-        return text if self._is_lossless else one_line(text).strip(" ")
-
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return the piece of each id."""
-        return [self.vocabulary.pieces[each] for each in ids]
-
-    def save(self, file: Path) -> None:
-        """Write the vocabulary to ``file``."""
-        self.vocabulary.save(file)
-
-    @classmethod
-    def open(cls, file: Path, settings: TextSettings) -> CharacterTokenizer:
-        """Read a vocabulary written by ``save``."""
-        return cls(Vocabulary.open(file, settings.symbols), settings)
+        text = "".join(self._texts(ids)).replace(WORD_START, " ")
+        is_lossless = self._normalization == "lossless"
+        return text if is_lossless else one_line(text).strip(" ")
 
 
 def _tokens(text: str, symbols: Symbols) -> Iterator[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from headwise.errors import DataError
 from headwise.text.normalization import one_line
 from headwise.text.settings import TextSettings
-from headwise.text.vocabulary import END, PAD, SPECIALS, START, Vocabulary
+from headwise.text.vocabulary import SPECIALS, Vocabulary
+from headwise.text.vocabulary_tokenizer import NOT_TEXT, VocabularyTokenizer
 
 MAX_LABELS = 10_000
 """Most different labels that are accepted: beyond, it is probably text."""
@@ -18,17 +18,12 @@ NUM_SHOWN = 10
 """Labels that a message lists at most."""
 
 
-class LabelTokenizer:
+class LabelTokenizer(VocabularyTokenizer):
     """Whole lines are tokens; a label that was not in the training text is refused.
 
     Labels are compared without white space around them, and each run of white space
     inside counts as one space. Their order is that of their code points.
     """
-
-    notes: tuple[str, ...] = ()
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self.vocabulary = vocabulary
 
     @classmethod
     def train(
@@ -54,12 +49,9 @@ class LabelTokenizer:
                 "labels apart takes two or more"
             )
         # A label may be called like a special symbol, which stands for itself.
-        return cls(Vocabulary([*SPECIALS, *sorted(counts.keys() - {*SPECIALS})]))
-
-    @property
-    def size(self) -> int:
-        """Size of the vocabulary, special symbols included."""
-        return len(self.vocabulary)
+        return cls(
+            Vocabulary([*SPECIALS, *sorted(counts.keys() - {*SPECIALS})]), settings
+        )
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -83,23 +75,7 @@ class LabelTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the labels of ``ids``, with a space between them."""
-        return " ".join(self.pieces([each for each in ids if each not in _SILENT]))
-
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return the label of each id."""
-        return [self.vocabulary.pieces[each] for each in ids]
-
-    def save(self, file: Path) -> None:
-        """Write the labels to ``file``."""
-        self.vocabulary.save(file)
-
-    @classmethod
-    def open(cls, file: Path, settings: TextSettings) -> LabelTokenizer:
-        """Read labels written by ``save``."""
-        return cls(Vocabulary.open(file))
-
-
-_SILENT = (PAD, START, END)
+        return " ".join(self.pieces([each for each in ids if each not in NOT_TEXT]))
 
 
 def _label(text: str) -> str:

@@ -4,37 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from headwise.text.normalization import Symbols, one_line
 from headwise.text.settings import TextSettings
 from headwise.text.vocabulary import (
-    END,
-    PAD,
-    START,
-    UNKNOWN,
-    UNKNOWN_MARK,
     Vocabulary,
 )
+from headwise.text.vocabulary_tokenizer import VocabularyTokenizer
 
 
-class SpaceTokenizer:
+class SpaceTokenizer(VocabularyTokenizer):
     """Runs of characters other than white space are tokens; rare ones are unknown.
 
     Nothing is split off a token, so that decoding gives the text with one space
     between tokens.
     """
-
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        settings: TextSettings,
-        notes: Sequence[str] = (),
-    ) -> None:
-        self.vocabulary = vocabulary
-        self.notes = tuple(notes)
-        self._normalization = settings.normalization
-        self._symbols = Symbols(settings.symbols)
 
     @classmethod
     def train(
@@ -57,34 +41,11 @@ class SpaceTokenizer:
             )
         return cls(vocabulary, settings, notes)
 
-    @property
-    def size(self) -> int:
-        """Size of the vocabulary, special symbols included."""
-        return len(self.vocabulary)
-
     def encode(self, text: str) -> list[int]:
         """Return the ids of ``text``, without start and end."""
-        text = self._symbols.normalize(text, self._normalization)
-        return [self.vocabulary.id(token) for token in text.split()]
+        tokens = self._normalized(text).split()
+        return [self.vocabulary.id(token) for token in tokens]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ``ids``, without pad, start and end."""
-        texts = (
-            UNKNOWN_MARK if each == UNKNOWN else self.vocabulary.pieces[each]
-            for each in ids
-            if each not in (PAD, START, END)
-        )
-        return one_line(" ".join(texts))
-
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return the piece of each id."""
-        return [self.vocabulary.pieces[each] for each in ids]
-
-    def save(self, file: Path) -> None:
-        """Write the vocabulary to ``file``."""
-        self.vocabulary.save(file)
-
-    @classmethod
-    def open(cls, file: Path, settings: TextSettings) -> SpaceTokenizer:
-        """Read a vocabulary written by ``save``."""
-        return cls(Vocabulary.open(file, settings.symbols), settings)
+        return one_line(" ".join(self._texts(ids)))

@@ -7,40 +7,26 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from pathlib import Path
 
 from headwise.text.normalization import Symbols, one_line
 from headwise.text.settings import TextSettings
 from headwise.text.vocabulary import (
-    END,
-    PAD,
     SPECIALS,
-    START,
     UNKNOWN,
     UNKNOWN_MARK,
     WORD_START,
     Vocabulary,
 )
+from headwise.text.vocabulary_tokenizer import NOT_TEXT, VocabularyTokenizer
 
 
-class WordTokenizer:
+class WordTokenizer(VocabularyTokenizer):
     """Words and punctuation marks are tokens; rare ones are unknown.
 
     A token after white space, or at the start of the text, begins with ``WORD_START``,
     so that decoding restores the text up to white space. User-defined symbols are kept
     as they are, and decoded with a space before them.
     """
-
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        settings: TextSettings,
-        notes: Sequence[str] = (),
-    ) -> None:
-        self.vocabulary = vocabulary
-        self.notes = tuple(notes)
-        self._normalization = settings.normalization
-        self._symbols = Symbols(settings.symbols)
 
     @classmethod
     def train(
@@ -63,33 +49,15 @@ class WordTokenizer:
             )
         return cls(vocabulary, settings, notes)
 
-    @property
-    def size(self) -> int:
-        """Size of the vocabulary, special symbols included."""
-        return len(self.vocabulary)
-
     def encode(self, text: str) -> list[int]:
         """Return the ids of ``text``, without start and end."""
-        text = self._symbols.normalize(text, self._normalization)
-        return [self.vocabulary.id(token) for token in _tokens(text, self._symbols)]
+        tokens = _tokens(self._normalized(text), self._symbols)
+        return [self.vocabulary.id(token) for token in tokens]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ``ids``, without pad, start and end."""
-        texts = (self._text(each) for each in ids if each not in (PAD, START, END))
+        texts = (self._text(each) for each in ids if each not in NOT_TEXT)
         return one_line("".join(texts)).strip(" ")
-
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return the piece of each id."""
-        return [self.vocabulary.pieces[each] for each in ids]
-
-    def save(self, file: Path) -> None:
-        """Write the vocabulary to ``file``."""
-        self.vocabulary.save(file)
-
-    @classmethod
-    def open(cls, file: Path, settings: TextSettings) -> WordTokenizer:
-        """Read a vocabulary written by ``save``."""
-        return cls(Vocabulary.open(file, settings.symbols), settings)
 
     def _text(self, token: int) -> str:
         # Most unknown tokens and symbols are words, so both get a space before them.
