@@ -44,6 +44,14 @@ def test_a_column_of_text_is_not_taken_for_labels():
         trained(f"text {number}" for number in range(MAX_LABELS + 1))
 
 
+def test_symbols_of_the_text_are_no_labels(tmp_path):
+    trained(["a", "b"]).save(tmp_path / "labels.json")
+    settings = TextSettings(joint=False, target_tokenizer="labels", symbols=(">>fr<<",))
+
+    opened = LabelTokenizer.open(tmp_path / "labels.json", settings)
+    assert opened.labels == ("a", "b")
+
+
 def test_it_is_opened_as_it_was_saved(tmp_path):
     before = trained(["a", "b"])
     before.save(tmp_path / "labels.json")
