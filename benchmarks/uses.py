@@ -21,14 +21,12 @@ from typing import Any
 import torch
 from result_file import TRAINING, Measurement, add_options, place_of
 
-from headwise.cli.demo_sample import SETTINGS
+from headwise.cli.demo_sample import sample_recipe
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.cli.translate_and_score import predict_and_score, read_parallel
 from headwise.inference.load import load_predictor
-from headwise.recipe import resolve
 from headwise.run_folder.run import train_run
 from headwise.sample_data.samples import SAMPLES
-from headwise.settings import merged
 from headwise.tasks import TASKS
 
 ROOT = Path(__file__).parents[1]
@@ -67,16 +65,10 @@ def measure(name: str, seed: int, arguments: argparse.Namespace) -> dict[str, An
     sample = SAMPLES[name]
     folder = arguments.work / f"{name}-{seed}"
     files = sample.write(arguments.work / "data" / name)
-    table = merged(merged(SETTINGS, sample.settings), {"seed": seed})
+    extra: dict[str, Any] = {"seed": seed}
     if arguments.rehearse:
-        table = merged(table, {"training": {"steps": 20, "validate_every": 10}})
-    data = {
-        "corpora": [{"source": str(files["train"])}],
-        "dev": {"source": str(files["dev"])},
-    }
-    recipe = resolve(
-        preset="micro", extra=merged(table, {"task": sample.task, "data": data})
-    )
+        extra["training"] = {"steps": 20, "validate_every": 10}
+    recipe = sample_recipe(sample, files, extra)
     corpus = prepare_corpus(folder, recipe)
     began = time.monotonic()
     state = train_run(folder, recipe, corpus)

@@ -27,9 +27,8 @@ from headwise.settings import (
     with_overrides,
 )
 from headwise.tasks import TASKS, find_task
-from headwise.tasks.classification.settings import ClassificationSettings
+from headwise.tasks.encoder_spec import PoolingSettings
 from headwise.tasks.language_model.settings import LanguageModelSettings
-from headwise.tasks.regression.settings import RegressionSettings
 from headwise.text.settings import TextSettings
 from headwise.training.settings import TrainingSettings
 
@@ -74,10 +73,10 @@ class Recipe:
     training: TrainingSettings = field(default_factory=TrainingSettings)
     decoding: DecodingSettings = field(default_factory=DecodingSettings)
 
-    classification: ClassificationSettings | None = None
+    classification: PoolingSettings | None = None
     """Settings of the task of this name; not set for others."""
 
-    regression: RegressionSettings | None = None
+    regression: PoolingSettings | None = None
     """Settings of the task of this name; not set for others."""
 
     language_model: LanguageModelSettings | None = None

@@ -284,12 +284,19 @@ def test_a_manifest_that_does_not_list_what_is_read_is_refused(model_folder, nam
     assert f"does not list {name}" in refusal(model_folder)
 
 
-@pytest.mark.parametrize("value", [0, -1, 10**12])
-def test_lengths_that_no_text_has_are_refused(model_folder, rewrite, value):
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (0, "longest_source must be 1 or more for translation"),
+        (-1, "longest_source must be from 0 to 10,000,000, not -1"),
+        (10**12, "longest_source must be from 0 to 10,000,000, not 1,000,000,000,000"),
+    ],
+)
+def test_lengths_that_no_text_has_are_refused(model_folder, rewrite, value, reason):
     described = {**table(model_folder), "longest_source": value}
     rewrite(model_folder, "config.json", json.dumps(described))
 
-    assert "longest_source must be" in refusal(model_folder)
+    assert reason in refusal(model_folder)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

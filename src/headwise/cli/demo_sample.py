@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from headwise.cli.options import say, use_threads
 from headwise.cli.prepare_and_train import prepare_corpus, train_model
 from headwise.cli.standard_streams import output
+from headwise.recipe import Recipe, resolve
 from headwise.sample_data.samples import SAMPLES, Sample
 from headwise.settings import merged
 from headwise.tasks import TASKS
@@ -34,18 +37,14 @@ def demo_sample(
     name: str, out: Path, *, max_minutes: float | None, threads: int | None
 ) -> None:
     """Write the sample called ``name`` into ``out``, learn it, and print scores."""
-    from headwise.recipe import resolve
     from headwise.run_folder.overwrite_protection import lock_run_folder
 
     sample = SAMPLES[name]
     say(f"generating {name}: {sample.summary}")
     with lock_run_folder(out):
         files = sample.write(out / "corpus")
-    extra = merged(SETTINGS, sample.settings)
-    extra = merged(extra, {"task": sample.task, "data": _data(sample, files)})
-    if max_minutes is not None:
-        extra = merged(extra, {"training": {"max_minutes": max_minutes}})
-    recipe = resolve(preset="micro", extra=extra)
+    limit = {} if max_minutes is None else {"training": {"max_minutes": max_minutes}}
+    recipe = sample_recipe(sample, files, limit)
     use_threads(threads)
     train_model(out, recipe, prepare_corpus(out, recipe), "cpu")
     if sample.task == "language_model":
@@ -54,7 +53,16 @@ def demo_sample(
         _show_labels(out, files["test"], sample)
 
 
-def _data(sample: Sample, files: dict[str, Path]) -> dict[str, object]:
+def sample_recipe(
+    sample: Sample, files: Mapping[str, Path], extra: Mapping[str, Any]
+) -> Recipe:
+    """Return the recipe by which a sample is learned; ``extra`` goes before it."""
+    table = merged(SETTINGS, sample.settings)
+    table = merged(table, {"task": sample.task, "data": _data(sample, files)})
+    return resolve(preset="micro", extra=merged(table, extra))
+
+
+def _data(sample: Sample, files: Mapping[str, Path]) -> dict[str, object]:
     field = {"source_field": "text"} if sample.suffix == ".jsonl" else {}
     train, dev = ({"source": str(files[part]), **field} for part in ("train", "dev"))
     return {"corpora": [train], "dev": dev}

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from headwise import storage
 from headwise.sample_data.coreference import coreferences
 from headwise.sample_data.dialogues import dialogues
 from headwise.sample_data.sentiment import reviews
 from headwise.sample_data.sets import most_frequent, sums
+from headwise.sample_data.splits import LabelledText, Splits
+
+T = TypeVar("T")
 
 Parts = Mapping[str, Sequence[str]]
 """Name of a part (train, dev, test) -> its lines."""
@@ -41,44 +44,21 @@ class Sample:
         return paths
 
 
-def _reviews() -> Parts:
-    found = reviews()
-    return _parts(
-        found.train, found.dev, found.test, lambda each: f"{each.text}\t{each.label}"
-    )
-
-
-def _most_frequent() -> Parts:
-    found = most_frequent()
-    return _parts(
-        found.train, found.dev, found.test, lambda each: f"{each.text}\t{each.label}"
-    )
-
-
-def _sums() -> Parts:
-    found = sums()
-    return _parts(
-        found.train, found.dev, found.test, lambda each: f"{each.text}\t{each.label}"
-    )
+def _labelled(generate: Callable[[], Splits[LabelledText]]) -> Callable[[], Parts]:
+    """Return a function that gives the texts and labels of ``generate`` as lines."""
+    return lambda: _lines(generate(), lambda each: f"{each.text}\t{each.label}")
 
 
 def _pronouns() -> Parts:
-    found = coreferences()
-    return _parts(
-        found.train,
-        found.dev,
-        found.test,
+    return _lines(
+        coreferences(),
         lambda each: f"{each.text} {' or '.join(each.candidates)}?\t{each.label}",
     )
 
 
 def _dialogues() -> Parts:
-    found = dialogues()
-    return _parts(
-        found.train,
-        found.dev,
-        found.test,
-        lambda each: json.dumps({"text": _transcript(each.to_json())}),
+    return _lines(
+        dialogues(), lambda each: json.dumps({"text": _transcript(each.to_json())})
     )
 
 
@@ -87,17 +67,9 @@ def _transcript(table: str) -> str:
     return "".join(f"{turn['role']}: {turn['text']}\n" for turn in turns)
 
 
-def _parts(
-    train: Iterable[Any],
-    dev: Iterable[Any],
-    test: Iterable[Any],
-    line: Callable[[Any], str],
-) -> Parts:
-    return {
-        "train": [line(each) for each in train],
-        "dev": [line(each) for each in dev],
-        "test": [line(each) for each in test],
-    }
+def _lines(splits: Splits[T], line: Callable[[T], str]) -> Parts:
+    parts = {"train": splits.train, "dev": splits.dev, "test": splits.test}
+    return {name: [line(each) for each in part] for name, part in parts.items()}
 
 
 NO_POSITIONS = {
@@ -109,19 +81,19 @@ SAMPLES: dict[str, Sample] = {
     "reviews": Sample(
         "is a review positive or negative?",
         "classification",
-        _reviews,
+        _labelled(reviews),
         settings={"text": {"tokenizer": "words"}},
     ),
     "most-frequent": Sample(
         "which symbol of a set is the most frequent? (no positions)",
         "classification",
-        _most_frequent,
+        _labelled(most_frequent),
         settings=NO_POSITIONS,
     ),
     "sums": Sample(
         "what do the numbers of a set add up to? (no positions)",
         "classification",
-        _sums,
+        _labelled(sums),
         settings=NO_POSITIONS,
     ),
     "pronouns": Sample(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from headwise.errors import DataError
 from headwise.text.normalization import one_line
@@ -49,9 +50,13 @@ class LabelTokenizer(VocabularyTokenizer):
                 "labels apart takes two or more"
             )
         # A label may be called like a special symbol, which stands for itself.
-        return cls(
-            Vocabulary([*SPECIALS, *sorted(counts.keys() - {*SPECIALS})]), settings
-        )
+        labels = sorted(counts.keys() - {*SPECIALS})
+        return cls(Vocabulary([*SPECIALS, *labels]), settings)
+
+    @classmethod
+    def open(cls, file: Path, settings: TextSettings) -> LabelTokenizer:
+        """Read labels written by ``save``; symbols of the text are none of them."""
+        return cls(Vocabulary.open(file), settings)
 
     @property
     def labels(self) -> tuple[str, ...]:

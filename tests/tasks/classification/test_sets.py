@@ -7,7 +7,7 @@ import torch
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.model import TransformerConfig
 from headwise.tasks.classification.model import TextClassifier
-from headwise.tasks.classification.settings import ClassificationSettings
+from headwise.tasks.encoder_spec import PoolingSettings
 from headwise.text.vocabulary import END
 
 CONFIG = TransformerConfig(
@@ -27,7 +27,7 @@ def logits(model, tokens):
 
 @pytest.mark.parametrize("pooling", ["first", "mean", "context"])
 def test_the_order_of_a_set_does_not_change_its_class(pooling):
-    settings = ClassificationSettings(pooling=pooling)
+    settings = PoolingSettings(pooling=pooling)
     model = TextClassifier(CONFIG, 30, 9, settings, seed=1).double().eval()
     tokens = torch.randint(4, 30, (20,), generator=torch.Generator().manual_seed(2))
     expected = logits(model, tokens.tolist())
@@ -42,6 +42,6 @@ def test_with_positions_it_does():
     config = TransformerConfig(
         encoder_layers=1, decoder_layers=0, d_model=8, d_ff=8, num_heads=2
     )
-    model = TextClassifier(config, 30, 9, ClassificationSettings(), seed=1).eval()
+    model = TextClassifier(config, 30, 9, PoolingSettings(), seed=1).eval()
 
     assert not torch.allclose(logits(model, [5, 6, 7]), logits(model, [7, 6, 5]))

@@ -14,7 +14,7 @@ from headwise.model.config import TransformerConfig
 from headwise.model.encoder_only import EncoderOnly
 from headwise.model.heads import ClassificationHead
 from headwise.model.sequence_model import SequenceModel
-from headwise.tasks.classification.settings import ClassificationSettings
+from headwise.tasks.encoder_spec import PoolingSettings
 from headwise.text.vocabulary import SPECIALS, START
 
 
@@ -29,7 +29,7 @@ class TextClassifier(SequenceModel):
         config: TransformerConfig,
         source_vocab_size: int,
         target_vocab_size: int,
-        settings: ClassificationSettings,
+        settings: PoolingSettings,
         *,
         seed: int = 0,
     ) -> None:

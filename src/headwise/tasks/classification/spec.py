@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headwise.data import pair_formats
-from headwise.model.config import Stack, TransformerConfig
-from headwise.tasks.classification.settings import ClassificationSettings
 from headwise.tasks.description import ModelDescription
-from headwise.tasks.spec import Shapes, stack_problems
-from headwise.text.settings import TextSettings
+from headwise.tasks.encoder_spec import EncoderSpec, PoolingSettings
+from headwise.tasks.spec import Shapes
 from headwise.text.vocabulary import SPECIALS
 
 if TYPE_CHECKING:
@@ -21,34 +19,16 @@ if TYPE_CHECKING:
     from headwise.text.tokenizer import TokenizerPair
 
 
-class ClassificationSpec:
+class ClassificationSpec(EncoderSpec):
     """Text into a label; see :class:`headwise.tasks.spec.TaskSpec`."""
 
     name = "classification"
     summary = "text into a label: sentiment, topic, language"
     hub_task = "text-classification"
-    stacks: tuple[Stack, ...] = ("encoder",)
-    searches = False
     pair_format = pair_formats.LABELLED_TEXT
-    defaults: Mapping[str, Any] = {
-        "text": {"joint": False, "target_tokenizer": "labels"},
-        "model": {"decoder_layers": 0},
-        "training": {"measure": "accuracy"},
-    }
+    target_tokenizer = "labels"
     measures = ("accuracy", "macro-f1")
-    final_measures = ("accuracy", "macro-f1")
-    options = ClassificationSettings
-
-    def problems(self, config: TransformerConfig, text: TextSettings) -> list[str]:
-        """Return the problems of settings that do not suit the task."""
-        problems = stack_problems(config, self.stacks)
-        if text.joint or text.target_kind != "labels":
-            problems.append(
-                "task = 'classification' needs text.joint = false and "
-                "text.target_tokenizer = 'labels', which are its defaults: leave both "
-                "out"
-            )
-        return problems
+    options = PoolingSettings
 
     def open(
         self,
@@ -62,8 +42,8 @@ class ClassificationSpec:
         from headwise.tasks.classification.task import Classification
 
         return Classification(
-            tokenizers,
-            options or ClassificationSettings(),
+            tokenizers=tokenizers,
+            settings=options or PoolingSettings(),
             deterministic=deterministic,
             max_tokens=max_tokens,
         )
@@ -76,7 +56,7 @@ class ClassificationSpec:
             description.config,
             description.source_vocab_size,
             description.target_vocab_size,
-            description.options or ClassificationSettings(),
+            description.options or PoolingSettings(),
             seed=seed,
         )
 

@@ -14,7 +14,7 @@ from headwise.model.config import TransformerConfig
 from headwise.model.encoder_only import EncoderOnly
 from headwise.model.heads import RegressionHead
 from headwise.model.sequence_model import SequenceModel
-from headwise.tasks.regression.settings import RegressionSettings
+from headwise.tasks.encoder_spec import PoolingSettings
 from headwise.text.number_tokenizer import HALF
 from headwise.text.vocabulary import START
 
@@ -26,7 +26,7 @@ class TextRegressor(SequenceModel):
         self,
         config: TransformerConfig,
         source_vocab_size: int,
-        settings: RegressionSettings,
+        settings: PoolingSettings,
         *,
         seed: int = 0,
     ) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headwise.data import pair_formats
-from headwise.model.config import Stack, TransformerConfig
 from headwise.tasks.description import ModelDescription
-from headwise.tasks.regression.settings import RegressionSettings
-from headwise.tasks.spec import Shapes, stack_problems
+from headwise.tasks.encoder_spec import EncoderSpec, PoolingSettings
+from headwise.tasks.spec import Shapes
 from headwise.text.number_tokenizer import HALF
-from headwise.text.settings import TextSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,34 +19,16 @@ if TYPE_CHECKING:
     from headwise.text.tokenizer import TokenizerPair
 
 
-class RegressionSpec:
+class RegressionSpec(EncoderSpec):
     """Text into a number; see :class:`headwise.tasks.spec.TaskSpec`."""
 
     name = "regression"
     summary = "text into a number: a grade, a similarity"
     hub_task = "text-classification"
-    stacks: tuple[Stack, ...] = ("encoder",)
-    searches = False
     pair_format = pair_formats.NUMBERED_TEXT
-    defaults: Mapping[str, Any] = {
-        "text": {"joint": False, "target_tokenizer": "numbers"},
-        "model": {"decoder_layers": 0},
-        "training": {"measure": "rmse"},
-    }
+    target_tokenizer = "numbers"
     measures = ("rmse", "pearson")
-    final_measures = ("rmse", "pearson")
-    options = RegressionSettings
-
-    def problems(self, config: TransformerConfig, text: TextSettings) -> list[str]:
-        """Return the problems of settings that do not suit the task."""
-        problems = stack_problems(config, self.stacks)
-        if text.joint or text.target_kind != "numbers":
-            problems.append(
-                "task = 'regression' needs text.joint = false and "
-                "text.target_tokenizer = 'numbers', which are its defaults: leave both "
-                "out"
-            )
-        return problems
+    options = PoolingSettings
 
     def open(
         self,
@@ -62,8 +42,8 @@ class RegressionSpec:
         from headwise.tasks.regression.task import Regression
 
         return Regression(
-            tokenizers,
-            options or RegressionSettings(),
+            tokenizers=tokenizers,
+            settings=options or PoolingSettings(),
             deterministic=deterministic,
             max_tokens=max_tokens,
         )
@@ -75,7 +55,7 @@ class RegressionSpec:
         return TextRegressor(
             description.config,
             description.source_vocab_size,
-            description.options or RegressionSettings(),
+            description.options or PoolingSettings(),
             seed=seed,
         )
 

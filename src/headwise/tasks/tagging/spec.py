@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headwise.data import pair_formats
-from headwise.model.config import Stack, TransformerConfig
 from headwise.tasks.description import ModelDescription
-from headwise.tasks.spec import Shapes, stack_problems
-from headwise.text.settings import TextSettings
+from headwise.tasks.encoder_spec import EncoderSpec
+from headwise.tasks.spec import Shapes
 from headwise.text.vocabulary import UNKNOWN
 
 if TYPE_CHECKING:
@@ -20,33 +19,16 @@ if TYPE_CHECKING:
     from headwise.text.tokenizer import TokenizerPair
 
 
-class TaggingSpec:
+class TaggingSpec(EncoderSpec):
     """Words into tags; see :class:`headwise.tasks.spec.TaskSpec`."""
 
     name = "tagging"
     summary = "words into a tag each: parts of speech, names"
     hub_task = "token-classification"
-    stacks: tuple[Stack, ...] = ("encoder",)
-    searches = False
     pair_format = pair_formats.TAGGED_WORDS
-    defaults: Mapping[str, Any] = {
-        "text": {"joint": False, "target_tokenizer": "spaces"},
-        "model": {"decoder_layers": 0},
-        "training": {"measure": "tag-accuracy"},
-    }
+    target_tokenizer = "spaces"
     measures = ("tag-accuracy", "exact-match")
-    final_measures = ("tag-accuracy", "exact-match")
     options: type | None = None
-
-    def problems(self, config: TransformerConfig, text: TextSettings) -> list[str]:
-        """Return the problems of settings that do not suit the task."""
-        problems = stack_problems(config, self.stacks)
-        if text.joint or text.target_kind != "spaces":
-            problems.append(
-                "task = 'tagging' needs text.joint = false and text.target_tokenizer = "
-                "'spaces', which are its defaults: leave both out"
-            )
-        return problems
 
     def open(
         self,
@@ -59,7 +41,9 @@ class TaggingSpec:
         """Return the task, which needs torch."""
         from headwise.tasks.tagging.task import Tagging
 
-        return Tagging(tokenizers, deterministic=deterministic, max_tokens=max_tokens)
+        return Tagging(
+            tokenizers=tokenizers, deterministic=deterministic, max_tokens=max_tokens
+        )
 
     def build(self, description: ModelDescription, *, seed: int = 0) -> Tagger:
         """Return a model with weights drawn from ``seed``."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
 import torch
@@ -14,50 +14,27 @@ from headwise.backends.select_encoder import encode_padded
 from headwise.data.pair_formats import word_tokens
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.decoding.settings import DecodingSettings
-from headwise.metrics.registry import measure
-from headwise.metrics.score import Score
 from headwise.model.config import TransformerConfig
-from headwise.tasks.description import ModelDescription
 from headwise.tasks.encoder_batches import (
     encoder_batches,
     mean_vectors,
-    vectors_of_texts,
 )
+from headwise.tasks.encoder_task import EncoderTask
 from headwise.tasks.prediction import Prediction
 from headwise.tasks.tagging.model import Tagger, tagging_loss
-from headwise.text.tokenizer import TokenizerPair
 from headwise.text.vocabulary import SPECIALS
 
 
-@dataclass(frozen=True)
-class Tagging:
-    """Trains and uses taggers of words; the models themselves are arguments.
+@dataclass(frozen=True, kw_only=True)
+class Tagging(EncoderTask):
+    """Trains and uses taggers of words.
 
-    A text of more than ``max_tokens`` is tagged in parts, each of whole words, as many
-    as fit; None tags any text whole.
+    The parts of a long text are of whole words, as many as fit.
     """
-
-    tokenizers: TokenizerPair
-    check_stop: Callable[[], None] = lambda: None
-    deterministic: bool = False
-    max_tokens: int | None = None
 
     name = "tagging"
     always_measured = ("tag-accuracy",)
     loss = staticmethod(tagging_loss)
-
-    def with_check_stop(self, check_stop: Callable[[], None]) -> Tagging:
-        """Return this task with another ``check_stop``."""
-        return replace(self, check_stop=check_stop)
-
-    def describe(self, config: TransformerConfig) -> ModelDescription:
-        """Return what a model of this architecture is built from."""
-        return ModelDescription(
-            task=self.name,
-            config=config,
-            source_vocab_size=self.tokenizers.source.size,
-            target_vocab_size=self.tokenizers.target.size,
-        )
 
     def new_model(self, config: TransformerConfig, *, seed: int) -> Tagger:
         """Make a model of this architecture for these words and tags."""
@@ -67,10 +44,6 @@ class Tagging:
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenize texts word by word, without END."""
         return [_flat(self._words(text)) for text in texts]
-
-    def predict(self, model: Tagger, texts: Sequence[str]) -> list[str]:
-        """Return the most probable tag of each word, with spaces between them."""
-        return [each.output for each in self.predictions(model, texts)]
 
     def predictions(
         self,
@@ -100,28 +73,7 @@ class Tagging:
         def run(batch: RaggedTokens) -> Tensor:
             return mean_vectors(encode_padded(model.encoder_only, batch), batch.is_real)
 
-        return vectors_of_texts(
-            self.encode(texts),
-            run,
-            model,
-            max_tokens=self.max_tokens,
-            alone=self.deterministic,
-            check_stop=self.check_stop,
-        )
-
-    def attention(self, model: Tagger, source: str, target: str) -> None:
-        """Return None: there is no cross-attention to show."""
-
-    def measure(
-        self,
-        metric: str,
-        outputs: Sequence[str],
-        references: Sequence[str],
-        *,
-        resamples: int | None = None,
-    ) -> Score:
-        """Compare predicted tags with the right ones."""
-        return measure(metric, outputs, references, resamples=resamples)
+        return self.rows_of_texts(model, texts, run)
 
     def _words(self, text: str) -> list[list[int]]:
         return word_tokens(self.tokenizers, text.split())
