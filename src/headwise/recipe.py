@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headwise.data.pair_formats import DOCUMENTS
 from headwise.data.settings import DataSettings
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.errors import SettingsError
@@ -29,6 +30,7 @@ from headwise.settings import (
 from headwise.tasks import TASKS, find_task
 from headwise.tasks.encoder_spec import PoolingSettings
 from headwise.tasks.language_model.settings import LanguageModelSettings
+from headwise.tasks.masked_language_model.settings import MaskingSettings
 from headwise.text.settings import TextSettings
 from headwise.training.settings import TrainingSettings
 
@@ -50,7 +52,7 @@ class Recipe:
 
     task: str = "translation"
     """What is learned: translation (text into text), classification, regression,
-    tagging or language_model."""
+    tagging, language_model or masked_language_model."""
 
     seed: int = 1
     """Random seed: 0 or more, below 2 to the power of 63."""
@@ -82,6 +84,9 @@ class Recipe:
     language_model: LanguageModelSettings | None = None
     """Settings of the task of this name; not set for others."""
 
+    masked_language_model: MaskingSettings | None = None
+    """Settings of the task of this name; not set for others."""
+
     def __post_init__(self) -> None:
         task = find_task(self.task)
         problems = []
@@ -102,6 +107,11 @@ class Recipe:
             problems.append(
                 "training.backend = 'torch_compile' is for task = 'translation', not "
                 f"{self.task!r}; 'auto' and 'torch' train every model"
+            )
+        if self.training.word_dropout and task.pair_format is DOCUMENTS:
+            problems.append(
+                f"training.word_dropout is for tasks that have a source; {self.task!r} "
+                "learns from text alone: leave it out"
             )
         problems += card_problems(self.languages, self.license)
         what, longest = "a text", self.data.max_tokens + 1

@@ -69,6 +69,7 @@ EXAMPLES = {
     "regression": regression,
     "tagging": tagging,
     "language_model": language_model,
+    "masked_language_model": language_model,
 }
 """Functions that write files into a folder, and return the settings of a corpus."""
 
@@ -78,10 +79,19 @@ INPUTS = {
     "regression": ["five one five", "", "two one"],
     "tagging": ["one dog runs", "", "cat"],
     "language_model": ["one two three", "", "five six"],
+    "masked_language_model": ["one [MASK] three", "", "five six"],
 }
 """Some inputs of each task, a blank one among them."""
 
-OWN_SETTINGS = {"language_model": {"data": {"max_tokens": 32}}}
+OWN_SETTINGS = {
+    "language_model": {"data": {"max_tokens": 32}},
+    "masked_language_model": {
+        "text": {"tokenizer": "words"},
+        "data": {"max_tokens": 32},
+        "model": {"d_model": 32, "num_heads": 4, "positions": "rotary"},
+        "training": {"steps": 240, "validate_every": 60, "learning_rate": 0.02},
+    },
+}
 
 
 def settings_of(task, folder):

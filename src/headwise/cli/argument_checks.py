@@ -173,11 +173,17 @@ def check_translates(*folders: Path) -> None:
     for folder in folders:
         task = task_of_folder(model_path(folder))
         if task != "translation":
-            command = "generate" if task == "language_model" else "predict"
             raise UsageError(
                 f"{folder} is a model of {task}, not of translation; use headwise "
-                f"{command}"
+                f"{use_command(task)}"
             )
+
+
+def use_command(task: str) -> str:
+    """Return the command that runs a model of ``task``."""
+    return {"translation": "translate", "language_model": "generate"}.get(
+        task, "predict"
+    )
 
 
 def check_search(

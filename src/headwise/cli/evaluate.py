@@ -43,10 +43,11 @@ from headwise.cli.translate_and_score import (
     read_parallel,
     translate_and_score,
 )
+from headwise.data.pair_formats import DOCUMENTS
 from headwise.errors import UsageError
 from headwise.inference.engines.engine_names import check_engine, renamed_engine
 from headwise.run_folder.paths import model_path, task_of_folder
-from headwise.tasks import find_task
+from headwise.tasks import TASKS, find_task
 
 if TYPE_CHECKING:
     from headwise.metrics.score import Score
@@ -162,7 +163,7 @@ def evaluate(
         raise UsageError(
             f"--stride is for language models, and this is one of {task}; leave it out"
         )
-    if task == "language_model":
+    if TASKS[task].pair_format is DOCUMENTS:
         if reference is not None or metrics or out is not None:
             raise UsageError(
                 "a language model is evaluated on one text, by its perplexity: leave "

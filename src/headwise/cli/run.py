@@ -7,7 +7,12 @@ from typing import Annotated
 
 import typer
 
-from headwise.cli.argument_checks import check_device, check_environment, check_files
+from headwise.cli.argument_checks import (
+    check_device,
+    check_environment,
+    check_files,
+    use_command,
+)
 from headwise.cli.batch_size import (
     batch_tokens_setting,
     fit_batch_size,
@@ -45,6 +50,7 @@ from headwise.cli.translate_and_score import (
     read_parallel,
     translate_and_score,
 )
+from headwise.data.pair_formats import DOCUMENTS
 from headwise.errors import UsageError
 from headwise.run_folder.overwrite_protection import check_no_foreign_files
 from headwise.tasks import TASKS
@@ -137,15 +143,15 @@ def run(
         recipe = fit_batch_size(recipe, corpus, device)
     train_model(out, recipe, corpus, device)
 
-    if recipe.task == "language_model":
-        say(f"the best model is {out / 'best'}; next: headwise generate {out}")
+    if TASKS[recipe.task].pair_format is DOCUMENTS:
+        command = use_command(recipe.task)
+        say(f"the best model is {out / 'best'}; next: headwise {command} {out}")
         return
     sources, references = texts or corpus.dev_text
     kind = "validation line" if texts is None else "test line"
     translates = recipe.task == "translation"
-    command, done = (
-        ("translate", "translating") if translates else ("predict", "predicting")
-    )
+    command = use_command(recipe.task)
+    done = "translating" if translates else "predicting"
     say(f"{done} {count_of(len(sources), kind)}")
     names = list(TASKS[recipe.task].final_measures)
     if recipe.training.measure not in ("loss", *names):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any, cast
 
 from headwise.cli.options import say
 from headwise.cli.standard_streams import output
@@ -16,15 +17,17 @@ def print_perplexity(
 ) -> None:
     """Print the loss of every token of ``file``, per token, character and byte.
 
+    A masked language model predicts each token from both sides of it.
+
     The file is one document. Raises ``DataError`` for bytes that are not UTF-8.
     """
     from headwise.data.corpus_reader import read_documents
     from headwise.data.settings import CorpusSettings
-    from headwise.inference.text_generator import TextGenerator
+    from headwise.inference.load import load_predictor
     from headwise.text.vocabulary import UNKNOWN
 
-    generator = TextGenerator.open(folder, device=device)
-    task, model = generator.task, generator.opened.model
+    opened = load_predictor(folder, device=device).opened
+    task, model = cast(Any, opened.any_task), opened.model
     corpus = CorpusSettings(source=str(file), format="text")
     lines = [line for line, _ in read_documents(corpus, note=say)]
     tokens = [token for line in task.encode(lines) for token in line]
@@ -34,15 +37,16 @@ def print_perplexity(
             f"note: {count_of(unknown, 'token')} of {len(tokens):,} are unknown to the "
             "model: their characters are not told apart, so the figures are too good"
         )
-    nats = -task.log_probabilities(model, tokens, stride=stride).double().sum().item()
+    given = {} if stride is None else {"stride": stride}
+    log_p = task.log_probabilities(model, tokens, **given).double()
+    nats = -log_p.nansum().item()
     text = "".join(lines)
     found = {
         "tokens": len(tokens),
         "characters": len(text),
         "bytes": len(text.encode()),
         "unknown_tokens": unknown,
-        "context": task.context,
-        "stride": stride or max(1, task.context // 2),
+        **task.context_facts(stride),
         "nats": nats,
         "nats_per_token": nats / len(tokens),
         "perplexity": math.exp(nats / len(tokens)),
@@ -52,6 +56,7 @@ def print_perplexity(
     if as_json:
         output(json.dumps(found, indent=2))
         return
-    signature = f"context:{found['context']}|stride:{found['stride']}"
+    facts = task.context_facts(stride)
+    signature = "|".join(f"{name}:{value}" for name, value in facts.items())
     for name in ("nats_per_token", "perplexity", "nats_per_character", "bits_per_byte"):
         output(f"{name.replace('_', ' ')} {found[name]:.4f}  {signature}")

@@ -106,7 +106,7 @@ class TrainingOrder:
     def _shards(self, epoch: int) -> list[Indices]:
         """Assign the blocks to shards of about equal size, at random."""
         expected = self._blocks.expected
-        keys = _random(self.seed, epoch).random_raw(len(expected))
+        keys = seeded_random(self.seed, epoch).random_raw(len(expected))
         shuffled = np.argsort(keys, kind="stable")
         before = np.cumsum(expected[shuffled]) - expected[shuffled]
         shards = before * self._num_shards // expected.sum()
@@ -116,7 +116,7 @@ class TrainingOrder:
 
     def _plan(self, epoch: int, shard: int, blocks: Indices) -> list[Indices]:
         """Return the batches of one shard, in the order of training."""
-        random = _random(self.seed, epoch, shard + 1)
+        random = seeded_random(self.seed, epoch, shard + 1)
         indices, source, target = self._pairs(blocks, random)
         keys = random.random_raw(len(indices))
         batches = [indices[each] for each in self._split(keys, source, target)]
@@ -156,7 +156,7 @@ class TrainingOrder:
         for block in blocks:
             start, stop = self._blocks.starts[block], self._blocks.stops[block]
             whole, part = divmod(self._blocks.weights[block], 1.0)
-            times = int(whole) + (_uniform(random, stop - start) < part)
+            times = int(whole) + (uniform(random, stop - start) < part)
             indices.append(np.repeat(np.arange(start, stop), times))
             source, target = self.store.lengths(start, stop)
             sources.append(np.repeat(source + 1, times))
@@ -307,7 +307,7 @@ def _longest(store: ExampleStore, start: int, stop: int) -> Indices:
     return np.maximum(*store.lengths(start, stop)) + 1
 
 
-def _random(*keys: int) -> np.random.PCG64:
+def seeded_random(*keys: int) -> np.random.PCG64:
     """Return a generator seeded by ``keys``, the same with every version of numpy.
 
     numpy guarantees that for raw bits, not for the shuffles of ``Generator``.
@@ -315,7 +315,7 @@ def _random(*keys: int) -> np.random.PCG64:
     return np.random.PCG64(np.random.SeedSequence(keys))
 
 
-def _uniform(random: np.random.PCG64, count: int) -> NDArray[np.float64]:
+def uniform(random: np.random.PCG64, count: int) -> NDArray[np.float64]:
     """Return ``count`` uniform numbers in [0, 1)."""
     bits: NDArray[np.uint64] = random.random_raw(int(count))
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53

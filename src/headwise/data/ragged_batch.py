@@ -93,6 +93,16 @@ class RaggedTokens:
         chosen = torch.arange(total) + _repeat(moved, lengths, total)
         return RaggedTokens(self.tokens[chosen], offsets, self.max_length)
 
+    def with_first(self, first: int) -> RaggedTokens:
+        """Put ``first`` before each sequence."""
+        offsets = self.offsets + torch.arange(
+            len(self.offsets), device=self.offsets.device
+        )
+        tokens = self.tokens.new_full((len(self.tokens) + len(self),), first)
+        at = torch.arange(len(self.tokens), device=tokens.device)
+        tokens[at + self.row_index + 1] = self.tokens
+        return RaggedTokens(tokens, offsets, self.max_length + 1)
+
     def shifted(self, first: int) -> RaggedTokens:
         """Put ``first`` before each sequence, and drop its last token.
 

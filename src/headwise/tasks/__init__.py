@@ -15,6 +15,7 @@ from headwise.settings import as_table, read
 from headwise.tasks.classification.spec import ClassificationSpec
 from headwise.tasks.description import ModelDescription
 from headwise.tasks.language_model.spec import LanguageModelSpec
+from headwise.tasks.masked_language_model.spec import MaskedLanguageModelSpec
 from headwise.tasks.regression.spec import RegressionSpec
 from headwise.tasks.spec import TaskSpec
 from headwise.tasks.tagging.spec import TaggingSpec
@@ -26,6 +27,7 @@ _ALL: tuple[TaskSpec, ...] = (
     RegressionSpec(),
     TaggingSpec(),
     LanguageModelSpec(),
+    MaskedLanguageModelSpec(),
 )
 
 TASKS: dict[str, TaskSpec] = {each.name: each for each in _ALL}

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from torch import Tensor
 
-from headwise.data.ragged_batch import RaggedTokens
+from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.decoding.settings import DecodingSettings
 from headwise.metrics.registry import measure
 from headwise.metrics.score import Score
@@ -53,6 +54,10 @@ class EncoderTask(ABC):
             target_vocab_size=self.tokenizers.target.size,
             options=self.settings,
         )
+
+    def training_batch(self, batch: Batch, random: np.random.PCG64) -> Batch:
+        """Return ``batch``: nothing about it is drawn at random."""
+        return batch
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenize texts, without END."""

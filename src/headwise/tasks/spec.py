@@ -116,3 +116,10 @@ class TaskSpec(Protocol):
 def stack_problems(config: TransformerConfig, stacks: Sequence[Stack]) -> list[str]:
     """Return the problems of a configuration for a model of these stacks."""
     return [f"model.{each}" for each in config.stack_problems(*stacks)]
+
+
+def one_vocabulary_problems(text: TextSettings, task: str) -> list[str]:
+    """Return the problem of settings with two vocabularies, for text alone."""
+    if text.joint:
+        return []
+    return [f"text.joint must be true for task = {task!r}, which has one vocabulary"]

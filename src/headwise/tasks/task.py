@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Self
 
+import numpy as np
 from torch import Tensor
 
 from headwise.data.ragged_batch import Batch
@@ -76,6 +77,13 @@ class Task(Protocol):
 
     def new_model(self, config: TransformerConfig, *, seed: int) -> SequenceModel:
         """Make a model with weights drawn from ``seed``."""
+        ...
+
+    def training_batch(self, batch: Batch, random: np.random.PCG64) -> Batch:
+        """Return a batch as training needs it, such as with masks that were drawn.
+
+        Validation takes batches as they are.
+        """
         ...
 
     def loss(self, model: Any, batch: Batch, *, smoothing: float) -> Tensor:

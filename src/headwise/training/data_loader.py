@@ -8,12 +8,20 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from headwise.data.batches import Indices, TrainingOrder, make_batch
+import numpy as np
+
+from headwise.data.batches import (
+    Indices,
+    TrainingOrder,
+    make_batch,
+    seeded_random,
+)
 from headwise.data.example_stores import ExampleStore, PairStore
 from headwise.data.prepared import PreparedCorpus
 from headwise.data.ragged_batch import Batch
 from headwise.data.token_stream import TokenStream
 from headwise.data.window_order import WindowOrder
+from headwise.data.word_dropout import drop_words
 from headwise.training.distributed import Ranks
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
@@ -41,6 +49,12 @@ BatchStream = Generator[tuple[BatchPosition, Batch | None], None, None]
 """Positions with their batches: None where another rank has the batch."""
 
 
+PrepareBatch = Callable[[Batch, np.random.PCG64], Batch]
+"""What a task makes of a batch for training: see ``Task.training_batch``."""
+
+NOISE = 1
+"""Distinguishes random numbers for the tokens of a batch from those of its order."""
+
 AnyOrder = TrainingOrder | WindowOrder
 """Batches of pairs, or of windows of a text."""
 
@@ -67,17 +81,26 @@ def training_order(
 
 
 def load_batches(
-    order: AnyOrder, state: TrainingState, settings: TrainingSettings, ranks: Ranks
+    order: AnyOrder,
+    state: TrainingState,
+    settings: TrainingSettings,
+    ranks: Ranks,
+    prepare: PrepareBatch,
 ) -> BatchStream:
     """Yield the batches that follow ``state``, up to the last epoch if there is one.
 
-    Batches of other ranks are not read. ``settings.data_workers`` threads prefetch.
+    ``prepare`` gets a random generator that depends on the seed and the position of the
+    batch alone. Batches of other ranks are not read. ``settings.data_workers`` threads
+    prefetch.
     """
+    rate = settings.word_dropout
 
     def load(position: BatchPosition) -> Batch | None:
         if not ranks.has_batch(position.index_in_step):
             return None
-        return make_batch(order.store, position.indices)
+        random = seeded_random(order.seed, position.epoch, position.number, NOISE)
+        batch = prepare(make_batch(order.store, position.indices), random)
+        return drop_words(batch, rate, random) if rate else batch
 
     return prefetch(_positions(order, state, settings), load, settings.data_workers)
 

@@ -64,6 +64,10 @@ class TrainingSettings:
     label_smoothing: float = 0.1
     """Probability mass spread over the whole vocabulary (ε_ls)."""
 
+    word_dropout: float = 0.0
+    """Rate at which source tokens are replaced by the unknown symbol in training (word
+    dropout, Iyyer et al. 2015): 0 or more, less than 1."""
+
     schedule: ScheduleName = "paper"
     """paper: Equation 3, inverse square root decay; linear: decay to 0 after the last
     step, by ``steps`` or ``epochs``; constant. All with a linear warm-up."""
@@ -128,7 +132,8 @@ class TrainingSettings:
     """Measure that decides which model is best: loss, or a metric of the task.
     translation: bleu, chrf, ter, exact-match, word-error-rate or token-error-rate;
     classification: accuracy or macro-f1; regression: rmse or pearson; tagging:
-    tag-accuracy or exact-match; language_model: the loss alone."""
+    tag-accuracy or exact-match; language_model and masked_language_model: the loss
+    alone."""
 
     validation_pairs: int = 1000
     """Maximum number of held-out pairs of which a validation scores the outputs."""
@@ -221,7 +226,10 @@ class TrainingSettings:
         ]
         problems += [
             f"{name} must be 0 or more and less than 1, not {getattr(self, name)}"
-            for name in ("label_smoothing", "adam_beta1", "adam_beta2", "ema_decay")
+            for name in (
+                *("label_smoothing", "word_dropout"),
+                *("adam_beta1", "adam_beta2", "ema_decay"),
+            )
             if getattr(self, name) is not None and not 0 <= getattr(self, name) < 1
         ]
         return problems

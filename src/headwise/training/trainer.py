@@ -19,14 +19,10 @@ from headwise.data.prepared import PreparedCorpus
 from headwise.errors import Stopped
 from headwise.model.sequence_model import SequenceModel
 from headwise.tasks.task import Task
+from headwise.training import data_loader
 from headwise.training.averaging import EMA, EvalModel, average_checkpoints
 from headwise.training.callbacks import Callback, CheckpointWriter, StepMetrics
-from headwise.training.data_loader import (
-    BatchStream,
-    load_batches,
-    make_dummy_batches,
-    training_order,
-)
+from headwise.training.data_loader import BatchStream
 from headwise.training.distributed import (
     LostRankError,
     Ranks,
@@ -91,7 +87,7 @@ class Trainer:
         self.signals = signals
         self.state = state or TrainingState()
         self.ranks = ranks or Ranks()
-        self.order = training_order(corpus, settings, seed=seed)
+        self.order = data_loader.training_order(corpus, settings, seed=seed)
         self.settings = settings = epochs_to_steps(settings, self.order, self.state)
         self.last_step = settings.num_steps
         if until is not None:
@@ -130,7 +126,9 @@ class Trainer:
             )
         self._warn_of_other_hardware()
         self.signals.emergency_save, reason = self._emergency_save, "failed"
-        batches = load_batches(self.order, self.state, self.settings, self.ranks)
+        batches = data_loader.load_batches(
+            self.order, self.state, self.settings, self.ranks, self.task.training_batch
+        )
         try:
             self.try_largest_batch()
             self._check_time_limit()
@@ -194,7 +192,7 @@ class Trainer:
         if not self.model.training:
             self.model.train()
         count = -(-len(loaded) // self.ranks.size) if self.gradients.is_sharded else 1
-        dummies = make_dummy_batches(loaded, self.corpus.train, count)
+        dummies = data_loader.make_dummy_batches(loaded, self.corpus.train, count)
         own_loss = self.gradients.accumulate(
             own, step=step, divisor=divisor, dummy_batches=dummies
         )

@@ -9,7 +9,7 @@ from headwise.data import pair_formats
 from headwise.model.config import Stack, TransformerConfig
 from headwise.tasks.description import ModelDescription
 from headwise.tasks.language_model.settings import LanguageModelSettings
-from headwise.tasks.spec import Shapes, stack_problems
+from headwise.tasks.spec import Shapes, one_vocabulary_problems, stack_problems
 from headwise.text.settings import TextSettings
 
 if TYPE_CHECKING:
@@ -49,13 +49,10 @@ class LanguageModelSpec:
 
     def problems(self, config: TransformerConfig, text: TextSettings) -> list[str]:
         """Return the problems of settings that do not suit the task."""
-        problems = stack_problems(config, self.stacks)
-        if not text.joint:
-            problems.append(
-                "text.joint must be true for task = 'language_model', which has one "
-                "vocabulary"
-            )
-        return problems
+        return [
+            *stack_problems(config, self.stacks),
+            *one_vocabulary_problems(text, self.name),
+        ]
 
     def open(
         self,

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from headwise.backends.api import DecoderBackend
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.select_decoder import make_decoder
+from headwise.data.ragged_batch import Batch
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.search import SearchRequest, search
 from headwise.decoding.settings import DecodingSettings, greedy
@@ -76,6 +78,10 @@ class LanguageModelling:
         window, size = self.settings.window, self.tokenizers.target.size
         model = DecoderOnly(config, size, window=window, seed=seed)
         return use_backend(model, "auto")
+
+    def training_batch(self, batch: Batch, random: np.random.PCG64) -> Batch:
+        """Return ``batch``: nothing about it is drawn at random."""
+        return batch
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenize texts, without START and END."""
@@ -209,6 +215,13 @@ class LanguageModelling:
             )
         finally:
             model.train(was_training)
+
+    def context_facts(self, stride: int | None) -> dict[str, int]:
+        """Return what :meth:`log_probabilities` depends on, for a signature."""
+        return {
+            "context": self.context,
+            "stride": stride or max(1, self.context // 2),
+        }
 
     def vectors(self, model: DecoderOnly, texts: Sequence[str]) -> list[Tensor | None]:
         """Raise ``UsageError``: a decoder alone has no encoder."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 from torch import Tensor
 
 from headwise.backends.api import Precision
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.select_training import cross_entropy_of
-from headwise.data.ragged_batch import RaggedTokens
+from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings, greedy
@@ -77,6 +78,10 @@ class Translation(TextCodec):
         """Make a model of this architecture for these vocabularies."""
         sizes = self.tokenizers.source.size, self.tokenizers.target.size
         return use_backend(Transformer(config, *sizes, seed=seed), "auto")
+
+    def training_batch(self, batch: Batch, random: np.random.PCG64) -> Batch:
+        """Return ``batch``: nothing about it is drawn at random."""
+        return batch
 
     def generator(
         self,
