@@ -54,6 +54,10 @@ class Recipe:
     """What is learned: translation (text into text), classification, regression,
     tagging, language_model or masked_language_model."""
 
+    initialize_from: tuple[str, ...] = ()
+    """Model folders whose encoder, decoder or both training starts from, with their
+    tokenizers and architecture; weights that they do not give are drawn."""
+
     seed: int = 1
     """Random seed: 0 or more, below 2 to the power of 63."""
 
@@ -250,12 +254,15 @@ def resolve(
     file: Path | None = None,
     assignments: Iterable[str] = (),
     extra: Mapping[str, Any] | None = None,
+    pretrained: Mapping[str, Any] | None = None,
     on_message: Callable[[str], None] = lambda text: None,
 ) -> Recipe:
     """Build a recipe; raise ``SettingsError`` with all problems.
 
     A recipe file may name its preset (``preset = "tiny"``). ``extra`` has settings from
-    other command-line options; its priority is between file and assignments. If epochs
+    other command-line options; its priority is between file and assignments.
+    ``pretrained`` has those of models that training starts from; its priority is
+    between task and file. If epochs
     are given without steps, the steps of the preset do not apply. ``on_message`` is
     told what the settings that were given by old names are called now.
     """
@@ -269,6 +276,7 @@ def resolve(
     below = merged({} if chosen is None else preset_table(chosen), task.defaults)
     if task.options is not None:
         below = merged(below, {task.name: as_table(task.options())})
+    below = merged(below, pretrained or {})
     training = settings.get("training")
     if isinstance(training, dict) and training.get("epochs", ABSENT) != ABSENT:
         training.setdefault("steps", ABSENT)

@@ -16,6 +16,7 @@ from headwise.data.settings import DataSettings
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.unsupported_models import reasons_against
 from headwise.recipe import Recipe, preset_for, resolve
+from headwise.run_folder.pretrained import pretrained_settings
 from headwise.settings import merged, read, read_toml, with_overrides
 from headwise.tasks import TASKS, find_task
 from headwise.wording import count_of
@@ -35,9 +36,12 @@ def recipe_from_options(
     assignments: Sequence[str] = (),
     max_minutes: float | None = None,
     also: Mapping[str, Any] | None = None,
+    initialize_from: Sequence[Path] = (),
+    out: Path,
 ) -> Recipe:
     """Build the recipe of a command line; the data decide what it leaves open.
 
+    ``out`` is the output folder, which may hold a run that was begun.
     ``also`` is a table of settings that come from other options. Raises ``UsageError``
     if no text is named, ``SettingsError`` for a setting that is refused.
     """
@@ -73,8 +77,10 @@ def recipe_from_options(
         extra = merged(extra, {"training": {"max_minutes": max_minutes}})
     if preset is None and (recipe_file is None or not _has_preset(recipe_file)):
         preset = _preset_for_data(recipe_file, assignments, extra)
+    if initialize_from:
+        extra["initialize_from"] = [str(each) for each in initialize_from]
     recipe = resolve_checked(
-        preset=preset, file=recipe_file, assignments=assignments, extra=extra
+        preset=preset, file=recipe_file, assignments=assignments, extra=extra, out=out
     )
     if not recipe.data.corpora:
         raise UsageError(
@@ -196,19 +202,29 @@ def resolve_checked(
     file: Path | None = None,
     assignments: Iterable[str] = (),
     extra: Mapping[str, Any] | None = None,
+    out: Path | None = None,
 ) -> Recipe:
     """Build a recipe; raise ``SettingsError`` if it cannot be exported as it asks.
 
-    ``must_export_to`` is checked here, as a recipe knows nothing of export formats.
+    ``must_export_to`` is checked here, as a recipe knows nothing of export formats, and
+    models to start from are opened, unless ``out`` has a run that started from them.
     """
     check_files(file)
     assignments = tuple(assignments)
     check_set(assignments)
+    table = merged(read_toml(file) if file else {}, extra or {})
+    table = with_overrides(table, assignments)
+    folders = table.get("initialize_from", [])
+    pretrained: Mapping[str, Any] = {}
+    if folders and isinstance(folders, list):
+        task = find_task(table.get("task", "translation")).name
+        pretrained = pretrained_settings([*map(str, folders)], task, out)
     recipe = resolve(
         preset=preset,
         file=file,
         assignments=assignments,
         extra=extra,
+        pretrained=pretrained,
         on_message=say,
     )
     if recipe.must_export_to and recipe.task != "translation":

@@ -55,6 +55,17 @@ Preset = Annotated[
         show_default=False,
     ),
 ]
+InitializeFrom = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--from",
+        metavar="FOLDER",
+        help="Trained model whose encoder, decoder or both training starts from, with "
+        "its tokenizer: pre-training, then fine-tuning. May be repeated.",
+        parser=parse_path,
+        show_default=False,
+    ),
+]
 RecipeFile = Annotated[
     Path | None,
     typer.Option("--recipe", help="Recipe file (TOML).", show_default=False),

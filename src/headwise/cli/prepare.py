@@ -13,6 +13,7 @@ from headwise.cli.options import (
     Columns,
     Dev,
     DevFile,
+    InitializeFrom,
     Languages,
     Preset,
     RecipeFile,
@@ -37,6 +38,7 @@ def prepare(
         Path | None, typer.Argument(metavar="TARGET", help="Target text.")
     ] = None,
     task: TaskName = None,
+    initialize_from: InitializeFrom = None,
     dev: Dev = None,
     dev_file: DevFile = None,
     columns: Columns = None,
@@ -62,6 +64,7 @@ def prepare(
     headwise prepare --recipe several-corpora.toml --out corpus
     """
     from headwise.data.prepare import prepare as make
+    from headwise.run_folder.pretrained import given_tokenizers
 
     recipe = recipe_from_options(
         source,
@@ -74,6 +77,8 @@ def prepare(
         preset=preset,
         recipe_file=recipe_file,
         assignments=assignments or (),
+        initialize_from=initialize_from or (),
+        out=out,
     )
     corpus = make(
         recipe.data,
@@ -81,6 +86,7 @@ def prepare(
         out,
         seed=recipe.seed,
         pair_format=TASKS[recipe.task].pair_format,
+        tokenizers=given_tokenizers(recipe, out),
         say=say,
     )
     train = corpus.facts.train

@@ -26,11 +26,17 @@ def prepare_corpus(folder: Path, recipe: Recipe) -> PreparedCorpus:
         lock_run_folder,
     )
     from headwise.run_folder.paths import PREPARED, has_checkpoints
+    from headwise.run_folder.pretrained import given_tokenizers
 
     check_no_foreign_files(folder)
     pair_format = TASKS[recipe.task].pair_format
+    given = given_tokenizers(recipe, folder)
     text = fingerprint(
-        recipe.data, recipe.text, seed=recipe.seed, pair_format=pair_format
+        recipe.data,
+        recipe.text,
+        seed=recipe.seed,
+        pair_format=pair_format,
+        tokenizers=given,
     )
     with lock_run_folder(folder):
         if has_checkpoints(folder):
@@ -43,6 +49,7 @@ def prepare_corpus(folder: Path, recipe: Recipe) -> PreparedCorpus:
             folder / PREPARED,
             seed=recipe.seed,
             pair_format=pair_format,
+            tokenizers=given,
             say=say,
         )
 

@@ -26,6 +26,7 @@ from headwise.cli.options import (
     Dev,
     DevFile,
     Device,
+    InitializeFrom,
     Languages,
     MaxTime,
     Preset,
@@ -70,6 +71,7 @@ def run(
         Path | None, typer.Argument(metavar="TARGET", help="Target text.")
     ] = None,
     task: TaskName = None,
+    initialize_from: InitializeFrom = None,
     dev: Dev = None,
     dev_file: DevFile = None,
     columns: Columns = None,
@@ -109,6 +111,7 @@ def run(
     headwise run train.en train.de --out en-de --preset tiny --max-time 30m
     headwise run pairs.jsonl --languages en de --out en-de
     headwise run reviews.tsv --task classification --out sentiment
+    headwise run reviews.tsv --task classification --from bert --out sentiment
     headwise run pairs.tsv --out en-fr --dev dev.en dev.fr --test test.en test.fr
     headwise run --recipe my.toml --out en-cs --set training.steps=60
     """
@@ -131,6 +134,8 @@ def run(
         recipe_file=recipe_file,
         assignments=assignments or (),
         max_minutes=None if max_time is None else parse_minutes(max_time),
+        initialize_from=initialize_from or (),
+        out=out,
         also=batch_tokens_setting(batch_tokens, assignments or (), out),
     )
     texts = None if test is None else read_parallel(*test)

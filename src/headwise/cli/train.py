@@ -25,6 +25,7 @@ from headwise.cli.options import (
     Assignments,
     BatchTokens,
     Device,
+    InitializeFrom,
     MaxTime,
     Preset,
     RecipeFile,
@@ -60,6 +61,7 @@ def train(
     ],
     out: Annotated[Path, output_folder("Run folder, new or to resume.")],
     task: TaskName = None,
+    initialize_from: InitializeFrom = None,
     preset: Preset = None,
     recipe_file: RecipeFile = None,
     assignments: Assignments = None,
@@ -120,6 +122,8 @@ def train(
         recipe_file=recipe_file,
         assignments=assignments or (),
         max_minutes=None if max_time is None else parse_minutes(max_time),
+        initialize_from=initialize_from or (),
+        out=out,
         also=batch_tokens_setting(batch_tokens, assignments or (), out),
     )
     use_threads(threads)
@@ -143,6 +147,8 @@ def _recipe_for(
     recipe_file: Path | None,
     assignments: Sequence[str],
     max_minutes: float | None,
+    initialize_from: Sequence[Path],
+    out: Path,
     also: Mapping[str, Any],
 ) -> Recipe:
     """Build the recipe; data and text settings are those of the prepared corpus."""
@@ -159,8 +165,10 @@ def _recipe_for(
         extra["task"] = task
     if max_minutes is not None:
         extra = merged(extra, {"training": {"max_minutes": max_minutes}})
+    if initialize_from:
+        extra["initialize_from"] = [str(each) for each in initialize_from]
     recipe = resolve_checked(
-        preset=preset, file=recipe_file, assignments=assignments, extra=extra
+        preset=preset, file=recipe_file, assignments=assignments, extra=extra, out=out
     )
     wanted = {"data": as_table(recipe.data), "text": as_table(recipe.text)}
     problems = [

@@ -39,7 +39,7 @@ from headwise.data.validation_split import (
 from headwise.errors import DataError, SettingsError, UsageError
 from headwise.settings import as_table
 from headwise.text.settings import TextSettings
-from headwise.text.tokenizer import train_tokenizers
+from headwise.text.tokenizer import GivenTokenizers, train_tokenizers
 from headwise.wording import count_of
 
 Say = Callable[[str], None]
@@ -52,33 +52,43 @@ def prepare(
     *,
     seed: int,
     pair_format: PairFormat = TRANSLATION,
+    tokenizers: GivenTokenizers | None = None,
     say: Say = lambda _: None,
 ) -> PreparedCorpus:
     """Prepare the raw text of ``data`` as a corpus in ``folder``, and open it.
 
     ``pair_format`` is that of the task (:data:`headwise.data.pair_formats`).
+    Those of ``tokenizers`` are used, the others trained.
     A folder that was prepared from the same text with the same settings is reused.
     ``say`` is called with messages for the user.
     """
     _check(data, folder)
-    name = fingerprint(data, text, seed=seed, pair_format=pair_format)
+    given = tokenizers or GivenTokenizers()
+    name = fingerprint(data, text, seed=seed, pair_format=pair_format, tokenizers=given)
     done = _up_to_date(folder, name)
     if done is not None:
         say(f"{folder} is up to date: same text, same settings")
         return done
     with storage.new_folder(folder, describe={"kind": "prepared corpus"}) as draft:
         if pair_format is DOCUMENTS:
-            facts = write_documents(data, text, draft, seed=seed, name=name, say=say)
+            facts = write_documents(
+                data, text, draft, given, seed=seed, name=name, say=say
+            )
         else:
             facts = _write(
-                data, text, draft, pair_format, seed=seed, name=name, say=say
+                data, text, draft, pair_format, given, seed=seed, name=name, say=say
             )
             for each in _all_corpora(facts):
                 say(_summary(each, data.max_tokens))
         settings = {"data": as_table(data), "text": as_table(text)}
         storage.write_json(
             draft / FACTS,
-            {"format": FORMAT, "facts": as_table(facts), "settings": settings},
+            {
+                "format": FORMAT,
+                "facts": as_table(facts),
+                "settings": settings,
+                "given_tokenizers": [*given.digests()],
+            },
         )
     return PreparedCorpus.open(folder)
 
@@ -89,14 +99,20 @@ def fingerprint(
     *,
     seed: int,
     pair_format: PairFormat = TRANSLATION,
+    tokenizers: GivenTokenizers | None = None,
 ) -> str:
-    """Return a hash of settings, seed and the contents (not the paths) of the text."""
+    """Return a hash of settings, seed and the contents (not the paths) of the text.
+
+    ``tokenizers`` are those that are given, if there are any.
+    """
     table = as_table(data)
     table["corpora"] = [_identity(each) for each in data.corpora]
     table["dev"] = _identity(data.dev) if data.dev else None
     content = {"format": FORMAT, "seed": seed, "data": table, "text": as_table(text)}
     if pair_format is not TRANSLATION:  # whose fingerprints are older than formats
         content["pair_format"] = pair_format.name
+    if tokenizers is not None and (digests := tokenizers.digests()):
+        content["tokenizers"] = digests
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -120,6 +136,7 @@ def _write(
     text: TextSettings,
     draft: Path,
     pair_format: PairFormat,
+    given: GivenTokenizers,
     *,
     seed: int,
     name: str,
@@ -129,7 +146,7 @@ def _write(
     survey = _survey(data, seed=seed, say=say)
     held_out = survey.choose_held_out(data, seed=seed)
     tokenizers = train_tokenizers(
-        lambda: _training_text(data, held_out), text, seed=seed
+        lambda: _training_text(data, held_out), text, seed=seed, given=given
     )
     for note in tokenizers.notes:
         say(note)

@@ -19,7 +19,7 @@ from headwise.data.prepared import CorpusFacts, PreparedFacts, SplitFacts
 from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.errors import DataError
 from headwise.text.settings import TextSettings
-from headwise.text.tokenizer import TokenizerPair, train_tokenizers
+from headwise.text.tokenizer import GivenTokenizers, TokenizerPair, train_tokenizers
 from headwise.text.vocabulary import END
 from headwise.wording import count_of
 
@@ -34,6 +34,7 @@ def write_documents(
     data: DataSettings,
     text: TextSettings,
     draft: Path,
+    given: GivenTokenizers,
     *,
     seed: int,
     name: str,
@@ -50,6 +51,7 @@ def write_documents(
         ),
         text,
         seed=seed,
+        given=given,
     )
     for each in tokenizers.notes:
         say(each)

@@ -23,7 +23,7 @@ from headwise.data.example_stores import ExampleStore, PairStore, WeightedRange
 from headwise.data.pair_formats import DOCUMENTS, PAIR_FORMATS, TRANSLATION
 from headwise.data.token_stream import TokenStream
 from headwise.errors import DataError, ModelError, SettingsError
-from headwise.text.tokenizer import TokenizerPair, open_tokenizers
+from headwise.text.tokenizer import GivenTokenizers, TokenizerPair, open_tokenizers
 
 FORMAT = 1
 FACTS = "prepared.json"
@@ -168,6 +168,14 @@ class PreparedCorpus:
     def tokenizers(self) -> TokenizerPair:
         """The tokenizers of source and target."""
         return open_tokenizers(self.folder / "tokenizer")
+
+    @property
+    def given_tokenizers(self) -> GivenTokenizers:
+        """Those of the tokenizers that were given, not trained on this text."""
+        sides = self.fields.get("given_tokenizers", ())
+        return GivenTokenizers(
+            **{side: getattr(self.tokenizers, side) for side in sides}
+        )
 
     @cached_property
     def dev_text(self) -> tuple[list[str], list[str]]:

@@ -30,6 +30,7 @@ from headwise.run_folder.model_folder import ModelFacts, write_model_folder
 from headwise.run_folder.model_weights import check_weights, load_weights
 from headwise.run_folder.overwrite_protection import lock_run_folder
 from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG, MODEL, RECIPE
+from headwise.run_folder.pretrained import Pretrained
 from headwise.settings import as_table, as_toml, read, read_toml
 from headwise.storage import write_text
 from headwise.tasks import TASKS
@@ -101,7 +102,10 @@ def train_run(
         _check_same_corpus(ranks, corpus)
         task = open_task(recipe, corpus)
         model = task.new_model(recipe.model, seed=recipe.seed)
-        if found is not None:
+        if found is None:
+            for note in _start_from_pretrained(model, recipe, corpus):
+                checkpoints.say(note)
+        else:
             load_weights(model, found.weights, found.path)
             if found.ema is not None:
                 check_weights(model, found.ema, found.path)
@@ -141,6 +145,17 @@ def open_task(recipe: Recipe, corpus: PreparedCorpus) -> Task:
     return task.open(
         corpus.tokenizers, recipe.options, max_tokens=corpus.facts.max_tokens
     )
+
+
+def _start_from_pretrained(
+    model: SequenceModel, recipe: Recipe, corpus: PreparedCorpus
+) -> list[str]:
+    """Copy the weights of ``recipe.initialize_from``; return messages for the user."""
+    if not recipe.initialize_from:
+        return []
+    pretrained = Pretrained.open(recipe.initialize_from, recipe.task)
+    pretrained.check_tokenizers(corpus)
+    return pretrained.load_into(model, recipe)
 
 
 def _with_steps_until(recipe: Recipe, until: int | None) -> Recipe:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from headwise.errors import ModelError, SettingsError
@@ -149,11 +150,41 @@ class TokenizerPair:
         return {source: self.source, target: self.target}
 
 
+@dataclass(frozen=True)
+class GivenTokenizers:
+    """Tokenizers that need not be trained: those of models to start from."""
+
+    source: Tokenizer | None = None
+    target: Tokenizer | None = None
+
+    def digests(self) -> dict[str, str]:
+        """Return a hash of each tokenizer that is given, by its side."""
+        sides = {"source": self.source, "target": self.target}
+        return {
+            side: digest(tokenizer)
+            for side, tokenizer in sides.items()
+            if tokenizer is not None
+        }
+
+
+def digest(tokenizer: Tokenizer) -> str:
+    """Return the SHA-256 of the file of a tokenizer."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "tokenizer"
+        tokenizer.save(path)
+        return sha256(path)
+
+
 def train_tokenizers(
-    pairs: Callable[[], Pairs], settings: TextSettings, *, seed: int
+    pairs: Callable[[], Pairs],
+    settings: TextSettings,
+    *,
+    seed: int,
+    given: GivenTokenizers | None = None,
 ) -> TokenizerPair:
     """Train the tokenizers of both sides on the pairs of ``pairs()``.
 
+    Those that are ``given`` are not trained; they must be of the kinds of ``settings``.
     If there are more than ``settings.sample_pairs``, a random sample is used, except
     for labels and numbers: all of them are needed.
     """
@@ -162,26 +193,27 @@ def train_tokenizers(
     needs_all = settings.target_kind in ("labels", "numbers")
     targets = (target for _, target in (pairs() if needs_all else sample))
     size = settings.vocab_size
+    given = given or GivenTokenizers()
     if settings.joint:
-        tokenizer = train_tokenizer(
-            settings.source_kind,
-            chain(sources, targets),
-            vocab_size=size,
-            settings=settings,
-        )
+        tokenizer = given.target or given.source
+        if tokenizer is None:
+            tokenizer = train_tokenizer(
+                settings.source_kind,
+                chain(sources, targets),
+                vocab_size=size,
+                settings=settings,
+            )
         return TokenizerPair(tokenizer, tokenizer, settings)
-    return TokenizerPair(
-        train_tokenizer(
-            settings.source_kind, sources, vocab_size=size, settings=settings
-        ),
-        train_tokenizer(
-            settings.target_kind,
-            targets,
-            vocab_size=settings.target_vocab_size or size,
-            settings=settings,
-        ),
-        settings,
+    source = given.source or train_tokenizer(
+        settings.source_kind, sources, vocab_size=size, settings=settings
     )
+    target = given.target or train_tokenizer(
+        settings.target_kind,
+        targets,
+        vocab_size=settings.target_vocab_size or size,
+        settings=settings,
+    )
+    return TokenizerPair(source, target, settings)
 
 
 def open_tokenizers(folder: Path) -> TokenizerPair:

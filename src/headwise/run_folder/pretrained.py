@@ -1,0 +1,227 @@
+"""Start training from the weights of other models (``initialize_from``).
+
+A model gives its encoder, its decoder, or both: that of an encoder alone (BERT) becomes
+the encoder of any model, that of a decoder alone (GPT) the decoder of a translator. The
+tokenizers come with them. What no model gives, such as a head or cross-attention, is
+drawn anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headwise.data.prepared import PreparedCorpus
+from headwise.errors import DataError, SettingsError
+from headwise.model.config import Stack
+from headwise.recipe import Recipe
+from headwise.run_folder.model_folder import ModelFolder, open_model_folder
+from headwise.run_folder.paths import PREPARED, RECIPE, has_checkpoints, model_path
+from headwise.settings import as_table, merged, read_toml
+from headwise.tasks import TASKS, find_task
+from headwise.text.tokenizer import GivenTokenizers, digest
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from headwise.model.sequence_model import SequenceModel
+
+Table = dict[str, Any]
+
+ARCHITECTURE = (
+    *("d_model", "d_ff", "num_heads", "d_k", "d_v", "norm", "activation"),
+    *("attention_bias", "embedding_norm"),
+    *("positions", "position_join", "d_position", "max_positions"),
+)
+"""Settings of the model that its weights were trained for."""
+
+TEXT = ("symbols", "byte_fallback", "normalization", "character_coverage")
+"""Settings of tokenizers that both sides of a pair share."""
+
+EMBEDDINGS: Mapping[Stack, tuple[str, ...]] = {
+    "encoder": (
+        *("encoder_only.embedding.vectors", "embeddings.source.vectors"),
+        "embeddings.target.vectors",
+    ),
+    "decoder": ("embedding.vectors", "embeddings.target.vectors"),
+}
+"""Names of the embedding of each stack, of which a model has the first it has."""
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """Opened models, and which of them gives which stack to a model of ``task``."""
+
+    task: str
+    givers: Mapping[Stack, ModelFolder]
+
+    @classmethod
+    def open(cls, folders: Sequence[str], task: str) -> Pretrained:
+        """Open model or run folders.
+
+        Raises ``ModelError`` for a folder that is damaged, ``SettingsError`` for one
+        that gives nothing which a model of ``task`` has and no earlier one gave.
+        """
+        givers: dict[Stack, ModelFolder] = {}
+        for each in folders:
+            opened = open_model_folder(model_path(Path(each)), without_weights=True)
+            has = TASKS[opened.task_name].stacks
+            wanted = find_task(task).stacks
+            new = [name for name in has if name in wanted and name not in givers]
+            if not new:
+                raise SettingsError(
+                    [
+                        f"initialize_from: {each} is a model of {opened.task_name}, "
+                        f"with {' and '.join(has)}, of which a model of {task} has "
+                        "none that another folder does not give already"
+                    ]
+                )
+            givers.update(dict.fromkeys(new, opened))
+        return cls(task, givers)
+
+    def settings(self) -> Table:
+        """Return settings of a recipe as the models have them.
+
+        Raises ``SettingsError`` if two models differ in what they must have in common.
+        """
+        problems: list[str] = []
+        table: Table = {"model": {}, "text": {}}
+        for stack, opened in self.givers.items():
+            config, text = as_table(opened.config), as_table(opened.tokenizers.settings)
+            found = {
+                "model": {name: config.get(name) for name in ARCHITECTURE},
+                "text": {name: text[name] for name in TEXT if name in text},
+            }
+            for part, values in found.items():
+                for name, value in values.items():
+                    if table[part].setdefault(name, value) != value:
+                        problems.append(
+                            f"initialize_from: {part}.{name} is {table[part][name]!r} "
+                            f"in one model and {value!r} in {opened.path}; they must "
+                            "be the same"
+                        )
+            table["model"][f"{stack}_layers"] = config[f"{stack}_layers"]
+        if problems:
+            raise SettingsError(problems)
+        table["model"] = {k: v for k, v in table["model"].items() if v is not None}
+        return merged(table, {"text": self._tokenizer_settings()})
+
+    def _tokenizer_settings(self) -> Table:
+        """Return which tokenizers a recipe must name for those of the models."""
+        encoder, decoder = (self.givers.get(each) for each in ("encoder", "decoder"))
+        if encoder is not None and encoder is decoder:
+            names = "tokenizer", "target_tokenizer", "joint", "vocab_size"
+            text = as_table(encoder.tokenizers.settings)
+            return {name: text[name] for name in names if text.get(name) is not None}
+        table: Table = {}
+        if TASKS[self.task].stacks == ("decoder",):
+            assert decoder is not None
+            kind = decoder.tokenizers.settings.target_kind
+            return {"tokenizer": kind, "vocab_size": decoder.tokenizers.target.size}
+        if encoder is not None:
+            table["tokenizer"] = encoder.tokenizers.settings.source_kind
+            table["vocab_size"] = encoder.tokenizers.source.size
+        if decoder is not None:
+            table["target_tokenizer"] = decoder.tokenizers.settings.target_kind
+            table["target_vocab_size"] = decoder.tokenizers.target.size
+        if TASKS[self.task].stacks == ("encoder", "decoder"):
+            table["joint"] = False
+        return table
+
+    def tokenizers(self) -> GivenTokenizers:
+        """Return the tokenizers of the models, which the text is prepared with."""
+        encoder, decoder = (self.givers.get(each) for each in ("encoder", "decoder"))
+        return GivenTokenizers(
+            source=None if encoder is None else encoder.tokenizers.source,
+            target=None if decoder is None else decoder.tokenizers.target,
+        )
+
+    def check_tokenizers(self, corpus: PreparedCorpus) -> None:
+        """Raise ``DataError`` if ``corpus`` was prepared with other tokenizers."""
+        made = {
+            side: digest(getattr(corpus.tokenizers, side))
+            for side in ("source", "target")
+        }
+        for side, expected in self.tokenizers().digests().items():
+            if made[side] != expected:
+                raise DataError(
+                    f"{corpus.folder} was prepared with another tokenizer for the "
+                    f"{side} than that of the model that training starts from; prepare "
+                    "the text with the same --from"
+                )
+
+    def load_into(self, model: SequenceModel, recipe: Recipe) -> list[str]:
+        """Copy the weights of the models into ``model``; return what was copied.
+
+        Raises ``SettingsError`` if the architecture of the recipe is another one.
+        """
+        problems = [
+            f"model.{name} is {ours!r}, but {opened.path}, which training starts from, "
+            f"has {theirs!r}; leave it out"
+            for stack, opened in self.givers.items()
+            for name in (*ARCHITECTURE, f"{stack}_layers")
+            if (ours := getattr(recipe.model, name))
+            != (theirs := getattr(opened.config, name))
+        ]
+        if problems:
+            raise SettingsError(problems)
+        own = model.state_dict()
+        notes = []
+        for stack, opened in self.givers.items():
+            given = dict(_stack_weights(opened.model.state_dict(), stack))
+            wanted = dict(_stack_weights(own, stack))
+            copied = [
+                name
+                for name, weights in given.items()
+                if name in wanted and wanted[name].shape == weights.shape
+            ]
+            for name in copied:
+                wanted[name].copy_(given[name])
+            notes.append(
+                f"the {stack} starts from {opened.path}: {len(copied)} of "
+                f"{len(wanted)} tensors"
+            )
+        return notes
+
+
+def _stack_weights(
+    weights: Mapping[str, Tensor], stack: Stack
+) -> Iterator[tuple[str, Tensor]]:
+    """Yield the weights of a stack, by names that are the same in every model."""
+    embedding = next((each for each in EMBEDDINGS[stack] if each in weights), None)
+    if embedding is not None:
+        yield "embedding", weights[embedding]
+    prefixes = {f"{stack}.", f"enter_{stack}."}
+    if stack == "decoder":
+        prefixes.add("output.")
+    for name, each in weights.items():
+        short = name.removeprefix("encoder_only.")
+        if any(short.startswith(prefix) for prefix in prefixes):
+            yield short, each
+
+
+def pretrained_settings(folders: Sequence[str], task: str, out: Path | None) -> Table:
+    """Return the settings that ``initialize_from`` implies.
+
+    A run in ``out`` that was begun has them in its recipe: the models that it started
+    from may be gone.
+    """
+    if out is not None and has_checkpoints(out):
+        begun = read_toml(out / RECIPE)
+        if begun.get("initialize_from") == [*folders]:
+            return {name: begun[name] for name in ("model", "text") if name in begun}
+    return Pretrained.open(folders, task).settings()
+
+
+def given_tokenizers(recipe: Recipe, out: Path) -> GivenTokenizers:
+    """Return the tokenizers of the models that training starts from.
+
+    A run in ``out`` that was begun has them in its prepared corpus.
+    """
+    if not recipe.initialize_from:
+        return GivenTokenizers()
+    if has_checkpoints(out) and (out / PREPARED).is_dir():
+        return PreparedCorpus.open(out / PREPARED).given_tokenizers
+    return Pretrained.open(recipe.initialize_from, recipe.task).tokenizers()
