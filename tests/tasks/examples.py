@@ -57,6 +57,13 @@ def language_model(folder):
     return {"source": str(path), "format": "text"}
 
 
+def masked_language_model(folder):
+    """Numbers in their order, over and over."""
+    path = folder / "counting.txt"
+    path.write_text(f"{' '.join(WORDS)}\n" * 120, encoding="utf-8")
+    return {"source": str(path), "format": "text"}
+
+
 def write(folder, lines):
     path = folder / "examples.tsv"
     path.write_text("".join(lines), encoding="utf-8")
@@ -69,7 +76,7 @@ EXAMPLES = {
     "regression": regression,
     "tagging": tagging,
     "language_model": language_model,
-    "masked_language_model": language_model,
+    "masked_language_model": masked_language_model,
 }
 """Functions that write files into a folder, and return the settings of a corpus."""
 

@@ -7,6 +7,7 @@ import pytest
 from tests.training.conftest import QUICK
 from tests.training.test_exactness import continued
 
+from headwise.text.vocabulary import UNKNOWN
 from headwise.training.data_loader import (
     load_batches,
     make_dummy_batches,
@@ -19,9 +20,13 @@ from headwise.training.state import TrainingState
 TWO_A_STEP = replace(QUICK, accumulate=2)
 
 
+def as_it_is(batch, random):
+    return batch
+
+
 def first_batches(corpus, ranks, count=6):
     order = training_order(corpus, TWO_A_STEP, seed=1)
-    stream = load_batches(order, TrainingState(), TWO_A_STEP, ranks)
+    stream = load_batches(order, TrainingState(), TWO_A_STEP, ranks, as_it_is)
     return list(islice(stream, count))
 
 
@@ -36,6 +41,40 @@ def test_each_rank_loads_its_batches_of_a_step_and_knows_the_position_of_all(cor
         assert [batch is None for _, batch in found] == [
             at.index_in_step != rank for at, _ in found
         ]
+
+
+def test_word_dropout_depends_on_seed_and_position_alone(corpus):
+    settings = replace(TWO_A_STEP, word_dropout=0.5)
+    order = training_order(corpus, settings, seed=1)
+
+    def load(threads):
+        chosen = replace(settings, data_workers=threads)
+        return load_batches(order, TrainingState(), chosen, Ranks(), as_it_is)
+
+    plain = [batch for _, batch in first_batches(corpus, Ranks())]
+    dropped, again = (
+        [batch for _, batch in islice(load(threads), 6)] for threads in (0, 2)
+    )
+    for one, other, whole in zip(dropped, again, plain, strict=True):
+        assert one.source.tokens.tolist() == other.source.tokens.tolist()
+        changed = one.source.tokens != whole.source.tokens
+        assert (one.source.tokens[changed] == UNKNOWN).all()
+        assert one.target.tokens.tolist() == whole.target.tokens.tolist()
+    shares = [(one.source.tokens == UNKNOWN).float().mean() for one in dropped]
+    assert 0.2 < sum(shares) / len(shares) < 0.6  # END is never dropped
+
+
+def test_a_task_prepares_each_batch_with_random_numbers_of_its_own(corpus):
+    drawn = []
+
+    def note(batch, random):
+        drawn.append(int(random.random_raw()))
+        return batch
+
+    order = training_order(corpus, TWO_A_STEP, seed=1)
+    stream = load_batches(order, TrainingState(), TWO_A_STEP, Ranks(), note)
+    list(islice(stream, 6))
+    assert len(set(drawn)) == 6
 
 
 def test_dummy_batches_fill_up_to_the_number_of_the_other_ranks(corpus):

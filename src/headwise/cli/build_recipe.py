@@ -16,7 +16,6 @@ from headwise.data.settings import DataSettings
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.unsupported_models import reasons_against
 from headwise.recipe import Recipe, preset_for, resolve
-from headwise.run_folder.pretrained import pretrained_settings
 from headwise.settings import merged, read, read_toml, with_overrides
 from headwise.tasks import TASKS, find_task
 from headwise.wording import count_of
@@ -217,6 +216,8 @@ def resolve_checked(
     folders = table.get("initialize_from", [])
     pretrained: Mapping[str, Any] = {}
     if folders and isinstance(folders, list):
+        from headwise.run_folder.pretrained import pretrained_settings
+
         task = find_task(table.get("task", "translation")).name
         pretrained = pretrained_settings([*map(str, folders)], task, out)
     recipe = resolve(
