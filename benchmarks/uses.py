@@ -12,22 +12,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import torch
 from result_file import TRAINING, Measurement, add_options, place_of
+from trials import run_trial, summary
 
 from headwise.cli.demo_sample import sample_recipe
-from headwise.cli.prepare_and_train import prepare_corpus
-from headwise.cli.translate_and_score import predict_and_score, read_parallel
-from headwise.inference.load import load_predictor
-from headwise.run_folder.run import train_run
+from headwise.cli.translate_and_score import read_parallel
 from headwise.sample_data.samples import SAMPLES
-from headwise.tasks import TASKS
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "uses.json"
@@ -63,40 +58,13 @@ def main() -> None:
 def measure(name: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
     """Train the sample ``name`` with one seed; return its scores and minutes."""
     sample = SAMPLES[name]
-    folder = arguments.work / f"{name}-{seed}"
     files = sample.write(arguments.work / "data" / name)
     extra: dict[str, Any] = {"seed": seed}
     if arguments.rehearse:
         extra["training"] = {"steps": 20, "validate_every": 10}
     recipe = sample_recipe(sample, files, extra)
-    corpus = prepare_corpus(folder, recipe)
-    began = time.monotonic()
-    state = train_run(folder, recipe, corpus)
-    minutes = (time.monotonic() - began) / 60
-    sources, references = read_parallel(files["test"], None)
-    names = TASKS[sample.task].final_measures
-    predictor = load_predictor(folder)
-    scores, _ = predict_and_score(predictor, sources, references, names)
-    return {
-        "seed": seed,
-        "validation": state.best_value,
-        "test": {each.name: each.value for each in scores},
-        "test_examples": len(sources),
-        "updates": state.step,
-        "minutes": minutes,
-    }
-
-
-def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return mean and standard deviation of the first metric over the seeds."""
-    first = next(iter(runs[0]["test"]))
-    values = [each["test"][first] for each in runs]
-    return {
-        "metric": first,
-        "mean": statistics.mean(values),
-        "deviation": statistics.stdev(values) if len(values) > 1 else None,
-        "mean_minutes": statistics.mean(each["minutes"] for each in runs),
-    }
+    test = read_parallel(files["test"], None)
+    return run_trial(arguments.work / f"{name}-{seed}", recipe, test)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,214 @@
+"""Measure sentiment classification on real reviews, beside scikit-learn's classifiers.
+
+python benchmarks/sentiment.py --corpora FOLDER --work FOLDER [--only sst] [--seeds 1,2]
+
+Three data sets: ``sst``, phrases of the training trees of the Stanford Sentiment
+Treebank, its dev and test sentences (two classes; phrases that are a dev or test
+sentence, case and punctuation apart, are left out); ``sentence-polarity`` and
+``movie-reviews``, in ten folds, of which each is the test set once, and the next one
+chooses. sst shares sentences with sentence-polarity: each is only ever tested on its
+own. ``--baselines`` leaves out training: Naive Bayes, a linear SVM, and the SVM on
+Naive Bayes' log-count ratios, all on counts of words and pairs of words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from result_file import TRAINING, Measurement, add_options, place_of
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.naive_bayes import MultinomialNB
+from sklearn.svm import LinearSVC
+from trials import recipe_of, run_trial, summary
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "sentiment.json"
+SOURCES = [*TRAINING, "src/headwise/tasks/**/*", "recipes/sentiment-*.toml"]
+FOLDS = 10
+PENALTIES = (0.01, 0.03, 0.1, 0.3, 1.0)
+"""Values of the SVMs' C, of which the dev set chooses."""
+
+Examples = list[tuple[str, str]]
+"""Texts with their labels."""
+
+Parts = dict[str, Examples]
+"""Name of a part (train, dev, test) -> its examples."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--corpora", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    names = lambda text: text.split(",")  # noqa: E731
+    parser.add_argument("--only", type=names, default=[*DATA])
+    parser.add_argument("--seeds", type=lambda text: [*map(int, text.split(","))])
+    parser.add_argument("--baselines", action="store_true")
+    add_options(parser, RESULTS)
+    arguments = parser.parse_args()
+    measurement = Measurement.begin(SOURCES)
+    place = place_of(arguments)
+    known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
+    result: dict[str, Any] = {
+        "threads": torch.get_num_threads(),
+        "data": known.get("data", {}),
+    }
+    for name in arguments.only:
+        found = result["data"].setdefault(name, {})
+        splits = DATA[name](arguments.corpora / name)
+        if arguments.rehearse:
+            splits = [{part: each[:200] for part, each in splits[0].items()}]
+        if arguments.baselines or arguments.rehearse:
+            found["baselines"] = baselines(splits)
+        if not arguments.baselines:
+            runs = train(name, splits, arguments)
+            found |= {"runs": runs, **summary(runs)}
+        print(json.dumps({name: found}, indent=2), file=sys.stderr)
+        measurement.write(place, result)
+
+
+def train(
+    name: str, splits: Sequence[Parts], arguments: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """Train one seed for each fold, or each seed where there are no folds."""
+    many = len(splits) > 1
+    seeds = arguments.seeds or ([*range(len(splits))] if many else [1, 2, 3])
+    runs = []
+    for seed in seeds:
+        parts = splits[seed if many else 0]
+        folder = arguments.work / f"{name}-{seed}"
+        files = write(parts, arguments.work / "data" / (f"{name}-{seed}"))
+        extra: dict[str, Any] = {
+            "seed": seed + 1 if many else seed,
+            "data": {
+                "corpora": [{"source": str(files["train"])}],
+                "dev": {"source": str(files["dev"])},
+            },
+        }
+        if arguments.rehearse:
+            extra["training"] = {"steps": 20, "validate_every": 10, "epochs": None}
+        recipe = recipe_of(ROOT / f"recipes/sentiment-{name}.toml", extra, folder)
+        texts, labels = zip(*parts["test"], strict=True)
+        runs.append(run_trial(folder, recipe, (texts, labels)))
+        print(json.dumps({name: runs[-1]}), file=sys.stderr)
+    return runs
+
+
+def baselines(splits: Sequence[Parts]) -> dict[str, float]:
+    """Return the mean accuracy of each baseline on the test parts, in percent."""
+    found: dict[str, list[float]] = {}
+    for parts in splits:
+        for name, accuracy in baselines_of(parts).items():
+            found.setdefault(name, []).append(accuracy)
+    return {name: float(np.mean(values)) for name, values in found.items()}
+
+
+def baselines_of(parts: Parts) -> dict[str, float]:
+    """Return the accuracy of each baseline on one test part."""
+    counter = CountVectorizer(
+        ngram_range=(1, 2), token_pattern=r"\S+", binary=True, dtype=np.float64
+    )
+    x = {"train": counter.fit_transform([text for text, _ in parts["train"]])}
+    x |= {p: counter.transform([t for t, _ in parts[p]]) for p in ("dev", "test")}
+    y = {part: np.array([label for _, label in parts[part]]) for part in parts}
+
+    bayes = MultinomialNB().fit(x["train"], y["train"])
+    ratio = bayes.feature_log_prob_[1] - bayes.feature_log_prob_[0]
+    weighted = {part: each.multiply(ratio).tocsr() for part, each in x.items()}
+    return {
+        "naive_bayes": 100 * bayes.score(x["test"], y["test"]),
+        "svm": best_svm(x, y),
+        "naive_bayes_svm": best_svm(weighted, y),
+    }
+
+
+def best_svm(x: dict[str, Any], y: dict[str, Any]) -> float:
+    """Return the test accuracy of the linear SVM that is best on the dev part."""
+    fitted = [
+        LinearSVC(C=penalty, dual="auto").fit(x["train"], y["train"])
+        for penalty in PENALTIES
+    ]
+    best = max(fitted, key=lambda each: each.score(x["dev"], y["dev"]))
+    return float(100 * best.score(x["test"], y["test"]))
+
+
+def sst(folder: Path) -> list[Parts]:
+    """Return the phrases of the training trees, and dev and test sentences."""
+    parts: Parts = {}
+    for part in ("dev", "test"):
+        rows = read(folder / f"sst2_{part}.tsv")
+        parts[part] = [(text.lower(), label) for label, text in rows]
+    held_out = {folded(text) for each in parts.values() for text, _ in each}
+    parts["train"] = [
+        (text.strip(), label)
+        for label, text in read(folder / "sst2_glue_phrases_train.tsv.gz")
+        if folded(text) not in held_out
+    ]
+    return [parts]
+
+
+def folds(file: str, text_column: int) -> Callable[[Path], list[Parts]]:
+    """Return a function that reads ten folds from a file of a folder."""
+
+    def read_folds(folder: Path) -> list[Parts]:
+        rows = read(folder / file)
+        by_fold: list[Examples] = [[] for _ in range(FOLDS)]
+        for row in rows:
+            by_fold[int(row[0])].append((row[text_column].lower(), row[1]))
+        splits = []
+        for number in range(FOLDS):
+            after = (number + 1) % FOLDS
+            others = [by_fold[n] for n in range(FOLDS) if n not in (number, after)]
+            splits.append(
+                {
+                    "train": [example for each in others for example in each],
+                    "dev": by_fold[after],
+                    "test": by_fold[number],
+                }
+            )
+        return splits
+
+    return read_folds
+
+
+DATA: dict[str, Callable[[Path], list[Parts]]] = {
+    "sst": sst,
+    "sentence-polarity": folds("rt-polarity.folds.tsv.gz", 2),
+    "movie-reviews": folds("reviews.folds.tsv.gz", 3),
+}
+"""Name of a data set, which is also its folder -> what reads its splits."""
+
+
+def read(path: Path) -> list[list[str]]:
+    """Return the columns of each line of a table."""
+    raw = path.read_bytes()
+    text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
+    return [line.split("\t") for line in text.split("\n") if line]
+
+
+def folded(text: str) -> str:
+    """Return the words of a text, without case and punctuation."""
+    return " ".join(re.sub(r"[^\w]+", " ", text.lower()).split())
+
+
+def write(parts: Parts, folder: Path) -> dict[str, Path]:
+    """Write a table of text and label for each part; return the paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = {}
+    for part, examples in parts.items():
+        paths[part] = folder / f"{part}.tsv"
+        lines = (f"{text}\t{label}\n" for text, label in examples)
+        paths[part].write_text("".join(lines), encoding="utf-8")
+    return paths
+
+
+if __name__ == "__main__":
+    main()

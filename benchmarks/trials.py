@@ -1,0 +1,74 @@
+"""Trials: train one recipe with one seed, and score its best model on a test set once.
+
+A trial is resumed where it was stopped, and one that is done is not run again: its
+figures stand in ``trial.json`` in its folder.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from headwise.cli.build_recipe import resolve_checked
+from headwise.cli.prepare_and_train import prepare_corpus
+from headwise.cli.translate_and_score import predict_and_score
+from headwise.inference.load import load_predictor
+from headwise.recipe import Recipe
+from headwise.run_folder.run import train_run
+from headwise.storage import write_json
+from headwise.tasks import TASKS
+
+Table = dict[str, Any]
+
+
+def recipe_of(file: Path, extra: Mapping[str, Any], folder: Path) -> Recipe:
+    """Return the recipe of ``file`` with ``extra`` on top, for a trial in ``folder``.
+
+    Models that it starts from are opened.
+    """
+    return resolve_checked(file=file, extra=extra, out=folder)
+
+
+def run_trial(
+    folder: Path, recipe: Recipe, test: tuple[Sequence[str], Sequence[str]]
+) -> Table:
+    """Train ``recipe`` in ``folder``, score it on ``test``; return the figures."""
+    done = folder / "trial.json"
+    if done.is_file():
+        found: Table = json.loads(done.read_text(encoding="utf-8"))
+        return found
+    corpus = prepare_corpus(folder, recipe)
+    began = time.monotonic()
+    state = train_run(folder, recipe, corpus)
+    inputs, references = test
+    names = TASKS[recipe.task].final_measures
+    scores, _ = predict_and_score(load_predictor(folder), inputs, references, names)
+    figures = {
+        "seed": recipe.seed,
+        "validation": state.best_value,
+        "test": {each.name: each.value for each in scores},
+        "test_examples": len(inputs),
+        "updates": state.step,
+        "tokens": state.tokens,
+        "minutes": (time.monotonic() - began) / 60,
+    }
+    write_json(done, figures)
+    return figures
+
+
+def summary(runs: Sequence[Mapping[str, Any]]) -> Table:
+    """Return mean, deviation and range of the first metric over the runs."""
+    first = next(iter(runs[0]["test"]))
+    values = [each["test"][first] for each in runs]
+    return {
+        "metric": first,
+        "mean": statistics.mean(values),
+        "deviation": statistics.stdev(values) if len(values) > 1 else None,
+        "least": min(values),
+        "most": max(values),
+        "mean_minutes": statistics.mean(each["minutes"] for each in runs),
+    }
