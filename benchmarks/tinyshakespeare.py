@@ -1,0 +1,146 @@
+"""Measure language models of characters on Shakespeare (tinyshakespeare).
+
+python benchmarks/tinyshakespeare.py --corpora FOLDER --work FOLDER [--recipe NAME]
+
+As is usual, the first 90% of the characters train and the last 10% test; the last
+twentieth of the training part chooses the best checkpoint, so that the test part is
+read once for each seed. Two losses of it, in nats per character: ``windows``, by
+nanoGPT's protocol (the mean over windows as long as those of training, each character
+predicted from those before it in its window; the first of each has no character before
+it and does not count), and ``sliding``, where every character counts and has at least
+three quarters of a window before it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from result_file import TRAINING, Measurement, add_options, place_of
+from trials import recipe_of
+
+from headwise.cli.prepare_and_train import prepare_corpus
+from headwise.inference.load import load_predictor
+from headwise.run_folder.run import train_run
+from headwise.storage import write_json
+from headwise.training.allocator import keep_freed_memory
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "tinyshakespeare.json"
+SOURCES = [*TRAINING, "src/headwise/tasks/**/*", "recipes/tinyshakespeare*.toml"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--corpora", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--recipe", default="tinyshakespeare-cpu")
+    parser.add_argument(
+        "--seeds", type=lambda text: [*map(int, text.split(","))], default=[1, 2, 3]
+    )
+    parser.add_argument("--device", default="cpu")
+    add_options(parser, RESULTS)
+    arguments = parser.parse_args()
+    if arguments.rehearse:
+        arguments.seeds = arguments.seeds[:1]
+    keep_freed_memory()
+    measurement = Measurement.begin(SOURCES)
+    known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
+    files = write(arguments.corpora, arguments.work / "data", arguments.rehearse)
+    runs = []
+    for seed in arguments.seeds:
+        runs.append(trial(seed, files, arguments))
+        print(json.dumps(runs[-1]), file=sys.stderr)
+        found = {
+            "runs": runs,
+            "threads": torch.get_num_threads(),
+            "device": arguments.device,
+            **{
+                f"mean_{name}": statistics.mean(run[name] for run in runs)
+                for name in ("validation", "windows", "sliding", "minutes")
+            },
+            **measurement.provenance(),
+        }
+        recipes = {**known.get("recipes", {}), arguments.recipe: found}
+        measurement.write(place_of(arguments), {"recipes": recipes})
+
+
+def trial(
+    seed: int, files: dict[str, Path], arguments: argparse.Namespace
+) -> dict[str, Any]:
+    """Train with one seed, unless that was done; return the losses."""
+    folder = arguments.work / f"{arguments.recipe}-{seed}"
+    done = folder / "trial.json"
+    if done.is_file():
+        found: dict[str, Any] = json.loads(done.read_text(encoding="utf-8"))
+        return found
+    extra: dict[str, Any] = {
+        "seed": seed,
+        "data": {
+            "corpora": [{"source": str(files["train"]), "format": "text"}],
+            "dev": {"source": str(files["dev"]), "format": "text"},
+        },
+    }
+    if arguments.rehearse:
+        extra["training"] = {"steps": 20, "validate_every": 10}
+    recipe = recipe_of(ROOT / f"recipes/{arguments.recipe}.toml", extra, folder)
+    corpus = prepare_corpus(folder, recipe)
+    began = time.monotonic()
+    state = train_run(folder, recipe, corpus, device=arguments.device)
+    minutes = (time.monotonic() - began) / 60
+    figures = {
+        "seed": seed,
+        "validation": state.best_loss,
+        **losses(folder, files["test"], arguments.device),
+        "updates": state.step,
+        "tokens": state.tokens,
+        "minutes": minutes,
+    }
+    write_json(done, figures)
+    return figures
+
+
+def losses(folder: Path, test: Path, device: str) -> dict[str, float]:
+    """Return both losses of the test part."""
+    opened = load_predictor(folder, device=device).opened
+    task, model = opened.any_task, opened.model
+    (tokens,) = task.encode([test.read_bytes().decode("utf-8")])
+    size = task.context
+    whole = len(tokens) // size * size
+    cut = [
+        task.log_probabilities(model, tokens[start : start + size])[1:]
+        for start in range(0, whole, size)
+    ]
+    sliding = task.log_probabilities(model, tokens, stride=size // 4)
+    return {
+        "windows": -torch.cat(cut).double().mean().item(),
+        "sliding": -sliding.double().mean().item(),
+    }
+
+
+def write(corpora: Path, folder: Path, rehearse: bool) -> dict[str, Path]:
+    """Write the three parts of the text; return their paths."""
+    raw = gzip.decompress((corpora / "tinyshakespeare/input.txt.gz").read_bytes())
+    text = raw.decode("utf-8")
+    if rehearse:
+        text = text[:20_000]
+    end = int(0.9 * len(text))
+    tail = end - end // 20
+    parts = {"train": text[:tail], "dev": text[tail:end], "test": text[end:]}
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = {}
+    for name, part in parts.items():
+        paths[name] = folder / f"{name}.txt"
+        paths[name].write_bytes(part.encode("utf-8"))
+    return paths
+
+
+if __name__ == "__main__":
+    main()
