@@ -34,9 +34,15 @@ def recipe_of(file: Path, extra: Mapping[str, Any], folder: Path) -> Recipe:
 
 
 def run_trial(
-    folder: Path, recipe: Recipe, test: tuple[Sequence[str], Sequence[str]]
+    folder: Path,
+    recipe: Recipe,
+    test: tuple[Sequence[str], Sequence[str]],
+    metrics: Sequence[str] = (),
 ) -> Table:
-    """Train ``recipe`` in ``folder``, score it on ``test``; return the figures."""
+    """Train ``recipe`` in ``folder``, score it on ``test``; return the figures.
+
+    ``metrics`` are those of the task unless they are given.
+    """
     done = folder / "trial.json"
     if done.is_file():
         found: Table = json.loads(done.read_text(encoding="utf-8"))
@@ -45,7 +51,7 @@ def run_trial(
     began = time.monotonic()
     state = train_run(folder, recipe, corpus)
     inputs, references = test
-    names = TASKS[recipe.task].final_measures
+    names = metrics or TASKS[recipe.task].final_measures
     scores, _ = predict_and_score(load_predictor(folder), inputs, references, names)
     figures = {
         "seed": recipe.seed,
