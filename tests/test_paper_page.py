@@ -1,4 +1,7 @@
-"""docs/paper.md points at code and tests that exist, and prints numbers that are so."""
+"""docs/paper.md and docs/references.md point at code and tests that exist.
+
+The numbers that they print are so.
+"""
 
 import ast
 import re
@@ -14,12 +17,20 @@ from headwise.model.transformer import Transformer
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
 
-QUOTED = sorted(set(re.findall(r"`([^`\n]+)`", PAGE)))
-FILES = [quoted for quoted in QUOTED if re.search(r"\w\.(py|md|toml)\b", quoted)]
+REFERENCES = (ROOT / "docs" / "references.md").read_text(encoding="utf-8")
+
+
+def files_in(page):
+    """Return the files, and the tests in them, that a page names."""
+    quoted = sorted(set(re.findall(r"`([^`\n]+)`", page)))
+    return [each for each in quoted if re.search(r"\w\.(py|md|toml)$|\.py::", each)]
+
+
+FILES = files_in(PAGE)
 ROWS = re.findall(r"^\| [^|]* \| `([\w-]+)` \|[^|]*\|([^|]*)\|([^|]*)\|$", PAGE, re.M)
 
 
-@pytest.mark.parametrize("quoted", FILES)
+@pytest.mark.parametrize("quoted", sorted({*FILES, *files_in(REFERENCES)}))
 def test_what_the_page_points_at_exists(quoted):
     path, _, name = quoted.partition("::")
 
@@ -29,7 +40,7 @@ def test_what_the_page_points_at_exists(quoted):
         if (folder / path).is_file()
     ]
 
-    assert found, f"{path} is named in docs/paper.md but is not in the repository"
+    assert found, f"{path} is named on a page but is not in the repository"
     if name:
         tree = ast.parse(found[0].read_text(encoding="utf-8"))
         assert name in {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
