@@ -7,11 +7,13 @@ from typing import Any
 
 from headwise.errors import UsageError
 from headwise.metrics.bleu_chrf_ter import bleu, chrf, ter
+
 from headwise.metrics.error_rates import exact_match, token_error_rate, word_error_rate
 from headwise.metrics.label_scores import accuracy, macro_f1, tag_accuracy
 from headwise.metrics.multi30k import multi30k_bleu
 from headwise.metrics.number_scores import pearson, rmse
 from headwise.metrics.score import Score
+from headwise.metrics.tree_lines import bracket_f1, complete_match
 
 METRICS: dict[str, Callable[..., Score]] = {
     "bleu": bleu,
@@ -26,6 +28,8 @@ METRICS: dict[str, Callable[..., Score]] = {
     "tag-accuracy": tag_accuracy,
     "rmse": rmse,
     "pearson": pearson,
+    "bracket-f1": bracket_f1,
+    "complete-match": complete_match,
 }
 """Functions of hypotheses and references; see also NEED_LANGUAGE."""
 

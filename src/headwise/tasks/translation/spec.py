@@ -9,7 +9,7 @@ from headwise.data import pair_formats
 from headwise.model.config import Stack, TransformerConfig
 from headwise.tasks.description import ModelDescription
 from headwise.tasks.spec import Shapes, stack_problems
-from headwise.text.settings import TextSettings
+from headwise.text.settings import TARGET_ONLY, TextSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,7 +39,7 @@ class TranslationSpec:
     def problems(self, config: TransformerConfig, text: TextSettings) -> list[str]:
         """Return the problems of settings that do not suit the task."""
         problems = stack_problems(config, self.stacks)
-        if text.target_kind in ("labels", "numbers"):
+        if text.target_kind in TARGET_ONLY:
             problems.append(
                 f"text.target_tokenizer = {text.target_kind!r} is for other tasks; "
                 "text is written piece by piece"

@@ -183,7 +183,7 @@ class Translation(TextCodec):
 
     def attention(self, model: Transformer, source: str, target: str) -> CrossAttention:
         """Return the cross-attention of ``model`` as it predicts ``target``."""
-        source_ids = self.tokenizers.source.encode(source)
+        (source_ids,) = self.encode([source])
         target_ids = self.tokenizers.target.encode(target)
         weights = self.scorer(model).cross_attention([source_ids], [target_ids])
         return CrossAttention(
