@@ -102,7 +102,9 @@ def _cell(line: Line, column: int, path: Path) -> str:
 
 
 def count_pairs(corpus: CorpusSettings) -> int:
-    """Return the number of lines of the source of ``corpus``."""
+    """Return the number of lines of the source of ``corpus``, or of its trees."""
+    if corpus.layout == "trees":
+        return sum(1 for _ in read_pairs(corpus))
     return sum(1 for _ in read_lines(Path(corpus.source), lambda _: None))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
@@ -87,6 +88,15 @@ class CorpusSettings:
         if self.source_field == self.target_field:
             problems.append(
                 f"source_field and target_field are both {self.source_field!r}"
+            )
+        if self.join_words is not None and re.search(r"[\s()]", self.join_words):
+            problems.append(
+                "join_words must have no white space and no brackets, such as '_', not "
+                f"{self.join_words!r}"
+            )
+        if self.join_words is not None and self.layout != "trees":
+            problems.append(
+                "join_words is for treebanks (format 'trees'); leave it out"
             )
         if not (math.isfinite(self.weight) and 0 < self.weight <= 100):
             problems.append(f"weight must be above 0, at most 100, not {self.weight}")

@@ -7,7 +7,6 @@ from typing import Any
 
 from headwise.errors import UsageError
 from headwise.metrics.bleu_chrf_ter import bleu, chrf, ter
-
 from headwise.metrics.error_rates import exact_match, token_error_rate, word_error_rate
 from headwise.metrics.label_scores import accuracy, macro_f1, tag_accuracy
 from headwise.metrics.multi30k import multi30k_bleu

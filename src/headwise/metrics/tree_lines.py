@@ -40,13 +40,14 @@ def complete_match(hypotheses: Sequence[str], references: Sequence[str]) -> Scor
     """Return the percentage of trees whose brackets are all right, as EVALB does."""
     found = score_lines(hypotheses, references)
     return Score(
-        "complete match", found.all.exact_match, found.score.signature, higher_is_better=True
+        "complete match",
+        found.all.exact_match,
+        found.score.signature,
+        higher_is_better=True,
     )
 
 
-def score_lines(
-    hypotheses: Sequence[str], references: Sequence[str]
-) -> BracketScores:
+def score_lines(hypotheses: Sequence[str], references: Sequence[str]) -> BracketScores:
     """Score trees, one a line, by EVALB's rules: see :func:`bracket_scores`.
 
     A word whose tag is ``XX`` gets that of the reference, if their words are the same.
@@ -127,4 +128,3 @@ def with_words_of(tree: Tree, gold: Tree) -> Tree:
             levels[-1].append(Tree(tag if node.label == WORD else node.label, word))
     (rebuilt,) = levels[0]
     return rebuilt
-

@@ -59,7 +59,9 @@ class GrammarRule:
         closing = {each[1:]: ids[each] for each in pieces if each.startswith(CLOSE)}
         self._closing = closing
         opening = [
-            ids[each] for each in pieces if each.startswith(OPEN) and each[1:] in closing
+            ids[each]
+            for each in pieces
+            if each.startswith(OPEN) and each[1:] in closing
         ]
         self._is_opening = torch.zeros(len(pieces), dtype=torch.bool)
         self._is_opening[opening] = True
@@ -109,9 +111,7 @@ class GrammarRule:
             return True
         return state.min_tokens_left + 3 <= tokens_left  # two brackets more, and END
 
-    def _state(
-        self, sentence: int, prefix: NDArray[np.int64]
-    ) -> BracketState | None:
+    def _state(self, sentence: int, prefix: NDArray[np.int64]) -> BracketState | None:
         """Return the state after a prefix; None if it is the start of no tree."""
         key = sentence, prefix.tobytes()
         if key not in self._states:

@@ -26,7 +26,7 @@ class ParsingSpec(TranslationSpec):
     name = "parsing"
     summary = "words into the constituency tree of the sentence"
     hub_task = "text2text-generation"
-    pair_format = pair_formats.TREES
+    pair_format: pair_formats.PairFormat = pair_formats.TREES
     defaults: Mapping[str, Any] = {
         "text": {"joint": False, "target_tokenizer": "trees"},
         "model": {"tie_embeddings": "output"},
@@ -39,8 +39,8 @@ class ParsingSpec(TranslationSpec):
             "max_length_offset": 300,
         },
     }
-    measures = ("bracket-f1", "complete-match")
-    final_measures = ("bracket-f1", "complete-match")
+    measures: tuple[str, ...] = ("bracket-f1", "complete-match")
+    final_measures: tuple[str, ...] = ("bracket-f1", "complete-match")
     options: type | None = ParsingSettings
 
     def problems(self, config: TransformerConfig, text: TextSettings) -> list[str]:

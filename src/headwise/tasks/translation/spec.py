@@ -27,13 +27,13 @@ class TranslationSpec:
     hub_task = "translation"
     stacks: tuple[Stack, ...] = ("encoder", "decoder")
     searches = True
-    pair_format = pair_formats.TRANSLATION
+    pair_format: pair_formats.PairFormat = pair_formats.TRANSLATION
     defaults: Mapping[str, Any] = {}
-    measures = (
+    measures: tuple[str, ...] = (
         *("bleu", "chrf", "ter"),
         *("exact-match", "word-error-rate", "token-error-rate"),
     )
-    final_measures = ("bleu", "chrf")
+    final_measures: tuple[str, ...] = ("bleu", "chrf")
     options: type | None = None
 
     def problems(self, config: TransformerConfig, text: TextSettings) -> list[str]:
