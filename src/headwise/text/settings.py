@@ -9,7 +9,15 @@ from headwise.errors import SettingsError
 from headwise.text.vocabulary import SPECIALS, WORD_START
 
 TokenizerName = Literal[
-    "bpe", "unigram", "words", "characters", "spaces", "labels", "numbers", "trees"
+    "bpe",
+    "unigram",
+    "words",
+    "characters",
+    "spaces",
+    "labels",
+    "numbers",
+    "trees",
+    "numbered-trees",
 ]
 Normalization = Literal["nfkc", "none", "lossless"]
 
@@ -18,7 +26,7 @@ SENTENCEPIECE = ("bpe", "unigram")
 # Byte fallback needs one piece for each byte.
 BYTE_PIECES = 256
 
-TARGET_ONLY = ("labels", "numbers", "trees")
+TARGET_ONLY = ("labels", "numbers", "trees", "numbered-trees")
 """Tokenizers of the target side alone, which suit one task each."""
 
 # The smallest value that SentencePiece accepts.
@@ -36,7 +44,8 @@ class TextSettings:
     target_tokenizer: TokenizerName | None = None
     """Tokenizer of the target; not set: the same kind as the source. Also labels: a
     whole line is one token, and an unknown one an error; numbers, one a line; or
-    trees, in brackets."""
+    trees, in brackets, with one symbol for all words; or numbered-trees, with a symbol
+    for each number of a word."""
 
     joint: bool = True
     """One tokenizer and one vocabulary for both sides."""
