@@ -7,7 +7,7 @@ from tests.text.tree_strategies import trees, with_words
 from headwise.errors import DataError
 from headwise.text.linearized_trees import linearize
 from headwise.text.settings import TextSettings
-from headwise.text.tree_tokenizer import NumberedTreeTokenizer, TreeTokenizer
+from headwise.text.tree_tokenizer import TreeTokenizer
 from headwise.text.trees import parse_tree
 from headwise.text.vocabulary import UNKNOWN
 
@@ -66,15 +66,3 @@ def test_it_is_opened_as_it_was_saved(tmp_path):
     again = TreeTokenizer.open(tmp_path / "brackets.json", SETTINGS)
 
     assert again.vocabulary == tokenizer.vocabulary
-
-
-def test_numbered_symbols_begin_again_and_are_left_out_of_the_tree(monkeypatch):
-    monkeypatch.setattr(NumberedTreeTokenizer, "num_symbols", 2)
-    tree = "(S (NP (DT a) (NN b)) (VP (VB c)))"
-    tokenizer = NumberedTreeTokenizer.train([tree], vocab_size=100, settings=SETTINGS)
-    ids = tokenizer.encode(tree)
-
-    assert tokenizer.pieces(ids) == [
-        *("(S", "(NP", "XX0", "XX1", ")NP", "(VP", "XX0", ")VP", ")S")
-    ]
-    assert tokenizer.decode(ids) == "(S (NP (XX XX) (XX XX)) (VP (XX XX)))"

@@ -17,7 +17,6 @@ TokenizerName = Literal[
     "labels",
     "numbers",
     "trees",
-    "numbered-trees",
 ]
 Normalization = Literal["nfkc", "none", "lossless"]
 
@@ -26,7 +25,7 @@ SENTENCEPIECE = ("bpe", "unigram")
 # Byte fallback needs one piece for each byte.
 BYTE_PIECES = 256
 
-TARGET_ONLY = ("labels", "numbers", "trees", "numbered-trees")
+TARGET_ONLY = ("labels", "numbers", "trees")
 """Tokenizers of the target side alone, which suit one task each."""
 
 # The smallest value that SentencePiece accepts.
@@ -44,8 +43,7 @@ class TextSettings:
     target_tokenizer: TokenizerName | None = None
     """Tokenizer of the target; not set: the same kind as the source. Also labels: a
     whole line is one token, and an unknown one an error; numbers, one a line; or
-    trees, in brackets, with one symbol for all words; or numbered-trees, with a symbol
-    for each number of a word."""
+    trees, in brackets."""
 
     joint: bool = True
     """One tokenizer and one vocabulary for both sides."""

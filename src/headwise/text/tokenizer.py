@@ -28,7 +28,7 @@ from headwise.text.sentencepiece_tokenizer import (
 )
 from headwise.text.settings import TARGET_ONLY, TextSettings, TokenizerName
 from headwise.text.space_tokenizer import SpaceTokenizer
-from headwise.text.tree_tokenizer import NumberedTreeTokenizer, TreeTokenizer
+from headwise.text.tree_tokenizer import TreeTokenizer
 from headwise.text.word_tokenizer import WordTokenizer
 
 DESCRIPTION = "tokenizer.json"
@@ -93,9 +93,6 @@ TOKENIZERS: dict[TokenizerName, TokenizerKind] = {
     ),
     "labels": TokenizerKind(LabelTokenizer.train, LabelTokenizer.open, "labels.json"),
     "trees": TokenizerKind(TreeTokenizer.train, TreeTokenizer.open, "brackets.json"),
-    "numbered-trees": TokenizerKind(
-        NumberedTreeTokenizer.train, NumberedTreeTokenizer.open, "brackets.json"
-    ),
 }
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import cycle
 from pathlib import Path
-from typing import ClassVar
 
 from headwise.errors import DataError, HeadwiseError
 from headwise.text.linearized_trees import WORD, linearize, parse_linearized
@@ -23,8 +21,6 @@ class TreeTokenizer(VocabularyTokenizer):
     Words and their tags have no tokens: words are known from the source sentence. The
     brackets of a label that was not in the training trees are unknown tokens.
     """
-
-    num_symbols: ClassVar[int] = 1
 
     @classmethod
     def train(
@@ -46,7 +42,7 @@ class TreeTokenizer(VocabularyTokenizer):
             raise DataError(
                 "a tokenizer cannot be trained: there is no tree in the training text"
             )
-        most = max(0, vocab_size - len(SPECIALS) - cls.num_symbols) // 2
+        most = max(0, vocab_size - len(SPECIALS) - 1) // 2
         ranked = sorted(counts, key=lambda label: (-counts[label], label))
         brackets = [side + label for label in ranked[:most] for side in (OPEN, CLOSE)]
         notes = []
@@ -55,8 +51,7 @@ class TreeTokenizer(VocabularyTokenizer):
                 f"labels too rare to get an entry: {len(left_out):,} "
                 f"(vocab_size={vocab_size:,})"
             )
-        symbols = word_symbols(cls.num_symbols)
-        return cls(Vocabulary([*SPECIALS, *symbols, *brackets]), settings, notes)
+        return cls(Vocabulary([*SPECIALS, WORD, *brackets]), settings, notes)
 
     @classmethod
     def open(cls, file: Path, settings: TextSettings) -> TreeTokenizer:
@@ -70,41 +65,15 @@ class TreeTokenizer(VocabularyTokenizer):
         """
         if not text.strip():
             return []
-        symbols = cycle(word_symbols(self.num_symbols))
-        tokens = linearize(parse_tree(text))
-        return [
-            self.vocabulary.id(next(symbols) if token == WORD else token)
-            for token in tokens
-        ]
+        return [self.vocabulary.id(token) for token in linearize(parse_tree(text))]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the tree in brackets, with ``XX`` for each word and its tag.
 
         Tokens that are no tree are returned as they are, without pad, start and end.
         """
-        pieces = self.pieces([each for each in ids if each not in NOT_TEXT])
-        tokens = without_numbers(pieces)
+        tokens = self.pieces([each for each in ids if each not in NOT_TEXT])
         try:
             return str(parse_linearized(tokens, [WORD] * tokens.count(WORD)))
         except HeadwiseError:
             return " ".join(tokens)
-
-
-class NumberedTreeTokenizer(TreeTokenizer):
-    """Has a symbol for each word by its number: ``XX0``, ``XX1`` and so on.
-
-    After as many words as there are symbols, they begin again. A decoder that is given
-    the number of the last word need not count words to know the next one.
-    """
-
-    num_symbols = 100
-
-
-def word_symbols(count: int) -> list[str]:
-    """Return the symbols for words: ``XX`` if there is one, else with numbers."""
-    return [WORD] if count == 1 else [f"{WORD}{number}" for number in range(count)]
-
-
-def without_numbers(tokens: Sequence[str]) -> list[str]:
-    """Return the tokens of a linearized tree with ``XX`` for every word."""
-    return [token if token.startswith((OPEN, CLOSE, "<")) else WORD for token in tokens]

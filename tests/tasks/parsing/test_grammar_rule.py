@@ -37,14 +37,14 @@ SEARCHES = {
 }
 
 
-def parser(seed, max_unary=4, scale=3.0, target_tokenizer="trees"):
+def parser(seed, max_unary=4, scale=3.0):
     """Return the task and an untrained model with a clear opinion."""
     words = [
         (" ".join(word for word in "abcabc"), tree) for tree in TREES for _ in range(3)
     ]
     text = TextSettings(
         tokenizer="words",
-        target_tokenizer=target_tokenizer,
+        target_tokenizer="trees",
         joint=False,
         vocab_size=200,
     )
@@ -124,22 +124,6 @@ def test_no_search_comes_to_a_dead_end(seed, lengths, max_unary, offset, name):
     ):
         assert tree.words == words
         assert best.finished
-
-
-@pytest.mark.parametrize("name", ["beam-1", "beam-5", "sampling"])
-def test_numbered_symbols_are_those_of_the_words(name):
-    """Also of sentences with more words than there are symbols."""
-    task, model = parser(1, target_tokenizer="numbered-trees")
-    sentences = [["a"], ["b"] * 7, ["a"] * 103]
-
-    for words, (tree, best) in zip(
-        sentences, task.parse(model, sentences, SEARCHES[name]), strict=True
-    ):
-        pieces = task.tokenizers.target.pieces(best.tokens)
-        assert tree.words == words
-        assert [each for each in pieces if each[0] not in "()"] == [
-            f"XX{number % 100}" for number in range(len(words))
-        ]
 
 
 def scores_after(tokens, *, num_words, limit=100, max_unary=4):

@@ -55,9 +55,7 @@ class GrammarRule:
         self._num_words = num_words
         self._limits = max_lengths
         ids = {piece: token for token, piece in enumerate(pieces)}
-        # The symbol of each word: the same for all, or by its number.
-        symbols = [WORD] if WORD in ids else [f"{WORD}{n}" for n in range(len(ids))]
-        self._words = [ids[symbol] for symbol in symbols if symbol in ids]
+        self._word = ids[WORD]
         closing = {each[1:]: ids[each] for each in pieces if each.startswith(CLOSE)}
         self._closing = closing
         opening = [
@@ -91,11 +89,10 @@ class GrammarRule:
                 others.append(END)
                 continue
             allowed = self._grammar.allowed(state)
-            place = self._num_words[sentence] - state.words_left
             if allowed.open and self._has_room(state, self._limits[sentence] - length):
                 opens.append(row)
             for may_follow, token in (
-                (allowed.word, self._words[place % len(self._words)]),
+                (allowed.word, self._word),
                 (allowed.close is not None, self._closing.get(allowed.close or "")),
                 (allowed.end, END),
             ):

@@ -46,10 +46,10 @@ class ParsingSpec(TranslationSpec):
     def problems(self, config: TransformerConfig, text: TextSettings) -> list[str]:
         """Return the problems of settings that do not suit the task."""
         problems = stack_problems(config, self.stacks)
-        if text.joint or text.target_kind not in ("trees", "numbered-trees"):
+        if text.joint or text.target_kind != "trees":
             problems.append(
                 "task = 'parsing' needs text.joint = false and text.target_tokenizer = "
-                "'trees', which are its defaults, or 'numbered-trees': leave both out"
+                "'trees', which are its defaults: leave both out"
             )
         if config.tie_embeddings == "all":
             problems.append(

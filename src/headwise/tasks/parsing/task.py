@@ -17,7 +17,6 @@ from headwise.tasks.parsing.settings import ParsingSettings
 from headwise.tasks.prediction import Prediction
 from headwise.tasks.translation.task import Translation
 from headwise.text.linearized_trees import parse_linearized
-from headwise.text.tree_tokenizer import without_numbers
 from headwise.text.trees import Tree, escape_brackets, split_words
 
 GREEDY = replace(greedy(), max_length_factor=1.0, max_length_offset=300)
@@ -130,5 +129,4 @@ def _with_room(
 
 
 def _tree(pieces: Sequence[str], words: Sequence[str]) -> Tree:
-    tokens = without_numbers(pieces)
-    return parse_linearized(tokens, [escape_brackets(word) for word in words])
+    return parse_linearized(pieces, [escape_brackets(word) for word in words])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from torch import Tensor
@@ -61,7 +62,7 @@ class Translation(TextCodec):
     always_measured = ("bleu",)
     loss = staticmethod(cross_entropy_of)
 
-    def with_check_stop(self, check_stop: Callable[[], None]) -> Translation:
+    def with_check_stop(self, check_stop: Callable[[], None]) -> Self:
         """Return this task with another ``check_stop``."""
         return replace(self, check_stop=check_stop)
 
