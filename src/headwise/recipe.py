@@ -31,6 +31,7 @@ from headwise.tasks import TASKS, find_task
 from headwise.tasks.encoder_spec import PoolingSettings
 from headwise.tasks.language_model.settings import LanguageModelSettings
 from headwise.tasks.masked_language_model.settings import MaskingSettings
+from headwise.tasks.parsing.settings import ParsingSettings
 from headwise.text.settings import TextSettings
 from headwise.training.settings import TrainingSettings
 
@@ -52,7 +53,7 @@ class Recipe:
 
     task: str = "translation"
     """What is learned: translation (text into text), classification, regression,
-    tagging, language_model or masked_language_model."""
+    tagging, language_model, masked_language_model or parsing."""
 
     initialize_from: tuple[str, ...] = ()
     """Model folders whose encoder, decoder or both training starts from, with their
@@ -80,6 +81,9 @@ class Recipe:
     decoding: DecodingSettings = field(default_factory=DecodingSettings)
 
     classification: PoolingSettings | None = None
+    """Settings of the task of this name; not set for others."""
+
+    parsing: ParsingSettings | None = None
     """Settings of the task of this name; not set for others."""
 
     regression: PoolingSettings | None = None

@@ -4,6 +4,7 @@ import pytest
 
 from headwise.sample_data.samples import SAMPLES
 from headwise.tasks import TASKS
+from headwise.text.trees import parse_tree
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -18,5 +19,7 @@ def test_every_sample_is_written_for_its_task(name, tmp_path):
         assert lines
         if sample.suffix == ".jsonl":
             assert all(json.loads(line)["text"].strip() for line in lines)
+        elif sample.suffix == ".mrg":
+            assert all(parse_tree(line).words for line in lines)
         else:
             assert all(line.count("\t") == 1 for line in lines)

@@ -64,6 +64,20 @@ def masked_language_model(folder):
     return {"source": str(path), "format": "text"}
 
 
+def parsing(folder):
+    """Numbers before a noun are a phrase with it; the verb is alone in its phrase."""
+    chance = random.Random(1)
+    trees = []
+    for _ in range(150):
+        numbers = chance.choices(list(WORDS), k=chance.randrange(4))
+        words = "".join(f"(CD {each}) " for each in numbers)
+        subject = f"(NP-SBJ {words}(NN {chance.choice(['dog', 'cat'])}))"
+        trees.append(f"( (S {subject}\n  (VP (VB runs))) )\n")
+    path = folder / "train.mrg"
+    path.write_text("".join(trees), encoding="utf-8")
+    return {"source": str(path)}
+
+
 def write(folder, lines):
     path = folder / "examples.tsv"
     path.write_text("".join(lines), encoding="utf-8")
@@ -77,6 +91,7 @@ EXAMPLES = {
     "tagging": tagging,
     "language_model": language_model,
     "masked_language_model": masked_language_model,
+    "parsing": parsing,
 }
 """Functions that write files into a folder, and return the settings of a corpus."""
 
@@ -87,6 +102,7 @@ INPUTS = {
     "tagging": ["one dog runs", "", "cat"],
     "language_model": ["one two three", "", "five six"],
     "masked_language_model": ["one [MASK] three", "", "five six"],
+    "parsing": ["one dog runs", "", "cat runs"],
 }
 """Some inputs of each task, a blank one among them."""
 

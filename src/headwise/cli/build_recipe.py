@@ -11,8 +11,8 @@ from typing import Any
 
 from headwise.cli.argument_checks import check_files, check_set
 from headwise.cli.options import say
-from headwise.data.pair_formats import DOCUMENTS
-from headwise.data.settings import DataSettings
+from headwise.data.pair_formats import DOCUMENTS, TREES
+from headwise.data.settings import SUFFIXES, DataSettings
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.unsupported_models import reasons_against
 from headwise.recipe import Recipe, preset_for, resolve
@@ -54,8 +54,7 @@ def recipe_from_options(
     if task is not None:
         extra["task"] = task
     named = _task_of(recipe_file, assignments, extra)
-    reads_documents = TASKS[named].pair_format is DOCUMENTS
-    table_of = document_table if reads_documents else corpus_table
+    table_of = TABLES.get(TASKS[named].pair_format.name, corpus_table)
     if source is not None:
         corpus = table_of(source, target, columns)
         extra = merged(extra, {"data": {"corpora": [corpus]}})
@@ -123,6 +122,26 @@ def document_table(
     if any(each in (".jsonl", ".ndjson") for each in source.suffixes):
         return {"source": str(source), "source_field": "text"}
     return {"source": str(source), "format": "text"}
+
+
+def tree_table(
+    source: Path, target: Path | None, columns: tuple[int, int] | None = None
+) -> dict[str, Any]:
+    """Return the settings of a corpus of trees.
+
+    It is a treebank, unless its name or the other arguments say that sentences and
+    trees are two sides.
+    """
+    table = corpus_table(source, target, columns)
+    has_sides = target is not None or columns is not None
+    suffix = source.with_suffix("") if source.suffix == ".gz" else source
+    if has_sides or suffix.suffix.lower() in SUFFIXES:
+        return table
+    return {**table, "format": "trees"}
+
+
+TABLES = {DOCUMENTS.name: document_table, TREES.name: tree_table}
+"""How files are read for formats of pairs that are not lines with two sides."""
 
 
 def _task_of(

@@ -49,6 +49,8 @@ def demo_sample(
     train_model(out, recipe, prepare_corpus(out, recipe), "cpu")
     if sample.task == "language_model":
         _show_text(out)
+    elif sample.task == "parsing":
+        _show_trees(out, files["test"])
     else:
         _show_labels(out, files["test"], sample)
 
@@ -86,6 +88,25 @@ def _show_labels(out: Path, test: Path, sample: Sample) -> None:
     output(
         f"Next:\n    headwise predict {out} < YOUR_TEXT\n"
         f"    headwise run YOUR.tsv --task {sample.task} --out my-model"
+    )
+
+
+def _show_trees(out: Path, test: Path) -> None:
+    from headwise.cli.bracket_table import print_bracket_table
+    from headwise.cli.draw_trees import draw
+    from headwise.cli.translate_and_score import read_parallel
+    from headwise.inference.load import load_predictor
+
+    sources, references = read_parallel(test, None, task="parsing")
+    outputs = load_predictor(out).predict(sources)
+    output(f"\nOn {len(sources):,} sentences that show combinations not in training:\n")
+    print_bracket_table(outputs, references, as_json=False)
+    output("")
+    for tree in outputs[:NUM_SHOWN]:
+        output(draw(tree, "text"))
+    output(
+        f"Next:\n    headwise predict {out} --draw text < YOUR_TEXT\n"
+        "    headwise run YOUR.mrg --task parsing --out my-model"
     )
 
 

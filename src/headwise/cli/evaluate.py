@@ -17,6 +17,7 @@ from headwise.cli.argument_checks import (
     check_out_file,
     check_search,
 )
+from headwise.cli.bracket_table import print_bracket_table
 from headwise.cli.options import (
     BackendName,
     Beam,
@@ -61,8 +62,8 @@ def evaluate(
         Path,
         typer.Argument(
             metavar="SOURCE",
-            help="Source text, or a TSV or JSON Lines file with source and reference; "
-            "plain or .gz.",
+            help="Source text, or a TSV or JSON Lines file with source and reference, "
+            "or a treebank; plain or .gz.",
         ),
     ],
     reference: Annotated[
@@ -74,9 +75,9 @@ def evaluate(
         typer.Option(
             "--metric",
             help="bleu, chrf, ter, multi30k-bleu, exact-match, word-error-rate, "
-            "token-error-rate, accuracy, macro-f1, tag-accuracy, rmse or pearson. "
-            "May be repeated. "
-            "Default: those of the task.",
+            "token-error-rate, accuracy, macro-f1, tag-accuracy, rmse, pearson, "
+            "bracket-f1 or complete-match. May be repeated. "
+            "Default: those of the task; of parsing, a table.",
             show_default=False,
         ),
     ] = None,
@@ -122,6 +123,7 @@ def evaluate(
     headwise evaluate en-de test.en test.de --precision int8
     headwise evaluate en-de test.en test.de --search no_repeat_ngram=3
     headwise evaluate sentiment test.tsv
+    headwise evaluate parser test.mrg.gz
     headwise evaluate shakespeare text.txt --stride 1
     headwise evaluate g2p words.txt phones.txt --metric word-error-rate
     """
@@ -150,10 +152,11 @@ def evaluate(
     names = metrics or [*defaults, *(["multi30k-bleu"] if language else [])]
     table = parse_search(search)
     if task != "translation":
+        searching = () if task == "parsing" else (("beam", beam), ("search", search))
         _refuse_for(
             task,
-            *(("beam", beam), ("search", search), ("engine", engine)),
-            *(("backend", backend), ("precision", precision), ("language", language)),
+            *(*searching, ("engine", engine), ("backend", backend)),
+            *(("precision", precision), ("language", language)),
         )
     if beam is not None:
         table.setdefault("beam", beam)
@@ -178,7 +181,7 @@ def evaluate(
             as_json=as_json,
         )
         return
-    sources, references = read_parallel(source, reference, columns=columns)
+    sources, references = read_parallel(source, reference, columns=columns, task=task)
     use_threads(threads)
     if task != "translation":
         from headwise.inference.load import load_predictor
@@ -186,6 +189,13 @@ def evaluate(
         predictor = load_predictor(
             folder, device=resolve_device(device), deterministic=deterministic
         )
+        if table:
+            predictor = predictor.with_search(table)
+        if task == "parsing" and not metrics:
+            outputs = predictor.predict(sources)
+            print_bracket_table(outputs, references, as_json=as_json)
+            _write_outputs(out, outputs)
+            return
         scores, outputs = predict_and_score(predictor, sources, references, names)
         _print_scores(
             scores, {"deterministic": "yes"} if deterministic else {}, as_json

@@ -16,6 +16,7 @@ from headwise.cli.argument_checks import (
     check_input,
     check_models,
 )
+from headwise.cli.draw_trees import check_drawing, draw
 from headwise.cli.options import (
     Deterministic,
     Device,
@@ -45,6 +46,15 @@ def predict(
         bool,
         typer.Option("--json", help="Print JSON Lines, with probabilities."),
     ] = False,
+    drawing: Annotated[
+        str | None,
+        typer.Option(
+            "--draw",
+            metavar="text|svg",
+            help="Draw the trees of a parser: as text, or as SVG, one line each.",
+            show_default=False,
+        ),
+    ] = None,
     threads: Threads = None,
     device: Device = "auto",
     deterministic: Deterministic = False,
@@ -52,20 +62,24 @@ def predict(
     """Print the output of a model for each line: N lines in, N lines out.
 
     It is a label for a model of classification, a tag for each word for one of tagging,
-    a translation for one of translation (headwise translate has more options). A blank
-    line gives a blank line. A text longer than the model was trained for is read in
-    parts. Bytes that are not UTF-8 are replaced, with a warning.
+    a tree in brackets for one of parsing, a translation for one of translation
+    (headwise translate has more options). A blank line gives a blank line. A text
+    longer than the model was trained for is read in parts, but parsed whole. Bytes that
+    are not UTF-8 are replaced, with a warning.
 
     \b
     echo "What a fine film." | headwise predict sentiment
     headwise predict sentiment reviews.txt --json > labels.jsonl
+    echo "The dog barks ." | headwise predict parser --draw text
     """
     check_device(device)
     check_environment()
     check_models(folder)
     check_files(*(files or ()))
     check_input(files or [])
-    if task_of_folder(model_path(folder)) == "translation" and not as_json:
+    task = task_of_folder(model_path(folder))
+    check_drawing(drawing, task=task, as_json=as_json)
+    if task == "translation" and not as_json:
         from headwise.cli.translate import translate
 
         translate(
@@ -91,7 +105,8 @@ def predict(
         before_waiting=flush_output,
     )
     for each in model.lines(lines):
-        output(_json(each) if as_json else each.output, flush=False)
+        text = each.output if drawing is None else draw(each.output, drawing)
+        output(_json(each) if as_json else text, flush=False)
     flush_output()
 
 

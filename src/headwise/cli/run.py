@@ -88,7 +88,7 @@ def run(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Test set in one file, TSV or JSON Lines.",
+            help="Test set in one file: TSV, JSON Lines or a treebank.",
             show_default=False,
         ),
     ] = None,
@@ -112,6 +112,7 @@ def run(
     headwise run pairs.jsonl --languages en de --out en-de
     headwise run reviews.tsv --task classification --out sentiment
     headwise run reviews.tsv --task classification --from bert --out sentiment
+    headwise run train.mrg --task parsing --out parser
     headwise run pairs.tsv --out en-fr --dev dev.en dev.fr --test test.en test.fr
     headwise run --recipe my.toml --out en-cs --set training.steps=60
     """
@@ -140,7 +141,9 @@ def run(
     )
     texts = None if test is None else read_parallel(*test)
     if test_file is not None:
-        texts = read_parallel(test_file, None, columns=columns, languages=languages)
+        texts = read_parallel(
+            test_file, None, columns=columns, languages=languages, task=recipe.task
+        )
     corpus = prepare_corpus(out, recipe)
     use_threads(threads)
     device = resolve_device(device)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwise.cli.argument_checks import check_files
-from headwise.cli.build_recipe import corpus_table
+from headwise.cli.build_recipe import corpus_table, tree_table
 from headwise.cli.options import say
 from headwise.errors import DataError, SettingsError, UsageError
 from headwise.wording import count_of
@@ -70,10 +70,12 @@ def read_parallel(
     *,
     columns: tuple[int, int] | None = None,
     languages: tuple[str, str] | None = None,
+    task: str = "translation",
 ) -> tuple[list[str], list[str]]:
     """Read two line-aligned text files, or one TSV or JSON Lines file, plain or .gz.
 
-    ``columns`` are those of a TSV file, ``languages`` the fields of JSON Lines.
+    ``columns`` are those of a TSV file, ``languages`` the fields of JSON Lines. For
+    ``task`` parsing one file is a treebank: its sentences, and trees in brackets.
     Raises ``DataError`` for bytes that are not UTF-8, or different numbers of lines.
     """
     from headwise.data.corpus_reader import read_lines, read_pairs
@@ -87,7 +89,8 @@ def read_parallel(
             "REFERENCE"
         )
     if reference is None:
-        table = corpus_table(source, None, columns)
+        table_of = tree_table if task == "parsing" else corpus_table
+        table = table_of(source, None, columns)
         if languages is not None:
             table["source_field"], table["target_field"] = languages
         try:
@@ -95,6 +98,8 @@ def read_parallel(
         except SettingsError as error:
             raise UsageError(f"{source} cannot be read alone: {error}") from None
         pairs = list(read_pairs(corpus, note=say))
+        if corpus.layout == "trees":  # traces alone are no sentence
+            pairs = [each for each in pairs if not each.is_empty]
         return [each.source for each in pairs], [each.target for each in pairs]
     sources, references = (
         [line.text for line in read_lines(path, say)] for path in (source, reference)

@@ -1,4 +1,4 @@
-"""Read parallel text: two line-aligned files, TSV, or JSON Lines; plain or .gz.
+"""Read pairs: two line-aligned files, TSV, JSON Lines, or a treebank; plain or .gz.
 
 Reading is strict, since one shifted line silently misaligns all pairs after it: a side
 that ends early, invalid UTF-8, a missing column or field raise ``DataError`` with file
@@ -22,6 +22,8 @@ from headwise.errors import DataError
 from headwise.text.encodings import open_text
 from headwise.text.lines import Line, LineTally, split_lines
 from headwise.text.normalization import one_line
+from headwise.text.tree_normalization import normalize_tree
+from headwise.text.trees import numbered_trees, unescape_brackets
 from headwise.wording import count_of
 
 Note = Callable[[str], None]
@@ -100,7 +102,9 @@ def _cell(line: Line, column: int, path: Path) -> str:
 
 
 def count_pairs(corpus: CorpusSettings) -> int:
-    """Return the number of lines of the source of ``corpus``."""
+    """Return the number of lines of the source of ``corpus``, or of its trees."""
+    if corpus.layout == "trees":
+        return sum(1 for _ in read_pairs(corpus))
     return sum(1 for _ in read_lines(Path(corpus.source), lambda _: None))
 
 
@@ -202,10 +206,32 @@ def _read_jsonl(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
         note(f"{path}: line ends inside texts became spaces (lines: {num_broken:,})")
 
 
+def _read_trees(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
+    """Yield the words of each normalized tree, and the tree in brackets.
+
+    A tree without words, as one of traces alone, is an empty pair.
+    """
+    path = Path(corpus.source)
+    num_empty = 0
+    for line, tree in numbered_trees(
+        read_lines(path, note), name=str(path), join_words=corpus.join_words
+    ):
+        normal = normalize_tree(tree)
+        if normal is None:
+            num_empty += 1
+            yield RawPair(line, "", "")
+            continue
+        words = " ".join(unescape_brackets(word) for word in normal.words)
+        yield RawPair(line, words, str(normal))
+    if num_empty:
+        note(f"{path}: trees without a word, which are left out: {num_empty:,}")
+
+
 READERS: dict[Layout, Callable[[CorpusSettings, Note], Iterator[RawPair]]] = {
     "lines": _read_lines,
     "tsv": _read_tsv,
     "jsonl": _read_jsonl,
+    "trees": _read_trees,
 }
 
 

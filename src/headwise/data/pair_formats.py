@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from headwise.errors import DataError
+from headwise.text.trees import parse_tree, split_words, unescape_brackets
 from headwise.text.vocabulary import END, PAD, UNKNOWN
 from headwise.wording import count_of
 
@@ -86,6 +87,41 @@ def word_tokens(tokenizers: TokenizerPair, words: list[str]) -> list[list[int]]:
     return [tokenizers.source.encode(word) or [UNKNOWN] for word in words]
 
 
+class Trees:
+    """The words of a sentence, with spaces between them, and their tree in brackets.
+
+    The source row is tokenized word by word; the target row is the linearized tree.
+    """
+
+    name = "trees"
+    ends = (True, True)
+
+    def encode(
+        self, tokenizers: TokenizerPair, source: str, target: str
+    ) -> tuple[list[int], list[int]]:
+        """Tokenize both; raise ``DataError`` for a tree over other words."""
+        words = split_words(source)
+        if words and target.strip():
+            check_words(words, parse_tree(target).words)
+        source_row = [t for tokens in word_tokens(tokenizers, words) for t in tokens]
+        return source_row, tokenizers.target.encode(target)
+
+
+def check_words(words: list[str], of_tree: list[str]) -> None:
+    """Raise ``DataError`` unless a tree has these words, brackets escaped or not."""
+    if len(words) != len(of_tree):
+        raise DataError(
+            f"the sentence has {count_of(len(words), 'word')} and its tree "
+            f"{len(of_tree):,}; they must be the same"
+        )
+    for number, (word, other) in enumerate(zip(words, of_tree, strict=True), start=1):
+        if unescape_brackets(word) != unescape_brackets(other):
+            raise DataError(
+                f"word {number:,} is {word!r} in the sentence and {other!r} in its "
+                "tree; they must be the same"
+            )
+
+
 class Documents:
     """Text alone: the target row of a document is its tokens and END."""
 
@@ -104,9 +140,12 @@ LABELLED_TEXT = TextPairs("labelled text", ends=(True, False))
 NUMBERED_TEXT = TextPairs("text with numbers", ends=(True, False))
 TAGGED_WORDS = TaggedWords()
 DOCUMENTS = Documents()
+TREES = Trees()
 
 PAIR_FORMATS: dict[str, PairFormat] = {
     each.name: each
-    for each in (*(TRANSLATION, LABELLED_TEXT, NUMBERED_TEXT, TAGGED_WORDS, DOCUMENTS),)
+    for each in (
+        *(TRANSLATION, LABELLED_TEXT, NUMBERED_TEXT, TAGGED_WORDS, DOCUMENTS, TREES),
+    )
 }
 """Every format by its name, as in ``prepared.json``."""

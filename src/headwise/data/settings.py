@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
 
 from headwise.errors import SettingsError
 
-Layout = Literal["lines", "tsv", "jsonl", "text"]
+Layout = Literal["lines", "tsv", "jsonl", "text", "trees"]
 
 SUFFIXES: dict[str, Layout] = {
     ".tsv": "tsv",
     ".tab": "tsv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".mrg": "trees",
 }
 """Format by the suffix of a file, without ``.gz``, for ``format = "auto"``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CorpusSettings:
-    """A corpus: two line-aligned files, a TSV, JSON Lines, or text alone; also .gz."""
+    """A corpus: two line-aligned files, a TSV, JSON Lines, text alone, or a treebank.
+
+    Each may be a .gz file.
+    """
 
     source: str
     """Path of the source text, or of the file with both sides."""
@@ -30,9 +35,10 @@ class CorpusSettings:
     target: str | None = None
     """Path of the target text; not set if ``source`` has both sides."""
 
-    format: Literal["auto", "lines", "tsv", "jsonl", "text"] = "auto"
+    format: Literal["auto", "lines", "tsv", "jsonl", "text", "trees"] = "auto"
     """File format; auto: lines if there is a target, otherwise by the suffix. text: the
-    file is one document, without a target."""
+    file is one document, without a target. trees: a treebank in the brackets of the
+    Penn Treebank; the source of a tree is its words."""
 
     source_column: int = 1
     """TSV column of the source, counted from 1."""
@@ -46,6 +52,10 @@ class CorpusSettings:
     target_field: str = "target"
     """JSON key of the target, at the top level or inside "translation"."""
 
+    join_words: str | None = None
+    """Of a treebank: what is written between several words in one bracket, to make one
+    word of them; not set: they are an error."""
+
     weight: float = 1.0
     """Mean number of times that an epoch takes each pair; 0.5: half of the pairs."""
 
@@ -55,7 +65,7 @@ class CorpusSettings:
             problems.append("source must be a path, not an empty text")
         if self.format == "lines" and self.target is None:
             problems.append("format 'lines' needs a target file beside the source")
-        if self.format in ("tsv", "jsonl", "text") and self.target is not None:
+        if self.format in ("tsv", "jsonl", "text", "trees") and self.target is not None:
             problems.append(
                 f"format {self.format!r} reads both sides from source; leave target "
                 f"({self.target!r}) out, or choose format 'lines'"
@@ -78,6 +88,15 @@ class CorpusSettings:
         if self.source_field == self.target_field:
             problems.append(
                 f"source_field and target_field are both {self.source_field!r}"
+            )
+        if self.join_words is not None and re.search(r"[\s()]", self.join_words):
+            problems.append(
+                "join_words must have no white space and no brackets, such as '_', not "
+                f"{self.join_words!r}"
+            )
+        if self.join_words is not None and self.layout != "trees":
+            problems.append(
+                "join_words is for treebanks (format 'trees'); leave it out"
             )
         if not (math.isfinite(self.weight) and 0 < self.weight <= 100):
             problems.append(f"weight must be above 0, at most 100, not {self.weight}")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
+from headwise.decoding.settings import DecodingSettings
+from headwise.errors import SettingsError, UsageError
 from headwise.inference.arguments import (
     cannot_pickle,
     check_list,
@@ -12,6 +15,7 @@ from headwise.inference.arguments import (
     not_text,
 )
 from headwise.run_folder.model_folder import ModelFolder
+from headwise.settings import as_table, merged, read
 from headwise.tasks.prediction import Prediction
 from headwise.text.nonblocking_lines import Pause
 
@@ -38,6 +42,19 @@ class Predictor:
     def task(self) -> str:
         """Name of the task, such as ``classification``."""
         return self._task.name
+
+    def with_search(self, table: Mapping[str, Any]) -> Predictor:
+        """Return a predictor of the same model with these decoding settings changed.
+
+        Raises ``UsageError`` for settings that are refused.
+        """
+        try:
+            decoding = read(
+                DecodingSettings, merged(as_table(self.opened.decoding), table)
+            )
+        except SettingsError as error:
+            raise UsageError(f"invalid decoding settings:\n{error}") from None
+        return Predictor(replace(self.opened, decoding=decoding))
 
     @overload
     def predict(self, text: str) -> str: ...  # type: ignore[overload-overlap]

@@ -12,6 +12,7 @@ from headwise.metrics.label_scores import accuracy, macro_f1, tag_accuracy
 from headwise.metrics.multi30k import multi30k_bleu
 from headwise.metrics.number_scores import pearson, rmse
 from headwise.metrics.score import Score
+from headwise.metrics.tree_lines import bracket_f1, complete_match
 
 METRICS: dict[str, Callable[..., Score]] = {
     "bleu": bleu,
@@ -26,6 +27,8 @@ METRICS: dict[str, Callable[..., Score]] = {
     "tag-accuracy": tag_accuracy,
     "rmse": rmse,
     "pearson": pearson,
+    "bracket-f1": bracket_f1,
+    "complete-match": complete_match,
 }
 """Functions of hypotheses and references; see also NEED_LANGUAGE."""
 
@@ -33,7 +36,10 @@ NEED_LANGUAGE = frozenset({"multi30k-bleu"})
 """Metrics that need the ``language`` of the text."""
 
 NEED_NUMBERS = frozenset({"rmse", "pearson"})
-"""Metrics of numbers; all others are of text."""
+"""Metrics of numbers."""
+
+NEED_TREES = frozenset({"bracket-f1", "complete-match"})
+"""Metrics of trees in brackets; all others are of text."""
 
 CAN_RESAMPLE = frozenset({"bleu", "chrf", "ter", "multi30k-bleu"})
 """Metrics with bootstrap confidence intervals (sacreBLEU)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwise import __version__
 from headwise.data.prepared import PreparedFacts
@@ -107,6 +107,16 @@ OTHERS = CardTexts(
     ),
 )
 
+CARD_TEXTS = {
+    "translation": TRANSLATION,
+    "parsing": replace(
+        OTHERS,
+        outputs="the most probable trees",
+        longer="longer sentences are parsed all the same, and worse",
+    ),
+}
+"""The texts of tasks that have their own."""
+
 
 def model_card(
     name: str,
@@ -122,7 +132,7 @@ def model_card(
     """Return the card of the model that was scored in ``validation``."""
     # The name of a folder may contain a line break, or bytes that are not UTF-8.
     name = without_surrogates(" ".join(name.split()))
-    config, texts = model.config, TRANSLATION if task == "translation" else OTHERS
+    config, texts = model.config, CARD_TEXTS.get(task, OTHERS)
     num_parameters = sum(parameter.numel() for parameter in model.parameters())
     rows = [
         f"| {score.name} | {score.value:.2f} | `{score.signature.replace('|', BAR)}` |"

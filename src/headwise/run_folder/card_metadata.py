@@ -28,6 +28,8 @@ HUB_METRICS = {
     "tag-accuracy": "accuracy",
     "rmse": "rmse",
     "pearson": "pearsonr",
+    "bracket-f1": "f1",
+    "complete-match": "exact_match",
 }
 """Names of our metrics on model hubs."""
 

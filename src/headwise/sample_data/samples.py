@@ -14,6 +14,7 @@ from headwise.sample_data.dialogues import dialogues
 from headwise.sample_data.sentiment import reviews
 from headwise.sample_data.sets import most_frequent, sums
 from headwise.sample_data.splits import LabelledText, Splits
+from headwise.sample_data.trees import tree_examples
 
 T = TypeVar("T")
 
@@ -108,6 +109,13 @@ SAMPLES: dict[str, Sample] = {
         _dialogues,
         suffix=".jsonl",
         settings={"text": {"vocab_size": 500}, "model": {"positions": "rotary"}},
+    ),
+    "trees": Sample(
+        "what is the constituency tree of a sentence?",
+        "parsing",
+        lambda: _lines(tree_examples(), lambda each: each.tree),
+        suffix=".mrg",
+        settings={"text": {"tokenizer": "words"}},
     ),
 }
 """Every sample by its name."""

@@ -16,6 +16,7 @@ from headwise.tasks.classification.spec import ClassificationSpec
 from headwise.tasks.description import ModelDescription
 from headwise.tasks.language_model.spec import LanguageModelSpec
 from headwise.tasks.masked_language_model.spec import MaskedLanguageModelSpec
+from headwise.tasks.parsing.spec import ParsingSpec
 from headwise.tasks.regression.spec import RegressionSpec
 from headwise.tasks.spec import TaskSpec
 from headwise.tasks.tagging.spec import TaggingSpec
@@ -28,6 +29,7 @@ _ALL: tuple[TaskSpec, ...] = (
     TaggingSpec(),
     LanguageModelSpec(),
     MaskedLanguageModelSpec(),
+    ParsingSpec(),
 )
 
 TASKS: dict[str, TaskSpec] = {each.name: each for each in _ALL}

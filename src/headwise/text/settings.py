@@ -9,7 +9,14 @@ from headwise.errors import SettingsError
 from headwise.text.vocabulary import SPECIALS, WORD_START
 
 TokenizerName = Literal[
-    "bpe", "unigram", "words", "characters", "spaces", "labels", "numbers"
+    "bpe",
+    "unigram",
+    "words",
+    "characters",
+    "spaces",
+    "labels",
+    "numbers",
+    "trees",
 ]
 Normalization = Literal["nfkc", "none", "lossless"]
 
@@ -17,6 +24,9 @@ SENTENCEPIECE = ("bpe", "unigram")
 
 # Byte fallback needs one piece for each byte.
 BYTE_PIECES = 256
+
+TARGET_ONLY = ("labels", "numbers", "trees")
+"""Tokenizers of the target side alone, which suit one task each."""
 
 # The smallest value that SentencePiece accepts.
 MIN_COVERAGE = 0.98
@@ -32,7 +42,8 @@ class TextSettings:
 
     target_tokenizer: TokenizerName | None = None
     """Tokenizer of the target; not set: the same kind as the source. Also labels: a
-    whole line is one token, and an unknown one an error; or numbers, one a line."""
+    whole line is one token, and an unknown one an error; numbers, one a line; or
+    trees, in brackets."""
 
     joint: bool = True
     """One tokenizer and one vocabulary for both sides."""
@@ -150,7 +161,7 @@ class TextSettings:
                 "normalization = 'lossless' needs bpe, unigram or characters; "
                 "words and spaces do not keep white space"
             )
-        if self.source_kind in ("labels", "numbers"):
+        if self.source_kind in TARGET_ONLY:
             problems.append(
                 f"tokenizer must turn text into several tokens; {self.source_kind!r} "
                 "is for target_tokenizer only"

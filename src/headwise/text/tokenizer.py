@@ -26,8 +26,9 @@ from headwise.text.sentencepiece_tokenizer import (
     train_bpe,
     train_unigram,
 )
-from headwise.text.settings import TextSettings, TokenizerName
+from headwise.text.settings import TARGET_ONLY, TextSettings, TokenizerName
 from headwise.text.space_tokenizer import SpaceTokenizer
+from headwise.text.tree_tokenizer import TreeTokenizer
 from headwise.text.word_tokenizer import WordTokenizer
 
 DESCRIPTION = "tokenizer.json"
@@ -91,6 +92,7 @@ TOKENIZERS: dict[TokenizerName, TokenizerKind] = {
         NumberTokenizer.train, NumberTokenizer.open, "numbers.json"
     ),
     "labels": TokenizerKind(LabelTokenizer.train, LabelTokenizer.open, "labels.json"),
+    "trees": TokenizerKind(TreeTokenizer.train, TreeTokenizer.open, "brackets.json"),
 }
 
 
@@ -186,11 +188,11 @@ def train_tokenizers(
 
     Those that are ``given`` are not trained; they must be of the kinds of ``settings``.
     If there are more than ``settings.sample_pairs``, a random sample is used, except
-    for labels and numbers: all of them are needed.
+    for labels, numbers and trees: all of them are needed.
     """
     sample = _sample(pairs(), settings.sample_pairs, seed)
     sources = (source for source, _ in sample)
-    needs_all = settings.target_kind in ("labels", "numbers")
+    needs_all = settings.target_kind in TARGET_ONLY
     targets = (target for _, target in (pairs() if needs_all else sample))
     size = settings.vocab_size
     given = given or GivenTokenizers()

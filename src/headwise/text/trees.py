@@ -37,6 +37,7 @@ _UNESCAPED = {escape: bracket for bracket, escape in ESCAPES.items()}
 _ESCAPE = re.compile("|".join(_UNESCAPED))
 _BLANK = r" \t\n\r\f\v"
 _TOKEN = re.compile(rf"[()]|[^(){_BLANK}]+")
+_WORD = re.compile(rf"[^{_BLANK}]+")
 _SEPARATOR = re.compile(rf"[(){_BLANK}]")
 
 
@@ -166,7 +167,7 @@ class _OpenBracket:
 def parse_tree(text: str, *, name: str = "text", keep_outer: bool = False) -> Tree:
     """Return the one tree of ``text``; ``name`` is what errors call it.
 
-    Raises ``DataError`` as :func:`parse_trees` does, and for none or several trees.
+    Raises ``DataError`` as :func:`numbered_trees` does, and for none or several trees.
     """
     lines = (Line(number, line) for number, line in enumerate(text.split("\n"), 1))
     trees = list(parse_trees(lines, name=name, keep_outer=keep_outer))
@@ -182,7 +183,24 @@ def parse_trees(
     keep_outer: bool = False,
     join_words: str | None = None,
 ) -> Iterator[Tree]:
+    """Yield the trees of a file: :func:`numbered_trees` without their lines."""
+    numbered = numbered_trees(
+        lines, name=name, keep_outer=keep_outer, join_words=join_words
+    )
+    for _, tree in numbered:
+        yield tree
+
+
+def numbered_trees(
+    lines: Iterable[Line],
+    *,
+    name: str,
+    keep_outer: bool = False,
+    join_words: str | None = None,
+) -> Iterator[tuple[int, Tree]]:
     """Yield the trees of a file, however they are divided into lines.
+
+    With each comes the number of the line that it begins in.
 
     An outermost bracket without label around one bracket, as the Penn Treebank has it,
     is left out unless ``keep_outer``. Several words in a bracket, as in (NN a dog),
@@ -192,16 +210,18 @@ def parse_trees(
     empty brackets, missing labels, and words that are not alone in their bracket.
     """
     open_brackets: list[_OpenBracket] = []
+    first = 0  # line of the outermost bracket
     for line in lines:
         for match in _TOKEN.finditer(line.text):
             token, column = match[0], match.start() + 1
             try:
                 if token == "(":
+                    first = first if open_brackets else line.number
                     _open(open_brackets, _OpenBracket(line.number, column))
                 elif token == ")":
                     tree = _close(open_brackets)
                     if tree is not None:
-                        yield tree if keep_outer else without_outer(tree)
+                        yield first, tree if keep_outer else without_outer(tree)
                 else:
                     _add_text(open_brackets, token, join_words)
             except _Malformed as error:
@@ -287,6 +307,14 @@ def _add_text(
             f"{token!r} follows {other} in {innermost} of {innermost.place}; each word "
             f"needs a bracket of its own with its tag, as in (NN dog){hint}"
         )
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a sentence, as they stand between ASCII white space.
+
+    A no-break space is part of a word, as it is in trees.
+    """
+    return _WORD.findall(text)
 
 
 def escape_brackets(word: str) -> str:

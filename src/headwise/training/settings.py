@@ -132,8 +132,8 @@ class TrainingSettings:
     """Measure that decides which model is best: loss, or a metric of the task.
     translation: bleu, chrf, ter, exact-match, word-error-rate or token-error-rate;
     classification: accuracy or macro-f1; regression: rmse or pearson; tagging:
-    tag-accuracy or exact-match; language_model and masked_language_model: the loss
-    alone."""
+    tag-accuracy or exact-match; parsing: bracket-f1 or complete-match; language_model
+    and masked_language_model: the loss alone."""
 
     validation_pairs: int = 1000
     """Maximum number of held-out pairs of which a validation scores the outputs."""

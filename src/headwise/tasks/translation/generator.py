@@ -15,6 +15,7 @@ from headwise.decoding.ensemble import Ensemble
 from headwise.decoding.forced_prefix import NO_PREFIX, Prefix
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.minimum_bayes_risk import rank_by_expected_utility
+from headwise.decoding.rule_context import Rule
 from headwise.decoding.search import SearchRequest, search
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
@@ -40,6 +41,10 @@ from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
 GPU_BATCH_FACTOR = 4
 """Factor of that on a GPU, where a step takes as long for few rows as for many."""
+
+
+RulesOfBatch = Callable[[Sequence[int]], Sequence[Rule]]
+"""The indices of the sources of a batch -> rules, for which they are 0, 1, ..."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +77,14 @@ class Generator:
         sources: Sequence[Sequence[int]],
         settings: DecodingSettings | Sequence[DecodingSettings],
         prefixes: Sequence[Prefix] | None = None,
+        *,
+        rules_of: RulesOfBatch | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source (tokens without END), best first.
 
         ``settings`` are for all sources or one for each; ``prefixes`` are forced.
-        Sources with equal settings are batched by length, one batch per thread.
+        ``rules_of`` makes further rules for the outputs of a batch. Sources with equal
+        settings are batched by length, one batch per thread.
         """
         prefixes = prefixes or [NO_PREFIX] * len(sources)
         if isinstance(settings, DecodingSettings):
@@ -95,7 +103,12 @@ class Generator:
             threads = self._num_threads(each)
             batches = self._batches(indices, sources, each, threads)
             jobs = [
-                ([sources[n] for n in batch], each, [prefixes[n] for n in batch])
+                (
+                    [sources[n] for n in batch],
+                    each,
+                    [prefixes[n] for n in batch],
+                    rules_of(batch) if rules_of else (),
+                )
                 for batch in batches
             ]
             with single_threaded(self.deterministic):
@@ -180,6 +193,7 @@ class Generator:
         sources: Sequence[Sequence[int]],
         settings: DecodingSettings,
         prefixes: Sequence[Prefix],
+        rules: Sequence[Rule] = (),
         check_stop: CheckStop = lambda: None,
     ) -> list[list[Hypothesis]]:
         """Search one batch; ``check_stop`` is called before each step."""
@@ -192,6 +206,7 @@ class Generator:
             unknown=UNKNOWN,
             forbidden=FORBIDDEN_TOKENS,
             prefixes=prefixes if any(prefixes) else (),
+            rules=rules,
             pieces=piece_texts(self.tokenizers.target) if needs_pieces else (),
             device=self.models[0].device,
             check_stop=check_stop,

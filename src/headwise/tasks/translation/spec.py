@@ -9,7 +9,7 @@ from headwise.data import pair_formats
 from headwise.model.config import Stack, TransformerConfig
 from headwise.tasks.description import ModelDescription
 from headwise.tasks.spec import Shapes, stack_problems
-from headwise.text.settings import TextSettings
+from headwise.text.settings import TARGET_ONLY, TextSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,19 +27,19 @@ class TranslationSpec:
     hub_task = "translation"
     stacks: tuple[Stack, ...] = ("encoder", "decoder")
     searches = True
-    pair_format = pair_formats.TRANSLATION
+    pair_format: pair_formats.PairFormat = pair_formats.TRANSLATION
     defaults: Mapping[str, Any] = {}
-    measures = (
+    measures: tuple[str, ...] = (
         *("bleu", "chrf", "ter"),
         *("exact-match", "word-error-rate", "token-error-rate"),
     )
-    final_measures = ("bleu", "chrf")
+    final_measures: tuple[str, ...] = ("bleu", "chrf")
     options: type | None = None
 
     def problems(self, config: TransformerConfig, text: TextSettings) -> list[str]:
         """Return the problems of settings that do not suit the task."""
         problems = stack_problems(config, self.stacks)
-        if text.target_kind in ("labels", "numbers"):
+        if text.target_kind in TARGET_ONLY:
             problems.append(
                 f"text.target_tokenizer = {text.target_kind!r} is for other tasks; "
                 "text is written piece by piece"

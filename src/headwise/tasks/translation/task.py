@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from torch import Tensor
@@ -61,7 +62,7 @@ class Translation(TextCodec):
     always_measured = ("bleu",)
     loss = staticmethod(cross_entropy_of)
 
-    def with_check_stop(self, check_stop: Callable[[], None]) -> Translation:
+    def with_check_stop(self, check_stop: Callable[[], None]) -> Self:
         """Return this task with another ``check_stop``."""
         return replace(self, check_stop=check_stop)
 
@@ -183,7 +184,7 @@ class Translation(TextCodec):
 
     def attention(self, model: Transformer, source: str, target: str) -> CrossAttention:
         """Return the cross-attention of ``model`` as it predicts ``target``."""
-        source_ids = self.tokenizers.source.encode(source)
+        (source_ids,) = self.encode([source])
         target_ids = self.tokenizers.target.encode(target)
         weights = self.scorer(model).cross_attention([source_ids], [target_ids])
         return CrossAttention(

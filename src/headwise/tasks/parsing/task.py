@@ -1,0 +1,132 @@
+"""The parsing task: translation into linearized trees, which a grammar constrains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from headwise.data.pair_formats import word_tokens
+from headwise.decoding.hypothesis import Hypothesis
+from headwise.decoding.rule_context import Rule
+from headwise.decoding.settings import DecodingSettings, greedy
+from headwise.model.config import TransformerConfig
+from headwise.model.transformer import Transformer
+from headwise.tasks.description import ModelDescription
+from headwise.tasks.parsing.grammar_rule import TOKENS_AROUND, GrammarRule
+from headwise.tasks.parsing.settings import ParsingSettings
+from headwise.tasks.prediction import Prediction
+from headwise.tasks.translation.task import Translation
+from headwise.text.linearized_trees import parse_linearized
+from headwise.text.trees import Tree, escape_brackets, split_words
+
+GREEDY = replace(greedy(), max_length_factor=1.0, max_length_offset=300)
+"""Greedy search with the length limit of Section 6.3: the input + 300."""
+
+
+@dataclass(frozen=True)
+class Parsing(Translation):
+    """Trains and uses parsers of words; a model is one of translation.
+
+    An output is a tree over exactly the words of its input, in brackets. It has the
+    tag ``XX`` for each word, as tags are not predicted.
+    """
+
+    settings: ParsingSettings = field(default_factory=ParsingSettings)
+
+    name = "parsing"
+    always_measured = ("bracket-f1",)
+
+    def describe(self, config: TransformerConfig) -> ModelDescription:
+        """Return what a model of this architecture is built from."""
+        return replace(super().describe(config), options=self.settings)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokenize texts word by word, without END."""
+        return [
+            [
+                token
+                for tokens in word_tokens(self.tokenizers, split_words(text))
+                for token in tokens
+            ]
+            for text in texts
+        ]
+
+    def parse(
+        self,
+        model: Transformer,
+        sentences: Sequence[Sequence[str]],
+        decoding: DecodingSettings | None = None,
+    ) -> list[tuple[Tree, Hypothesis]]:
+        """Return the best tree of each sentence of one word or more."""
+        sources = self.encode([" ".join(words) for words in sentences])
+        settings = [
+            _with_room(decoding or GREEDY, len(source), len(words))
+            for source, words in zip(sources, sentences, strict=True)
+        ]
+        pieces = self.tokenizers.target.pieces(range(self.tokenizers.target.size))
+
+        def rules_of(batch: Sequence[int]) -> list[Rule]:
+            rule = GrammarRule(
+                pieces,
+                num_words=[len(sentences[n]) for n in batch],
+                max_lengths=[settings[n].max_length(len(sources[n])) for n in batch],
+                max_unary=self.settings.max_unary,
+            )
+            return [rule]
+
+        found = self.generator(model).search(sources, settings, rules_of=rules_of)
+        return [
+            (_tree(self.tokenizers.target.pieces(best.tokens), words), best)
+            for words, (best, *_) in zip(sentences, found, strict=True)
+        ]
+
+    def predict(
+        self,
+        model: Transformer,
+        texts: Sequence[str],
+        settings: DecodingSettings | None = None,
+    ) -> list[str]:
+        """Return the best tree of each text, by default with greedy search."""
+        return [each.output for each in self.predictions(model, texts, settings)]
+
+    def predictions(
+        self,
+        model: Transformer,
+        texts: Sequence[str],
+        decoding: DecodingSettings | None = None,
+    ) -> list[Prediction]:
+        """Return the best tree of each text with its log-probability.
+
+        A blank text has a blank output.
+        """
+        found = iter(
+            self.parse(
+                model, [split_words(text) for text in texts if text.strip()], decoding
+            )
+        )
+        blank = Prediction(output="", log_probability=0.0)
+        results = []
+        for text in texts:
+            if not text.strip():
+                results.append(blank)
+                continue
+            tree, best = next(found)
+            results.append(
+                Prediction(output=str(tree), log_probability=best.log_probability)
+            )
+        return results
+
+
+def _with_room(
+    settings: DecodingSettings, source_tokens: int, num_words: int
+) -> DecodingSettings:
+    """Return the settings with a length limit that the shortest tree is within."""
+    missing = num_words + TOKENS_AROUND - settings.max_length(source_tokens)
+    if missing <= 0:
+        return settings
+    offset = settings.max_length_offset + missing
+    return replace(settings, max_length_offset=offset)
+
+
+def _tree(pieces: Sequence[str], words: Sequence[str]) -> Tree:
+    return parse_linearized(pieces, [escape_brackets(word) for word in words])
