@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from headwise.errors import UsageError
 from headwise.metrics.bracket_f1 import BracketCounts, BracketScores, bracket_scores
 from headwise.metrics.score import Score, check_pairs
+from headwise.text.linearized_trees import WORD
 from headwise.text.trees import Tree, parse_tree, unescape_brackets
 
 LENGTHS = (10, 20, 30, 40, 50)
@@ -49,8 +50,7 @@ def complete_match(hypotheses: Sequence[str], references: Sequence[str]) -> Scor
 def score_lines(hypotheses: Sequence[str], references: Sequence[str]) -> BracketScores:
     """Score trees, one a line, by EVALB's rules: see :func:`bracket_scores`.
 
-    Words are tagged as in the reference on both sides, as EVALB recognises punctuation
-    by its tag: a wrong tag is not a wrong bracket.
+    A word whose tag is ``XX`` gets that of the reference, if their words are the same.
     A blank hypothesis was not parsed; a pair with a blank reference is left out. Raises
     ``DataError`` for a line that is not one tree.
     """
@@ -105,7 +105,7 @@ def read_trees_of_lines(
 
 
 def with_words_of(tree: Tree, gold: Tree) -> Tree:
-    """Return ``tree`` with the words and tags of ``gold``.
+    """Return ``tree`` with words as ``gold`` writes them, and its tags for ``XX``.
 
     Escaped brackets are equal to others. ``tree`` itself if the words differ.
     """
@@ -125,6 +125,6 @@ def with_words_of(tree: Tree, gold: Tree) -> Tree:
             levels[-1].append(Tree(node.label, tuple(children)))
         else:
             tag, word = next(leaves)
-            levels[-1].append(Tree(tag, word))
+            levels[-1].append(Tree(tag if node.label == WORD else node.label, word))
     (rebuilt,) = levels[0]
     return rebuilt

@@ -1,4 +1,4 @@
-"""Tree tokenizer: a constituency tree is linearized, with tags in place of words."""
+"""Tree tokenizer: a constituency tree in brackets is linearized, without its words."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from headwise.text.trees import parse_tree
 from headwise.text.vocabulary import SPECIALS, Vocabulary
 from headwise.text.vocabulary_tokenizer import NOT_TEXT, VocabularyTokenizer
 
-BRACKETS = (OPEN, CLOSE)
-
 
 class TreeTokenizer(VocabularyTokenizer):
-    """Tokens are ``(LABEL``, ``)LABEL``, and for each word its tag.
+    """Tokens are ``(LABEL``, ``)LABEL``, and ``XX`` for each word.
 
-    Words have no tokens: they are known from the source sentence. A tag that was not in
-    the training trees is ``XX``; the brackets of such a label are unknown tokens.
+    Words and their tags have no tokens: words are known from the source sentence. The
+    brackets of a label that was not in the training trees are unknown tokens.
     """
 
     @classmethod
@@ -31,23 +29,20 @@ class TreeTokenizer(VocabularyTokenizer):
         """Collect the labels of the trees in ``lines``, one tree a line.
 
         Both brackets of a label get an entry, or none does: the rarest labels have
-        none if ``vocab_size`` is too small for all tags and labels.
+        none if ``vocab_size`` is too small for all.
         """
         counts: Counter[str] = Counter()
-        tags: set[str] = set()
         is_empty = True
         for line in lines:
             if line.strip():
                 is_empty = False
-                tokens = linearize(parse_tree(line), leaves="tag")
+                tokens = linearize(parse_tree(line))
                 counts.update(each[1:] for each in tokens if each.startswith(OPEN))
-                tags.update(each for each in tokens if not each.startswith(BRACKETS))
         if is_empty:
             raise DataError(
                 "a tokenizer cannot be trained: there is no tree in the training text"
             )
-        leaves = [WORD, *sorted(tags - {WORD})]
-        most = max(0, vocab_size - len(SPECIALS) - len(leaves)) // 2
+        most = max(0, vocab_size - len(SPECIALS) - 1) // 2
         ranked = sorted(counts, key=lambda label: (-counts[label], label))
         brackets = [side + label for label in ranked[:most] for side in (OPEN, CLOSE)]
         notes = []
@@ -56,7 +51,7 @@ class TreeTokenizer(VocabularyTokenizer):
                 f"labels too rare to get an entry: {len(left_out):,} "
                 f"(vocab_size={vocab_size:,})"
             )
-        return cls(Vocabulary([*SPECIALS, *leaves, *brackets]), settings, notes)
+        return cls(Vocabulary([*SPECIALS, WORD, *brackets]), settings, notes)
 
     @classmethod
     def open(cls, file: Path, settings: TextSettings) -> TreeTokenizer:
@@ -70,21 +65,15 @@ class TreeTokenizer(VocabularyTokenizer):
         """
         if not text.strip():
             return []
-        return [
-            self.vocabulary.id(token)
-            if token in self.vocabulary or token.startswith(BRACKETS)
-            else self.vocabulary.id(WORD)
-            for token in linearize(parse_tree(text), leaves="tag")
-        ]
+        return [self.vocabulary.id(token) for token in linearize(parse_tree(text))]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the tree in brackets, with ``XX`` for each word.
+        """Return the tree in brackets, with ``XX`` for each word and its tag.
 
         Tokens that are no tree are returned as they are, without pad, start and end.
         """
         tokens = self.pieces([each for each in ids if each not in NOT_TEXT])
         try:
-            num_words = sum(not each.startswith(BRACKETS) for each in tokens)
-            return str(parse_linearized(tokens, [WORD] * num_words, leaves="tag"))
+            return str(parse_linearized(tokens, [WORD] * tokens.count(WORD)))
         except HeadwiseError:
             return " ".join(tokens)

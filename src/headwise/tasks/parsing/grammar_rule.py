@@ -15,8 +15,9 @@ from torch import Tensor
 
 from headwise.decoding.rule_context import RuleContext
 from headwise.errors import UsageError
+from headwise.text.linearized_trees import WORD
 from headwise.text.tree_grammar import CLOSE, OPEN, BracketState, TreeGrammar
-from headwise.text.vocabulary import END, SPECIALS
+from headwise.text.vocabulary import END
 
 TOKENS_AROUND = 3
 """Tokens of the shortest tree over several words besides these: a bracket and END."""
@@ -54,6 +55,7 @@ class GrammarRule:
         self._num_words = num_words
         self._limits = max_lengths
         ids = {piece: token for token, piece in enumerate(pieces)}
+        self._word = ids[WORD]
         closing = {each[1:]: ids[each] for each in pieces if each.startswith(CLOSE)}
         self._closing = closing
         opening = [
@@ -63,12 +65,6 @@ class GrammarRule:
         ]
         self._is_opening = torch.zeros(len(pieces), dtype=torch.bool)
         self._is_opening[opening] = True
-        self._is_leaf = torch.tensor(
-            [
-                token >= len(SPECIALS) and not piece.startswith((OPEN, CLOSE))
-                for token, piece in enumerate(pieces)
-            ]
-        )
         self._length = 0
         self._states: dict[tuple[int, bytes], BracketState | None] = {}
         self._previous: dict[tuple[int, bytes], BracketState | None] = {}
@@ -81,9 +77,8 @@ class GrammarRule:
             self._previous, self._states = self._states, {}
             self._length = length
         opens: list[int] = []
-        words: list[int] = []
         rows: list[int] = []
-        others: list[int] = []  # allowed tokens of these rows: closing brackets and END
+        others: list[int] = []  # the allowed tokens of these rows besides opening ones
         sentences = context.sentences.tolist()
         for row, (sentence, prefix) in enumerate(
             zip(sentences, tokens.numpy(), strict=True)
@@ -96,9 +91,8 @@ class GrammarRule:
             allowed = self._grammar.allowed(state)
             if allowed.open and self._has_room(state, self._limits[sentence] - length):
                 opens.append(row)
-            if allowed.word:
-                words.append(row)
             for may_follow, token in (
+                (allowed.word, self._word),
                 (allowed.close is not None, self._closing.get(allowed.close or "")),
                 (allowed.end, END),
             ):
@@ -106,8 +100,7 @@ class GrammarRule:
                     rows.append(row)
                     others.append(token)
         is_allowed = torch.zeros(scores.shape, dtype=torch.bool)
-        is_allowed[opens] |= self._is_opening
-        is_allowed[words] |= self._is_leaf
+        is_allowed[opens] = self._is_opening
         is_allowed[rows, others] = True
         return scores.masked_fill(~is_allowed.to(scores.device), -math.inf)
 

@@ -27,8 +27,8 @@ GREEDY = replace(greedy(), max_length_factor=1.0, max_length_offset=300)
 class Parsing(Translation):
     """Trains and uses parsers of words; a model is one of translation.
 
-    An output is a tree over exactly the words of its input, in brackets, with a tag for
-    each word.
+    An output is a tree over exactly the words of its input, in brackets. It has the
+    tag ``XX`` for each word, as tags are not predicted.
     """
 
     settings: ParsingSettings = field(default_factory=ParsingSettings)
@@ -129,5 +129,4 @@ def _with_room(
 
 
 def _tree(pieces: Sequence[str], words: Sequence[str]) -> Tree:
-    escaped = [escape_brackets(word) for word in words]
-    return parse_linearized(pieces, escaped, leaves="tag")
+    return parse_linearized(pieces, [escape_brackets(word) for word in words])
