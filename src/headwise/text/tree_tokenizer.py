@@ -1,4 +1,4 @@
-"""Tree tokenizer: a constituency tree in brackets is linearized, without its words."""
+"""Tree tokenizer: a constituency tree in brackets is linearized, words included."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from headwise.text.trees import parse_tree
 from headwise.text.vocabulary import SPECIALS, Vocabulary
 from headwise.text.vocabulary_tokenizer import NOT_TEXT, VocabularyTokenizer
 
+MIN_COUNT = 2
+"""Words that occur less often in the training trees have no token of their own."""
+
 
 class TreeTokenizer(VocabularyTokenizer):
-    """Tokens are ``(LABEL``, ``)LABEL``, and ``XX`` for each word.
+    """Tokens are ``(LABEL``, ``)LABEL``, and the words, or ``XX`` for a rare one.
 
-    Words and their tags have no tokens: words are known from the source sentence. The
-    brackets of a label that was not in the training trees are unknown tokens.
+    What a decoder has written so far then says which word comes next; with one symbol
+    for all words it would have to count them. Tags have no tokens. The brackets of a
+    label that was not in the training trees are unknown tokens.
     """
 
     @classmethod
@@ -32,12 +36,16 @@ class TreeTokenizer(VocabularyTokenizer):
         none if ``vocab_size`` is too small for all.
         """
         counts: Counter[str] = Counter()
+        words: Counter[str] = Counter()
         is_empty = True
         for line in lines:
             if line.strip():
                 is_empty = False
-                tokens = linearize(parse_tree(line))
-                counts.update(each[1:] for each in tokens if each.startswith(OPEN))
+                tree = parse_tree(line)
+                words.update(tree.words)
+                counts.update(
+                    each[1:] for each in linearize(tree) if each.startswith(OPEN)
+                )
         if is_empty:
             raise DataError(
                 "a tokenizer cannot be trained: there is no tree in the training text"
@@ -51,7 +59,15 @@ class TreeTokenizer(VocabularyTokenizer):
                 f"labels too rare to get an entry: {len(left_out):,} "
                 f"(vocab_size={vocab_size:,})"
             )
-        return cls(Vocabulary([*SPECIALS, WORD, *brackets]), settings, notes)
+        # Words that occur once are left to XX, which must be learned from something.
+        usual = [
+            word
+            for word in sorted(words, key=lambda word: (-words[word], word))
+            if words[word] >= MIN_COUNT and word not in (*SPECIALS, WORD)
+        ]
+        room = max(0, vocab_size - len(SPECIALS) - 1 - len(brackets))
+        pieces = [*SPECIALS, WORD, *brackets, *usual[:room]]
+        return cls(Vocabulary(pieces), settings, notes)
 
     @classmethod
     def open(cls, file: Path, settings: TextSettings) -> TreeTokenizer:
@@ -65,15 +81,26 @@ class TreeTokenizer(VocabularyTokenizer):
         """
         if not text.strip():
             return []
-        return [self.vocabulary.id(token) for token in linearize(parse_tree(text))]
+        return [
+            self.vocabulary.id(token)
+            if token.startswith((OPEN, CLOSE))
+            else self.word_id(token)
+            for token in linearize(parse_tree(text), leaves="word")
+        ]
+
+    def word_id(self, word: str) -> int:
+        """Return the id of a word, brackets escaped, or of ``XX`` for a rare one."""
+        known = word in self.vocabulary and word not in SPECIALS
+        return self.vocabulary.id(word if known else WORD)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the tree in brackets, with ``XX`` for each word and its tag.
+        """Return the tree in brackets, with ``XX`` for each tag and each rare word.
 
         Tokens that are no tree are returned as they are, without pad, start and end.
         """
         tokens = self.pieces([each for each in ids if each not in NOT_TEXT])
         try:
-            return str(parse_linearized(tokens, [WORD] * tokens.count(WORD)))
+            words = [each for each in tokens if not each.startswith((OPEN, CLOSE))]
+            return str(parse_linearized(tokens, words, leaves="word"))
         except HeadwiseError:
             return " ".join(tokens)

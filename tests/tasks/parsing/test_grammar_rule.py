@@ -126,10 +126,28 @@ def test_no_search_comes_to_a_dead_end(seed, lengths, max_unary, offset, name):
         assert best.finished
 
 
+def test_the_word_that_follows_is_that_of_the_sentence():
+    """Each word has its own token; one that training saw once or never is XX."""
+    pieces = [*PIECES, "a", "b"]
+    a, b = 9, 10
+    rule = GrammarRule(pieces, words=[[a, b, XX]], max_lengths=[50], max_unary=4)
+
+    def leaves_after(tokens):
+        scores = torch.zeros(1, len(pieces))
+        context = RuleContext(torch.tensor([tokens]), torch.tensor([0]), scores)
+        allowed = rule(scores, context)[0] == 0
+        return {pieces[n] for n in (XX, a, b) if allowed[n]}
+
+    assert leaves_after([OPEN_S]) == {"a"}
+    assert leaves_after([OPEN_S, a]) == {"b"}
+    assert leaves_after([OPEN_S, a, b]) == {"XX"}
+    assert leaves_after([OPEN_S, a, b, XX]) == set()
+
+
 def scores_after(tokens, *, num_words, limit=100, max_unary=4):
     """Return which tokens may follow ``tokens``, by their pieces."""
     rule = GrammarRule(
-        PIECES, num_words=[num_words], max_lengths=[limit], max_unary=max_unary
+        PIECES, words=[[XX] * num_words], max_lengths=[limit], max_unary=max_unary
     )
     scores = torch.zeros(1, len(PIECES))
     context = RuleContext(
@@ -168,12 +186,12 @@ def test_a_bracket_opens_only_if_the_tree_fits_with_it(limit, allowed):
 
 def test_a_limit_without_room_for_a_tree_is_refused():
     with pytest.raises(UsageError, match="takes 5 tokens or more, and the most is 4"):
-        GrammarRule(PIECES, num_words=[2], max_lengths=[4], max_unary=4)
+        GrammarRule(PIECES, words=[[XX] * 2], max_lengths=[4], max_unary=4)
 
 
 def test_a_label_without_its_closing_bracket_never_opens():
     rule = GrammarRule(
-        [*PIECES[:8], "(VP"], num_words=[2], max_lengths=[50], max_unary=4
+        [*PIECES[:8], "(VP"], words=[[XX] * 2], max_lengths=[50], max_unary=4
     )
     scores = torch.zeros(1, 9)
     context = RuleContext(
@@ -187,7 +205,7 @@ def test_a_label_without_its_closing_bracket_never_opens():
 def test_one_step_at_a_time_equals_all_at_once():
     """The states that a rule keeps are those that the prefix alone gives."""
     tokens = [OPEN_S, OPEN_NP, XX, CLOSE_NP, XX, XX, CLOSE_S, END]
-    rule = GrammarRule(PIECES, num_words=[3], max_lengths=[20], max_unary=4)
+    rule = GrammarRule(PIECES, words=[[XX] * 3], max_lengths=[20], max_unary=4)
     for length in range(len(tokens)):
         scores = torch.zeros(1, len(PIECES))
         context = RuleContext(

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from headwise.decoding.rule_context import RuleContext
 from headwise.errors import UsageError
-from headwise.text.linearized_trees import WORD
 from headwise.text.tree_grammar import CLOSE, OPEN, BracketState, TreeGrammar
 from headwise.text.vocabulary import END
 
@@ -34,28 +33,28 @@ class GrammarRule:
         self,
         pieces: Sequence[str],
         *,
-        num_words: Sequence[int],
+        words: Sequence[Sequence[int]],
         max_lengths: Sequence[int],
         max_unary: int,
     ) -> None:
         """Make the rule of a batch.
 
-        ``pieces`` are those of all tokens; ``num_words`` and ``max_lengths``, which
-        counts END, are of each sentence.
+        ``pieces`` are those of all tokens; ``words`` are the tokens of the words of
+        each sentence, one for each, and ``max_lengths``, which counts END, its limit.
         """
-        for words, limit in zip(num_words, max_lengths, strict=True):
-            if limit < words + TOKENS_AROUND:
+        for sentence, limit in zip(words, max_lengths, strict=True):
+            count = len(sentence)
+            if limit < count + TOKENS_AROUND:
                 raise UsageError(
-                    f"a tree over {words:,} words takes {words + TOKENS_AROUND:,} "
+                    f"a tree over {count:,} words takes {count + TOKENS_AROUND:,} "
                     f"tokens or more, and the most is {limit:,}; a larger "
                     "decoding.max_length_offset would do"
                 )
         self._grammar = TreeGrammar(max_unary)
         self._pieces = pieces
-        self._num_words = num_words
+        self._words = words
         self._limits = max_lengths
         ids = {piece: token for token, piece in enumerate(pieces)}
-        self._word = ids[WORD]
         closing = {each[1:]: ids[each] for each in pieces if each.startswith(CLOSE)}
         self._closing = closing
         opening = [
@@ -92,7 +91,7 @@ class GrammarRule:
             if allowed.open and self._has_room(state, self._limits[sentence] - length):
                 opens.append(row)
             for may_follow, token in (
-                (allowed.word, self._word),
+                (allowed.word, self._next_word(sentence, state)),
                 (allowed.close is not None, self._closing.get(allowed.close or "")),
                 (allowed.end, END),
             ):
@@ -103,6 +102,11 @@ class GrammarRule:
         is_allowed[opens] = self._is_opening
         is_allowed[rows, others] = True
         return scores.masked_fill(~is_allowed.to(scores.device), -math.inf)
+
+    def _next_word(self, sentence: int, state: BracketState) -> int | None:
+        """Return the token of the word that follows; None after the last one."""
+        left = state.words_left
+        return self._words[sentence][-left] if left else None
 
     @staticmethod
     def _has_room(state: BracketState, tokens_left: int) -> bool:
@@ -125,7 +129,7 @@ class GrammarRule:
 
     def _walk(self, sentence: int, tokens: Sequence[int]) -> BracketState | None:
         """Return the state after tokens that this rule has not seen one by one."""
-        state: BracketState | None = self._grammar.start(self._num_words[sentence])
+        state: BracketState | None = self._grammar.start(len(self._words[sentence]))
         for token in tokens:
             state = self._advance(state, token)
         return state

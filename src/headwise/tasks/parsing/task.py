@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from headwise.data.pair_formats import word_tokens
 from headwise.decoding.hypothesis import Hypothesis
@@ -16,7 +17,9 @@ from headwise.tasks.parsing.grammar_rule import TOKENS_AROUND, GrammarRule
 from headwise.tasks.parsing.settings import ParsingSettings
 from headwise.tasks.prediction import Prediction
 from headwise.tasks.translation.task import Translation
-from headwise.text.linearized_trees import parse_linearized
+from headwise.text.linearized_trees import WORD, parse_linearized
+from headwise.text.tree_grammar import CLOSE, OPEN
+from headwise.text.tree_tokenizer import TreeTokenizer
 from headwise.text.trees import Tree, escape_brackets, split_words
 
 GREEDY = replace(greedy(), max_length_factor=1.0, max_length_offset=300)
@@ -68,7 +71,7 @@ class Parsing(Translation):
         def rules_of(batch: Sequence[int]) -> list[Rule]:
             rule = GrammarRule(
                 pieces,
-                num_words=[len(sentences[n]) for n in batch],
+                words=[self._word_ids(sentences[n]) for n in batch],
                 max_lengths=[settings[n].max_length(len(sources[n])) for n in batch],
                 max_unary=self.settings.max_unary,
             )
@@ -76,9 +79,22 @@ class Parsing(Translation):
 
         found = self.generator(model).search(sources, settings, rules_of=rules_of)
         return [
-            (_tree(self.tokenizers.target.pieces(best.tokens), words), best)
+            (self._tree(best, words), best)
             for words, (best, *_) in zip(sentences, found, strict=True)
         ]
+
+    def _word_ids(self, words: Sequence[str]) -> list[int]:
+        """Return the target token of each word."""
+        target = cast(TreeTokenizer, self.tokenizers.target)
+        return [target.word_id(escape_brackets(word)) for word in words]
+
+    def _tree(self, best: Hypothesis, words: Sequence[str]) -> Tree:
+        """Return the tree over ``words`` that a hypothesis is."""
+        tokens = [
+            piece if piece.startswith((OPEN, CLOSE)) else WORD
+            for piece in self.tokenizers.target.pieces(best.tokens)
+        ]
+        return parse_linearized(tokens, [escape_brackets(word) for word in words])
 
     def predict(
         self,
@@ -126,7 +142,3 @@ def _with_room(
         return settings
     offset = settings.max_length_offset + missing
     return replace(settings, max_length_offset=offset)
-
-
-def _tree(pieces: Sequence[str], words: Sequence[str]) -> Tree:
-    return parse_linearized(pieces, [escape_brackets(word) for word in words])
