@@ -23,6 +23,7 @@ from trials import run_trial, summary
 from headwise.cli.demo_sample import sample_recipe
 from headwise.cli.translate_and_score import read_parallel
 from headwise.sample_data.samples import SAMPLES
+from headwise.tasks import TASKS
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "uses.json"
@@ -32,7 +33,7 @@ SOURCES = [
     "src/headwise/sample_data/**/*",
     "src/headwise/cli/demo_sample.py",
 ]
-USES = [name for name, each in SAMPLES.items() if each.task == "classification"]
+USES = [name for name, each in SAMPLES.items() if TASKS[each.task].final_measures]
 
 
 def main() -> None:
@@ -47,12 +48,18 @@ def main() -> None:
     if arguments.rehearse:
         arguments.seeds = arguments.seeds[:1]
     measurement = Measurement.begin(SOURCES)
-    result: dict[str, Any] = {"threads": torch.get_num_threads(), "uses": {}}
+    known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
+    uses: dict[str, Any] = known.get("uses", {})
     for name in arguments.only:
         runs = [measure(name, seed, arguments) for seed in arguments.seeds]
-        result["uses"][name] = {"runs": runs, **summary(runs)}
+        uses[name] = {
+            "runs": runs,
+            **summary(runs),
+            "threads": torch.get_num_threads(),
+            **measurement.provenance(),
+        }
         print(json.dumps({name: summary(runs)}), file=sys.stderr)
-        measurement.write(place_of(arguments), result)
+        measurement.write(place_of(arguments), {"uses": uses})
 
 
 def measure(name: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
