@@ -135,13 +135,27 @@ def test_the_word_that_follows_is_that_of_the_sentence():
     def leaves_after(tokens):
         scores = torch.zeros(1, len(pieces))
         context = RuleContext(torch.tensor([tokens]), torch.tensor([0]), scores)
-        allowed = rule(scores, context)[0] == 0
+        allowed = rule(scores, context)[0] > -torch.inf
         return {pieces[n] for n in (XX, a, b) if allowed[n]}
 
     assert leaves_after([OPEN_S]) == {"a"}
     assert leaves_after([OPEN_S, a]) == {"b"}
     assert leaves_after([OPEN_S, a, b]) == {"XX"}
     assert leaves_after([OPEN_S, a, b, XX]) == set()
+
+
+def test_the_word_that_follows_has_the_probability_of_all_words():
+    """By hand: words have 0.1 + 0.2 + 0.3 of it, whichever of them comes."""
+    pieces = [*PIECES, "a", "b"]
+    scores = torch.full((1, len(pieces)), 1e-9).log()
+    scores[0, [XX, 9, 10, OPEN_NP]] = torch.tensor([0.1, 0.2, 0.3, 0.4]).log()
+    rule = GrammarRule(pieces, words=[[9, 10]], max_lengths=[50], max_unary=4)
+    context = RuleContext(torch.tensor([[OPEN_S]]), torch.tensor([0]), scores)
+
+    found = rule(scores, context)[0].exp()
+    assert found[9].item() == pytest.approx(0.6)
+    assert found[OPEN_NP].item() == pytest.approx(0.4)
+    assert found[[XX, 10]].tolist() == [0, 0]
 
 
 def scores_after(tokens, *, num_words, limit=100, max_unary=4):

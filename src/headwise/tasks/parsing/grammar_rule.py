@@ -16,7 +16,7 @@ from torch import Tensor
 from headwise.decoding.rule_context import RuleContext
 from headwise.errors import UsageError
 from headwise.text.tree_grammar import CLOSE, OPEN, BracketState, TreeGrammar
-from headwise.text.vocabulary import END
+from headwise.text.vocabulary import END, SPECIALS
 
 TOKENS_AROUND = 3
 """Tokens of the shortest tree over several words besides these: a bracket and END."""
@@ -64,18 +64,29 @@ class GrammarRule:
         ]
         self._is_opening = torch.zeros(len(pieces), dtype=torch.bool)
         self._is_opening[opening] = True
+        self._is_leaf = torch.tensor(
+            [
+                token >= len(SPECIALS) and not piece.startswith((OPEN, CLOSE))
+                for token, piece in enumerate(pieces)
+            ]
+        )
         self._length = 0
         self._states: dict[tuple[int, bytes], BracketState | None] = {}
         self._previous: dict[tuple[int, bytes], BracketState | None] = {}
 
     def __call__(self, scores: Tensor, context: RuleContext) -> Tensor:
-        """Return scores [R V] with -inf for what may not follow each row."""
+        """Return scores [R V] with -inf for what may not follow each row.
+
+        The word that may follow gets the probability of all words: which one it is was
+        never in question, only whether a word comes before the next bracket.
+        """
         tokens = context.tokens.cpu()
         length = tokens.shape[1]
         if length != self._length:
             self._previous, self._states = self._states, {}
             self._length = length
         opens: list[int] = []
+        leaves: list[tuple[int, int]] = []  # rows with the word that may follow
         rows: list[int] = []
         others: list[int] = []  # the allowed tokens of these rows besides opening ones
         sentences = context.sentences.tolist()
@@ -90,8 +101,9 @@ class GrammarRule:
             allowed = self._grammar.allowed(state)
             if allowed.open and self._has_room(state, self._limits[sentence] - length):
                 opens.append(row)
+            if allowed.word:
+                leaves.append((row, self._words[sentence][-state.words_left]))
             for may_follow, token in (
-                (allowed.word, self._next_word(sentence, state)),
                 (allowed.close is not None, self._closing.get(allowed.close or "")),
                 (allowed.end, END),
             ):
@@ -101,12 +113,12 @@ class GrammarRule:
         is_allowed = torch.zeros(scores.shape, dtype=torch.bool)
         is_allowed[opens] = self._is_opening
         is_allowed[rows, others] = True
-        return scores.masked_fill(~is_allowed.to(scores.device), -math.inf)
-
-    def _next_word(self, sentence: int, state: BracketState) -> int | None:
-        """Return the token of the word that follows; None after the last one."""
-        left = state.words_left
-        return self._words[sentence][-left] if left else None
+        ruled = scores.masked_fill(~is_allowed.to(scores.device), -math.inf)
+        if leaves:
+            where, words = torch.tensor(leaves, device=scores.device).T
+            total = scores[where][:, self._is_leaf.to(scores.device)].logsumexp(dim=1)
+            ruled[where, words] = total
+        return ruled
 
     @staticmethod
     def _has_room(state: BracketState, tokens_left: int) -> bool:
