@@ -117,7 +117,7 @@ def run(
     headwise run --recipe my.toml --out en-cs --set training.steps=60
     """
     require_single_process("run")
-    check_files(*(test or ()), test_file)
+    check_files(*(test or ()))
     if test is not None and test_file is not None:
         raise UsageError("--test and --test-file both name the test set; give one")
     check_device(device)
@@ -139,7 +139,7 @@ def run(
         out=out,
         also=batch_tokens_setting(batch_tokens, assignments or (), out),
     )
-    texts = None if test is None else read_parallel(*test)
+    texts = None if test is None else read_parallel(*test, task=recipe.task)
     if test_file is not None:
         texts = read_parallel(
             test_file, None, columns=columns, languages=languages, task=recipe.task

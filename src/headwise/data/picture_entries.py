@@ -8,14 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-Pixels = NDArray[np.uint8]
-"""Values of pixels, [T H W C]."""
-
-MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-"""Channels -> how Pillow calls such pictures."""
+from headwise.text.patch_tokenizer import MODES as MODES
+from headwise.text.patch_tokenizer import Pixels as Pixels
 
 
 class PictureError(Exception):
