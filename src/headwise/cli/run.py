@@ -64,7 +64,8 @@ def run(
         Path | None,
         typer.Argument(
             metavar="SOURCE",
-            help="Source text, or a TSV or JSON Lines file with source and target.",
+            help="Source text, or a TSV or JSON Lines file with source and target; of "
+            "pictures a folder with a sub-folder for each label, a list, or .npz.",
         ),
     ] = None,
     target: Annotated[
@@ -113,6 +114,7 @@ def run(
     headwise run reviews.tsv --task classification --out sentiment
     headwise run reviews.tsv --task classification --from bert --out sentiment
     headwise run train.mrg --task parsing --out parser
+    headwise run digits.npz --task picture_classification --out digits
     headwise run pairs.tsv --out en-fr --dev dev.en dev.fr --test test.en test.fr
     headwise run --recipe my.toml --out en-cs --set training.steps=60
     """

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from headwise.text.patch_tokenizer import DATA_URL, PictureSize
 from headwise.text.patch_tokenizer import MODES as MODES
 from headwise.text.patch_tokenizer import Pixels as Pixels
 
@@ -27,6 +28,17 @@ class PictureEntry(NamedTuple):
 
     read: Callable[[], Pixels]
     """Returns the pixels [T H W C]; raises ``PictureError``."""
+
+
+def shown_source(text: str) -> str:
+    """Return a line for people to read: the size of a picture, in place of its pixels.
+
+    Any other text is returned as it is.
+    """
+    if not text.startswith("data:") or (match := DATA_URL.fullmatch(text)) is None:
+        return text
+    frames, height, width, channels = map(int, match.groups()[:4])
+    return f"[{PictureSize(frames, height, width, channels)}]"
 
 
 Listing = tuple[list[PictureEntry], list[str]]
