@@ -10,7 +10,7 @@ from tests.tasks.examples import pictures, train_example
 
 from headwise import load
 from headwise.errors import DataError
-from headwise.text.patch_tokenizer import data_url
+from headwise.text.pixels import data_url
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from tests.tiny import SETTINGS, WORDS, write_text
 
 from headwise.settings import merged
 from headwise.tasks import TASKS
-from headwise.text.patch_tokenizer import data_url
+from headwise.text.pixels import data_url
 
 COLOURS = ["red", "green", "blue"]
 TAGS = {"one": "NUM", "two": "NUM", "dog": "NOUN", "cat": "NOUN", "runs": "VERB"}

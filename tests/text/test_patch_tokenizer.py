@@ -6,12 +6,8 @@ import numpy as np
 import pytest
 
 from headwise.errors import DataError, ModelError, SettingsError
-from headwise.text.patch_tokenizer import (
-    PatchTokenizer,
-    PictureSize,
-    data_url,
-    pixels_of_url,
-)
+from headwise.text.patch_tokenizer import PatchTokenizer, PictureSize
+from headwise.text.pixels import data_url, pixels_of_url
 from headwise.text.settings import TextSettings
 from headwise.text.tokenizer import TOKENIZERS, digest
 

@@ -221,7 +221,8 @@ def worst_case_batches(
     for source, target in (longest, (mean, mean), (middle, middle)):
         width = max(source, target) + 1
         tokens = batch_tokens if batch_pairs is None else batch_pairs * width
-        target = min(target, facts.longest_target)  # such as 1, of labels
+        if not ends[1]:  # such as labels, of which a source has one
+            target = min(target, facts.longest_target)
         batches.append(largest_batch(source, target, tokens, ends, patch_values))
     return batches
 

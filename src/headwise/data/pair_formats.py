@@ -43,7 +43,7 @@ class PairFormat(Protocol):
 class TextPairs:
     """Text and text, such as a sentence and its translation, or a word and a label.
 
-    A picture is a text too: a data URL (:mod:`headwise.text.patch_tokenizer`).
+    A picture is a text too: a data URL (:mod:`headwise.text.pixels`).
     """
 
     def __init__(self, name: str, *, ends: tuple[bool, bool]) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from headwise.text.patch_tokenizer import DATA_URL, PictureSize
 from headwise.text.patch_tokenizer import MODES as MODES
-from headwise.text.patch_tokenizer import Pixels as Pixels
+from headwise.text.patch_tokenizer import PictureSize
+from headwise.text.pixels import DATA_URL
+from headwise.text.pixels import Pixels as Pixels
 
 
 class PictureError(Exception):

@@ -25,12 +25,8 @@ from headwise.data.picture_arrays import list_arrays
 from headwise.data.picture_entries import PictureEntry, PictureError, Pixels
 from headwise.data.picture_files import list_files, read_png
 from headwise.errors import DataError, SettingsError
-from headwise.text.patch_tokenizer import (
-    PictureSize,
-    data_url,
-    pixels_of_url,
-    to_patches,
-)
+from headwise.text.patch_tokenizer import PictureSize
+from headwise.text.pixels import data_url, pixels_of_url, to_patches
 from headwise.wording import count_of, without_surrogates
 
 MOST_FAULTS = 20

@@ -1,7 +1,8 @@
 """Patches of pictures or videos in the place of tokens: their sizes, kept with a model.
 
 Nothing is learned: a picture is cut into squares, which the model reads as it reads the
-tokens of a text. As a line of text, a picture is a data URL (RFC 2397) of its pixels.
+tokens of a text. As a line of text, a picture is a data URL
+(RFC 2397) of its pixels: :mod:`headwise.text.pixels`.
 
 Letters used for sizes: T frames (1 of a picture), H height, W width, C channels,
 S patches, P values of a patch.
@@ -9,32 +10,21 @@ S patches, P values of a patch.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from headwise.errors import DataError, ModelError, SettingsError
 from headwise.settings import read
 from headwise.storage import read_json, write_json
 from headwise.text.settings import TextSettings
 
-Pixels = NDArray[np.uint8]
-"""Values of pixels, [T H W C]."""
+if TYPE_CHECKING:
+    from headwise.text.pixels import Patches, Pixels
 
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 """Channels -> how Pillow calls such pictures."""
-
-DATA_URL = re.compile(
-    r"data:application/octet-stream;shape=([1-9][0-9]{0,5})x([1-9][0-9]{0,5})"
-    r"x([1-9][0-9]{0,5})x([134]);base64,([A-Za-z0-9+/]*={0,2})"
-)
-"""The values [T H W C] of all pixels, and this shape."""
 
 MAX_SIDE = 10**6
 
@@ -128,7 +118,7 @@ class PatchTokenizer:
         )
         return self.picture_size.frames * rows * columns
 
-    def patches(self, pixels: Pixels) -> NDArray[np.uint8]:
+    def patches(self, pixels: Pixels) -> Patches:
         """Cut a picture [T H W C] into its patches [S P].
 
         Raises ``DataError`` for one of another size: pictures are not resized.
@@ -139,20 +129,28 @@ class PatchTokenizer:
                 f"{found}, but pictures of {self.picture_size}, were trained on; "
                 "convert it to that size"
             )
+        from headwise.text.pixels import to_patches  # it needs numpy
+
         cut = to_patches(pixels, (self.patch_size, self.patch_size))
         return cut.reshape(-1, self.size)
 
     def encode(self, text: str) -> list[int]:
         """Return the values [S*P] of a picture that is written as a data URL."""
+        from headwise.text.pixels import pixels_of_url
+
         values: list[int] = self.patches(pixels_of_url(text)).reshape(-1).tolist()
         return values
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the data URL of a picture by its values [S*P]."""
+        import numpy as np
+
         return self.url_of_patches(np.asarray(ids, dtype=np.uint8))
 
-    def url_of_patches(self, patches: NDArray[np.uint8]) -> str:
+    def url_of_patches(self, patches: Patches) -> str:
         """Return the data URL of a picture that was cut into ``patches``."""
+        from headwise.text.pixels import data_url
+
         size, side = self.picture_size, self.patch_size
         rows, columns = size.height // side, size.width // side
         grid = (size.frames, rows, columns, side, side, size.channels)
@@ -168,47 +166,3 @@ class PatchTokenizer:
     def save(self, file: Path) -> None:
         """Write the sizes as JSON."""
         write_json(file, {**asdict(self.picture_size), "patch_size": self.patch_size})
-
-
-def to_patches(pixels: Pixels, patch_size: tuple[int, int]) -> NDArray[np.uint8]:
-    """Return the pixels of a picture [T H W C] as values of its patches [S*P].
-
-    Patch after patch, frame by frame and from the upper left, row by row; in a patch
-    pixel after pixel, row by row; of a pixel all channels.
-    """
-    frames, rows, columns, channels = pixels.shape
-    height, width = patch_size
-    grid = (frames, rows // height, height, columns // width, width, channels)
-    return pixels.reshape(grid).swapaxes(2, 3).reshape(-1)
-
-
-def data_url(pixels: Pixels) -> str:
-    """Return a picture or video [T H W C] as one line of text."""
-    shape = "x".join(map(str, pixels.shape))
-    written = base64.b64encode(np.ascontiguousarray(pixels).tobytes()).decode("ascii")
-    return f"data:application/octet-stream;shape={shape};base64,{written}"
-
-
-def pixels_of_url(url: str) -> Pixels:
-    """Return the pixels [T H W C] of what :func:`data_url` wrote.
-
-    Raises ``DataError`` for another text.
-    """
-    match = DATA_URL.fullmatch(url.strip())
-    if match is None:
-        raise DataError(
-            "not the data URL of a picture, which is data:application/octet-stream;"
-            "shape=1xHEIGHTxWIDTHxCHANNELS;base64,..."
-        )
-    *sizes, written = match.groups()
-    shape = tuple(map(int, sizes))
-    try:
-        values = base64.b64decode(written, validate=True)
-    except binascii.Error as error:
-        raise DataError(f"its base64 is damaged: {error}; copy it again") from None
-    wanted = int(np.prod(shape, dtype=object))
-    if len(values) != wanted:
-        raise DataError(
-            f"{len(values):,} values, but its shape is {'x'.join(sizes)}; copy it again"
-        )
-    return np.frombuffer(values, np.uint8).reshape(shape)

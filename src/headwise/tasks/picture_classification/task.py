@@ -23,15 +23,16 @@ from headwise.tasks.picture_classification.model import (
 )
 from headwise.tasks.prediction import InputError, Prediction
 from headwise.tasks.task import BATCH_TOKENS
-from headwise.text.patch_tokenizer import PatchTokenizer, Pixels
+from headwise.text.patch_tokenizer import PatchTokenizer
+from headwise.text.pixels import Patches
 
 
 @dataclass(frozen=True, kw_only=True)
 class PictureClassification(EncoderTask):
     """Trains and uses classifiers of pictures.
 
-    An input is the path of a PNG file, or a data URL (:mod:`headwise.text.
-    patch_tokenizer`). Raises ``InputError`` for one that cannot be used: pictures are
+    An input is the path of a PNG file, or a data URL (:mod:`headwise.text.pixels`).
+    Raises ``InputError`` for one that cannot be used: pictures are
     neither resized nor cut.
     """
 
@@ -106,7 +107,7 @@ class PictureClassification(EncoderTask):
             model.train(was_training)
         return [found.get(index) for index in range(len(texts))]
 
-    def _patches(self, texts: Sequence[str], index: int) -> Pixels:
+    def _patches(self, texts: Sequence[str], index: int) -> Patches:
         """Return the patches [S P] of input ``index``; raise ``InputError``."""
         text = texts[index].strip()
         try:
