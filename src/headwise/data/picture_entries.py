@@ -8,10 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headwise.text.patch_tokenizer import MODES as MODES
 from headwise.text.patch_tokenizer import PictureSize
 from headwise.text.pixels import DATA_URL
-from headwise.text.pixels import Pixels as Pixels
+
+Pixels = NDArray[np.uint8]
+"""Values of pixels, [T H W C]."""
 
 
 class PictureError(Exception):

@@ -1,8 +1,8 @@
 """Patches of pictures or videos in the place of tokens: their sizes, kept with a model.
 
 Nothing is learned: a picture is cut into squares, which the model reads as it reads the
-tokens of a text. As a line of text, a picture is a data URL
-(RFC 2397) of its pixels: :mod:`headwise.text.pixels`.
+tokens of a text. As a line of text, a picture is a data URL of its pixels:
+:mod:`headwise.text.pixels`.
 
 Letters used for sizes: T frames (1 of a picture), H height, W width, C channels,
 S patches, P values of a patch.
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from headwise.errors import DataError, ModelError, SettingsError
 from headwise.settings import read
 from headwise.storage import read_json, write_json
+from headwise.text.pixels import data_url, pixels_of_url, to_patches
 from headwise.text.settings import TextSettings
 
 if TYPE_CHECKING:
@@ -129,15 +130,11 @@ class PatchTokenizer:
                 f"{found}, but pictures of {self.picture_size}, were trained on; "
                 "convert it to that size"
             )
-        from headwise.text.pixels import to_patches  # it needs numpy
-
         cut = to_patches(pixels, (self.patch_size, self.patch_size))
         return cut.reshape(-1, self.size)
 
     def encode(self, text: str) -> list[int]:
         """Return the values [S*P] of a picture that is written as a data URL."""
-        from headwise.text.pixels import pixels_of_url
-
         values: list[int] = self.patches(pixels_of_url(text)).reshape(-1).tolist()
         return values
 
@@ -149,8 +146,6 @@ class PatchTokenizer:
 
     def url_of_patches(self, patches: Patches) -> str:
         """Return the data URL of a picture that was cut into ``patches``."""
-        from headwise.text.pixels import data_url
-
         size, side = self.picture_size, self.patch_size
         rows, columns = size.height // side, size.width // side
         grid = (size.frames, rows, columns, side, side, size.channels)

@@ -9,17 +9,19 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from headwise.errors import DataError
 
-Pixels = NDArray[np.uint8]
-"""Values of pixels, [T H W C]."""
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-Patches = NDArray[np.uint8]
-"""The same values in another order, [S P] or [S*P]."""
+    Pixels = NDArray[np.uint8]
+    """Values of pixels, [T H W C]."""
+
+    Patches = NDArray[np.uint8]
+    """The same values in another order, [S P] or [S*P]."""
 
 DATA_URL = re.compile(
     r"data:application/octet-stream;shape=([1-9][0-9]{0,5})x([1-9][0-9]{0,5})"
@@ -42,6 +44,8 @@ def to_patches(pixels: Pixels, patch_size: tuple[int, int]) -> Patches:
 
 def data_url(pixels: Pixels) -> str:
     """Return a picture or video [T H W C] as one line of text."""
+    import numpy as np
+
     shape = "x".join(map(str, pixels.shape))
     written = base64.b64encode(np.ascontiguousarray(pixels).tobytes()).decode("ascii")
     return f"data:application/octet-stream;shape={shape};base64,{written}"
@@ -52,6 +56,8 @@ def pixels_of_url(url: str) -> Pixels:
 
     Raises ``DataError`` for another text.
     """
+    import numpy as np
+
     match = DATA_URL.fullmatch(url.strip())
     if match is None:
         raise DataError(

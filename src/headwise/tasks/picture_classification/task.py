@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.backends.pytorch.install_fused import use_backend
@@ -24,7 +25,6 @@ from headwise.tasks.picture_classification.model import (
 from headwise.tasks.prediction import InputError, Prediction
 from headwise.tasks.task import BATCH_TOKENS
 from headwise.text.patch_tokenizer import PatchTokenizer
-from headwise.text.pixels import Patches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +107,7 @@ class PictureClassification(EncoderTask):
             model.train(was_training)
         return [found.get(index) for index in range(len(texts))]
 
-    def _patches(self, texts: Sequence[str], index: int) -> Patches:
+    def _patches(self, texts: Sequence[str], index: int) -> NDArray[np.uint8]:
         """Return the patches [S P] of input ``index``; raise ``InputError``."""
         text = texts[index].strip()
         try:
