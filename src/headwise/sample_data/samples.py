@@ -103,9 +103,15 @@ NO_POSITIONS = {
 }
 
 VIDEOS = {
-    "training": {"batch_tokens": 2064, "validate_every": 250},
+    "training": {
+        "steps": 4_000,
+        "batch_tokens": 1056,
+        "learning_rate": 0.001,
+        "warmup_steps": 100,
+    },
+    "picture_classification": {"patch_size": 8},
 }
-"""Of 128 patches: 16 videos in a batch."""
+"""A video has 32 patches, a batch 32 videos."""
 
 SAMPLES: dict[str, Sample] = {
     "reviews": Sample(
