@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headwise.data.pair_formats import DOCUMENTS
+from headwise.data.pair_formats import DOCUMENTS, PICTURES
 from headwise.data.settings import DataSettings
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.errors import SettingsError
@@ -32,6 +32,7 @@ from headwise.tasks.encoder_spec import PoolingSettings
 from headwise.tasks.language_model.settings import LanguageModelSettings
 from headwise.tasks.masked_language_model.settings import MaskingSettings
 from headwise.tasks.parsing.settings import ParsingSettings
+from headwise.tasks.picture_classification.settings import PictureSettings
 from headwise.text.settings import TextSettings
 from headwise.training.settings import TrainingSettings
 
@@ -53,7 +54,8 @@ class Recipe:
 
     task: str = "translation"
     """What is learned: translation (text into text), classification, regression,
-    tagging, language_model, masked_language_model or parsing."""
+    tagging, language_model, masked_language_model, parsing or
+    picture_classification."""
 
     initialize_from: tuple[str, ...] = ()
     """Model folders whose encoder, decoder or both training starts from, with their
@@ -86,6 +88,9 @@ class Recipe:
     parsing: ParsingSettings | None = None
     """Settings of the task of this name; not set for others."""
 
+    picture_classification: PictureSettings | None = None
+    """Settings of the task of this name; not set for others."""
+
     regression: PoolingSettings | None = None
     """Settings of the task of this name; not set for others."""
 
@@ -116,11 +121,25 @@ class Recipe:
                 "training.backend = 'torch_compile' is for task = 'translation', not "
                 f"{self.task!r}; 'auto' and 'torch' train every model"
             )
-        if self.training.word_dropout and task.pair_format is DOCUMENTS:
+        if self.training.word_dropout and task.pair_format in (DOCUMENTS, PICTURES):
             problems.append(
-                f"training.word_dropout is for tasks that have a source; {self.task!r} "
-                "learns from text alone: leave it out"
+                "training.word_dropout is for tasks that have a source text; "
+                f"{self.task!r} has none: leave it out"
             )
+        reads_pictures = task.pair_format is PICTURES
+        if (self.text.source_kind == "patches") != reads_pictures:
+            wanted = "" if reads_pictures else "another than "
+            problems.append(
+                f"text.tokenizer must be {wanted}'patches' for task = {self.task!r}, "
+                f"not {self.text.source_kind!r}"
+            )
+        if not reads_pictures:
+            problems += [
+                f"data: {each.source} has format = 'pictures', which is not for task = "
+                f"{self.task!r}"
+                for each in (*self.data.corpora, self.data.dev)
+                if each is not None and each.layout == "pictures"
+            ]
         problems += card_problems(self.languages, self.license)
         what, longest = "a text", self.data.max_tokens + 1
         if task.searches:
@@ -148,6 +167,12 @@ class Recipe:
     def options(self) -> Any:
         """The settings of the task itself; None if it has none."""
         return getattr(self, self.task) if self.task in OPTIONS else None
+
+    @property
+    def patch_size(self) -> int | None:
+        """Pixels at each side of a patch; None for tasks without pictures."""
+        size: int | None = getattr(self.options, "patch_size", None)
+        return size
 
 
 OPTIONS = tuple(name for name, task in TASKS.items() if task.options is not None)

@@ -310,6 +310,22 @@ def test_demanding_batches_are_of_the_longest_of_usual_and_of_pairs_between():
     assert [each.target.padded_shape for each in found] == [(10, 21), (50, 9), (18, 25)]
 
 
+def test_demanding_batches_of_labels_have_one_for_each_source():
+    facts = SplitFacts(
+        pairs=10,
+        source_tokens=50,
+        target_tokens=10,
+        longest_source=40,
+        longest_target=1,
+    )
+    for ends, patch_values in (((True, False), None), ((False, False), 3)):
+        found = worst_case_batches(
+            facts, batch_tokens=450, ends=ends, patch_values=patch_values
+        )
+
+        assert all(len(each.target.tokens) == len(each) for each in found)
+
+
 def test_the_largest_batch_holds_a_pair_that_is_over_the_budget():
     assert largest_batch(30, 10, 20).source.padded_shape == (1, 31)
 

@@ -2,10 +2,12 @@
 
 import random
 
+import numpy as np
 from tests.tiny import SETTINGS, WORDS, write_text
 
 from headwise.settings import merged
 from headwise.tasks import TASKS
+from headwise.text.pixels import data_url
 
 COLOURS = ["red", "green", "blue"]
 TAGS = {"one": "NUM", "two": "NUM", "dog": "NOUN", "cat": "NOUN", "runs": "VERB"}
@@ -78,6 +80,27 @@ def parsing(folder):
     return {"source": str(path)}
 
 
+def pictures(count, seed=1):
+    """Return pictures [N H W] of a bar, and how it lies; grey noise says nothing."""
+    chance = np.random.default_rng(seed)
+    images = chance.integers(0, 60, (count, 8, 8), dtype=np.uint8)
+    labels = np.array(["across", "down", "none"])[np.arange(count) % 3]
+    for number, label in enumerate(labels):
+        at = chance.integers(0, 8)
+        if label == "across":
+            images[number, at] = 255
+        elif label == "down":
+            images[number, :, at] = 255
+    return images, labels
+
+
+def picture_classification(folder):
+    images, labels = pictures(150)
+    path = folder / "bars.npz"
+    np.savez_compressed(path, images=images, labels=labels)
+    return {"source": str(path), "format": "pictures"}
+
+
 def write(folder, lines):
     path = folder / "examples.tsv"
     path.write_text("".join(lines), encoding="utf-8")
@@ -92,8 +115,11 @@ EXAMPLES = {
     "language_model": language_model,
     "masked_language_model": masked_language_model,
     "parsing": parsing,
+    "picture_classification": picture_classification,
 }
 """Functions that write files into a folder, and return the settings of a corpus."""
+
+PICTURES, _ = pictures(2, seed=2)
 
 INPUTS = {
     "translation": ["one two", "", "three"],
@@ -103,6 +129,11 @@ INPUTS = {
     "language_model": ["one two three", "", "five six"],
     "masked_language_model": ["one [MASK] three", "", "five six"],
     "parsing": ["one dog runs", "", "cat runs"],
+    "picture_classification": [
+        data_url(PICTURES[0][None, :, :, None]),
+        "",
+        data_url(PICTURES[1][None, :, :, None]),
+    ],
 }
 """Some inputs of each task, a blank one among them."""
 

@@ -20,7 +20,7 @@ PAIRS = [
     ("Is the street wide?", "La rue est-elle large ?"),
 ] * 4
 
-TEXT_KINDS = sorted(TOKENIZERS.keys() - {"labels", "numbers", "trees"})
+TEXT_KINDS = sorted(TOKENIZERS.keys() - {"labels", "numbers", "trees", "patches"})
 each_kind = pytest.mark.parametrize("kind", TEXT_KINDS)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from headwise.cli.argument_checks import check_files, check_set
 from headwise.cli.options import say
-from headwise.data.pair_formats import DOCUMENTS, TREES
-from headwise.data.settings import SUFFIXES, DataSettings
+from headwise.data.pair_formats import DOCUMENTS, PICTURES, TREES
+from headwise.data.settings import SUFFIXES, CorpusSettings, DataSettings
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.unsupported_models import reasons_against
 from headwise.recipe import Recipe, preset_for, resolve
@@ -44,7 +44,7 @@ def recipe_from_options(
     ``also`` is a table of settings that come from other options. Raises ``UsageError``
     if no text is named, ``SettingsError`` for a setting that is refused.
     """
-    check_files(source, target, *(dev or ()), dev_file, recipe_file)
+    check_files(target, *(dev or ()), recipe_file)
     check_task(task)
     if dev is not None and dev_file is not None:
         raise UsageError("--dev and --dev-file both name the validation set; give one")
@@ -54,6 +54,7 @@ def recipe_from_options(
     if task is not None:
         extra["task"] = task
     named = _task_of(recipe_file, assignments, extra)
+    check_sources(named, source, dev_file)
     table_of = TABLES.get(TASKS[named].pair_format.name, corpus_table)
     if source is not None:
         corpus = table_of(source, target, columns)
@@ -140,7 +141,24 @@ def tree_table(
     return {**table, "format": "trees"}
 
 
-TABLES = {DOCUMENTS.name: document_table, TREES.name: tree_table}
+def picture_table(
+    source: Path, target: Path | None, columns: tuple[int, int] | None = None
+) -> dict[str, Any]:
+    """Return the settings of labelled pictures: a folder, a list or a ``.npz`` file."""
+    if target is not None or columns is not None:
+        raise UsageError(
+            f"pictures and their labels come from one place, such as {source}: a "
+            "folder with a sub-folder for each label, a list of paths and labels, or a "
+            ".npz file; leave the other out"
+        )
+    return {"source": str(source), "format": "pictures"}
+
+
+TABLES = {
+    DOCUMENTS.name: document_table,
+    TREES.name: tree_table,
+    PICTURES.name: picture_table,
+}
 """How files are read for formats of pairs that are not lines with two sides."""
 
 
@@ -150,6 +168,15 @@ def _task_of(
     """Return the task that option, --set or recipe file name, or translation."""
     table = merged(read_toml(recipe_file) if recipe_file else {}, extra)
     return find_task(with_overrides(table, assignments).get("task", "translation")).name
+
+
+def check_sources(task: str, *sources: Path | None) -> None:
+    """Raise ``UsageError`` for sources that do not exist, or are no files.
+
+    Pictures may be a folder.
+    """
+    may_be_folders = TASKS[task].pair_format is PICTURES
+    check_files(*(x for x in sources if x and not (may_be_folders and x.is_dir())))
 
 
 def check_task(task: str | None) -> None:
@@ -198,20 +225,29 @@ def _has_preset(recipe_file: Path) -> bool:
 def _preset_for_data(
     recipe_file: Path | None, assignments: Sequence[str], extra: dict[str, Any]
 ) -> str | None:
-    from headwise.data.corpus_reader import count_pairs
-
     # The data alone: the other settings may need the preset that is to be chosen.
     table = merged(read_toml(recipe_file) if recipe_file else {}, extra)
     named = with_overrides(table, assignments).get("data", {})
     if not isinstance(named, dict):
         return None
     corpora = read(DataSettings, named, "data.").corpora
-    num_pairs = sum(count_pairs(each) for each in corpora)
+    num_pairs = sum(_count(each) for each in corpora)
     if not num_pairs:
         return None
     preset = preset_for(num_pairs)
     say(f"{count_of(num_pairs, 'pair')}: preset {preset} (--preset chooses another)")
     return preset
+
+
+def _count(corpus: CorpusSettings) -> int:
+    """Return the number of pairs, or of pictures, of a corpus."""
+    if corpus.layout == "pictures":
+        from headwise.data.pictures import open_pictures
+
+        return len(open_pictures(Path(corpus.source), 1))
+    from headwise.data.corpus_reader import count_pairs
+
+    return count_pairs(corpus)
 
 
 def resolve_checked(

@@ -64,17 +64,22 @@ def sample_recipe(
     return resolve(preset="micro", extra=merged(table, extra))
 
 
+FIELDS = {".jsonl": {"source_field": "text"}, ".npz": {"format": "pictures"}}
+"""Suffix -> settings of the corpora besides the path."""
+
+
 def _data(sample: Sample, files: Mapping[str, Path]) -> dict[str, object]:
-    field = {"source_field": "text"} if sample.suffix == ".jsonl" else {}
+    field = FIELDS.get(sample.suffix, {})
     train, dev = ({"source": str(files[part]), **field} for part in ("train", "dev"))
     return {"corpora": [train], "dev": dev}
 
 
 def _show_labels(out: Path, test: Path, sample: Sample) -> None:
     from headwise.cli.translate_and_score import predict_and_score, read_parallel
+    from headwise.data.picture_entries import shown_source
     from headwise.inference.load import load_predictor
 
-    sources, references = read_parallel(test, None)
+    sources, references = read_parallel(test, None, task=sample.task)
     names = TASKS[sample.task].final_measures
     scores, outputs = predict_and_score(load_predictor(out), sources, references, names)
     output(f"\nOn {len(sources):,} examples that show combinations not in training:\n")
@@ -84,10 +89,10 @@ def _show_labels(out: Path, test: Path, sample: Sample) -> None:
     shown = zip(sources, references, outputs, strict=True)
     for source, reference, found in islice(shown, NUM_SHOWN):
         verdict = "correct" if found == reference else f"it is {reference}"
-        output(f"    {source}\n    → {found} ({verdict})\n")
+        output(f"    {shown_source(source)}\n    → {found} ({verdict})\n")
     output(
         f"Next:\n    headwise predict {out} < YOUR_TEXT\n"
-        f"    headwise run YOUR.tsv --task {sample.task} --out my-model"
+        f"    headwise run YOUR{sample.suffix} --task {sample.task} --out my-model"
     )
 
 

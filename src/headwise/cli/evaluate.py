@@ -123,6 +123,7 @@ def evaluate(
     headwise evaluate en-de test.en test.de --precision int8
     headwise evaluate en-de test.en test.de --search no_repeat_ngram=3
     headwise evaluate sentiment test.tsv
+    headwise evaluate digits test.npz
     headwise evaluate parser test.mrg.gz
     headwise evaluate shakespeare text.txt --stride 1
     headwise evaluate g2p words.txt phones.txt --metric word-error-rate

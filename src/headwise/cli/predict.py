@@ -65,11 +65,13 @@ def predict(
     a tree in brackets for one of parsing, a translation for one of translation
     (headwise translate has more options). A blank line gives a blank line. A text
     longer than the model was trained for is read in parts, but parsed whole. Bytes that
-    are not UTF-8 are replaced, with a warning.
+    are not UTF-8 are replaced, with a warning. Of pictures a line is the path of a PNG
+    file, which must have the size of those that were trained on.
 
     \b
     echo "What a fine film." | headwise predict sentiment
     headwise predict sentiment reviews.txt --json > labels.jsonl
+    ls scans/*.png | headwise predict digits
     echo "The dog barks ." | headwise predict parser --draw text
     """
     check_device(device)

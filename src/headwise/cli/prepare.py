@@ -87,6 +87,7 @@ def prepare(
         seed=recipe.seed,
         pair_format=TASKS[recipe.task].pair_format,
         tokenizers=given_tokenizers(recipe, out),
+        patch_size=recipe.patch_size,
         say=say,
     )
     train = corpus.facts.train

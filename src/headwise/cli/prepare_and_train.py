@@ -37,6 +37,7 @@ def prepare_corpus(folder: Path, recipe: Recipe) -> PreparedCorpus:
         seed=recipe.seed,
         pair_format=pair_format,
         tokenizers=given,
+        patch_size=recipe.patch_size,
     )
     with lock_run_folder(folder):
         if has_checkpoints(folder):
@@ -50,6 +51,7 @@ def prepare_corpus(folder: Path, recipe: Recipe) -> PreparedCorpus:
             seed=recipe.seed,
             pair_format=pair_format,
             tokenizers=given,
+            patch_size=recipe.patch_size,
             say=say,
         )
 

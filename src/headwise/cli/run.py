@@ -64,7 +64,8 @@ def run(
         Path | None,
         typer.Argument(
             metavar="SOURCE",
-            help="Source text, or a TSV or JSON Lines file with source and target.",
+            help="Source text, or a TSV or JSON Lines file with source and target; of "
+            "pictures a folder with a sub-folder for each label, a list, or .npz.",
         ),
     ] = None,
     target: Annotated[
@@ -113,11 +114,12 @@ def run(
     headwise run reviews.tsv --task classification --out sentiment
     headwise run reviews.tsv --task classification --from bert --out sentiment
     headwise run train.mrg --task parsing --out parser
+    headwise run digits.npz --task picture_classification --out digits
     headwise run pairs.tsv --out en-fr --dev dev.en dev.fr --test test.en test.fr
     headwise run --recipe my.toml --out en-cs --set training.steps=60
     """
     require_single_process("run")
-    check_files(*(test or ()), test_file)
+    check_files(*(test or ()))
     if test is not None and test_file is not None:
         raise UsageError("--test and --test-file both name the test set; give one")
     check_device(device)
@@ -139,7 +141,7 @@ def run(
         out=out,
         also=batch_tokens_setting(batch_tokens, assignments or (), out),
     )
-    texts = None if test is None else read_parallel(*test)
+    texts = None if test is None else read_parallel(*test, task=recipe.task)
     if test_file is not None:
         texts = read_parallel(
             test_file, None, columns=columns, languages=languages, task=recipe.task

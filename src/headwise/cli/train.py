@@ -163,6 +163,9 @@ def _recipe_for(
         task = task_of_format(prepared.facts.pair_format)
     if task is not None:
         extra["task"] = task
+    if (size := made.get("patch_size")) is not None:
+        named = task or file["task"]
+        extra = merged(extra, {named: {"patch_size": size}})
     if max_minutes is not None:
         extra = merged(extra, {"training": {"max_minutes": max_minutes}})
     if initialize_from:

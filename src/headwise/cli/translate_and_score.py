@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwise.cli.argument_checks import check_files
-from headwise.cli.build_recipe import corpus_table, tree_table
+from headwise.cli.build_recipe import check_sources, corpus_table, tree_table
 from headwise.cli.options import say
+from headwise.data.pair_formats import PICTURES
 from headwise.errors import DataError, SettingsError, UsageError
+from headwise.tasks import TASKS
 from headwise.wording import count_of
 
 if TYPE_CHECKING:
@@ -75,14 +77,25 @@ def read_parallel(
     """Read two line-aligned text files, or one TSV or JSON Lines file, plain or .gz.
 
     ``columns`` are those of a TSV file, ``languages`` the fields of JSON Lines. For
-    ``task`` parsing one file is a treebank: its sentences, and trees in brackets.
+    ``task`` parsing one file is a treebank: its sentences, and trees in brackets. For
+    pictures SOURCE has both sides: data URLs and labels.
     Raises ``DataError`` for bytes that are not UTF-8, or different numbers of lines.
     """
     from headwise.data.corpus_reader import read_lines, read_pairs
     from headwise.data.identical_sides import IdenticalSides
     from headwise.data.settings import CorpusSettings
 
-    check_files(source, reference)
+    check_sources(task, source)
+    check_files(reference)
+    if TASKS[task].pair_format is PICTURES:
+        from headwise.data.pictures import read_labelled_pictures
+
+        if reference is not None or columns is not None:
+            raise UsageError(
+                f"{source} has pictures and their labels; leave out REFERENCE and "
+                "--columns"
+            )
+        return read_labelled_pictures(source)
     if reference is not None and columns is not None:
         raise UsageError(
             "--columns is for one TSV file with both sides; leave it out beside a "

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headwise.data.example_stores import ExampleStore, PairStore, Side
+from headwise.data.example_stores import ExampleStore, PairedExampleStore, Side
 from headwise.data.prepared import SplitFacts
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.data.sequence_packing import split_into_packed_batches
@@ -59,7 +59,7 @@ class TrainingOrder:
 
     def __init__(
         self,
-        store: PairStore,
+        store: PairedExampleStore,
         *,
         seed: int,
         batch_tokens: int,
@@ -183,17 +183,22 @@ def largest_batch(
     longest_target: int,
     batch_tokens: int,
     ends: tuple[bool, bool] = (True, True),
+    patch_values: int | None = None,
 ) -> Batch:
     """Return a dummy batch of the largest size, to test memory before step 1.
 
     The lengths are of the longest sides in the corpus, in tokens without END; ``ends``
-    says which sides it follows.
+    says which sides it follows. Of pictures a source token is a patch, of
+    ``patch_values`` numbers.
     """
     rows = max(1, batch_tokens // (max(longest_source, longest_target) + 1))
     source, target = (
         Side(np.full(rows * longest, ANY_TOKEN), np.full(rows, longest))
         for longest in (longest_source, longest_target)
     )
+    if patch_values is not None:
+        patches = np.zeros((rows * longest_source, patch_values), np.uint8)
+        source = replace(source, tokens=patches)
     return _batch(source, target, np.arange(rows), ends)
 
 
@@ -202,6 +207,7 @@ def worst_case_batches(
     batch_tokens: int,
     batch_pairs: int | None = None,
     ends: tuple[bool, bool] = (True, True),
+    patch_values: int | None = None,
 ) -> list[Batch]:
     """Return dummy batches that need most memory: of long, average and middle pairs.
 
@@ -215,7 +221,9 @@ def worst_case_batches(
     for source, target in (longest, (mean, mean), (middle, middle)):
         width = max(source, target) + 1
         tokens = batch_tokens if batch_pairs is None else batch_pairs * width
-        batches.append(largest_batch(source, target, tokens, ends))
+        if not ends[1]:  # such as labels, of which a source has one
+            target = min(target, facts.longest_target)
+        batches.append(largest_batch(source, target, tokens, ends, patch_values))
     return batches
 
 
@@ -250,8 +258,10 @@ def _batch(
 def _ragged(side: Side, *, end: bool) -> RaggedTokens:
     """Return one side of a batch; with ``end``, END follows each sequence."""
     if not end:
+        is_patches = side.tokens.ndim > 1
+        tokens = side.tokens if is_patches else side.tokens.astype(np.int64)
         return RaggedTokens.from_lengths(
-            torch.from_numpy(side.tokens.astype(np.int64)),
+            torch.from_numpy(tokens),
             torch.from_numpy(side.lengths),
         )
     ends = np.cumsum(side.lengths)
@@ -292,7 +302,7 @@ def _check(
         raise SettingsError(problems)
 
 
-def _blocks(store: PairStore) -> _Blocks:
+def _blocks(store: PairedExampleStore) -> _Blocks:
     starts, stops, weights = [], [], []
     for each in store.ranges:
         first = np.arange(each.start, each.stop, BLOCK_PAIRS)

@@ -31,6 +31,8 @@ class Side:
     """Ragged rows of tokens, concatenated."""
 
     tokens: NDArray[Any]
+    """[N], or [N P] if each token is P numbers, as are the patches of pictures."""
+
     lengths: NDArray[np.int64]
 
 
@@ -67,6 +69,15 @@ class ExampleStore(Protocol):
         ...
 
 
+class PairedExampleStore(ExampleStore, Protocol):
+    """Examples that are pairs, some of which an epoch takes more often than others."""
+
+    @property
+    def ranges(self) -> Sequence[WeightedRange]:
+        """Consecutive pairs with their weights; all pairs are in one of them."""
+        ...
+
+
 class PairStore:
     """Memory-mapped pairs of token sequences, without START and END.
 
@@ -85,7 +96,9 @@ class PairStore:
         self._tokens = MappedNpyFile(tokens)
         self._offsets = MappedNpyFile(offsets)
         self._num_pairs = len(self._offsets.values) // 2
-        self.ranges = tuple(ranges or [WeightedRange(0, self._num_pairs, 1.0)])
+        self.ranges: Sequence[WeightedRange] = tuple(
+            ranges or [WeightedRange(0, self._num_pairs, 1.0)]
+        )
         if self._offsets.values[-1:].tolist() != [len(self._tokens.values)] or (
             self.ranges[-1].stop != self._num_pairs
         ):

@@ -41,7 +41,10 @@ class PairFormat(Protocol):
 
 
 class TextPairs:
-    """Text and text, such as a sentence and its translation, or a word and a label."""
+    """Text and text, such as a sentence and its translation, or a word and a label.
+
+    A picture is a text too: a data URL (:mod:`headwise.text.pixels`).
+    """
 
     def __init__(self, name: str, *, ends: tuple[bool, bool]) -> None:
         self.name = name
@@ -139,6 +142,7 @@ TRANSLATION = TextPairs("text pairs", ends=(True, True))
 LABELLED_TEXT = TextPairs("labelled text", ends=(True, False))
 NUMBERED_TEXT = TextPairs("text with numbers", ends=(True, False))
 TAGGED_WORDS = TaggedWords()
+PICTURES = TextPairs("labelled pictures", ends=(False, False))
 DOCUMENTS = Documents()
 TREES = Trees()
 
@@ -146,6 +150,7 @@ PAIR_FORMATS: dict[str, PairFormat] = {
     each.name: each
     for each in (
         *(TRANSLATION, LABELLED_TEXT, NUMBERED_TEXT, TAGGED_WORDS, DOCUMENTS, TREES),
+        PICTURES,
     )
 }
 """Every format by its name, as in ``prepared.json``."""

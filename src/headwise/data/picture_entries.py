@@ -11,11 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from headwise.text.patch_tokenizer import MODES as MODES
+from headwise.text.patch_tokenizer import PictureSize
+from headwise.text.pixels import DATA_URL
+
 Pixels = NDArray[np.uint8]
 """Values of pixels, [T H W C]."""
-
-MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-"""Channels -> how Pillow calls such pictures."""
 
 
 class PictureError(Exception):
@@ -33,6 +34,17 @@ class PictureEntry(NamedTuple):
 
     read: Callable[[], Pixels]
     """Returns the pixels [T H W C]; raises ``PictureError``."""
+
+
+def shown_source(text: str) -> str:
+    """Return a line for people to read: the size of a picture, in place of its pixels.
+
+    Any other text is returned as it is.
+    """
+    if not text.startswith("data:") or (match := DATA_URL.fullmatch(text)) is None:
+        return text
+    frames, height, width, channels = map(int, match.groups()[:4])
+    return f"[{PictureSize(frames, height, width, channels)}]"
 
 
 Listing = tuple[list[PictureEntry], list[str]]

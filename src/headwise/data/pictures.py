@@ -14,7 +14,6 @@ S patches, P values of a patch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import gcd
 from pathlib import Path
 from typing import NamedTuple
@@ -23,32 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwise.data.picture_arrays import list_arrays
-from headwise.data.picture_entries import (
-    MODES,
-    PictureEntry,
-    PictureError,
-    Pixels,
-)
-from headwise.data.picture_files import list_files
+from headwise.data.picture_entries import PictureEntry, PictureError, Pixels
+from headwise.data.picture_files import list_files, read_png
 from headwise.errors import DataError, SettingsError
+from headwise.text.patch_tokenizer import PictureSize
+from headwise.text.pixels import data_url, pixels_of_url, to_patches
 from headwise.wording import count_of, without_surrogates
 
 MOST_FAULTS = 20
 """Faults that a message lists; of more it says how many."""
-
-
-@dataclass(frozen=True, slots=True)
-class PictureSize:
-    """The size of each picture of a data set: they all have the same."""
-
-    frames: int
-    height: int
-    width: int
-    channels: int
-
-    def __str__(self) -> str:
-        frames = f"{self.frames} frames of " if self.frames > 1 else ""
-        return f"{frames}{self.width} x {self.height} pixels, {MODES[self.channels]}"
 
 
 class PatchedPicture(NamedTuple):
@@ -155,12 +137,29 @@ def open_pictures(
     return PictureDataset(path, entries, size, (height, width))
 
 
-def to_patches(pixels: Pixels, patch_size: tuple[int, int]) -> NDArray[np.uint8]:
-    """Return the pixels [S*P] in the order of ``PatchedPicture.pixels``."""
-    frames, rows, columns, channels = pixels.shape
-    height, width = patch_size
-    grid = (frames, rows // height, height, columns // width, width, channels)
-    return pixels.reshape(grid).swapaxes(2, 3).reshape(-1)
+def read_labelled_pictures(path: Path) -> tuple[list[str], list[str]]:
+    """Return each picture of ``path`` as a data URL, and the labels.
+
+    ``path`` is as for :func:`open_pictures`.
+    """
+    dataset = open_pictures(path, 1)
+    size = dataset.size
+    shape = size.frames, size.height, size.width, size.channels
+    pictures = [(data_url(each.pixels.reshape(shape)), each.label) for each in dataset]
+    return [url for url, _ in pictures], [label for _, label in pictures]
+
+
+def read_picture(text: str) -> Pixels:
+    """Return the pixels [T H W C] of a PNG file by its path, or of a data URL.
+
+    Raises ``DataError`` if it cannot be used.
+    """
+    if text.startswith("data:"):
+        return pixels_of_url(text)
+    try:
+        return read_png(Path(text))
+    except PictureError as fault:
+        raise DataError(f"{text}: {fault}") from None
 
 
 def size_of(pixels: Pixels) -> PictureSize:

@@ -19,7 +19,12 @@ from headwise import storage
 from headwise.data.corpus_reader import check_file, read_pairs
 from headwise.data.corpus_writer import CorpusWriter
 from headwise.data.identical_sides import IdenticalSides
-from headwise.data.pair_formats import DOCUMENTS, TRANSLATION, PairFormat
+from headwise.data.pair_formats import (
+    DOCUMENTS,
+    PICTURES,
+    TRANSLATION,
+    PairFormat,
+)
 from headwise.data.prepare_documents import write_documents
 from headwise.data.prepared import (
     FACTS,
@@ -53,18 +58,27 @@ def prepare(
     seed: int,
     pair_format: PairFormat = TRANSLATION,
     tokenizers: GivenTokenizers | None = None,
+    patch_size: int | None = None,
     say: Say = lambda _: None,
 ) -> PreparedCorpus:
     """Prepare the raw text of ``data`` as a corpus in ``folder``, and open it.
 
     ``pair_format`` is that of the task (:data:`headwise.data.pair_formats`).
-    Those of ``tokenizers`` are used, the others trained.
+    Those of ``tokenizers`` are used, the others trained. Pictures are cut into patches
+    of ``patch_size`` pixels at each side.
     A folder that was prepared from the same text with the same settings is reused.
     ``say`` is called with messages for the user.
     """
     _check(data, folder)
     given = tokenizers or GivenTokenizers()
-    name = fingerprint(data, text, seed=seed, pair_format=pair_format, tokenizers=given)
+    name = fingerprint(
+        data,
+        text,
+        seed=seed,
+        pair_format=pair_format,
+        tokenizers=given,
+        patch_size=patch_size,
+    )
     done = _up_to_date(folder, name)
     if done is not None:
         say(f"{folder} is up to date: same text, same settings")
@@ -74,13 +88,22 @@ def prepare(
             facts = write_documents(
                 data, text, draft, given, seed=seed, name=name, say=say
             )
+        elif pair_format is PICTURES:
+            from headwise.data.prepare_pictures import write_pictures  # it needs Pillow
+
+            assert patch_size is not None
+            facts = write_pictures(
+                data, text, draft, patch_size, seed=seed, name=name, say=say
+            )
         else:
             facts = _write(
                 data, text, draft, pair_format, given, seed=seed, name=name, say=say
             )
             for each in _all_corpora(facts):
                 say(_summary(each, data.max_tokens))
-        settings = {"data": as_table(data), "text": as_table(text)}
+        settings: dict[str, Any] = {"data": as_table(data), "text": as_table(text)}
+        if patch_size is not None:
+            settings["patch_size"] = patch_size
         storage.write_json(
             draft / FACTS,
             {
@@ -100,17 +123,22 @@ def fingerprint(
     seed: int,
     pair_format: PairFormat = TRANSLATION,
     tokenizers: GivenTokenizers | None = None,
+    patch_size: int | None = None,
 ) -> str:
     """Return a hash of settings, seed and the contents (not the paths) of the text.
 
-    ``tokenizers`` are those that are given, if there are any.
+    ``tokenizers`` are those that are given, if there are any; ``patch_size`` is that of
+    pictures.
     """
     table = as_table(data)
-    table["corpora"] = [_identity(each) for each in data.corpora]
-    table["dev"] = _identity(data.dev) if data.dev else None
+    identity = _picture_identity if pair_format is PICTURES else _identity
+    table["corpora"] = [identity(each) for each in data.corpora]
+    table["dev"] = identity(data.dev) if data.dev else None
     content = {"format": FORMAT, "seed": seed, "data": table, "text": as_table(text)}
     if pair_format is not TRANSLATION:  # whose fingerprints are older than formats
         content["pair_format"] = pair_format.name
+    if patch_size is not None:
+        content["patch_size"] = patch_size
     if tokenizers is not None and (digests := tokenizers.digests()):
         content["tokenizers"] = digests
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -121,6 +149,13 @@ def _identity(corpus: CorpusSettings) -> dict[str, Any]:
     hashes = [_content_hash(Path(name)) for name in corpus.files]
     contents = {"source": hashes[0], "target": hashes[1:], "format": corpus.layout}
     return {**as_table(corpus), **contents}
+
+
+def _picture_identity(corpus: CorpusSettings) -> dict[str, Any]:
+    """Return the settings of ``corpus`` with a hash of pictures in place of a path."""
+    from headwise.data.prepare_pictures import hash_of_pictures  # it needs Pillow
+
+    return {**as_table(corpus), "source": hash_of_pictures(Path(corpus.source))}
 
 
 def _content_hash(path: Path) -> str:

@@ -2,7 +2,9 @@
 
 prepared.json                 settings, counts, lengths, fingerprint
 train.tokens.npy              all tokens, source and target of each pair in turn
+                              (of pictures: the label of each)
 train.offsets.npy             start of each side (of documents: corpus), and the end
+train.pixels.npy              of pictures, in place of offsets: values of all patches
 dev.tokens.npy dev.offsets.npy
 dev.source.txt dev.target.txt raw text of the validation pairs, for scores
 dropped.tsv                   every dropped pair, with the reason
@@ -20,7 +22,13 @@ from typing import Any
 
 from headwise import settings, storage
 from headwise.data.example_stores import ExampleStore, PairStore, WeightedRange
-from headwise.data.pair_formats import DOCUMENTS, PAIR_FORMATS, TRANSLATION
+from headwise.data.pair_formats import (
+    DOCUMENTS,
+    PAIR_FORMATS,
+    PICTURES,
+    TRANSLATION,
+)
+from headwise.data.picture_store import PictureStore
 from headwise.data.token_stream import TokenStream
 from headwise.errors import DataError, ModelError, SettingsError
 from headwise.text.tokenizer import GivenTokenizers, TokenizerPair, open_tokenizers
@@ -104,6 +112,12 @@ class PreparedFacts:
         """Whether END follows each source, and each target."""
         return PAIR_FORMATS[self.pair_format].ends
 
+    @property
+    def patch_values(self) -> int | None:
+        """Numbers of a patch, which is a source token of pictures; None for text."""
+        is_text = self.pair_format != PICTURES.name
+        return None if is_text else self.source_vocabulary
+
 
 class PreparedCorpus:
     """An open prepared corpus; see ``PreparedCorpus.open``."""
@@ -182,7 +196,17 @@ class PreparedCorpus:
         """Raw source and target lines of the validation pairs."""
         return self._lines("dev.source.txt"), self._lines("dev.target.txt")
 
-    def _store(self, name: str, ranges: Sequence[WeightedRange] | None) -> PairStore:
+    def _store(
+        self, name: str, ranges: Sequence[WeightedRange] | None
+    ) -> PairStore | PictureStore:
+        if self.facts.pair_format == PICTURES.name:
+            return PictureStore(
+                self.folder / f"{name}.pixels.npy",
+                self.folder / f"{name}.tokens.npy",
+                ranges,
+                num_patches=self.facts.train.longest_source,
+                patch_values=self.facts.source_vocabulary,
+            )
         return PairStore(
             self.folder / f"{name}.tokens.npy",
             self.folder / f"{name}.offsets.npy",

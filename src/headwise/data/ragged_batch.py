@@ -25,7 +25,8 @@ class RaggedTokens:
     """B sequences of tokens, of any lengths, in one tensor."""
 
     tokens: Tensor
-    """[N] the sequences, one after another."""
+    """[N] the sequences, one after another; [N P] if each token is P numbers, as are
+    the patches of pictures."""
 
     offsets: Tensor
     """[B + 1] where each sequence begins in ``tokens``; the last number is N."""
@@ -79,9 +80,13 @@ class RaggedTokens:
         return self.row_index * self.max_length + self.positions
 
     def padded(self, value: int = PAD) -> Tensor:
-        """Return the matrix [B L] of all sequences, each followed by ``value``."""
-        matrix = self.tokens.new_full(self.padded_shape, value)
-        matrix.view(-1)[self.padded_index] = self.tokens
+        """Return the matrix [B L] of all sequences, each followed by ``value``.
+
+        It is [B L P] if each token is P numbers.
+        """
+        shape = *self.padded_shape, *self.tokens.shape[1:]
+        matrix = self.tokens.new_full(shape, value)
+        matrix.flatten(0, 1)[self.padded_index] = self.tokens
         return matrix
 
     def rows(self, index: Tensor) -> RaggedTokens:

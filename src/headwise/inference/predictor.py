@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from headwise.decoding.settings import DecodingSettings
-from headwise.errors import SettingsError, UsageError
+from headwise.errors import DataError, SettingsError, UsageError
 from headwise.inference.arguments import (
     cannot_pickle,
     check_list,
@@ -16,7 +16,7 @@ from headwise.inference.arguments import (
 )
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.settings import as_table, merged, read
-from headwise.tasks.prediction import Prediction
+from headwise.tasks.prediction import InputError, Prediction
 from headwise.text.nonblocking_lines import Pause
 
 if TYPE_CHECKING:
@@ -79,18 +79,21 @@ class Predictor:
         """Yield the output for each line, in order; N lines in, N lines out.
 
         Lines are read ahead, so that many are computed together. ``PAUSE`` among them,
-        which is no line, makes all lines before it be computed first.
+        which is no line, makes all lines before it be computed first. Raises
+        ``DataError``, with the number of the line, for one that cannot be used.
         """
         check_list("lines", lines)
         waiting: list[str] = []
+        done = 0
         for line in lines:
             if not isinstance(line, Pause):
                 waiting.append(checked_text(line))
                 if len(waiting) < READ_AHEAD:
                     continue
-            yield from self._predictions(waiting)
+            yield from self._predictions_of_lines(waiting, after=done)
+            done += len(waiting)
             waiting = []
-        yield from self._predictions(waiting)
+        yield from self._predictions_of_lines(waiting, after=done)
 
     def embed(self, texts: Iterable[str]) -> NDArray[np.float32]:
         """Return what the encoder makes of each text, as one vector: [N D].
@@ -110,6 +113,16 @@ class Predictor:
             ],
             dtype=np.float32,
         ).reshape(len(given), width)
+
+    def _predictions_of_lines(
+        self, lines: Sequence[str], *, after: int
+    ) -> list[Prediction]:
+        """Return the outputs of lines that come ``after`` so many others."""
+        try:
+            return self._predictions(lines)
+        except InputError as error:
+            number = after + error.index + 1
+            raise DataError(f"line {number:,}: {error.reason}") from None
 
     def _predictions(self, texts: Sequence[str]) -> list[Prediction]:
         if not texts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,8 +19,8 @@ from headwise.sample_data.trees import tree_examples
 
 T = TypeVar("T")
 
-Parts = Mapping[str, Sequence[str]]
-"""Name of a part (train, dev, test) -> its lines."""
+Parts = Mapping[str, bytes]
+"""Name of a part (train, dev, test) -> the content of its file."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Sample:
     """What is to be learned, in a few words."""
 
     task: str
-    lines: Callable[[], Parts]
+    parts: Callable[[], Parts]
     suffix: str = ".tsv"
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -38,10 +39,9 @@ class Sample:
         """Write a file for each part into ``folder``; return their paths."""
         storage.make_folder(folder)
         paths = {}
-        for part, lines in self.lines().items():
+        for part, content in self.parts().items():
             paths[part] = folder / f"{part}{self.suffix}"
-            text = "".join(f"{line}\n" for line in lines)
-            storage.write_text(paths[part], text)
+            storage.write_bytes(paths[part], content)
         return paths
 
 
@@ -69,14 +69,49 @@ def _transcript(table: str) -> str:
 
 
 def _lines(splits: Splits[T], line: Callable[[T], str]) -> Parts:
-    parts = {"train": splits.train, "dev": splits.dev, "test": splits.test}
-    return {name: [line(each) for each in part] for name, part in parts.items()}
+    return {
+        name: "".join(f"{line(each)}\n" for each in part).encode()
+        for name, part in _parts(splits).items()
+    }
+
+
+def _parts(splits: Splits[T]) -> Mapping[str, Sequence[T]]:
+    return {"train": splits.train, "dev": splits.dev, "test": splits.test}
+
+
+def _videos() -> Parts:
+    """Return arrays of videos [N T H W] and their labels, as ``.npz`` files."""
+    import numpy as np
+
+    from headwise.sample_data.moving_shapes import videos
+
+    parts = {}
+    for name, part in _parts(videos()).items():
+        file = io.BytesIO()
+        np.savez_compressed(
+            file,
+            videos=np.stack([each.frames() for each in part]),
+            labels=np.array([each.label for each in part]),
+        )
+        parts[name] = file.getvalue()
+    return parts
 
 
 NO_POSITIONS = {
     "text": {"tokenizer": "spaces"},
     "model": {"positions": "none", "dropout": 0.0},
 }
+
+VIDEOS = {
+    "training": {
+        "steps": 4_000,
+        "batch_tokens": 1056,
+        "learning_rate": 0.001,
+        "warmup_steps": 100,
+    },
+    "picture_classification": {"patch_size": 8},
+}
+"""A video has 32 patches, a batch 32 videos."""
 
 SAMPLES: dict[str, Sample] = {
     "reviews": Sample(
@@ -116,6 +151,13 @@ SAMPLES: dict[str, Sample] = {
         lambda: _lines(tree_examples(), lambda each: each.tree),
         suffix=".mrg",
         settings={"text": {"tokenizer": "words"}},
+    ),
+    "moving-shapes": Sample(
+        "how does a shape move? (videos)",
+        "picture_classification",
+        _videos,
+        suffix=".npz",
+        settings=VIDEOS,
     ),
 }
 """Every sample by its name."""

@@ -17,6 +17,7 @@ from headwise.tasks.description import ModelDescription
 from headwise.tasks.language_model.spec import LanguageModelSpec
 from headwise.tasks.masked_language_model.spec import MaskedLanguageModelSpec
 from headwise.tasks.parsing.spec import ParsingSpec
+from headwise.tasks.picture_classification.spec import PictureClassificationSpec
 from headwise.tasks.regression.spec import RegressionSpec
 from headwise.tasks.spec import TaskSpec
 from headwise.tasks.tagging.spec import TaggingSpec
@@ -30,6 +31,7 @@ _ALL: tuple[TaskSpec, ...] = (
     LanguageModelSpec(),
     MaskedLanguageModelSpec(),
     ParsingSpec(),
+    PictureClassificationSpec(),
 )
 
 TASKS: dict[str, TaskSpec] = {each.name: each for each in _ALL}

@@ -5,6 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headwise.errors import DataError
+
+
+class InputError(DataError):
+    """One of several inputs cannot be used: its index, and why."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        # Exception pickles its arguments between processes.
+        super().__init__(index, reason)
+        self.index = index
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"input {self.index + 1:,}: {self.reason}"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prediction:

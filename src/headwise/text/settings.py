@@ -16,6 +16,7 @@ TokenizerName = Literal[
     "spaces",
     "labels",
     "numbers",
+    "patches",
     "trees",
 ]
 Normalization = Literal["nfkc", "none", "lossless"]
@@ -38,7 +39,7 @@ class TextSettings:
 
     tokenizer: TokenizerName = "bpe"
     """Tokenizer of the source: bpe, unigram, words, characters, or spaces (what
-    stands between spaces)."""
+    stands between spaces); of pictures: patches."""
 
     target_tokenizer: TokenizerName | None = None
     """Tokenizer of the target; not set: the same kind as the source. Also labels: a
@@ -166,6 +167,8 @@ class TextSettings:
                 f"tokenizer must turn text into several tokens; {self.source_kind!r} "
                 "is for target_tokenizer only"
             )
+        if self.target_kind == "patches":
+            problems.append("target_tokenizer cannot be 'patches': pictures are read")
         if self.byte_fallback and not kinds & set(SENTENCEPIECE):
             problems.append(
                 f"byte_fallback needs bpe or unigram, not {self.target_kind}"

@@ -21,6 +21,7 @@ from headwise.storage import read_json, resource_error, sha256, write_json
 from headwise.text.character_tokenizer import CharacterTokenizer
 from headwise.text.label_tokenizer import LabelTokenizer
 from headwise.text.number_tokenizer import NumberTokenizer
+from headwise.text.patch_tokenizer import PatchTokenizer
 from headwise.text.sentencepiece_tokenizer import (
     SentencePieceTokenizer,
     train_bpe,
@@ -92,6 +93,7 @@ TOKENIZERS: dict[TokenizerName, TokenizerKind] = {
         NumberTokenizer.train, NumberTokenizer.open, "numbers.json"
     ),
     "labels": TokenizerKind(LabelTokenizer.train, LabelTokenizer.open, "labels.json"),
+    "patches": TokenizerKind(PatchTokenizer.train, PatchTokenizer.open, "patches.json"),
     "trees": TokenizerKind(TreeTokenizer.train, TreeTokenizer.open, "brackets.json"),
 }
 

@@ -17,6 +17,7 @@ from headwise.data.batches import (
     seeded_random,
 )
 from headwise.data.example_stores import ExampleStore, PairStore
+from headwise.data.picture_store import PictureStore
 from headwise.data.prepared import PreparedCorpus
 from headwise.data.ragged_batch import Batch
 from headwise.data.token_stream import TokenStream
@@ -70,7 +71,7 @@ def training_order(
             batch_tokens=settings.batch_tokens,
             batch_pairs=settings.batch_pairs,
         )
-    assert isinstance(corpus.train, PairStore)
+    assert isinstance(corpus.train, PairStore | PictureStore)
     return TrainingOrder(
         corpus.train,
         seed=seed,

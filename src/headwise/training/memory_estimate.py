@@ -136,6 +136,7 @@ class MemoryEstimator:
             batch_tokens or settings.batch_tokens,
             settings.batch_pairs,
             self.corpus.facts.ends,
+            self.corpus.facts.patch_values,
         )
         self._forward_backward([usual])
         self._optimizer_step()
@@ -175,7 +176,10 @@ class MemoryEstimator:
         try:
             facts = self.corpus.facts
             for batch in worst_case_batches(
-                facts.dev, VALIDATION_TOKENS, ends=facts.ends
+                facts.dev,
+                VALIDATION_TOKENS,
+                ends=facts.ends,
+                patch_values=facts.patch_values,
             ):
                 self.task.loss(self.model, batch.to(self.model.device), smoothing=0.0)
             # Most rows take the most memory: outputs may be longer by a constant. On a

@@ -169,7 +169,9 @@ class Trainer:
         """Run the batch that takes most memory now, so that none fails hours later."""
         facts = self.corpus.facts
         tokens = self.settings.batch_tokens if self.settings.batch_pairs is None else 1
-        batch = largest_batch(*facts.train.longest, tokens, facts.ends)
+        batch = largest_batch(
+            *facts.train.longest, tokens, facts.ends, facts.patch_values
+        )
         self.gradients.accumulate([(0, batch)], step=0, divisor=batch.num_target_tokens)
         self.model.zero_grad()
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from headwise.data.batches import dev_batches
+from headwise.data.picture_entries import shown_source
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import NumericsError
 from headwise.metrics.perplexity import perplexity
@@ -142,7 +143,7 @@ def _samples(
     if not sources:
         return ()
     shown = [
-        Sample(source=source, reference=reference, output=output)
+        Sample(source=shown_source(source), reference=reference, output=output)
         for source, reference, output in zip(
             sources[:NUM_SAMPLES],
             references[:NUM_SAMPLES],

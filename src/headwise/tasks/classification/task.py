@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,9 +12,9 @@ from headwise.data.ragged_batch import RaggedTokens
 from headwise.decoding.settings import DecodingSettings
 from headwise.model.config import TransformerConfig
 from headwise.tasks.classification.model import TextClassifier, classification_loss
+from headwise.tasks.classification.ranked_labels import labels_of, ranked_labels
 from headwise.tasks.encoder_task import EncoderTask
 from headwise.tasks.prediction import Prediction
-from headwise.text.vocabulary import SPECIALS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +37,7 @@ class Classification(EncoderTask):
     @property
     def labels(self) -> list[str]:
         """All labels, in the order of the logits."""
-        target = self.tokenizers.target
-        return target.pieces(range(len(SPECIALS), target.size))
+        return labels_of(self.tokenizers)
 
     def predictions(
         self,
@@ -54,18 +52,9 @@ class Classification(EncoderTask):
             logits: Tensor = model(batch)
             return logits.float().log_softmax(dim=1)
 
-        results = []
-        for row in self.rows_of_texts(model, texts, run):
-            if row is None:
-                results.append(Prediction(output="", log_probability=0.0))
-                continue
-            order = row.argsort(descending=True, stable=True).tolist()
-            ranked = [(labels[index], math.exp(row[index])) for index in order]
-            best = row[order[0]].item()
-            results.append(
-                Prediction(output=ranked[0][0], log_probability=best, ranked=ranked)
-            )
-        return results
+        return [
+            ranked_labels(labels, row) for row in self.rows_of_texts(model, texts, run)
+        ]
 
     def vectors(
         self, model: TextClassifier, texts: Sequence[str]

@@ -1,0 +1,1 @@
+"""Classification of pictures and videos: a label for each, by an encoder alone."""

@@ -1,0 +1,106 @@
+"""Picture classification, without torch: a picture or video into a label."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from headwise.data import pair_formats
+from headwise.errors import SettingsError
+from headwise.settings import merged
+from headwise.tasks.description import ModelDescription
+from headwise.tasks.encoder_spec import EncoderSpec
+from headwise.tasks.picture_classification.settings import PictureSettings
+from headwise.tasks.spec import Shapes
+from headwise.text.patch_tokenizer import PatchTokenizer
+from headwise.text.vocabulary import SPECIALS
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from headwise.tasks.picture_classification.model import PictureClassifier
+    from headwise.tasks.picture_classification.task import PictureClassification
+    from headwise.text.tokenizer import TokenizerPair
+
+
+class PictureClassificationSpec(EncoderSpec):
+    """A picture or video into a label; see :class:`headwise.tasks.spec.TaskSpec`.
+
+    In descriptions of models the numbers of a patch are the size of the source
+    vocabulary: both are the rows of the matrix that embeds.
+    """
+
+    name = "picture_classification"
+    summary = "a picture or video into a label: digits, objects, movements"
+    hub_task = "image-classification"
+    pair_format = pair_formats.PICTURES
+    target_tokenizer = "labels"
+    measures = ("accuracy", "macro-f1")
+    options = PictureSettings
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """Settings that differ from those of presets."""
+        return merged(super().defaults, {"text": {"tokenizer": "patches"}})
+
+    def open(
+        self,
+        tokenizers: TokenizerPair,
+        options: Any,
+        *,
+        deterministic: bool = False,
+        max_tokens: int | None = None,
+    ) -> PictureClassification:
+        """Return the task, which needs torch.
+
+        Raises ``SettingsError`` if pictures were prepared with another patch size.
+        """
+        from headwise.tasks.picture_classification.task import PictureClassification
+
+        settings = options or PictureSettings()
+        cutter = tokenizers.source
+        assert isinstance(cutter, PatchTokenizer)
+        if cutter.patch_size != settings.patch_size:
+            raise SettingsError(
+                [
+                    f"{self.name}.patch_size is {settings.patch_size}, but the "
+                    f"pictures were prepared with {cutter.patch_size}; prepare them "
+                    "again"
+                ]
+            )
+        return PictureClassification(
+            tokenizers=tokenizers,
+            settings=settings,
+            deterministic=deterministic,
+            max_tokens=max_tokens,
+        )
+
+    def build(
+        self, description: ModelDescription, *, seed: int = 0
+    ) -> PictureClassifier:
+        """Return a model with weights drawn from ``seed``."""
+        from headwise.tasks.picture_classification.model import PictureClassifier
+
+        return PictureClassifier(
+            description.config,
+            description.source_vocab_size,
+            description.target_vocab_size,
+            description.options or PictureSettings(),
+            seed=seed,
+        )
+
+    def vocab_sizes(self, shapes: Shapes) -> tuple[int, int] | None:
+        """Return the numbers of a patch, and the size of the target vocabulary."""
+        patches = shapes.get("picture_encoder.embedding.projection.weight")
+        labels = shapes.get("head.to_logits.weight")
+        if patches is None or labels is None:
+            return None
+        return patches[1], len(SPECIALS) + labels[0]
+
+    def loss(self) -> Callable[..., Tensor]:
+        """Return the loss function of the task."""
+        from headwise.tasks.picture_classification.model import (
+            picture_classification_loss,
+        )
+
+        return picture_classification_loss
