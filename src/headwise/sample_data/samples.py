@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -79,39 +78,10 @@ def _parts(splits: Splits[T]) -> Mapping[str, Sequence[T]]:
     return {"train": splits.train, "dev": splits.dev, "test": splits.test}
 
 
-def _videos() -> Parts:
-    """Return arrays of videos [N T H W] and their labels, as ``.npz`` files."""
-    import numpy as np
-
-    from headwise.sample_data.moving_shapes import videos
-
-    parts = {}
-    for name, part in _parts(videos()).items():
-        file = io.BytesIO()
-        np.savez_compressed(
-            file,
-            videos=np.stack([each.frames() for each in part]),
-            labels=np.array([each.label for each in part]),
-        )
-        parts[name] = file.getvalue()
-    return parts
-
-
 NO_POSITIONS = {
     "text": {"tokenizer": "spaces"},
     "model": {"positions": "none", "dropout": 0.0},
 }
-
-VIDEOS = {
-    "training": {
-        "steps": 4_000,
-        "batch_tokens": 1056,
-        "learning_rate": 0.001,
-        "warmup_steps": 100,
-    },
-    "picture_classification": {"patch_size": 8},
-}
-"""A video has 32 patches, a batch 32 videos."""
 
 SAMPLES: dict[str, Sample] = {
     "reviews": Sample(
@@ -151,13 +121,6 @@ SAMPLES: dict[str, Sample] = {
         lambda: _lines(tree_examples(), lambda each: each.tree),
         suffix=".mrg",
         settings={"text": {"tokenizer": "words"}},
-    ),
-    "moving-shapes": Sample(
-        "how does a shape move? (videos)",
-        "picture_classification",
-        _videos,
-        suffix=".npz",
-        settings=VIDEOS,
     ),
 }
 """Every sample by its name."""
