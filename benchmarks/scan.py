@@ -89,7 +89,7 @@ def trial(split: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any
     if arguments.rehearse:
         extra["training"] = {"steps": 20, "validate_every": 10}
     folder = arguments.work / f"{arguments.recipe}-{split}-{seed}"
-    recipe = recipe_of(ROOT / f"recipes/{arguments.recipe}.toml", extra, folder)
+    recipe = recipe_of(ROOT / "recipes" / f"{arguments.recipe}.toml", extra, folder)
     commands, actions = zip(*test, strict=True)
     found = run_trial(folder, recipe, (commands, actions), ["exact-match"])
     print(json.dumps({split: found}), file=sys.stderr)

@@ -95,7 +95,7 @@ def train(
         }
         if arguments.rehearse:
             extra["training"] = {"steps": 20, "validate_every": 10, "epochs": None}
-        recipe = recipe_of(ROOT / f"recipes/sentiment-{name}.toml", extra, folder)
+        recipe = recipe_of(ROOT / "recipes" / f"sentiment-{name}.toml", extra, folder)
         texts, labels = zip(*parts["test"], strict=True)
         runs.append(run_trial(folder, recipe, (texts, labels)))
         print(json.dumps({name: runs[-1]}), file=sys.stderr)

@@ -90,7 +90,7 @@ def trial(
     }
     if arguments.rehearse:
         extra["training"] = {"steps": 20, "validate_every": 10}
-    recipe = recipe_of(ROOT / f"recipes/{arguments.recipe}.toml", extra, folder)
+    recipe = recipe_of(ROOT / "recipes" / f"{arguments.recipe}.toml", extra, folder)
     corpus = prepare_corpus(folder, recipe)
     began = time.monotonic()
     state = train_run(folder, recipe, corpus, device=arguments.device)
