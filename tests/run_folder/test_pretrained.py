@@ -153,12 +153,28 @@ def test_a_decoder_alone_gives_nothing_to_a_classifier(decoder, tmp_path):
         recipe_from("classification", tmp_path, tmp_path, decoder)
 
 
-def test_another_architecture_is_refused(encoder, tmp_path):
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"model": {"d_model": 64}}, r"model\.d_model is 64, but .* has 32"),
+        ({"text": {"tokenizer": "bpe"}}, r"text\.tokenizer is 'bpe', .* has 'words'"),
+        ({"text": {"normalization": "none"}}, r"text\.normalization is 'none'"),
+    ],
+)
+def test_settings_that_contradict_the_model_are_refused_before_preparation(
+    setting, message, encoder, tmp_path
+):
     out = tmp_path / "run"
-    recipe = recipe_from("classification", tmp_path, out, encoder, d_model=64)
-    corpus = prepare_corpus(out, recipe)
-    with pytest.raises(SettingsError, match=r"model\.d_model is 64, but .* has 32"):
-        begin(recipe, corpus)
+    table = {
+        "task": "classification",
+        "data": {"corpora": [EXAMPLES["classification"](tmp_path)]},
+        "initialize_from": [str(encoder)],
+        **setting,
+    }
+    recipe = resolve_checked(extra=table, out=out)
+    with pytest.raises(SettingsError, match=message):
+        prepare_corpus(out, recipe)
+    assert not (out / "prepared").exists()
 
 
 def test_a_corpus_with_another_tokenizer_is_refused(encoder, tmp_path):

@@ -14,6 +14,7 @@ from headwise.cli.argument_checks import (
     check_files,
     check_folders,
     check_set,
+    use_command,
 )
 from headwise.cli.batch_size import (
     batch_tokens_setting,
@@ -135,7 +136,7 @@ def train(
         return
     train_model(out, recipe, prepared, device, until=until)
     say_missing_card_fields(out)
-    command = "translate" if recipe.task == "translation" else "predict"
+    command = use_command(recipe.task)
     say(f"{out / 'best'}: the best model; next: headwise {command} {out} < TEXT")
 
 

@@ -18,13 +18,13 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from headwise.data.picture_entries import (
-    MODES,
     Listing,
     PictureEntry,
     PictureError,
     Pixels,
 )
 from headwise.errors import DataError
+from headwise.text.patch_tokenizer import MODES
 from headwise.wording import count_of
 
 Array = NDArray[Any]

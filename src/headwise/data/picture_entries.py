@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.text.patch_tokenizer import MODES as MODES
 from headwise.text.patch_tokenizer import PictureSize
 from headwise.text.pixels import DATA_URL
 

@@ -20,7 +20,6 @@ from PIL import Image
 
 from headwise.data.corpus_reader import read_lines
 from headwise.data.picture_entries import (
-    MODES,
     Listing,
     PictureEntry,
     PictureError,
@@ -28,6 +27,7 @@ from headwise.data.picture_entries import (
 )
 from headwise.errors import DataError
 from headwise.text.lines import Line
+from headwise.text.patch_tokenizer import MODES
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 BIT_DEPTH = 24

@@ -152,21 +152,26 @@ class Pretrained:
                     "the text with the same --from"
                 )
 
+    def check_settings(self, recipe: Recipe) -> None:
+        """Raise ``SettingsError`` if ``recipe`` has others than the models."""
+        ours, theirs = as_table(recipe), self.settings()
+        paths = ", ".join(dict.fromkeys(str(x.path) for x in self.givers.values()))
+        problems = [
+            f"{part}.{name} is {ours[part].get(name)!r}, but {paths}, which training "
+            f"starts from, has {value!r}; leave it out"
+            for part, table in theirs.items()
+            for name, value in table.items()
+            if ours[part].get(name) != value
+        ]
+        if problems:
+            raise SettingsError(problems)
+
     def load_into(self, model: SequenceModel, recipe: Recipe) -> list[str]:
         """Copy the weights of the models into ``model``; return what was copied.
 
         Raises ``SettingsError`` if the architecture of the recipe is another one.
         """
-        problems = [
-            f"model.{name} is {ours!r}, but {opened.path}, which training starts from, "
-            f"has {theirs!r}; leave it out"
-            for stack, opened in self.givers.items()
-            for name in (*ARCHITECTURE, f"{stack}_layers")
-            if (ours := getattr(recipe.model, name))
-            != (theirs := getattr(opened.config, name))
-        ]
-        if problems:
-            raise SettingsError(problems)
+        self.check_settings(recipe)
         own = model.state_dict()
         notes = []
         for stack, opened in self.givers.items():
@@ -218,10 +223,13 @@ def pretrained_settings(folders: Sequence[str], task: str, out: Path | None) -> 
 def given_tokenizers(recipe: Recipe, out: Path) -> GivenTokenizers:
     """Return the tokenizers of the models that training starts from.
 
-    A run in ``out`` that was begun has them in its prepared corpus.
+    A run in ``out`` that was begun has them in its prepared corpus. Raises
+    ``SettingsError`` if the recipe asks for others, before anything is prepared.
     """
     if not recipe.initialize_from:
         return GivenTokenizers()
     if has_checkpoints(out) and (out / PREPARED).is_dir():
         return PreparedCorpus.open(out / PREPARED).given_tokenizers
-    return Pretrained.open(recipe.initialize_from, recipe.task).tokenizers()
+    pretrained = Pretrained.open(recipe.initialize_from, recipe.task)
+    pretrained.check_settings(recipe)
+    return pretrained.tokenizers()

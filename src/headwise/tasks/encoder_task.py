@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-import numpy as np
 from torch import Tensor
 
-from headwise.data.ragged_batch import Batch, RaggedTokens
+from headwise.data.ragged_batch import RaggedTokens
 from headwise.decoding.settings import DecodingSettings
 from headwise.metrics.registry import measure
 from headwise.metrics.score import Score
@@ -18,11 +17,12 @@ from headwise.model.config import TransformerConfig
 from headwise.tasks.description import ModelDescription
 from headwise.tasks.encoder_batches import vectors_of_texts
 from headwise.tasks.prediction import Prediction
+from headwise.tasks.task_defaults import TaskDefaults
 from headwise.text.tokenizer import TokenizerPair
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderTask(ABC):
+class EncoderTask(TaskDefaults, ABC):
     """Base class of the tasks with an encoder alone; models are arguments.
 
     A text of more than ``max_tokens`` is read in parts; None reads any text whole. With
@@ -41,10 +41,6 @@ class EncoderTask(ABC):
     name: ClassVar[str]
     always_measured: ClassVar[tuple[str, ...]]
 
-    def with_check_stop(self, check_stop: Callable[[], None]) -> Self:
-        """Return this task with another ``check_stop``."""
-        return replace(self, check_stop=check_stop)
-
     def describe(self, config: TransformerConfig) -> ModelDescription:
         """Return what a model of this architecture is built from."""
         return ModelDescription(
@@ -54,10 +50,6 @@ class EncoderTask(ABC):
             target_vocab_size=self.tokenizers.target.size,
             options=self.settings,
         )
-
-    def training_batch(self, batch: Batch, random: np.random.PCG64) -> Batch:
-        """Return ``batch``: nothing about it is drawn at random."""
-        return batch
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenize texts, without END."""

@@ -5,6 +5,8 @@ Letters used for sizes: B texts, S positions, D model width, K labels.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from torch import Tensor
 
 from headwise.backends.select_encoder import encode_padded
@@ -18,11 +20,47 @@ from headwise.tasks.encoder_spec import PoolingSettings
 from headwise.text.vocabulary import SPECIALS, START
 
 
-class TextClassifier(SequenceModel):
-    """An :class:`EncoderOnly` and a :class:`ClassificationHead`.
+class Classifier(SequenceModel, ABC):
+    """Base class of models that encode inputs, pool the vectors, and give each a label.
 
     ``target_vocab_size`` counts the labels and the special symbols before them.
     """
+
+    def __init__(
+        self,
+        config: TransformerConfig,
+        target_vocab_size: int,
+        settings: PoolingSettings,
+        *,
+        seed: int,
+    ) -> None:
+        super().__init__(config)
+        self.target_vocab_size = target_vocab_size
+        self.head = ClassificationHead(
+            config,
+            target_vocab_size - len(SPECIALS),
+            pooling=settings.pooling,
+            tanh_layer=settings.tanh_layer,
+            seed=seed,
+        )
+
+    @abstractmethod
+    def encode(self, inputs: RaggedTokens) -> tuple[Tensor, Tensor]:
+        """Return the vectors [B S D] of inputs, and which of them are real [B S]."""
+
+    def forward(self, inputs: RaggedTokens) -> Tensor:
+        """Return the logits [B K] of inputs."""
+        logits: Tensor = self.head(*self.encode(inputs))
+        return logits
+
+    def pool(self, inputs: RaggedTokens) -> Tensor:
+        """Return one vector for each input [B D], which the head makes logits of."""
+        vectors: Tensor = self.head.pooler(*self.encode(inputs))
+        return vectors
+
+
+class TextClassifier(Classifier):
+    """A :class:`Classifier` with an :class:`EncoderOnly`."""
 
     def __init__(
         self,
@@ -33,41 +71,20 @@ class TextClassifier(SequenceModel):
         *,
         seed: int = 0,
     ) -> None:
-        super().__init__(config)
+        super().__init__(config, target_vocab_size, settings, seed=seed)
         self.source_vocab_size = source_vocab_size
-        self.target_vocab_size = target_vocab_size
         self.encoder_only = EncoderOnly(config, source_vocab_size, seed=seed)
-        self.head = ClassificationHead(
-            config,
-            target_vocab_size - len(SPECIALS),
-            pooling=settings.pooling,
-            tanh_layer=settings.tanh_layer,
-            seed=seed,
-        )
 
-    def forward(self, texts: RaggedTokens) -> Tensor:
-        """Return the logits [B K] of texts, each with END after it."""
-        encoded, is_real = self.encode(texts)
-        logits: Tensor = self.head(encoded, is_real)
-        return logits
-
-    def encode(self, texts: RaggedTokens) -> tuple[Tensor, Tensor]:
+    def encode(self, inputs: RaggedTokens) -> tuple[Tensor, Tensor]:
         """Return the vectors [B S D] of all tokens, and which of them are real.
 
         START comes before each text, as BERT's [CLS], and END is left out.
         """
-        texts = texts.shifted(START)
+        texts = inputs.shifted(START)
         return encode_padded(self.encoder_only, texts), texts.is_real
 
-    def pool(self, texts: RaggedTokens) -> Tensor:
-        """Return one vector for each text [B D], which the head makes logits of."""
-        vectors: Tensor = self.head.pooler(*self.encode(texts))
-        return vectors
 
-
-def classification_loss(
-    model: TextClassifier, batch: Batch, *, smoothing: float
-) -> Tensor:
-    """Return the cross-entropy of the labels, summed over the texts, in nats."""
+def classification_loss(model: Classifier, batch: Batch, *, smoothing: float) -> Tensor:
+    """Return the cross-entropy of the labels, summed over the inputs, in nats."""
     labels = batch.target.tokens - len(SPECIALS)
     return cross_entropy(model(batch.source), labels, smoothing)

@@ -14,7 +14,7 @@ from headwise.text.vocabulary import SPECIALS
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from headwise.tasks.classification.model import TextClassifier
+    from headwise.tasks.classification.model import Classifier
     from headwise.tasks.classification.task import Classification
     from headwise.text.tokenizer import TokenizerPair
 
@@ -28,7 +28,7 @@ class ClassificationSpec(EncoderSpec):
     pair_format = pair_formats.LABELLED_TEXT
     target_tokenizer = "labels"
     measures = ("accuracy", "macro-f1")
-    options = PoolingSettings
+    options: type = PoolingSettings
 
     def open(
         self,
@@ -48,7 +48,7 @@ class ClassificationSpec(EncoderSpec):
             max_tokens=max_tokens,
         )
 
-    def build(self, description: ModelDescription, *, seed: int = 0) -> TextClassifier:
+    def build(self, description: ModelDescription, *, seed: int = 0) -> Classifier:
         """Return a model with weights drawn from ``seed``."""
         from headwise.tasks.classification.model import TextClassifier
 

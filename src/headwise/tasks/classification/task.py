@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,10 +12,14 @@ from headwise.backends.pytorch.install_fused import use_backend
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.decoding.settings import DecodingSettings
 from headwise.model.config import TransformerConfig
-from headwise.tasks.classification.model import TextClassifier, classification_loss
-from headwise.tasks.classification.ranked_labels import labels_of, ranked_labels
+from headwise.tasks.classification.model import (
+    Classifier,
+    TextClassifier,
+    classification_loss,
+)
 from headwise.tasks.encoder_task import EncoderTask
 from headwise.tasks.prediction import Prediction
+from headwise.text.vocabulary import SPECIALS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +33,7 @@ class Classification(EncoderTask):
     always_measured = ("accuracy",)
     loss = staticmethod(classification_loss)
 
-    def new_model(self, config: TransformerConfig, *, seed: int) -> TextClassifier:
+    def new_model(self, config: TransformerConfig, *, seed: int) -> Classifier:
         """Make a model of this architecture for these texts and labels."""
         sizes = self.tokenizers.source.size, self.tokenizers.target.size
         model = TextClassifier(config, *sizes, self.settings, seed=seed)
@@ -37,11 +42,12 @@ class Classification(EncoderTask):
     @property
     def labels(self) -> list[str]:
         """All labels, in the order of the logits."""
-        return labels_of(self.tokenizers)
+        target = self.tokenizers.target
+        return target.pieces(range(len(SPECIALS), target.size))
 
     def predictions(
         self,
-        model: TextClassifier,
+        model: Classifier,
         texts: Sequence[str],
         decoding: DecodingSettings | None = None,
     ) -> list[Prediction]:
@@ -52,12 +58,18 @@ class Classification(EncoderTask):
             logits: Tensor = model(batch)
             return logits.float().log_softmax(dim=1)
 
-        return [
-            ranked_labels(labels, row) for row in self.rows_of_texts(model, texts, run)
-        ]
+        return [_ranked(labels, row) for row in self.rows_of_texts(model, texts, run)]
 
-    def vectors(
-        self, model: TextClassifier, texts: Sequence[str]
-    ) -> list[Tensor | None]:
+    def vectors(self, model: Classifier, texts: Sequence[str]) -> list[Tensor | None]:
         """Return the pooled vector [D] of each text; None for a blank one."""
         return self.rows_of_texts(model, texts, model.pool)
+
+
+def _ranked(labels: Sequence[str], row: Tensor | None) -> Prediction:
+    """Return the prediction of log-probabilities [K]; None is that of a blank line."""
+    if row is None:
+        return Prediction(output="", log_probability=0.0)
+    order = row.argsort(descending=True, stable=True).tolist()
+    ranked = [(labels[index], math.exp(row[index])) for index in order]
+    best = row[order[0]].item()
+    return Prediction(output=ranked[0][0], log_probability=best, ranked=ranked)

@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from headwise.backends.api import DecoderBackend
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.select_decoder import make_decoder
-from headwise.data.ragged_batch import Batch
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.search import SearchRequest, search
 from headwise.decoding.settings import DecodingSettings, greedy
@@ -31,6 +29,7 @@ from headwise.tasks.language_model.settings import LanguageModelSettings
 from headwise.tasks.language_model.sliding_context import SlidingContext
 from headwise.tasks.prediction import Prediction
 from headwise.tasks.task import BATCH_TOKENS
+from headwise.tasks.task_defaults import TaskDefaults
 from headwise.text.tokenizer import TokenizerPair
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
@@ -42,7 +41,7 @@ LINE_TOKENS = 64
 
 
 @dataclass(frozen=True)
-class LanguageModelling:
+class LanguageModelling(TaskDefaults):
     """Trains and uses language models; the models themselves are arguments.
 
     ``context`` is the length of the windows that they are trained on, in tokens.
@@ -57,10 +56,6 @@ class LanguageModelling:
     name = "language_model"
     always_measured = ()
     loss = staticmethod(language_model_loss)
-
-    def with_check_stop(self, check_stop: Callable[[], None]) -> LanguageModelling:
-        """Return this task with another ``check_stop``."""
-        return replace(self, check_stop=check_stop)
 
     def describe(self, config: TransformerConfig) -> ModelDescription:
         """Return what a model of this architecture is built from."""
@@ -78,10 +73,6 @@ class LanguageModelling:
         window, size = self.settings.window, self.tokenizers.target.size
         model = DecoderOnly(config, size, window=window, seed=seed)
         return use_backend(model, "auto")
-
-    def training_batch(self, batch: Batch, random: np.random.PCG64) -> Batch:
-        """Return ``batch``: nothing about it is drawn at random."""
-        return batch
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenize texts, without START and END."""

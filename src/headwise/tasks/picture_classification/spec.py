@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headwise.data import pair_formats
 from headwise.errors import SettingsError
 from headwise.settings import merged
+from headwise.tasks.classification.spec import ClassificationSpec
 from headwise.tasks.description import ModelDescription
-from headwise.tasks.encoder_spec import EncoderSpec
 from headwise.tasks.picture_classification.settings import PictureSettings
 from headwise.tasks.spec import Shapes
 from headwise.text.patch_tokenizer import PatchTokenizer
 from headwise.text.vocabulary import SPECIALS
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from headwise.tasks.picture_classification.model import PictureClassifier
     from headwise.tasks.picture_classification.task import PictureClassification
     from headwise.text.tokenizer import TokenizerPair
 
 
-class PictureClassificationSpec(EncoderSpec):
+class PictureClassificationSpec(ClassificationSpec):
     """A picture or video into a label; see :class:`headwise.tasks.spec.TaskSpec`.
 
     In descriptions of models the numbers of a patch are the size of the source
@@ -34,8 +32,6 @@ class PictureClassificationSpec(EncoderSpec):
     summary = "a picture or video into a label: digits, objects, movements"
     hub_task = "image-classification"
     pair_format = pair_formats.PICTURES
-    target_tokenizer = "labels"
-    measures = ("accuracy", "macro-f1")
     options = PictureSettings
 
     @property
@@ -96,11 +92,3 @@ class PictureClassificationSpec(EncoderSpec):
         if patches is None or labels is None:
             return None
         return patches[1], len(SPECIALS) + labels[0]
-
-    def loss(self) -> Callable[..., Tensor]:
-        """Return the loss function of the task."""
-        from headwise.tasks.picture_classification.model import (
-            picture_classification_loss,
-        )
-
-        return picture_classification_loss

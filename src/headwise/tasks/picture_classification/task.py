@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,22 +14,17 @@ from torch import Tensor
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.data.pictures import read_picture
 from headwise.data.ragged_batch import RaggedTokens
-from headwise.decoding.settings import DecodingSettings
 from headwise.errors import DataError
 from headwise.model.config import TransformerConfig
-from headwise.tasks.classification.ranked_labels import labels_of, ranked_labels
-from headwise.tasks.encoder_task import EncoderTask
-from headwise.tasks.picture_classification.model import (
-    PictureClassifier,
-    picture_classification_loss,
-)
-from headwise.tasks.prediction import InputError, Prediction
+from headwise.tasks.classification.task import Classification
+from headwise.tasks.picture_classification.model import PictureClassifier
+from headwise.tasks.prediction import InputError
 from headwise.tasks.task import BATCH_TOKENS
 from headwise.text.patch_tokenizer import PatchTokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class PictureClassification(EncoderTask):
+class PictureClassification(Classification):
     """Trains and uses classifiers of pictures.
 
     An input is the path of a PNG file, or a data URL (:mod:`headwise.text.pixels`).
@@ -37,8 +33,6 @@ class PictureClassification(EncoderTask):
     """
 
     name = "picture_classification"
-    always_measured = ("accuracy",)
-    loss = staticmethod(picture_classification_loss)
 
     def new_model(self, config: TransformerConfig, *, seed: int) -> PictureClassifier:
         """Make a model of this architecture for these patches and labels."""
@@ -56,33 +50,10 @@ class PictureClassification(EncoderTask):
         """Return a row as long as each picture has patches; patches have no numbers."""
         return [[0] * self.cutter.num_patches if text.strip() else [] for text in texts]
 
-    def predictions(
-        self,
-        model: PictureClassifier,
-        texts: Sequence[str],
-        decoding: DecodingSettings | None = None,
-    ) -> list[Prediction]:
-        """Return the labels of each picture with their probabilities, best first."""
-        labels = labels_of(self.tokenizers)
-
-        def run(batch: RaggedTokens) -> Tensor:
-            logits: Tensor = model(batch)
-            return logits.float().log_softmax(dim=1)
-
-        return [
-            ranked_labels(labels, row) for row in self.rows_of_texts(model, texts, run)
-        ]
-
-    def vectors(
-        self, model: PictureClassifier, texts: Sequence[str]
-    ) -> list[Tensor | None]:
-        """Return the pooled vector [D] of each picture; None for a blank line."""
-        return self.rows_of_texts(model, texts, model.pool)
-
     @torch.inference_mode()
     def rows_of_texts(
         self,
-        model: PictureClassifier,
+        model: Any,
         texts: Sequence[str],
         run: Callable[[RaggedTokens], Tensor],
     ) -> list[Tensor | None]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
-import numpy as np
 from torch import Tensor
 
 from headwise.backends.api import Precision
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.select_training import cross_entropy_of
-from headwise.data.ragged_batch import Batch, RaggedTokens
+from headwise.data.ragged_batch import RaggedTokens
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings, greedy
@@ -24,6 +22,7 @@ from headwise.model.transformer import Transformer
 from headwise.tasks.description import ModelDescription
 from headwise.tasks.encoder_batches import mean_vectors, vectors_of_texts
 from headwise.tasks.prediction import Prediction
+from headwise.tasks.task_defaults import TaskDefaults
 from headwise.tasks.translation.generator import Generator
 from headwise.tasks.translation.pair_scorer import Pairs, PairScorer
 from headwise.tasks.translation.text_codec import TextCodec
@@ -48,7 +47,7 @@ class CrossAttention:
 
 
 @dataclass(frozen=True)
-class Translation(TextCodec):
+class Translation(TaskDefaults, TextCodec):
     """Trains and uses translation models; the models themselves are arguments.
 
     ``check_stop`` is called before each batch, and may raise to end a search. With
@@ -61,10 +60,6 @@ class Translation(TextCodec):
     name = "translation"
     always_measured = ("bleu",)
     loss = staticmethod(cross_entropy_of)
-
-    def with_check_stop(self, check_stop: Callable[[], None]) -> Self:
-        """Return this task with another ``check_stop``."""
-        return replace(self, check_stop=check_stop)
 
     def describe(self, config: TransformerConfig) -> ModelDescription:
         """Return what a model of this architecture is built from."""
@@ -79,10 +74,6 @@ class Translation(TextCodec):
         """Make a model of this architecture for these vocabularies."""
         sizes = self.tokenizers.source.size, self.tokenizers.target.size
         return use_backend(Transformer(config, *sizes, seed=seed), "auto")
-
-    def training_batch(self, batch: Batch, random: np.random.PCG64) -> Batch:
-        """Return ``batch``: nothing about it is drawn at random."""
-        return batch
 
     def generator(
         self,

@@ -1,0 +1,23 @@
+"""What tasks do unless they say otherwise; see :class:`headwise.tasks.task.Task`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Self, cast
+
+import numpy as np
+
+from headwise.data.ragged_batch import Batch
+
+
+class TaskDefaults:
+    """Base class of tasks, which are frozen dataclasses with a ``check_stop``."""
+
+    def with_check_stop(self, check_stop: Callable[[], None]) -> Self:
+        """Return this task with another ``check_stop``."""
+        return cast(Self, replace(cast(Any, self), check_stop=check_stop))
+
+    def training_batch(self, batch: Batch, random: np.random.PCG64) -> Batch:
+        """Return ``batch``: nothing about it is drawn at random."""
+        return batch
