@@ -138,7 +138,7 @@ static void encode_and_back(const transformer *m, const train_batch *batch) {
 }
 
 void training_shape(void) {
-    int64_t longest = happens(10) ? 150 : draw(1, 40), sentences = draw(1, 6);
+    int64_t longest = happens(25) ? 150 : draw(1, 40), sentences = draw(1, 6);
     int64_t vocabulary = one_of(vocabularies, COUNT(vocabularies));
     num_told = 0;
     transformer m = random_model(vocabulary, longest);

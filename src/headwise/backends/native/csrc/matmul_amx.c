@@ -1,21 +1,13 @@
-/* Matmul by AMX: tiles of 16 rows of 32 bfloat16 numbers.
- *
- * A bfloat16 has 8 of the 24 bits of a float32's significand. One term is a rounded float32; three
- * terms, each of what the previous ones leave, are the exact float32 (BF16X3). Of the nine
- * products of two such numbers six are summed: the rest are at worst 2^-23 of the result and
- * typically 2^-26 (Henry, Tang and Heinecke 2019: Leveraging the bfloat16 Artificial Intelligence
- * Datatype For Higher-Precision Computations). Six AMX products take less time than one float32
- * product by vectors.
+/* Matmul by AMX: tiles, and the terms of a float32, as in amx.h.
  *
  * Reference: matmul.c; tests/backends/native/test_matmul.py holds both equal to NumPy. */
+#include "amx.h"
 #include "matmul.h"
 
-#if defined(__AMX_BF16__) && defined(__AVX512BF16__) && defined(__linux__)
+#ifdef HAS_AMX
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define TILE 512         /* numbers of a tile */
-#define DEPTH 32         /* numbers of its row */
 #define CACHED_DEPTH 512 /* depth that is multiplied before going on, to stay in cache */
 #define CACHED_ROWS 768  /* rows times terms of the left operand that stay in cache */
 
@@ -26,43 +18,7 @@ EXPORT int64_t amx_enable(void) {
     return enabled = !syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18);
 }
 
-typedef struct {
-    uint8_t palette, start, reserved[14];
-    uint16_t bytes[16];
-    uint8_t rows[16];
-} tile_config;
-
-/* Compiler barrier: GCC does not model that AMX loads read memory. */
-INLINE void compiler_barrier(const void *written) {
-    __asm__ volatile("" ::"r"(written) : "memory");
-}
-
-static void configure_tiles(void) {
-    tile_config config = {.palette = 1};
-    for (int i = 0; i < 8; i++) config.bytes[i] = 64, config.rows[i] = 16;
-    compiler_barrier(&config);
-    _tile_loadconfig(&config);
-}
-
-/* Split two vectors into bf16 terms and interleave them: a pair in a tile holds one number of the
- * first 16 of its 32 rows and one of the others. */
-INLINE void split_bf16(__m512 first, __m512 second, __m512i *to, const int terms) {
-    if (terms == BF16) { /* a single term needs no correction */
-        to[0] = interleave_bf16(first, second);
-        return;
-    }
-    __m512i upper_half = _mm512_set1_epi32(0xffff0000), half_ulp = _mm512_set1_epi32(0x8000);
-    for (int i = 0; i < terms; i++) {
-        __m512i a = (__m512i)first, b = (__m512i)second;
-        if (i + 1 < terms) { /* the last term is exact as it is, and keeps a NaN one */
-            a = _mm512_and_si512(_mm512_add_epi32(a, half_ulp), upper_half);
-            b = _mm512_and_si512(_mm512_add_epi32(b, half_ulp), upper_half);
-            first -= (__m512)a;
-            second -= (__m512)b;
-        }
-        to[i] = _mm512_or_si512(_mm512_srli_epi32(a, 16), _mm512_and_si512(b, upper_half));
-    }
-}
+int64_t amx_enabled(void) { return enabled; }
 
 /* A panel is a row of tiles: for each 32 rows the left 16 columns, term by term, then the right. */
 INLINE void pack_tiles(const float *from, int64_t ld, int64_t k, int64_t depth, int64_t block,
@@ -178,24 +134,6 @@ INLINE void prefetch_rows(int64_t ldy, overlapped *a, int64_t rows, int64_t line
     for (; lines; lines--, a->panel += 64) __builtin_prefetch(a->panel);
 }
 
-INLINE void load_left(const uint16_t *upper, const uint16_t *lower, int term, const int two) {
-    _tile_loadd(4, upper + term * TILE, 64);
-    if (two) _tile_loadd(5, lower + term * TILE, 64);
-}
-
-INLINE void load_right(const uint16_t *panel, int term, const int terms) {
-    _tile_loadd(6, panel + term * TILE, 64);
-    _tile_loadd(7, panel + (terms + term) * TILE, 64);
-}
-
-INLINE void multiply_tiles(const int two) {
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    if (!two) return;
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-}
-
 /* Multiply one or two blocks of 16 rows by a panel, into tiles 0 to 3. */
 INLINE void multiply_panel(const matrix *p, const uint16_t *upper, const uint16_t *lower,
                            const uint16_t *panel, int64_t steps, matmul_opts opts, int64_t ldy,
@@ -206,23 +144,8 @@ INLINE void multiply_panel(const matrix *p, const uint16_t *upper, const uint16_
     _tile_zero(2);
     _tile_zero(3);
     for (int64_t k = 0; k < steps; k++) {
-        if (terms == BF16X3) { /* this order reloads the fewest tiles */
-            load_left(upper, lower, 2, two);
-            load_right(panel, 0, terms);
-            multiply_tiles(two);
-            load_left(upper, lower, 1, two);
-            multiply_tiles(two);
-            load_right(panel, 1, terms);
-            multiply_tiles(two);
-            load_left(upper, lower, 0, two);
-            multiply_tiles(two);
-            load_right(panel, 2, terms);
-            multiply_tiles(two);
-        } else {
-            load_left(upper, lower, 0, two);
-        }
-        load_right(panel, 0, terms);
-        multiply_tiles(two);
+        tile_operands tiles = {{upper, lower}, {panel, panel + terms * TILE}};
+        multiply_terms(tiles, terms, two ? 2 : 1, 2);
         epilogue_rows(p, opts, ldy, a, rows);
         prefetch_rows(ldy, a, rows, lines);
         upper += terms * TILE;

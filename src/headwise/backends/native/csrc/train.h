@@ -92,6 +92,7 @@ typedef struct {
     int64_t ldq, ldk, ldv; /* strides from one position to the next */
     int64_t num_queries, num_keys, d_k, d_v;
     int64_t causal, window; /* window: keys per query in causal attention; 0: all */
+    int64_t by_tiles;       /* of bfloat16 numbers, between begin_tiles and end_tiles */
 } head;
 
 /* `rng` drops weights, which are saved as they were before. */

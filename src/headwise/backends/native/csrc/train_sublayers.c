@@ -6,7 +6,11 @@
  *
  * Reference: model/attention.py, model/feed_forward.py and model/add_and_norm.py; tests/backends/
  * native/test_training.py holds gradients equal to autograd's. */
+#include "small_matmul.h"
 #include "train_group.h"
+
+/* Queries and keys from which tiles are faster: of fewer, to pack them takes longer. */
+#define TILES_FROM 64
 
 INLINE int64_t is_cross(const sublayer_state *l) { return l->sublayer->kind == CROSS_ATTENTION; }
 
@@ -93,14 +97,16 @@ static void input_backward(const group *g, const stack_state *s, const sublayer_
                   g->grad_x, 1);
 }
 
-/* Head h of sentence n; `s` is the stack that asks, which attends to itself or to the encoder. */
-INLINE head head_of(const group *g, const stack_state *s, const sublayer_state *l, int64_t n,
-                    int64_t h) {
+/* Head h of sentence n; `s` is the stack that asks, which attends to itself or to the encoder;
+ * tiles: whether it may go by AMX tiles. */
+INLINE head head_of(const group *g, const stack_state *s, const sublayer_state *l, int64_t tiles,
+                    int64_t n, int64_t h) {
     const transformer *m = g->model;
     const int64_t *q_starts = s->starts, *k_starts = is_cross(l) ? g->encoder.starts : s->starts;
     int64_t keys = keys_width(m), values = values_width(m);
     int64_t ldq = is_cross(l) ? keys : 2 * keys + values, ldk = is_cross(l) ? keys + values : ldq;
     const float *kv = is_cross(l) ? l->kv : l->qkv + keys;
+    int64_t queries = q_starts[n + 1] - q_starts[n], attended = k_starts[n + 1] - k_starts[n];
     kv += (k_starts[n] - k_starts[0]) * ldk;
     return (head){.queries = l->qkv + (q_starts[n] - q_starts[0]) * ldq + h * m->d_k,
                   .keys = kv + h * m->d_k,
@@ -108,12 +114,13 @@ INLINE head head_of(const group *g, const stack_state *s, const sublayer_state *
                   .ldq = ldq,
                   .ldk = ldk,
                   .ldv = ldk,
-                  .num_queries = q_starts[n + 1] - q_starts[n],
-                  .num_keys = k_starts[n + 1] - k_starts[n],
+                  .num_queries = queries,
+                  .num_keys = attended,
                   .d_k = m->d_k,
                   .d_v = m->d_v,
                   .causal = l->sublayer->kind == CAUSAL_SELF_ATTENTION,
-                  .window = m->window};
+                  .window = m->window,
+                  .by_tiles = tiles && queries >= TILES_FROM && attended >= TILES_FROM};
 }
 
 static void attention_sublayer(const group *g, const stack_state *s, const sublayer_state *l) {
@@ -127,13 +134,15 @@ static void attention_sublayer(const group *g, const stack_state *s, const subla
         matmul(&packed->kv, g->encoded, size, g->encoder.rows, l->kv, packed->kv.out, OVERWRITE,
                g->scratch);
     float *weights = l->weights;
+    int64_t tiles = begin_tiles(m->terms);
     for (int64_t n = 0; n < g->sentences; n++)
         for (int64_t h = 0; h < m->heads; h++) {
-            head each = head_of(g, s, l, n, h);
+            head each = head_of(g, s, l, tiles, n, h);
             float *out = l->heads + (s->starts[n] - s->starts[0]) * values + h * m->d_v;
             attention_forward(&each, weights, out, values, &rng, g->scratch);
             weights += each.num_queries * pad_to_lanes(each.num_keys);
         }
+    end_tiles(tiles);
     matmul(&packed->output, l->heads, values, s->rows, g->out, size, OVERWRITE, g->scratch);
     residual_forward(g, s, l);
 }
@@ -145,9 +154,10 @@ static void heads_backward(const group *g, const stack_state *s, const sublayer_
     int64_t keys = keys_width(m), values = values_width(m);
     dropout_rng rng = weights_dropout(g, s, l);
     const float *weights = l->weights;
+    int64_t tiles = begin_tiles(m->terms);
     for (int64_t n = 0; n < g->sentences; n++)
         for (int64_t h = 0; h < m->heads; h++) {
-            head each = head_of(g, s, l, n, h);
+            head each = head_of(g, s, l, tiles, n, h);
             int64_t row = q_starts[n] - q_starts[0];
             float *kv = is_cross(l) ? g->grad_kv : g->grad_qkv + keys;
             kv += (k_starts[n] - k_starts[0]) * each.ldk;
@@ -157,6 +167,7 @@ static void heads_backward(const group *g, const stack_state *s, const sublayer_
                                to, &rng, g->scratch);
             weights += each.num_queries * pad_to_lanes(each.num_keys);
         }
+    end_tiles(tiles);
 }
 
 static void attention_sublayer_backward(const group *g, const stack_state *s,
