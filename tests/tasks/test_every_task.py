@@ -108,8 +108,11 @@ def test_a_batch_does_not_change_an_output(name, trained):
     together = predictor.predictions(INPUTS[name] * 3)
     alone = [predictor.predictions([each])[0] for each in INPUTS[name]] * 3
 
-    assert [each.output for each in together] == [each.output for each in alone]
     for one, other in zip(together, alone, strict=True):
+        if name == "regression" and other.output:  # its last digit may be rounded
+            assert float(one.output) == pytest.approx(float(other.output), rel=1e-5)
+        else:
+            assert one.output == other.output
         expected = other.log_probability
         if expected is not None:
             expected = pytest.approx(expected, abs=1e-4)
@@ -181,7 +184,13 @@ def test_processes_that_share_a_batch_learn_the_same(name, tmp_path):
         folder = tmp_path / str(processes)
         folder.mkdir()
         recipe = recipe_of(
-            name, folder, processes=processes, steps=5, validate_every=5, average_last=1
+            name,
+            folder,
+            precision="float32",
+            processes=processes,
+            steps=5,
+            validate_every=5,
+            average_last=1,
         )
         run = folder / "run"
         losses.append(train_run(run, recipe, prepare_corpus(run, recipe)).best_loss)
