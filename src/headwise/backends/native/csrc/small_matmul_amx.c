@@ -5,7 +5,6 @@
 #include "small_matmul.h"
 
 #include "amx.h"
-#include "arena.h"
 
 #ifdef HAS_AMX
 
