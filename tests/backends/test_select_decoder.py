@@ -70,11 +70,10 @@ def test_only_float32_models_run_natively():
     assert not runs_natively(model.to(torch.float64))
 
 
-@pytest.mark.parametrize("native", [None, True, False])
-def test_a_model_with_rotary_positions_decodes_by_its_own_step(native):
+def test_pytorch_decodes_with_rotary_positions_by_the_models_own_step():
     model = made(positions="rotary")
 
-    decoder = make_decoder(model, native=native)
+    decoder = make_decoder(model, native=False)
 
     assert isinstance(decoder, ReferenceDecoder)
     assert_same_steps(model, decoder, sources(7, 5, 2), rtol=0, atol=0)
@@ -84,10 +83,8 @@ def test_a_model_with_rotary_positions_decodes_by_its_own_step(native):
     assert not decoder.is_current(model)
 
 
-@pytest.mark.usefixtures("needs_native_library")
-@pytest.mark.parametrize("kind", [NativeDecoder, TorchDecoder])
-def test_decoders_without_rotary_positions_refuse_such_a_model(kind):
+def test_a_decoder_without_rotary_positions_refuses_such_a_model():
     """Rather than compute something else."""
     model = Transformer(replace(CONFIG, positions="rotary"), 50).eval()
     with pytest.raises(ModelError, match="no rotary positions"):
-        kind(model)
+        TorchDecoder(model)

@@ -6,7 +6,6 @@ import torch
 from headwise.backends.native.training import (
     MAX_LENGTH,
     NativeTraining,
-    why_not_native,
 )
 from headwise.backends.pytorch.install_fused import Backend, use_backend
 from headwise.backends.pytorch.training import TorchTraining
@@ -108,16 +107,14 @@ def test_pytorch_runs_what_the_native_backend_cannot_and_the_reason_is_named(sma
 
 @pytest.mark.usefixtures("uses_native_backend")
 @pytest.mark.parametrize("backend", TRAINING_BACKENDS)
-def test_rotary_positions_are_trained_by_pytorch(small, backend):
-    """The kernels refuse them; without padding, distances are as with it."""
+def test_each_backend_trains_rotary_positions_as_the_reference_does(small, backend):
+    """Without padding, distances are as with it."""
     model = small(positions="rotary", dropout=0.0).train()
     batch = batch_of([5, 2, 4], [1, 6, 3])
-    assert why_not_native(model) == "the native backend has no rotary positions"
     use_backend(model, "reference")
     expected, wanted = learned(model, batch)
 
     loss, gradients = learned(use_backend(model, backend), batch)
 
-    assert not isinstance(training_backend(model, batch), NativeTraining)
     assert loss == pytest.approx(expected, rel=1e-5)
     torch.testing.assert_close(gradients, wanted, rtol=1e-4, atol=1e-5)

@@ -37,13 +37,12 @@ def make_decoder(
     ``native`` asks for a device's own backend, C kernels on a CPU or CUDA graphs on a
     GPU (True), or for PyTorch (False). None takes CUDA graphs on a GPU, and on a CPU
     the C kernels if they were measured to be faster than PyTorch. A model that the C
-    kernels cannot run gets PyTorch. A decoder alone has C kernels on a CPU, or else
-    decodes by its own ``step``, in its own precision, as all models do with rotary
-    positions, which no other backend has.
+    kernels cannot run gets PyTorch. A decoder alone, and any model with rotary
+    positions, has C kernels on a CPU, or else decodes by its own ``step``, in its own
+    precision.
     """
-    if model.config.positions == "rotary":
-        return ReferenceDecoder(model)
-    on_gpu = model.device.type == "cuda"
+    is_rotary = model.config.positions == "rotary"
+    on_gpu = model.device.type == "cuda" and not is_rotary
     if native is not False and on_gpu and isinstance(model, Transformer):
         return CudaGraphDecoder(model, precision)
     if native or (native is None and prefers_native("decoding")):
@@ -53,6 +52,6 @@ def make_decoder(
             return NativeDecoder(model, precision)
         except (NativeLibraryError, ModelError):
             pass  # `headwise doctor` says why
-    if isinstance(model, DecoderOnly):
+    if isinstance(model, DecoderOnly) or is_rotary:
         return ReferenceDecoder(model)
     return TorchDecoder(model, precision)

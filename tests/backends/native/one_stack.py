@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
-from tests.model.one_stack_choices import CHOICES
 
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.model import DecoderOnly, EncoderOnly, TransformerConfig
-
-EACH = pytest.mark.parametrize(
-    "choice",
-    [choice for choice in CHOICES if choice.get("positions") != "rotary"],
-    ids=lambda choice: " ".join(f"{k}={v}" for k, v in choice.items()),
-)
-"""The architectures that the native backend has."""
 
 VOCABULARY = 101
 LENGTHS = [7, 1, 4, 16, 17, 1, 33]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.backends.native.one_stack import EACH, VOCABULARY, decoder_only
+from tests.backends.native.one_stack import VOCABULARY, decoder_only
 from tests.decoding.test_with_decoder_only import (
     END,
     PAD,
@@ -17,6 +17,7 @@ from tests.decoding.test_with_decoder_only import (
 )
 from tests.decoding.test_with_decoder_only import model as search_model
 from tests.model.decoder_equality import PICKS
+from tests.model.one_stack_choices import EACH
 
 from headwise.backends.native.decoder_only import NativeDecoderOnly
 from headwise.backends.native.steps import MAX_STEPS_AHEAD

@@ -7,7 +7,8 @@ import weakref
 
 import pytest
 import torch
-from tests.backends.native.one_stack import EACH, encoder_only, texts
+from tests.backends.native.one_stack import encoder_only, texts
+from tests.model.one_stack_choices import EACH
 
 from headwise.backends.native import encoder as native_encoder
 from headwise.backends.native.encoder import NativeEncoder

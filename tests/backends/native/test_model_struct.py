@@ -39,7 +39,7 @@ VARIANTS = [{}, {"norm": "pre", "activation": "gelu", "positions": "learned"}]
 def without_cross_attention(stack: Stack) -> Stack:
     table = [stack.sublayers[i] for i in range(stack.num_sublayers)]
     kept = [each for each in table if each.kind != CROSS_ATTENTION]
-    return make_stack(stack.embedding, kept, stack.norm)
+    return make_stack(kept, embedding=stack.embedding, norm=stack.norm)
 
 
 def decoder_only(model: Transformer) -> Transformer:

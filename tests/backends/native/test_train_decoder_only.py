@@ -10,17 +10,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.backends.native.one_stack import (
-    EACH,
     LENGTHS,
     decoder_only,
     double_copy,
-    encoder_only,
     nothing,
     text_batch,
     texts,
 )
 from tests.backends.native.test_training import assert_close, natively
 from tests.model.dropout_replay import replay_dropout
+from tests.model.one_stack_choices import EACH
 
 from headwise.backends.native.training import (
     MAX_LENGTH,
@@ -200,10 +199,3 @@ def test_customizations_are_named():
         model = decoder_only()
         change(model)
         assert why_not_native(model).startswith(name)
-
-
-@pytest.mark.parametrize("make", [decoder_only, encoder_only])
-def test_rotary_positions_are_trained_by_pytorch(make):
-    assert why_not_native(make(positions="rotary")) == (
-        "the native backend has no rotary positions"
-    )

@@ -9,7 +9,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.backends.native.one_stack import (
-    EACH,
     LENGTHS,
     VOCABULARY,
     double_copy,
@@ -19,6 +18,7 @@ from tests.backends.native.one_stack import (
 )
 from tests.backends.native.test_training import assert_close
 from tests.model.dropout_replay import replay_dropout
+from tests.model.one_stack_choices import EACH
 from torch import nn
 
 from headwise.backends.native.encoder import NativeEncoding

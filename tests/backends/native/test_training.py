@@ -34,6 +34,8 @@ VARIANTS = [
     {"position_join": "concatenate", "tie_embeddings": "none"},
     {"position_join": "concatenate", "tie_embeddings": "none", "positions": "learned"},
     {"norm": "pre", "embedding_norm": True, "positions": "learned"},
+    {"positions": "rotary"},
+    {"positions": "rotary", "norm": "pre", "d_k": 22, "d_v": 5},
 ]
 """Models that differ from the paper's."""
 

@@ -124,6 +124,7 @@ class Stack(Structure):
         ("embedding", Embedding),
         ("num_sublayers", c_int64),
         ("sublayers", POINTER(Sublayer)),
+        ("rotations", c_void_p),
         ("norm", LayerNorm),
     )
 

@@ -29,6 +29,7 @@ from headwise.backends.native.model_struct import (
     make_model,
     make_stack,
     output_of,
+    rotations,
     sublayer_kind,
 )
 from headwise.model.embeddings import StackInput, TokenEmbedding
@@ -52,6 +53,7 @@ class GradientBuffers:
             zip(parameters, self._gradients, strict=True)
         )
         self._positions: list[Tensor] = []
+        self._config = model.config
         output = output_of(model)
         self.struct = make_model(
             model,
@@ -87,11 +89,18 @@ class GradientBuffers:
     def _stack(self, modules: StackModules | None, longest: int) -> Stack:
         if modules is None:
             return Stack()
+        angles = rotations(self._config, longest)
         return make_stack(
-            self._embedding(modules.embedding, modules.stack_input, longest),
             [self._sublayer(each) for each in modules.sublayers],
-            self._norm(modules.last_norm),
+            embedding=self._embedding(modules.embedding, modules.stack_input, longest),
+            rotations=None if angles is None else self._kept(angles),
+            norm=self._norm(modules.last_norm),
         )
+
+    def _kept(self, positions: Tensor) -> int:
+        """Return the address of a table of positions, which is kept."""
+        self._positions.append(positions.contiguous())
+        return self._positions[-1].data_ptr()
 
     def _embedding(
         self, embedding: TokenEmbedding, stack_input: StackInput, longest: int
@@ -99,13 +108,12 @@ class GradientBuffers:
         width = embedding.vectors.shape[1]
         with torch.no_grad():
             encodings = stack_input.add_positions(torch.zeros(1, longest, width), 0)[0]
-        self._positions.append(encodings.contiguous())
         scheme = stack_input.add_positions.scheme
         learned = scheme.vectors if isinstance(scheme, LearnedPositions) else None
         return Embedding(
             table=embedding.vectors.data_ptr(),
             grad_table=self._gradient_of[embedding.vectors].data_ptr(),
-            positions=self._positions[-1].data_ptr(),
+            positions=self._kept(encodings),
             grad_positions=(
                 None if learned is None else self._gradient_of[learned].data_ptr()
             ),

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from headwise.backends.native.ctypes_structs import (
@@ -19,12 +21,11 @@ from headwise.backends.native.ctypes_structs import (
     CROSS_ATTENTION,
     FEED_FORWARD,
     SELF_ATTENTION,
-    Embedding,
-    LayerNorm,
     Model,
     Stack,
     Sublayer,
 )
+from headwise.model.config import TransformerConfig
 from headwise.model.decoder_only import DecoderOnly
 from headwise.model.embeddings import StackInput, TokenEmbedding
 from headwise.model.encoder_only import EncoderOnly
@@ -33,6 +34,7 @@ from headwise.model.parameters_by_layer import (
     SublayerParameters,
     parameters_by_layer,
 )
+from headwise.model.positions import sinusoids
 from headwise.model.transformer import Transformer
 
 NativeModel = Transformer | EncoderOnly | DecoderOnly
@@ -93,17 +95,25 @@ def sublayer_kind(sublayer: SublayerParameters) -> int:
     return FEED_FORWARD
 
 
-def make_stack(
-    embedding: Embedding, sublayers: Sequence[Sublayer], norm: LayerNorm
-) -> Stack:
+def make_stack(sublayers: Sequence[Sublayer], **fields: Any) -> Stack:
     """Return the struct of a stack; it keeps the table of its sublayers alive."""
     table = (Sublayer * len(sublayers))(*sublayers)
     return Stack(
-        embedding=embedding,
         num_sublayers=len(sublayers),
         sublayers=ctypes.cast(table, ctypes.POINTER(Sublayer)),
-        norm=norm,
+        **fields,
     )
+
+
+def rotations(config: TransformerConfig, count: int) -> Float[Tensor, "L K"] | None:
+    """Return the table of rotary positions as ``rotary.h`` reads it, if there are any.
+
+    For L = ``count`` positions and the K channels of a key: sine and cosine of the
+    angle of each pair of channels.
+    """
+    if config.positions != "rotary":
+        return None
+    return sinusoids(torch.arange(count), config.key_width).float()
 
 
 def make_model(model: NativeModel, **fields: Any) -> Model:

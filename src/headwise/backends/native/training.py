@@ -64,8 +64,6 @@ def why_not_native(model: SequenceModel) -> str | None:
     """
     if not any(isinstance(module, tuple(KINDS)) for module in model.modules()):
         return f"the native backend does not know a {type(model).__name__}"
-    if model.config.positions == "rotary":
-        return "the native backend has no rotary positions"
     if is_checkpointed(model):
         return "the native backend keeps activations (activation_checkpointing = true)"
     if any(

@@ -35,6 +35,7 @@ from headwise.backends.native.model_struct import (
     make_model,
     make_stack,
     output_of,
+    rotations,
     sublayer_kind,
 )
 from headwise.errors import ModelError
@@ -51,7 +52,7 @@ class NativeWeights:
     """Packed copies of a model's weights; ``is_current`` tells if they are up to date.
 
     Raises ``NativeLibraryError`` where there are no C kernels, and ``ModelError`` for a
-    model whose weights are not float32 on a CPU, or that has rotary positions.
+    model whose weights are not float32 on a CPU.
     """
 
     def __init__(self, model: NativeModel, precision: Precision) -> None:
@@ -64,10 +65,8 @@ class NativeWeights:
                 "the native backend runs models in float32 on a CPU; the weights of "
                 "this one have another type or are on another device"
             )
-        if model.config.positions == "rotary":
-            raise ModelError("the native backend has no rotary positions")
         self._versions = WeightVersions(model)
-        self._width = model.config.embedding_width
+        self._config = model.config
         # Not the model: ``encoder.py`` keeps these copies as long as there is that.
         self._stack_inputs: dict[str, StackInput] = {}
         self._growing = Lock()
@@ -83,13 +82,13 @@ class NativeWeights:
         """Compute the position encodings of ``count`` source positions."""
         if count > self.model.encoder.embedding.num_positions:
             stack_input = self._stack_inputs["encoder"]
-            self._compute_positions(self.model.encoder.embedding, stack_input, count)
+            self._compute_positions(self.model.encoder, stack_input, count)
 
     def ensure_target_positions(self, count: int) -> None:
         """Compute the position encodings of ``count`` target positions."""
         if count > self.model.decoder.embedding.num_positions:
             stack_input = self._stack_inputs["decoder"]
-            self._compute_positions(self.model.decoder.embedding, stack_input, count)
+            self._compute_positions(self.model.decoder, stack_input, count)
 
     def _packed(self, model: NativeModel) -> Model:
         output = output_of(model)
@@ -106,40 +105,42 @@ class NativeWeights:
             return Stack()
         self._stack_inputs[name] = modules.stack_input
         packer, of_source = self._packer, name == "encoder"
-        return make_stack(
-            self._embedding(modules.embedding, modules.stack_input),
+        stack = make_stack(
             [packer.sublayer(each, of_source=of_source) for each in modules.sublayers],
-            packer.norm(modules.last_norm),
+            embedding=self._embedding(modules.embedding, modules.stack_input),
+            norm=packer.norm(modules.last_norm),
         )
+        self._compute_positions(stack, modules.stack_input, 1)
+        return stack
 
     def _embedding(
         self, embedding: TokenEmbedding, stack_input: StackInput
     ) -> Embedding:
-        packed = Embedding(
+        return Embedding(
             table=self._packer.address(embedding.vectors),
             num_positions=0,
             width=embedding.vectors.shape[1],
             scale=embedding.scale,
             norm=self._packer.norm(stack_input.norm),
         )
-        self._compute_positions(packed, stack_input, 1)
-        return packed
 
     def _compute_positions(
-        self, embedding: Embedding, stack_input: StackInput, count: int
+        self, stack: Stack, stack_input: StackInput, count: int
     ) -> None:
-        scheme = stack_input.add_positions.scheme
+        embedding, scheme = stack.embedding, stack_input.add_positions.scheme
         if isinstance(scheme, LearnedPositions):
             size = max(count, len(scheme.vectors))  # beyond them, it raises
         else:
             size = max(FIRST_POSITIONS, 1 << (count - 1).bit_length())
-        zeros = torch.zeros(1, size, self._width)
+        zeros = torch.zeros(1, size, self._config.embedding_width)
         with self._growing, torch.no_grad():
             if count <= embedding.num_positions:
                 return  # another thread has computed them
             encodings = stack_input.add_positions(zeros, 0)[0].float()
-            # The old table stays: another thread may be reading it.
+            # The old tables stay: another thread may be reading them.
             embedding.positions = self._packer.address(encodings)
+            angles = rotations(self._config, size)
+            stack.rotations = None if angles is None else self._packer.address(angles)
             embedding.num_positions = size
 
 

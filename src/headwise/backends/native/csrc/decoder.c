@@ -8,6 +8,7 @@
  * model/decoder_only.py; the former in PyTorch is backends/pytorch/decoder.py; tests/backends/
  * native/test_decoder.py and test_decoder_only.py hold them equal. Sizes as in inference.h. */
 #include "inference.h"
+#include "rotary.h"
 
 /* Positions of the cache before the first token of a row. */
 INLINE int64_t padding_of(const decode_request *r, int64_t row) {
@@ -25,11 +26,12 @@ static void causal_attention_sublayer(const sublayer *l, int64_t index, const de
     matmul(&l->packed.qkv, input, m->d_model, rows, b->qkv, keys + kv_row, OVERWRITE,
            b->matmul_scratch);
     for (int64_t row = 0; row < rows; row++) {
-        const float *qkv = b->qkv + row * (keys + kv_row);
+        float *qkv = b->qkv + row * (keys + kv_row);
         const int32_t *ancestors = r->ancestors + row * r->ld;
         char *entry = r->kv_blocks[position] + (index * rows + row) * kv_row * bytes;
-        store_kv(&cache, qkv + keys, kv_row, entry);
         int64_t begin = padding_of(r, row), first = begin + first_key(m, position - begin);
+        if (m->decoder.rotations) rotate_row(m, &m->decoder, position - begin, 1, qkv);
+        store_kv(&cache, qkv + keys, kv_row, entry);
         for (int64_t p = first; p < position; p++)
             b->kv_rows[p - first] =
                 r->kv_blocks[p] + (index * r->rows_at[p] + ancestors[p]) * kv_row * bytes;

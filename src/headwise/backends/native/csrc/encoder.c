@@ -8,6 +8,7 @@
  * model/transformer.py; tests/backends/native/test_encoder.py and test_decoder.py hold the vectors,
  * and the scores after it, equal. Sizes as in inference.h. */
 #include "inference.h"
+#include "rotary.h"
 
 #define ENCODE_GROUP_ROWS 384 /* source positions */
 
@@ -37,6 +38,8 @@ static void self_attention_sublayer(const sublayer *l, group *g) {
     matmul(&l->packed.qkv, input, m->d_model, b->rows, b->qkv, width, OVERWRITE, b->matmul_scratch);
     for (int64_t n = g->from; n < g->to; n++) {
         int64_t first = first_row(g, n), size = length_of(g, n);
+        for (int64_t s = 0; m->encoder.rotations && s < size; s++)
+            rotate_row(m, &m->encoder, s, 1, b->qkv + (first + s) * width);
         for (int64_t h = 0; h < m->heads; h++) {
             const float *queries = b->qkv + first * width + h * m->d_k;
             const float *values = b->qkv + first * width + 2 * keys + h * m->d_v;

@@ -65,7 +65,8 @@ typedef struct {
     embedding embedding;
     int64_t num_sublayers;
     const sublayer *sublayers;
-    layer_norm norm; /* of the last sublayer's output; without weights: none */
+    const float *rotations; /* of rotary positions (rotary.h), as many as the embedding has; or NULL */
+    layer_norm norm;        /* of the last sublayer's output; without weights: none */
 } stack;
 
 typedef struct {

@@ -8,6 +8,7 @@
  * Reference: DecoderOnly.step in model/decoder_only.py; tests/backends/native/test_decoder_only.py
  * holds the scores after it equal. Sizes as in inference.h. */
 #include "inference.h"
+#include "rotary.h"
 
 #define PREFILL_GROUP_ROWS 384 /* tokens */
 
@@ -30,8 +31,9 @@ static void causal_attention_sublayer(const sublayer *l, int64_t index, group *g
     matmul(&l->packed.qkv, input, m->d_model, b->rows, b->qkv, width, OVERWRITE, b->matmul_scratch);
     for (int64_t n = g->from; n < g->to; n++) {
         int64_t row = r->starts[n] - r->starts[g->from], size = r->starts[n + 1] - r->starts[n];
-        const float *qkv = b->qkv + row * width;
+        float *qkv = b->qkv + row * width;
         for (int64_t p = 0; p < size; p++) {
+            if (m->decoder.rotations) rotate_row(m, &m->decoder, p, 1, qkv + p * width);
             char *block = r->kv_blocks[r->end - size + p];
             char *entry = block + (index * r->rows + n) * kv_row * bytes;
             store_kv(&cache, qkv + p * width + keys, kv_row, entry);

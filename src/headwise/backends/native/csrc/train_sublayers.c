@@ -6,6 +6,7 @@
  *
  * Reference: model/attention.py, model/feed_forward.py and model/add_and_norm.py; tests/backends/
  * native/test_training.py holds gradients equal to autograd's. */
+#include "rotary.h"
 #include "small_matmul.h"
 #include "train_group.h"
 
@@ -123,6 +124,16 @@ INLINE head head_of(const group *g, const stack_state *s, const sublayer_state *
                   .by_tiles = tiles && queries >= TILES_FROM && attended >= TILES_FROM};
 }
 
+/* Rotate queries and keys, or their gradients, where the stack has rotary positions. */
+static void rotate(const group *g, const stack_state *s, const sublayer_state *l, float direction,
+                   float *qkv) {
+    int64_t width = 2 * keys_width(g->model) + values_width(g->model);
+    if (!s->stack->rotations || is_cross(l)) return;
+    for (int64_t n = 0; n < g->sentences; n++)
+        for (int64_t row = s->starts[n]; row < s->starts[n + 1]; row++, qkv += width)
+            rotate_row(g->model, s->stack, row - s->starts[n], direction, qkv);
+}
+
 static void attention_sublayer(const group *g, const stack_state *s, const sublayer_state *l) {
     const transformer *m = g->model;
     const packed_sublayer *packed = &l->packed->forward;
@@ -130,6 +141,7 @@ static void attention_sublayer(const group *g, const stack_state *s, const subla
     dropout_rng rng = weights_dropout(g, s, l);
     const float *input = sublayer_input(g, s, l);
     matmul(&packed->qkv, input, size, s->rows, l->qkv, packed->qkv.out, OVERWRITE, g->scratch);
+    rotate(g, s, l, 1, l->qkv);
     if (is_cross(l))
         matmul(&packed->kv, g->encoded, size, g->encoder.rows, l->kv, packed->kv.out, OVERWRITE,
                g->scratch);
@@ -182,6 +194,7 @@ static void attention_sublayer_backward(const group *g, const stack_state *s,
     residual_backward(g, s, l);
     linear_backward(g, &output, g->grad_heads, OVERWRITE);
     heads_backward(g, s, l);
+    rotate(g, s, l, -1, g->grad_qkv);
     input_backward(g, s, l, qkv);
     if (!is_cross(l)) return;
     joined_linears kv = {{&own->keys, &own->values}, 2,         &packed->kv, g->encoded,
