@@ -70,7 +70,7 @@ def measure(name: str, seed: int, arguments: argparse.Namespace) -> dict[str, An
     if arguments.rehearse:
         extra["training"] = {"steps": 20, "validate_every": 10}
     recipe = sample_recipe(sample, files, extra)
-    test = read_parallel(files["test"], None)
+    test = read_parallel(files["test"], None, task=sample.task)
     return run_trial(arguments.work / f"{name}-{seed}", recipe, test)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headwise.data.pair_formats import DOCUMENTS, PICTURES
+from headwise.data.pair_formats import DOCUMENTS
 from headwise.data.settings import DataSettings
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.errors import SettingsError
@@ -28,6 +28,7 @@ from headwise.settings import (
     with_overrides,
 )
 from headwise.tasks import TASKS, find_task
+from headwise.tasks.captioning.settings import CaptioningSettings
 from headwise.tasks.encoder_spec import PoolingSettings
 from headwise.tasks.language_model.settings import LanguageModelSettings
 from headwise.tasks.masked_language_model.settings import MaskingSettings
@@ -54,8 +55,8 @@ class Recipe:
 
     task: str = "translation"
     """What is learned: translation (text into text), classification, regression,
-    tagging, language_model, masked_language_model, parsing or
-    picture_classification."""
+    tagging, language_model, masked_language_model, parsing, picture_classification or
+    captioning."""
 
     initialize_from: tuple[str, ...] = ()
     """Model folders whose encoder, decoder or both training starts from, with their
@@ -83,6 +84,9 @@ class Recipe:
     decoding: DecodingSettings = field(default_factory=DecodingSettings)
 
     classification: PoolingSettings | None = None
+    """Settings of the task of this name; not set for others."""
+
+    captioning: CaptioningSettings | None = None
     """Settings of the task of this name; not set for others."""
 
     parsing: ParsingSettings | None = None
@@ -121,12 +125,13 @@ class Recipe:
                 "training.backend = 'torch_compile' is for task = 'translation', not "
                 f"{self.task!r}; 'auto' and 'torch' train every model"
             )
-        if self.training.word_dropout and task.pair_format in (DOCUMENTS, PICTURES):
+        reads_pictures = task.pair_format.reads_pictures
+        has_source_text = not reads_pictures and task.pair_format is not DOCUMENTS
+        if self.training.word_dropout and not has_source_text:
             problems.append(
                 "training.word_dropout is for tasks that have a source text; "
                 f"{self.task!r} has none: leave it out"
             )
-        reads_pictures = task.pair_format is PICTURES
         if (self.text.source_kind == "patches") != reads_pictures:
             wanted = "" if reads_pictures else "another than "
             problems.append(

@@ -8,12 +8,13 @@ import torch
 from PIL import Image
 
 from headwise.data.batches import TrainingOrder, largest_batch, make_batch
-from headwise.data.pair_formats import PICTURES
+from headwise.data.pair_formats import CAPTIONS, PICTURES
 from headwise.data.picture_store import PictureStore
 from headwise.data.prepare import fingerprint, prepare
 from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.errors import DataError, SettingsError
 from headwise.text.settings import TextSettings
+from headwise.text.vocabulary import END
 
 TEXT = TextSettings(tokenizer="patches", target_tokenizer="labels", joint=False)
 
@@ -190,11 +191,68 @@ def test_more_patches_than_max_tokens_are_refused(tmp_path):
         prepared(tmp_path, data)
 
 
-def test_files_that_do_not_fit_each_other_are_refused(corpus):
-    folder = corpus.folder
-    sizes = {"num_patches": 6, "patch_values": 4}
-    pixels, labels = folder / "train.pixels.npy", folder / "dev.tokens.npy"
+@pytest.mark.parametrize("swapped", ["pixels", "tokens", "offsets"])
+def test_files_that_do_not_fit_each_other_are_refused(corpus, swapped):
+    names = {each: f"train.{each}.npy" for each in ("pixels", "tokens", "offsets")}
+    names[swapped] = f"dev.{swapped}.npy"
+    paths = [corpus.folder / name for name in names.values()]
     with pytest.raises(DataError, match="does not fit"):
-        PictureStore(pixels, labels, **sizes)
-    with pytest.raises(DataError, match="does not fit"):
-        PictureStore(labels, labels, **sizes)
+        PictureStore(*paths, num_patches=6, patch_values=4, ends=(False, False))
+
+
+CAPTIONS_TEXT = TextSettings(
+    tokenizer="patches", target_tokenizer="words", joint=False, vocab_size=20
+)
+
+
+def captioned(folder, data, **changes):
+    return prepare(
+        data,
+        dataclasses.replace(CAPTIONS_TEXT, **changes),
+        folder / "prepared",
+        seed=1,
+        pair_format=CAPTIONS,
+        patch_size=2,
+    )
+
+
+def test_captions_are_rows_of_any_length(tmp_path):
+    captions = "a dark one", "light"
+    data = DataSettings(
+        corpora=(save(tmp_path / "a.npz", 40, labels=captions),), dev_pairs=8
+    )
+    corpus = captioned(tmp_path, data)
+    target = corpus.tokenizers.target
+    sources, targets = corpus.train.lengths()
+    batch = make_batch(corpus.dev, np.array([3, 0]))
+    texts = corpus.dev_text[1]
+
+    assert set(sources) == {6}
+    assert set(targets) == {1, 3}
+    assert corpus.facts.train.longest == (6, 3)
+    assert corpus.facts.train.target_tokens == targets.sum()
+    assert corpus.train.count_tokens(np.array([0, 1])) == (12, targets[:2].sum() + 2)
+    rows = batch.target.tokens.split(batch.target.lengths.tolist())
+    for row, text in zip(rows, (texts[3], texts[0]), strict=True):
+        assert row.tolist() == [*target.encode(text), END]
+
+
+def test_captions_that_are_too_long_are_dropped_and_listed(tmp_path):
+    long = " ".join(["long"] * 7)
+    corpora = (save(tmp_path / "a.npz", 40, labels=(long, "short")),)
+    corpus = captioned(
+        tmp_path, DataSettings(corpora=corpora, max_tokens=6, dev_pairs=4)
+    )
+    (facts,) = corpus.facts.corpora
+    dropped = (corpus.folder / "dropped.tsv").read_text().splitlines()
+
+    assert (facts.read, facts.too_long) == (40, 20)
+    assert dropped[1].split("\t")[1:] == ["1", "too_long", "6", "7"]
+    assert len(dropped) == 1 + 20
+
+
+def test_captions_that_are_all_too_long_are_an_error(tmp_path):
+    corpora = (save(tmp_path / "a.npz", 40, labels=("one two three", "four five")),)
+    data = DataSettings(corpora=corpora, dev=corpora[0], max_tokens=6)
+    with pytest.raises(DataError, match="no picture is left for training"):
+        captioned(tmp_path, data, target_tokenizer="characters")

@@ -101,6 +101,14 @@ def picture_classification(folder):
     return {"source": str(path), "format": "pictures"}
 
 
+def captioning(folder):
+    images, labels = pictures(150)
+    path = folder / "bars.npz"
+    texts = [f"a bar {label}" if label != "none" else "no bar" for label in labels]
+    np.savez_compressed(path, images=images, labels=np.array(texts))
+    return {"source": str(path), "format": "pictures"}
+
+
 def write(folder, lines):
     path = folder / "examples.tsv"
     path.write_text("".join(lines), encoding="utf-8")
@@ -116,10 +124,16 @@ EXAMPLES = {
     "masked_language_model": masked_language_model,
     "parsing": parsing,
     "picture_classification": picture_classification,
+    "captioning": captioning,
 }
 """Functions that write files into a folder, and return the settings of a corpus."""
 
 PICTURES, _ = pictures(2, seed=2)
+PICTURE_LINES = [
+    data_url(PICTURES[0][None, :, :, None]),
+    "",
+    data_url(PICTURES[1][None, :, :, None]),
+]
 
 INPUTS = {
     "translation": ["one two", "", "three"],
@@ -129,11 +143,8 @@ INPUTS = {
     "language_model": ["one two three", "", "five six"],
     "masked_language_model": ["one [MASK] three", "", "five six"],
     "parsing": ["one dog runs", "", "cat runs"],
-    "picture_classification": [
-        data_url(PICTURES[0][None, :, :, None]),
-        "",
-        data_url(PICTURES[1][None, :, :, None]),
-    ],
+    "picture_classification": PICTURE_LINES,
+    "captioning": PICTURE_LINES,
 }
 """Some inputs of each task, a blank one among them."""
 

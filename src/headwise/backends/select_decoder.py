@@ -14,6 +14,7 @@ from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.backends.reference import ReferenceDecoder
 from headwise.errors import ModelError
 from headwise.model.decoder_only import DecoderOnly
+from headwise.model.embeddings import TokenEmbedding
 from headwise.model.sequence_model import SequenceModel
 from headwise.model.transformer import Transformer
 
@@ -42,8 +43,13 @@ def make_decoder(
     precision.
     """
     is_rotary = model.config.positions == "rotary"
-    on_gpu = model.device.type == "cuda" and not is_rotary
-    if native is not False and on_gpu and isinstance(model, Transformer):
+    if (
+        native is not False
+        and model.device.type == "cuda"
+        and isinstance(model, Transformer)
+        and not is_rotary
+        and isinstance(model.embeddings[model.source_name], TokenEmbedding)
+    ):
         return CudaGraphDecoder(model, precision)
     if native or (native is None and prefers_native("decoding")):
         try:

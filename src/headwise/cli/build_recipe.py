@@ -11,7 +11,7 @@ from typing import Any
 
 from headwise.cli.argument_checks import check_files, check_set
 from headwise.cli.options import say
-from headwise.data.pair_formats import DOCUMENTS, PICTURES, TREES
+from headwise.data.pair_formats import CAPTIONS, DOCUMENTS, PICTURES, TREES
 from headwise.data.settings import SUFFIXES, CorpusSettings, DataSettings
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.unsupported_models import reasons_against
@@ -158,6 +158,7 @@ TABLES = {
     DOCUMENTS.name: document_table,
     TREES.name: tree_table,
     PICTURES.name: picture_table,
+    CAPTIONS.name: picture_table,
 }
 """How files are read for formats of pairs that are not lines with two sides."""
 
@@ -175,7 +176,7 @@ def check_sources(task: str, *sources: Path | None) -> None:
 
     Pictures may be a folder.
     """
-    may_be_folders = TASKS[task].pair_format is PICTURES
+    may_be_folders = TASKS[task].pair_format.reads_pictures
     check_files(*(x for x in sources if x and not (may_be_folders and x.is_dir())))
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from headwise.cli.argument_checks import check_files
 from headwise.cli.build_recipe import check_sources, corpus_table, tree_table
 from headwise.cli.options import say
-from headwise.data.pair_formats import PICTURES
 from headwise.errors import DataError, SettingsError, UsageError
 from headwise.tasks import TASKS
 from headwise.wording import count_of
@@ -87,7 +86,7 @@ def read_parallel(
 
     check_sources(task, source)
     check_files(reference)
-    if TASKS[task].pair_format is PICTURES:
+    if TASKS[task].pair_format.reads_pictures:
         from headwise.data.pictures import read_labelled_pictures
 
         if reference is not None or columns is not None:

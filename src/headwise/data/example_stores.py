@@ -78,6 +78,17 @@ class PairedExampleStore(ExampleStore, Protocol):
         ...
 
 
+def ragged_rows(
+    tokens: NDArray[Any], offsets: NDArray[Any], rows: NDArray[np.int64]
+) -> Side:
+    """Return the rows of these numbers; row ``i`` begins at ``offsets[i]``."""
+    starts, stops = (offsets[rows + i] for i in (0, 1))
+    lengths = (stops - starts).astype(np.int64)
+    before = np.cumsum(lengths) - lengths
+    indices = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
+    return Side(tokens[indices], lengths)
+
+
 class PairStore:
     """Memory-mapped pairs of token sequences, without START and END.
 
@@ -150,11 +161,7 @@ class PairStore:
         self._offsets.release_pages()
 
     def _sides(self, sides: NDArray[np.int64]) -> Side:
-        starts, stops = (self._offsets.values[sides + i] for i in (0, 1))
-        lengths = (stops - starts).astype(np.int64)
-        before = np.cumsum(lengths) - lengths
-        indices = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
-        return Side(self._tokens.values[indices], lengths)
+        return ragged_rows(self._tokens.values, self._offsets.values, sides)
 
     def _side(self, side: int) -> NDArray[Any]:
         start, stop = self._offsets.values[side : side + 2]

@@ -30,6 +30,11 @@ class PairFormat(Protocol):
         """Whether END follows the source row, and the target row."""
         ...
 
+    @property
+    def reads_pictures(self) -> bool:
+        """Whether the source is a picture, whose patches are the rows of tokens."""
+        ...
+
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
     ) -> tuple[list[int], list[int]]:
@@ -46,9 +51,12 @@ class TextPairs:
     A picture is a text too: a data URL (:mod:`headwise.text.pixels`).
     """
 
-    def __init__(self, name: str, *, ends: tuple[bool, bool]) -> None:
+    def __init__(
+        self, name: str, *, ends: tuple[bool, bool], reads_pictures: bool = False
+    ) -> None:
         self.name = name
         self.ends = ends
+        self.reads_pictures = reads_pictures
 
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
@@ -66,6 +74,7 @@ class TaggedWords:
 
     name = "tagged words"
     ends = (True, False)
+    reads_pictures = False
 
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
@@ -98,6 +107,7 @@ class Trees:
 
     name = "trees"
     ends = (True, True)
+    reads_pictures = False
 
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
@@ -130,6 +140,7 @@ class Documents:
 
     name = "documents"
     ends = (False, False)
+    reads_pictures = False
 
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
@@ -142,7 +153,8 @@ TRANSLATION = TextPairs("text pairs", ends=(True, True))
 LABELLED_TEXT = TextPairs("labelled text", ends=(True, False))
 NUMBERED_TEXT = TextPairs("text with numbers", ends=(True, False))
 TAGGED_WORDS = TaggedWords()
-PICTURES = TextPairs("labelled pictures", ends=(False, False))
+PICTURES = TextPairs("labelled pictures", ends=(False, False), reads_pictures=True)
+CAPTIONS = TextPairs("captioned pictures", ends=(False, True), reads_pictures=True)
 DOCUMENTS = Documents()
 TREES = Trees()
 
@@ -150,7 +162,7 @@ PAIR_FORMATS: dict[str, PairFormat] = {
     each.name: each
     for each in (
         *(TRANSLATION, LABELLED_TEXT, NUMBERED_TEXT, TAGGED_WORDS, DOCUMENTS, TREES),
-        PICTURES,
+        *(PICTURES, CAPTIONS),
     )
 }
 """Every format by its name, as in ``prepared.json``."""

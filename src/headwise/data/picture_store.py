@@ -1,4 +1,4 @@
-"""The labelled pictures of a training or validation set on disk, as patches.
+"""Pictures of a training or validation set on disk, with their labels or captions.
 
 A source token is a patch: budgets of batches, counts and lengths are in patches, not in
 pixels.
@@ -14,43 +14,47 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.data.example_stores import Side, WeightedRange
+from headwise.data.example_stores import Side, WeightedRange, ragged_rows
 from headwise.data.npy_files import MappedNpyFile
 from headwise.errors import DataError
 
 
 class PictureStore:
-    """Memory-mapped pictures of one size, each with the token of its label.
+    """Memory-mapped pictures of one size, each with the tokens of its target.
 
-    ``pixels`` is a file of the values [N*S*P] of all patches, ``labels`` one of N
-    tokens. Raises ``DataError`` if they do not fit each other, or the sizes.
+    ``pixels`` is a file of the values [N*S*P] of all patches, ``tokens`` one of all
+    targets, ``offsets`` [N+1] where each begins. Raises ``DataError`` if they do not
+    fit each other, or the sizes. ``ends`` says what END is to follow.
     """
-
-    ends = (False, False)
 
     def __init__(
         self,
         pixels: Path,
-        labels: Path,
+        tokens: Path,
+        offsets: Path,
         ranges: Sequence[WeightedRange] | None = None,
         *,
         num_patches: int,
         patch_values: int,
+        ends: tuple[bool, bool],
     ) -> None:
+        self.ends = ends
         self._pixels = MappedNpyFile(pixels)
-        self._labels = MappedNpyFile(labels)
+        self._tokens = MappedNpyFile(tokens)
+        self._offsets = MappedNpyFile(offsets)
         self._num_patches = num_patches
-        self._shape = (len(self._labels.values), num_patches, patch_values)
+        self._shape = (len(self._offsets.values) - 1, num_patches, patch_values)
         self.ranges: Sequence[WeightedRange] = tuple(
             ranges or [WeightedRange(0, len(self), 1.0)]
         )
         if self._pixels.values.dtype != np.uint8 or (
             len(self._pixels.values) != int(np.prod(self._shape, dtype=object))
+            or self._offsets.values[-1:].tolist() != [len(self._tokens.values)]
             or self.ranges[-1].stop != len(self)
         ):
             raise DataError(
-                f"{pixels} does not fit {labels} or prepared.json; prepare the corpus "
-                "again"
+                f"{pixels} does not fit {tokens}, {offsets.name} or prepared.json; "
+                "prepare the corpus again"
             )
 
     def __len__(self) -> int:
@@ -61,29 +65,33 @@ class PictureStore:
         return numbers
 
     def sides(self, indices: NDArray[np.int64]) -> tuple[Side, Side]:
-        """Return the patches [.. P] and the labels of some pictures."""
+        """Return the patches [.. P] and the targets of some pictures."""
         count, (_, _, patch_values) = len(indices), self._shape
         pictures = self._pixels.values.reshape(self._shape)[indices]
         return (
             Side(pictures.reshape(-1, patch_values), self._lengths(count)),
-            Side(self._labels.values[indices], np.ones(count, np.int64)),
+            ragged_rows(self._tokens.values, self._offsets.values, indices),
         )
 
     def lengths(
         self, start: int = 0, stop: int | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the patches, and the labels, of each picture: S and 1."""
-        count = (len(self) if stop is None else stop) - start
-        return self._lengths(count), np.ones(count, np.int64)
+        """Return the patches of each picture, S, and the tokens of its target."""
+        stop = len(self) if stop is None else stop
+        targets = np.diff(self._offsets.values[start : stop + 1]).astype(np.int64)
+        return self._lengths(stop - start), targets
 
     def count_tokens(self, indices: NDArray[np.int64]) -> tuple[int, int]:
-        """Return the number of patches and of labels of some pictures."""
-        return len(indices) * self._num_patches, len(indices)
+        """Return the number of patches and of target tokens, END included."""
+        starts, stops = (self._offsets.values[indices + i] for i in (0, 1))
+        targets = int((stops - starts).sum()) + len(indices) * self.ends[1]
+        return len(indices) * self._num_patches, targets
 
     def release_pages(self) -> None:
         """Return the memory of pages that were read to the system."""
         self._pixels.release_pages()
-        self._labels.release_pages()
+        self._tokens.release_pages()
+        self._offsets.release_pages()
 
     def _lengths(self, count: int) -> NDArray[np.int64]:
         return np.full(count, self._num_patches, np.int64)

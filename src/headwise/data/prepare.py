@@ -21,7 +21,6 @@ from headwise.data.corpus_writer import CorpusWriter
 from headwise.data.identical_sides import IdenticalSides
 from headwise.data.pair_formats import (
     DOCUMENTS,
-    PICTURES,
     TRANSLATION,
     PairFormat,
 )
@@ -88,12 +87,19 @@ def prepare(
             facts = write_documents(
                 data, text, draft, given, seed=seed, name=name, say=say
             )
-        elif pair_format is PICTURES:
+        elif pair_format.reads_pictures:
             from headwise.data.prepare_pictures import write_pictures  # it needs Pillow
 
             assert patch_size is not None
             facts = write_pictures(
-                data, text, draft, patch_size, seed=seed, name=name, say=say
+                data,
+                text,
+                draft,
+                patch_size,
+                pair_format,
+                seed=seed,
+                name=name,
+                say=say,
             )
         else:
             facts = _write(
@@ -131,7 +137,7 @@ def fingerprint(
     pictures.
     """
     table = as_table(data)
-    identity = _picture_identity if pair_format is PICTURES else _identity
+    identity = _picture_identity if pair_format.reads_pictures else _identity
     table["corpora"] = [identity(each) for each in data.corpora]
     table["dev"] = identity(data.dev) if data.dev else None
     content = {"format": FORMAT, "seed": seed, "data": table, "text": as_table(text)}

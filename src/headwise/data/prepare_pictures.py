@@ -1,4 +1,4 @@
-"""Prepare labelled pictures or videos: patches as source rows, labels as targets.
+"""Prepare pictures or videos: patches as source rows, labels or captions as targets.
 
 Three passes, as for text: all pictures are checked; the validation set is chosen, by a
 hash of the pixels, and the labels are collected; patches are written.
@@ -16,7 +16,7 @@ import numpy as np
 
 from headwise.data.corpus_reader import Note
 from headwise.data.npy_files import NpyWriter
-from headwise.data.pair_formats import PICTURES
+from headwise.data.pair_formats import PairFormat
 from headwise.data.pictures import PatchedPicture, PictureDataset, open_pictures
 from headwise.data.prepared import CorpusFacts, PreparedFacts, SplitFacts
 from headwise.data.settings import CorpusSettings, DataSettings
@@ -49,6 +49,7 @@ def write_pictures(
     text: TextSettings,
     draft: Path,
     patch_size: int,
+    pair_format: PairFormat,
     *,
     seed: int,
     name: str,
@@ -74,7 +75,7 @@ def write_pictures(
     for note in tokenizers.notes:
         say(note)
     tokenizers.save(draft / "tokenizer")
-    with _Writer(draft, tokenizers, cutter) as writer:
+    with _Writer(draft, tokenizers, cutter, data.max_tokens) as writer:
         counts = [
             writer.write(corpus, dataset, held_out)
             for corpus, dataset in zip(data.corpora, corpora, strict=True)
@@ -85,17 +86,17 @@ def write_pictures(
             f"{each.source}: {count_of(each.read, 'picture')} read: {each.train:,} for "
             f"training, {each.dev:,} for validation"
             + (f", {each.held_out:,} dropped as in both" if each.held_out else "")
+            + (
+                f", {each.too_long:,} dropped with more than "
+                f"max_tokens={data.max_tokens:,}"
+                if each.too_long
+                else ""
+            )
         )
-    splits = {
-        split: SplitFacts(
-            pairs=count,
-            source_tokens=count * cutter.num_patches,
-            target_tokens=count,
-            longest_source=cutter.num_patches,
-            longest_target=1,
-        )
-        for split, count in writer.counts.items()
-    }
+    splits = writer.facts
+    for split, purpose in (("train", "training"), ("dev", "validation")):
+        if not splits[split].pairs:
+            raise DataError(f"no picture is left for {purpose}")
     return PreparedFacts(
         fingerprint=name,
         seed=seed,
@@ -103,7 +104,7 @@ def write_pictures(
         source_vocabulary=tokenizers.source.size,
         target_vocabulary=tokenizers.target.size,
         joint=False,
-        pair_format=PICTURES.name,
+        pair_format=pair_format.name,
         train=splits["train"],
         dev=splits["dev"],
         corpora=tuple(counts),
@@ -168,22 +169,33 @@ class _Writer:
     """Context manager that writes the files of both splits."""
 
     def __init__(
-        self, draft: Path, tokenizers: TokenizerPair, cutter: PatchTokenizer
+        self,
+        draft: Path,
+        tokenizers: TokenizerPair,
+        cutter: PatchTokenizer,
+        max_tokens: int,
     ) -> None:
         self._tokenizers = tokenizers
         self._cutter = cutter
+        self._max_tokens = max_tokens
         self._files = ExitStack()
         dtype = np.uint16 if tokenizers.target.size <= 2**16 else np.uint32
         splits = ("train", "dev")
-        self._pixels, self._labels = (
+        self._pixels, self._tokens, self._offsets = (
             {
                 split: self._files.enter_context(
                     NpyWriter(draft / f"{split}.{kind}.npy", of)
                 )
                 for split in splits
             }
-            for kind, of in (("pixels", np.uint8), ("tokens", dtype))
+            for kind, of in (
+                ("pixels", np.uint8),
+                ("tokens", dtype),
+                ("offsets", np.int64),
+            )
         )
+        for offsets in self._offsets.values():
+            offsets.append([0])
         self._source, self._target, self._dropped = (
             self._files.enter_context(
                 (draft / name).open("w", encoding="utf-8", newline="")
@@ -192,14 +204,30 @@ class _Writer:
         )
         self._dropped.write("file\tline\treason\tsource_tokens\ttarget_tokens\n")
         self._keys_in_dev: set[int] = set()
-        self.counts = dict.fromkeys(splits, 0)
-        """Pictures of each split."""
+        self._longest = dict.fromkeys(splits, 0)
 
     def __enter__(self) -> _Writer:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._files.close()
+
+    @property
+    def facts(self) -> dict[str, SplitFacts]:
+        """The counts of each split."""
+        return {
+            split: SplitFacts(
+                pairs=self._count(split),
+                source_tokens=self._count(split) * self._cutter.num_patches,
+                target_tokens=self._tokens[split].size,
+                longest_source=self._cutter.num_patches,
+                longest_target=longest,
+            )
+            for split, longest in self._longest.items()
+        }
+
+    def _count(self, split: str) -> int:
+        return self._offsets[split].size - 1
 
     def write(
         self,
@@ -209,14 +237,15 @@ class _Writer:
     ) -> CorpusFacts:
         """Write pictures: those in ``held_out``, or all if it is None, to dev."""
         outcomes: Counter[str] = Counter()
-        first_pair = self.counts["train"]
+        first_pair = self._count("train")
         for number, picture in enumerate(dataset, start=1):
-            outcome = self._outcome(picture, held_out)
+            target = self._target_of(picture)
+            outcome = self._outcome(picture, target, held_out)
             outcomes[outcome] += 1
-            if outcome in self.counts:
-                self._add(outcome, picture)
+            if outcome in self._longest:
+                self._add(outcome, picture, target)
             else:
-                sizes = f"{self._cutter.num_patches}\t1"
+                sizes = f"{self._cutter.num_patches}\t{len(target)}"
                 self._dropped.write(f"{corpus.source}\t{number}\t{outcome}\t{sizes}\n")
         return CorpusFacts(
             source=corpus.source,
@@ -226,12 +255,27 @@ class _Writer:
             read=outcomes.total(),
             train=outcomes["train"],
             dev=outcomes["dev"],
-            empty=0,
-            too_long=0,
+            empty=outcomes["empty"],
+            too_long=outcomes["too_long"],
             held_out=outcomes["held_out"],
         )
 
-    def _outcome(self, picture: PatchedPicture, held_out: HeldOutSources | None) -> str:
+    def _target_of(self, picture: PatchedPicture) -> list[int]:
+        try:
+            return self._tokenizers.target.encode(picture.label)
+        except DataError as error:
+            raise DataError(f"{picture.name}: {error}") from None
+
+    def _outcome(
+        self,
+        picture: PatchedPicture,
+        target: Sequence[int],
+        held_out: HeldOutSources | None,
+    ) -> str:
+        if not target:
+            return "empty"
+        if len(target) > self._max_tokens:
+            return "too_long"
         if held_out is None:
             return "dev"
         source = _as_text(picture, self._cutter)
@@ -241,14 +285,11 @@ class _Writer:
         self._keys_in_dev.add(key(held_out.seed, source))
         return "dev" if len(self._keys_in_dev) > before else "held_out"
 
-    def _add(self, split: str, picture: PatchedPicture) -> None:
-        try:
-            label = self._tokenizers.target.encode(picture.label)
-        except DataError as error:
-            raise DataError(f"{picture.name}: {error}") from None
+    def _add(self, split: str, picture: PatchedPicture, target: Sequence[int]) -> None:
         self._pixels[split].append(picture.pixels)
-        self._labels[split].append(label)
-        self.counts[split] += 1
+        self._tokens[split].append(target)
+        self._offsets[split].append([self._tokens[split].size])
+        self._longest[split] = max(self._longest[split], len(target))
         if split == "dev":
             self._source.write(f"{_as_text(picture, self._cutter)}\n")
             self._target.write(f"{picture.label}\n")

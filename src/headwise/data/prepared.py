@@ -2,9 +2,9 @@
 
 prepared.json                 settings, counts, lengths, fingerprint
 train.tokens.npy              all tokens, source and target of each pair in turn
-                              (of pictures: the label of each)
+                              (of pictures: the label or caption of each)
 train.offsets.npy             start of each side (of documents: corpus), and the end
-train.pixels.npy              of pictures, in place of offsets: values of all patches
+train.pixels.npy              of pictures, in place of source tokens: all patches
 dev.tokens.npy dev.offsets.npy
 dev.source.txt dev.target.txt raw text of the validation pairs, for scores
 dropped.tsv                   every dropped pair, with the reason
@@ -25,7 +25,6 @@ from headwise.data.example_stores import ExampleStore, PairStore, WeightedRange
 from headwise.data.pair_formats import (
     DOCUMENTS,
     PAIR_FORMATS,
-    PICTURES,
     TRANSLATION,
 )
 from headwise.data.picture_store import PictureStore
@@ -115,8 +114,8 @@ class PreparedFacts:
     @property
     def patch_values(self) -> int | None:
         """Numbers of a patch, which is a source token of pictures; None for text."""
-        is_text = self.pair_format != PICTURES.name
-        return None if is_text else self.source_vocabulary
+        reads_pictures = PAIR_FORMATS[self.pair_format].reads_pictures
+        return self.source_vocabulary if reads_pictures else None
 
 
 class PreparedCorpus:
@@ -199,13 +198,15 @@ class PreparedCorpus:
     def _store(
         self, name: str, ranges: Sequence[WeightedRange] | None
     ) -> PairStore | PictureStore:
-        if self.facts.pair_format == PICTURES.name:
+        if self.facts.patch_values is not None:
             return PictureStore(
                 self.folder / f"{name}.pixels.npy",
                 self.folder / f"{name}.tokens.npy",
+                self.folder / f"{name}.offsets.npy",
                 ranges,
                 num_patches=self.facts.train.longest_source,
-                patch_values=self.facts.source_vocabulary,
+                patch_values=self.facts.patch_values,
+                ends=self.facts.ends,
             )
         return PairStore(
             self.folder / f"{name}.tokens.npy",

@@ -372,9 +372,17 @@ _CHOICES: dict[str, Any] = {
 }
 
 
-def greedy() -> DecodingSettings:
-    """Return the settings of greedy search."""
-    return DecodingSettings(beam=1)
+def greedy(limits: DecodingSettings | None = None) -> DecodingSettings:
+    """Return the settings of greedy search, with the length limits of ``limits``."""
+    if limits is None:
+        return DecodingSettings(beam=1)
+    return DecodingSettings(
+        beam=1,
+        max_length_factor=limits.max_length_factor,
+        max_length_offset=limits.max_length_offset,
+        min_length_factor=limits.min_length_factor,
+        min_length_offset=limits.min_length_offset,
+    )
 
 
 def paper() -> DecodingSettings:

@@ -1,15 +1,16 @@
 """The whole of Figure 1.
 
 Letters used for sizes: B batch rows, S source positions, L target positions,
-D model width, V target vocabulary, P positions in any shape.
+D model width, E embedding width, V target vocabulary, N positions in any shape; of a
+source whose tokens are patches (``tasks/captioning``), P numbers of each.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
+from typing import ClassVar, cast
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -34,6 +35,9 @@ class Transformer(SequenceModel):
     from ``seed``; the same seed gives the same weights.
     """
 
+    source_embedding_class: ClassVar[type[nn.Module]] = TokenEmbedding
+    """The embedding of sources that have a vocabulary of their own."""
+
     def __init__(
         self,
         config: TransformerConfig,
@@ -56,9 +60,11 @@ class Transformer(SequenceModel):
         self.source_vocab_size = source_vocab_size
         self.target_vocab_size = target_vocab_size
         width = config.embedding_width
-        tables = {"target": TokenEmbedding(target_vocab_size, width)}
+        tables: dict[str, nn.Module] = {
+            "target": TokenEmbedding(target_vocab_size, width)
+        }
         if config.tie_embeddings != "all":
-            tables["source"] = TokenEmbedding(source_vocab_size, width)
+            tables["source"] = self.source_embedding_class(source_vocab_size, width)
         self.embeddings = nn.ModuleDict(tables)
         self.enter_encoder = StackInput(config)
         self.encoder = Encoder(config)
@@ -69,7 +75,7 @@ class Transformer(SequenceModel):
 
     def forward(
         self,
-        source: Int[Tensor, "B S"],
+        source: Integer[Tensor, "B S *P"],
         target: Int[Tensor, "B L"],
         source_is_real: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B L V"]:
@@ -83,7 +89,7 @@ class Transformer(SequenceModel):
 
     def decode(
         self,
-        source: Int[Tensor, "B S"],
+        source: Integer[Tensor, "B S *P"],
         target: Int[Tensor, "B L"],
         source_is_real: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B L D"]:
@@ -95,15 +101,15 @@ class Transformer(SequenceModel):
         return out
 
     def encode(
-        self, source: Int[Tensor, "B S"], source_is_real: Bool[Tensor, "B S"]
+        self, source: Integer[Tensor, "B S *P"], source_is_real: Bool[Tensor, "B S"]
     ) -> DecoderState:
         """Encode the source; project the keys and values of cross-attention."""
         mask = make_padding_mask(source_is_real)
-        x = self.enter_encoder(self.source_embedding(source), 0)
+        x = self.enter_encoder(self.embed_source(source), 0)
         return self.decoder.initial_state(self.encoder(x, mask), mask)
 
     def start(
-        self, source: Int[Tensor, "B S"], source_is_real: Bool[Tensor, "B S"]
+        self, source: Integer[Tensor, "B S *P"], source_is_real: Bool[Tensor, "B S"]
     ) -> DecoderState:
         """Encode the source, to decode the target token by token with :meth:`step`."""
         return self.encode(source, source_is_real).with_kv_cache(INITIAL_CAPACITY)
@@ -117,15 +123,24 @@ class Transformer(SequenceModel):
         x = self.decoder(x, state, None)
         return self.logits(x)[:, -1], replace(state, position=state.position + 1)
 
-    def logits(self, x: Float[Tensor, "*P D"]) -> Float[Tensor, "*P V"]:
+    def embed_source(self, source: Integer[Tensor, "B S *P"]) -> Float[Tensor, "B S E"]:
+        """Apply the "Input Embedding" box."""
+        embedded: Tensor = self.embeddings[self.source_name](source)
+        return embedded
+
+    def logits(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
         """Apply the "Linear" box: a logit for every entry of the target vocabulary."""
         return F.linear(x, self.output_vectors, self.output.bias)
 
     @property
     def source_embedding(self) -> TokenEmbedding:
         """The embedding of source tokens, which may be that of target tokens."""
-        name = "target" if self.config.tie_embeddings == "all" else "source"
-        return cast(TokenEmbedding, self.embeddings[name])
+        return cast(TokenEmbedding, self.embeddings[self.source_name])
+
+    @property
+    def source_name(self) -> str:
+        """The name in ``embeddings`` of that of the source."""
+        return "target" if self.config.tie_embeddings == "all" else "source"
 
     @property
     def target_embedding(self) -> TokenEmbedding:

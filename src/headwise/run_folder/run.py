@@ -142,9 +142,10 @@ def open_task(recipe: Recipe, corpus: PreparedCorpus) -> Task:
             f"learns from {task.pair_format.name}; prepare the files again with "
             f"--task {recipe.task}"
         )
-    return task.open(
+    opened = task.open(
         corpus.tokenizers, recipe.options, max_tokens=corpus.facts.max_tokens
     )
+    return opened.with_length_limits(recipe.decoding)
 
 
 def _start_from_pretrained(

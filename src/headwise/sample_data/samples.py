@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -78,6 +79,40 @@ def _parts(splits: Splits[T]) -> Mapping[str, Sequence[T]]:
     return {"train": splits.train, "dev": splits.dev, "test": splits.test}
 
 
+def _scenes() -> Parts:
+    """Return pictures and their captions as ``.npz`` files."""
+    from headwise.sample_data.scenes import scenes
+
+    return {
+        name: _npz(
+            images=[each.pixels() for each in part],
+            labels=[each.sentence for each in part],
+        )
+        for name, part in _parts(scenes()).items()
+    }
+
+
+def _moving_shapes() -> Parts:
+    """Return videos and their labels as ``.npz`` files."""
+    from headwise.sample_data.moving_shapes import videos
+
+    return {
+        name: _npz(
+            videos=[each.frames() for each in part],
+            labels=[each.label for each in part],
+        )
+        for name, part in _parts(videos()).items()
+    }
+
+
+def _npz(**arrays: Sequence[Any]) -> bytes:
+    import numpy as np
+
+    file = io.BytesIO()
+    np.savez_compressed(file, **{key: np.array(each) for key, each in arrays.items()})
+    return file.getvalue()
+
+
 NO_POSITIONS = {
     "text": {"tokenizer": "spaces"},
     "model": {"positions": "none", "dropout": 0.0},
@@ -121,6 +156,26 @@ SAMPLES: dict[str, Sample] = {
         lambda: _lines(tree_examples(), lambda each: each.tree),
         suffix=".mrg",
         settings={"text": {"tokenizer": "words"}},
+    ),
+    "scenes": Sample(
+        "what does a picture of coloured shapes show?",
+        "captioning",
+        _scenes,
+        suffix=".npz",
+        settings={
+            "text": {"target_tokenizer": "spaces"},
+            "training": {"measure": "exact-match", "steps": 6_000},
+        },
+    ),
+    "moving-shapes": Sample(
+        "how does the shape in a video move?",
+        "picture_classification",
+        _moving_shapes,
+        suffix=".npz",
+        settings={
+            "picture_classification": {"patch_size": 8},
+            "training": {"steps": 3_000},
+        },
     ),
 }
 """Every sample by its name."""

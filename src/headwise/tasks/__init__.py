@@ -12,6 +12,7 @@ from typing import Any
 from headwise.errors import SettingsError
 from headwise.model.config import TransformerConfig
 from headwise.settings import as_table, read
+from headwise.tasks.captioning.spec import CaptioningSpec
 from headwise.tasks.classification.spec import ClassificationSpec
 from headwise.tasks.description import ModelDescription
 from headwise.tasks.language_model.spec import LanguageModelSpec
@@ -32,6 +33,7 @@ _ALL: tuple[TaskSpec, ...] = (
     MaskedLanguageModelSpec(),
     ParsingSpec(),
     PictureClassificationSpec(),
+    CaptioningSpec(),
 )
 
 TASKS: dict[str, TaskSpec] = {each.name: each for each in _ALL}

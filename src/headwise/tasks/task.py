@@ -71,6 +71,10 @@ class Task(Protocol):
         """Return this task with another ``check_stop``."""
         ...
 
+    def with_length_limits(self, decoding: DecodingSettings) -> Self:
+        """Return this task with the length limits of ``decoding`` for validation."""
+        ...
+
     def describe(self, config: TransformerConfig) -> ModelDescription:
         """Return what a model of this architecture is built from."""
         ...

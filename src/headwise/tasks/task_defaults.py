@@ -9,6 +9,7 @@ from typing import Any, Self, cast
 import numpy as np
 
 from headwise.data.ragged_batch import Batch
+from headwise.decoding.settings import DecodingSettings
 
 
 class TaskDefaults:
@@ -17,6 +18,10 @@ class TaskDefaults:
     def with_check_stop(self, check_stop: Callable[[], None]) -> Self:
         """Return this task with another ``check_stop``."""
         return cast(Self, replace(cast(Any, self), check_stop=check_stop))
+
+    def with_length_limits(self, decoding: DecodingSettings) -> Self:
+        """Return this task: its outputs are not searched for, or have their own."""
+        return self
 
     def training_batch(self, batch: Batch, random: np.random.PCG64) -> Batch:
         """Return ``batch``: nothing about it is drawn at random."""

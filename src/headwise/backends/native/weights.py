@@ -41,6 +41,7 @@ from headwise.backends.native.model_struct import (
 from headwise.errors import ModelError
 from headwise.model.embeddings import StackInput, TokenEmbedding
 from headwise.model.parameters_by_layer import FeedForwardParameters, SublayerParameters
+from headwise.model.patches import PatchEmbedding
 from headwise.model.positions import LearnedPositions
 from headwise.model.sequence_model import SequenceModel
 
@@ -52,7 +53,7 @@ class NativeWeights:
     """Packed copies of a model's weights; ``is_current`` tells if they are up to date.
 
     Raises ``NativeLibraryError`` where there are no C kernels, and ``ModelError`` for a
-    model whose weights are not float32 on a CPU.
+    model whose weights are not float32 on a CPU, or that embeds patches.
     """
 
     def __init__(self, model: NativeModel, precision: Precision) -> None:
@@ -65,6 +66,8 @@ class NativeWeights:
                 "the native backend runs models in float32 on a CPU; the weights of "
                 "this one have another type or are on another device"
             )
+        if any(isinstance(each, PatchEmbedding) for each in model.modules()):
+            raise ModelError("the native backend embeds tokens, not patches")
         self._versions = WeightVersions(model)
         self._config = model.config
         # Not the model: ``encoder.py`` keeps these copies as long as there is that.

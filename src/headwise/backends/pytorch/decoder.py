@@ -21,7 +21,7 @@ from functools import partial
 from typing import cast
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from headwise.backends.api import Precision, WeightVersions
@@ -98,7 +98,7 @@ class TorchDecoder:
         return self._versions.are_of(model)
 
     def start(
-        self, source: Int[Tensor, "N S"], source_is_real: Bool[Tensor, "N S"]
+        self, source: Integer[Tensor, "N S *P"], source_is_real: Bool[Tensor, "N S"]
     ) -> TorchState:
         """Encode the sources; return a state with one row for each."""
         cross_mask = None
@@ -122,10 +122,10 @@ class TorchDecoder:
         return additive.to(self.dtype)
 
     def encode(
-        self, source: Int[Tensor, "N S"], mask: Float[Tensor, "N 1 1 S"] | None
+        self, source: Integer[Tensor, "N S *P"], mask: Float[Tensor, "N 1 1 S"] | None
     ) -> Float[Tensor, "NS D"]:
         """Return the output of the encoder, one row for each position."""
-        x = self.model.enter_encoder(self.model.source_embedding(source), 0)
+        x = self.model.enter_encoder(self.model.embed_source(source), 0)
         x = x.flatten(0, 1).to(self.dtype)
         for block in self.encoder:
             x = block(x, len(source), mask)

@@ -38,7 +38,7 @@ def decode_packed(
     """
     causal = make_causal_mask(batch.target.shape[1], batch.target.device)
     position_ids = PositionIds(batch.source_position, batch.longest)
-    x = model.enter_encoder(model.source_embedding(batch.source), position_ids)
+    x = model.enter_encoder(model.embed_source(batch.source), position_ids)
     source_mask = block_diagonal_mask(batch.source_pair, batch.source_pair)
     target_mask = block_diagonal_mask(batch.target_pair, batch.target_pair) & causal
     if call is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from headwise.model.transformer import Transformer
@@ -21,7 +21,7 @@ from headwise.model.transformer import Transformer
 class UncachedState:
     """The source, and the target so far in a row of length n."""
 
-    source: Int[Tensor, "B S"]
+    source: Integer[Tensor, "B S *P"]
     source_is_real: Bool[Tensor, "B S"]
     target: Int[Tensor, "B n"]
     position: int
@@ -48,7 +48,7 @@ class UncachedDecoder:
         self.padding = padding
 
     def start(
-        self, source: Int[Tensor, "B S"], source_is_real: Bool[Tensor, "B S"]
+        self, source: Integer[Tensor, "B S *P"], source_is_real: Bool[Tensor, "B S"]
     ) -> UncachedState:
         """Return a state with one row of padding for each source."""
         shape = (source.shape[0], self.length)

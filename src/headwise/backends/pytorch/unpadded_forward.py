@@ -147,7 +147,7 @@ def decode_unpadded(
     padding_mask = make_padding_mask(source.is_real)
     causal_mask = make_causal_mask(target.max_length, target.tokens.device)
 
-    x = model.enter_encoder(model.source_embedding(source.padded()), 0)
+    x = model.enter_encoder(model.embed_source(source.padded()), 0)
     encoded = model.encoder(
         sources.unpad(x), UnpaddedMask(sources, sources, padding_mask)
     )

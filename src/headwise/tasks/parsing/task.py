@@ -34,6 +34,7 @@ class Parsing(Translation):
     tag ``XX`` for each word, as tags are not predicted.
     """
 
+    default_search: DecodingSettings = GREEDY
     settings: ParsingSettings = field(default_factory=ParsingSettings)
 
     name = "parsing"
@@ -63,7 +64,7 @@ class Parsing(Translation):
         """Return the best tree of each sentence of one word or more."""
         sources = self.encode([" ".join(words) for words in sentences])
         settings = [
-            _with_room(decoding or GREEDY, len(source), len(words))
+            _with_room(decoding or self.default_search, len(source), len(words))
             for source, words in zip(sources, sentences, strict=True)
         ]
         pieces = self.tokenizers.target.pieces(range(self.tokenizers.target.size))

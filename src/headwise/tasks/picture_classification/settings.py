@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headwise.errors import SettingsError
 from headwise.tasks.encoder_spec import PoolingSettings
+from headwise.tasks.patch_settings import check_patch_size
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,7 +20,4 @@ class PictureSettings(PoolingSettings):
 
     def __post_init__(self) -> None:
         PoolingSettings.__post_init__(self)
-        if self.patch_size < 1:
-            raise SettingsError(
-                [f"patch_size must be 1 or more, not {self.patch_size}"]
-            )
+        check_patch_size(self.patch_size)

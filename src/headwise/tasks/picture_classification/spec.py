@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headwise.data import pair_formats
-from headwise.errors import SettingsError
 from headwise.settings import merged
 from headwise.tasks.classification.spec import ClassificationSpec
 from headwise.tasks.description import ModelDescription
+from headwise.tasks.patch_settings import check_prepared
 from headwise.tasks.picture_classification.settings import PictureSettings
 from headwise.tasks.spec import Shapes
-from headwise.text.patch_tokenizer import PatchTokenizer
 from headwise.text.vocabulary import SPECIALS
 
 if TYPE_CHECKING:
@@ -54,16 +53,7 @@ class PictureClassificationSpec(ClassificationSpec):
         from headwise.tasks.picture_classification.task import PictureClassification
 
         settings = options or PictureSettings()
-        cutter = tokenizers.source
-        assert isinstance(cutter, PatchTokenizer)
-        if cutter.patch_size != settings.patch_size:
-            raise SettingsError(
-                [
-                    f"{self.name}.patch_size is {settings.patch_size}, but the "
-                    f"pictures were prepared with {cutter.patch_size}; prepare them "
-                    "again"
-                ]
-            )
+        check_prepared(tokenizers, settings.patch_size, self.name)
         return PictureClassification(
             tokenizers=tokenizers,
             settings=settings,

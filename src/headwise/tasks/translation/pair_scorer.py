@@ -183,7 +183,13 @@ def cut_batches(sizes: Sequence[int], limit: int, *, alone: bool) -> list[list[i
 def pad_sources(
     sources: Sequence[Sequence[int]], device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Return sources with END, padded [R S], and the mask of real tokens."""
+    """Return sources with END, padded [R S], and the mask of real tokens.
+
+    Arrays of patches [S P] become [R S P], without END.
+    """
+    if isinstance(sources[0], np.ndarray):
+        patches = torch.from_numpy(np.stack([np.asarray(each) for each in sources]))
+        return patches.to(device), torch.ones(patches.shape[:2], dtype=torch.bool)
     padded = _pad([[*source, END] for source in sources]).to(device)
     return padded, padded != PAD
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from torch import Tensor
 
@@ -56,10 +57,16 @@ class Translation(TaskDefaults, TextCodec):
 
     check_stop: Callable[[], None] = lambda: None
     deterministic: bool = False
+    default_search: DecodingSettings = field(default_factory=greedy)
+    """Where no settings are given, as in validation."""
 
     name = "translation"
     always_measured = ("bleu",)
     loss = staticmethod(cross_entropy_of)
+
+    def with_length_limits(self, decoding: DecodingSettings) -> Self:
+        """Return this task, whose default search has the limits of ``decoding``."""
+        return replace(self, default_search=greedy(decoding))
 
     def describe(self, config: TransformerConfig) -> ModelDescription:
         """Return what a model of this architecture is built from."""
@@ -129,7 +136,9 @@ class Translation(TaskDefaults, TextCodec):
         settings: DecodingSettings | None = None,
     ) -> list[str]:
         """Return the best output of each text, by default with greedy search."""
-        outputs = self.search(model, self.encode(texts), settings or greedy())
+        outputs = self.search(
+            model, self.encode(texts), settings or self.default_search
+        )
         return [self.decode(best[0]) for best in outputs]
 
     def predictions(
@@ -142,8 +151,9 @@ class Translation(TaskDefaults, TextCodec):
 
         A blank text has a blank output.
         """
-        given = self.encode([text for text in texts if text.strip()])
-        found = iter(self.search(model, given, decoding or greedy()))
+        sources = zip(texts, self.encode(texts), strict=True)
+        given = [tokens for text, tokens in sources if text.strip()]
+        found = iter(self.search(model, given, decoding or self.default_search))
         results = []
         for text in texts:
             if not text.strip():
@@ -162,7 +172,7 @@ class Translation(TaskDefaults, TextCodec):
 
         def run(batch: RaggedTokens) -> Tensor:
             is_real = batch.is_real
-            x = model.enter_encoder(model.source_embedding(batch.padded()), 0)
+            x = model.enter_encoder(model.embed_source(batch.padded()), 0)
             return mean_vectors(model.encoder(x, make_padding_mask(is_real)), is_real)
 
         return vectors_of_texts(
@@ -173,7 +183,9 @@ class Translation(TaskDefaults, TextCodec):
             check_stop=self.check_stop,
         )
 
-    def attention(self, model: Transformer, source: str, target: str) -> CrossAttention:
+    def attention(
+        self, model: Transformer, source: str, target: str
+    ) -> CrossAttention | None:
         """Return the cross-attention of ``model`` as it predicts ``target``."""
         (source_ids,) = self.encode([source])
         target_ids = self.tokenizers.target.encode(target)

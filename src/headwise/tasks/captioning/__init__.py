@@ -1,0 +1,1 @@
+"""Captioning: a picture into the text that describes it."""

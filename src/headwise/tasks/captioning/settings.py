@@ -1,0 +1,18 @@
+"""Settings of captioning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwise.tasks.patch_settings import check_patch_size
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaptioningSettings:
+    """How a picture is cut."""
+
+    patch_size: int = 4
+    """Pixels at each side of a patch; height and width must be multiples of it."""
+
+    def __post_init__(self) -> None:
+        check_patch_size(self.patch_size)

@@ -1,0 +1,86 @@
+"""Pictures as the inputs of a task: their patches, in batches.
+
+Letters used for sizes: S patches of a picture, P values of a patch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headwise.data.pictures import read_picture
+from headwise.data.ragged_batch import RaggedTokens
+from headwise.errors import DataError
+from headwise.tasks.prediction import InputError
+from headwise.tasks.task import BATCH_TOKENS
+from headwise.text.patch_tokenizer import PatchTokenizer
+from headwise.text.tokenizer import TokenizerPair
+
+
+class PictureInputs:
+    """Mixin of tasks whose inputs are pictures.
+
+    An input is the path of a PNG file, or a data URL (:mod:`headwise.text.pixels`); a
+    blank one is no picture. Pictures are neither resized nor cropped.
+    """
+
+    tokenizers: TokenizerPair
+    deterministic: bool
+    check_stop: Callable[[], None]
+
+    @property
+    def cutter(self) -> PatchTokenizer:
+        """What cuts pictures into patches."""
+        assert isinstance(self.tokenizers.source, PatchTokenizer)
+        return self.tokenizers.source
+
+    def patches(self, texts: Sequence[str], index: int) -> NDArray[np.uint8]:
+        """Return the patches [S P] of input ``index``, none of a blank one.
+
+        Raises ``InputError`` for a picture that cannot be used.
+        """
+        text = texts[index].strip()
+        if not text:
+            return np.zeros((0, self.cutter.size), np.uint8)
+        try:
+            pixels = read_picture(text)
+            try:
+                return self.cutter.patches(pixels)
+            except DataError as error:
+                name = "the picture" if text.startswith("data:") else text
+                raise DataError(f"{name}: {error}") from None
+        except DataError as error:
+            raise InputError(index, str(error)) from None
+
+    @torch.inference_mode()
+    def rows_of_texts(
+        self,
+        model: Any,
+        texts: Sequence[str],
+        run: Callable[[RaggedTokens], Tensor],
+    ) -> list[Tensor | None]:
+        """Return the row of ``run`` of each picture, None for a blank line."""
+        given = [index for index, text in enumerate(texts) if text.strip()]
+        most = max(1, BATCH_TOKENS // (self.cutter.num_patches + 1))
+        step = 1 if self.deterministic else most
+        found: dict[int, Tensor] = {}
+        was_training = model.training
+        model.eval()
+        try:
+            for start in range(0, len(given), step):
+                self.check_stop()
+                batch = given[start : start + step]
+                patches = np.concatenate([self.patches(texts, i) for i in batch])
+                lengths = torch.full((len(batch),), self.cutter.num_patches)
+                pictures = RaggedTokens.from_lengths(
+                    torch.from_numpy(patches).to(model.device), lengths.to(model.device)
+                )
+                found.update(zip(batch, run(pictures).cpu(), strict=True))
+        finally:
+            model.train(was_training)
+        return [found.get(index) for index in range(len(texts))]
