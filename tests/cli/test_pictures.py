@@ -155,3 +155,27 @@ def test_a_vector_for_each_picture(classifier, tmp_path):
     assert vectors.shape == (4, 16)
     assert not vectors[3].any()
     assert np.isfinite(vectors).all()
+
+
+def test_captions_from_a_list_of_png_files(headwise, tmp_path):
+    images, labels = pictures(90, 3)
+    lines = []
+    for number, (image, label) in enumerate(zip(images, labels, strict=True)):
+        Image.fromarray(image).save(tmp_path / f"{number}.png")
+        lines.append(f"{number}.png\ta bar, it lies {label}\n")
+    (tmp_path / "list.tsv").write_text("".join(lines), encoding="utf-8")
+    found = headwise(
+        *("run", tmp_path / "list.tsv", "--task", "captioning"),
+        *("--test-file", tmp_path / "list.tsv", "--out", tmp_path / "run", *TINY),
+    )
+    assert found.code == 0, found.error
+    assert found.out.startswith("BLEU ")
+
+    lines = [str(tmp_path / "0.png"), "", str(tmp_path / "1.png")]
+    found = headwise("predict", tmp_path / "run", stdin="\n".join(lines).encode())
+    rows = found.out.splitlines()
+    assert found.code == 0, found.error
+    assert [bool(row) for row in rows] == [True, False, True]
+    assert rows == load(tmp_path / "run").predict(lines)
+    found = headwise("evaluate", tmp_path / "run", tmp_path / "list.tsv")
+    assert found.code == 0, found.error

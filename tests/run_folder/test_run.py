@@ -14,7 +14,7 @@ from headwise.errors import DataError, ModelError, SettingsError, Stopped, Usage
 from headwise.inference.translator import load
 from headwise.recipe import resolve
 from headwise.run_folder.paths import model_path
-from headwise.run_folder.run import check_run, train_run
+from headwise.run_folder.run import check_run, open_task, train_run
 from headwise.settings import read_toml
 from headwise.training.state import TrainingState
 
@@ -317,3 +317,13 @@ def test_a_damaged_best_model_is_said_and_made_anew(tmp_path, corpus, recipe, na
 
     load(tmp_path / "run")
     assert any("the best model, of update" in text for text in callback.said)
+
+
+def test_validation_has_the_length_limits_of_the_recipe(corpus, recipe):
+    limits = {"max_length_factor": 0.0, "max_length_offset": 70}
+    task = open_task(
+        replace(recipe, decoding=replace(recipe.decoding, **limits)), corpus
+    )
+
+    assert task.default_search.max_length(3) == 70
+    assert task.default_search.beam == 1
