@@ -1,0 +1,159 @@
+"""Measure constituency parsing of the CRAFT treebank: raw words in, trees out.
+
+python benchmarks/parsing.py --corpora FOLDER --work FOLDER [--seeds 1,2,3]
+
+The dev part chooses the best checkpoint; the test part is read once for each seed, and
+scored by EVALB's rules with the parameters of COLLINS.prm, for all sentences, for those
+of up to 40 words, and by length. Trees are without traces, function tags and roots.
+Beside it stands the right-branching baseline (every bracket ends at the last word).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from result_file import TRAINING, Measurement, add_options, place_of
+from trials import recipe_of
+
+from headwise.cli.prepare_and_train import prepare_corpus
+from headwise.cli.translate_and_score import read_parallel
+from headwise.inference.load import load_predictor
+from headwise.metrics.bracket_f1 import BracketCounts, bracket_scores
+from headwise.metrics.right_branching import right_branching
+from headwise.metrics.tree_lines import read_trees_of_lines, scores_by_length
+from headwise.run_folder.run import train_run
+from headwise.storage import write_json
+from headwise.text.trees import Tree
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "parsing.json"
+SOURCES = [
+    *TRAINING,
+    "src/headwise/tasks/**/*",
+    "src/headwise/decoding/**/*",
+    "src/headwise/text/*tree*.py",
+    "src/headwise/metrics/bracket_f1.py",
+    "recipes/craft-parsing.toml",
+]
+FEW = 40
+"""Sentences of a rehearsal."""
+
+Table = dict[str, Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--corpora", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument(
+        "--seeds", type=lambda text: [*map(int, text.split(","))], default=[1, 2, 3]
+    )
+    add_options(parser, RESULTS)
+    arguments = parser.parse_args()
+    if arguments.rehearse:
+        arguments.seeds = arguments.seeds[:1]
+    measurement = Measurement.begin(SOURCES)
+    treebank = arguments.corpora / "treebank-craft"
+    words, trees = read_parallel(treebank / "test.mrg.gz", None, task="parsing")
+    if arguments.rehearse:
+        words, trees = words[:FEW], trees[:FEW]
+    runs: list[Table] = []
+    for seed in arguments.seeds:
+        runs.append(trial(seed, treebank, words, trees, arguments))
+        print(json.dumps(runs[-1]), file=sys.stderr)
+        found = [run["test"] for run in runs]
+        measurement.write(
+            place_of(arguments),
+            {
+                "runs": runs,
+                "mean_f1": statistics.mean(each["all"]["f1"] for each in found),
+                "mean_f1_up_to_40_words": statistics.mean(
+                    each["up_to_40_words"]["f1"] for each in found
+                ),
+                "right_branching": baseline(trees),
+                "threads": torch.get_num_threads(),
+            },
+        )
+
+
+def trial(
+    seed: int,
+    treebank: Path,
+    words: Sequence[str],
+    trees: Sequence[str],
+    arguments: argparse.Namespace,
+) -> Table:
+    """Train with one seed, unless that was done; return the scores."""
+    folder = arguments.work / f"craft-{seed}"
+    done = folder / "trial.json"
+    if done.is_file():
+        known: Table = json.loads(done.read_text(encoding="utf-8"))
+        return known
+    sources = {part: str(treebank / f"{part}.mrg.gz") for part in ("train", "dev")}
+    extra: Table = {
+        "seed": seed,
+        "data": {
+            "corpora": [{"source": sources["train"], "join_words": "_"}],
+            "dev": {"source": sources["dev"]},
+        },
+    }
+    if arguments.rehearse:
+        extra["training"] = {"steps": 4, "validate_every": 2, "validation_pairs": 10}
+    recipe = recipe_of(ROOT / "recipes" / "craft-parsing.toml", extra, folder)
+    corpus = prepare_corpus(folder, recipe)
+    began = time.monotonic()
+    state = train_run(folder, recipe, corpus)
+    minutes = (time.monotonic() - began) / 60
+    outputs = load_predictor(folder).predict(words)
+    figures = {
+        "seed": seed,
+        "validation": state.best_value,
+        "test": scores(*read_trees_of_lines(outputs, trees)),
+        "updates": state.step,
+        "tokens": state.tokens,
+        "minutes": minutes,
+    }
+    write_json(done, figures)
+    return figures
+
+
+def baseline(trees: Sequence[str]) -> Table:
+    """Return the scores of trees whose brackets all end at the last word."""
+    _, gold = read_trees_of_lines([""] * len(trees), trees)
+    return scores([right_branching(tree.words, tree.tags) for tree in gold], gold)
+
+
+def scores(predicted: Sequence[Tree | None], gold: Sequence[Tree]) -> Table:
+    """Return the scores of all sentences, of short ones, and by length."""
+    found = bracket_scores(predicted, gold)
+    by_length = scores_by_length(predicted, gold)
+    return {
+        "signature": found.score.signature,
+        "all": row(found.all),
+        "up_to_40_words": row(found.short),
+        "by_length": {each.label: row(each.counts) for each in by_length},
+    }
+
+
+def row(counts: BracketCounts) -> Table:
+    """Return the scores of some sentences in percent, and how many they are."""
+    return {
+        "sentences": counts.sentences,
+        "skipped": counts.skipped,
+        "precision": round(counts.precision, 2),
+        "recall": round(counts.recall, 2),
+        "f1": round(counts.f1, 2),
+        "complete_match": round(counts.exact_match, 2),
+    }
+
+
+if __name__ == "__main__":
+    main()
