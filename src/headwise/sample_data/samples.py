@@ -109,7 +109,8 @@ def _npz(**arrays: Sequence[Any]) -> bytes:
     import numpy as np
 
     file = io.BytesIO()
-    np.savez_compressed(file, **{key: np.array(each) for key, each in arrays.items()})
+    named: dict[str, Any] = {key: np.array(each) for key, each in arrays.items()}
+    np.savez_compressed(file, **named)
     return file.getvalue()
 
 

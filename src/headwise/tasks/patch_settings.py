@@ -7,10 +7,18 @@ from headwise.text.patch_tokenizer import PatchTokenizer
 from headwise.text.tokenizer import TokenizerPair
 
 
-def check_patch_size(patch_size: int) -> None:
-    """Raise ``SettingsError`` for a patch without pixels."""
-    if patch_size < 1:
-        raise SettingsError([f"patch_size must be 1 or more, not {patch_size}"])
+def check_patches(patch_size: int, max_shift: int) -> None:
+    """Raise ``SettingsError`` for a patch without pixels, or a shift below 0."""
+    problems = [
+        f"{name} must be {least} or more, not {value}"
+        for name, least, value in (
+            ("patch_size", 1, patch_size),
+            ("max_shift", 0, max_shift),
+        )
+        if value < least
+    ]
+    if problems:
+        raise SettingsError(problems)
 
 
 def check_prepared(tokenizers: TokenizerPair, patch_size: int, task: str) -> None:

@@ -6,7 +6,7 @@ Letters used for sizes: S patches of a picture, P values of a patch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -14,12 +14,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.data.pictures import read_picture
-from headwise.data.ragged_batch import RaggedTokens
+from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.errors import DataError
 from headwise.tasks.prediction import InputError
+from headwise.tasks.random_shift import shift_pictures
 from headwise.tasks.task import BATCH_TOKENS
 from headwise.text.patch_tokenizer import PatchTokenizer
 from headwise.text.tokenizer import TokenizerPair
+
+
+class PatchSettings(Protocol):
+    """What the settings of these tasks have in common."""
+
+    @property
+    def max_shift(self) -> int:
+        """Pixels by which pictures are shifted at random in training, at most."""
+        ...
 
 
 class PictureInputs:
@@ -32,6 +42,15 @@ class PictureInputs:
     tokenizers: TokenizerPair
     deterministic: bool
     check_stop: Callable[[], None]
+
+    settings: PatchSettings
+
+    def training_batch(self, batch: Batch, random: np.random.PCG64) -> Batch:
+        """Return ``batch`` with its pictures shifted, if the settings say so."""
+        most = self.settings.max_shift
+        if not most:
+            return batch
+        return shift_pictures(batch, random, cutter=self.cutter, most=most)
 
     @property
     def cutter(self) -> PatchTokenizer:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from headwise.errors import DataError, ModelError, SettingsError
 from headwise.settings import read
 from headwise.storage import read_json, write_json
-from headwise.text.pixels import data_url, pixels_of_url, to_patches
+from headwise.text.pixels import data_url, pixels_of_url
 from headwise.text.settings import TextSettings
 
 if TYPE_CHECKING:
@@ -113,10 +113,7 @@ class PatchTokenizer:
     @property
     def num_patches(self) -> int:
         """Patches of a picture (S)."""
-        rows, columns = (
-            side // self.patch_size
-            for side in (self.picture_size.height, self.picture_size.width)
-        )
+        rows, columns = self._grid
         return self.picture_size.frames * rows * columns
 
     def patches(self, pixels: Pixels) -> Patches:
@@ -130,8 +127,28 @@ class PatchTokenizer:
                 f"{found}, but pictures of {self.picture_size}, were trained on; "
                 "convert it to that size"
             )
-        cut = to_patches(pixels, (self.patch_size, self.patch_size))
-        return cut.reshape(-1, self.size)
+        return self.cut(pixels[None])
+
+    def cut(self, pictures: Pixels) -> Patches:
+        """Cut pictures [B T H W C] into the patches [B*S P] of all."""
+        rows, columns, side = *self._grid, self.patch_size
+        frames, channels = self.picture_size.frames, self.picture_size.channels
+        grid = (-1, frames, rows, side, columns, side, channels)
+        return pictures.reshape(grid).swapaxes(3, 4).reshape(-1, self.size)
+
+    def join(self, patches: Patches) -> Pixels:
+        """Return the pictures [B T H W C] that were cut into ``patches`` [B*S P]."""
+        rows, columns, side = *self._grid, self.patch_size
+        size = self.picture_size
+        grid = (-1, size.frames, rows, columns, side, side, size.channels)
+        shape = (-1, size.frames, size.height, size.width, size.channels)
+        return patches.reshape(grid).swapaxes(3, 4).reshape(shape)
+
+    @property
+    def _grid(self) -> tuple[int, int]:
+        """Patches of a frame, down and across."""
+        size, side = self.picture_size, self.patch_size
+        return size.height // side, size.width // side
 
     def encode(self, text: str) -> list[int]:
         """Return the values [S*P] of a picture that is written as a data URL."""
@@ -146,13 +163,7 @@ class PatchTokenizer:
 
     def url_of_patches(self, patches: Patches) -> str:
         """Return the data URL of a picture that was cut into ``patches``."""
-        size, side = self.picture_size, self.patch_size
-        rows, columns = size.height // side, size.width // side
-        grid = (size.frames, rows, columns, side, side, size.channels)
-        values = patches.reshape(grid).swapaxes(2, 3)
-        return data_url(
-            values.reshape(size.frames, size.height, size.width, size.channels)
-        )
+        return data_url(self.join(patches)[0])
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Return each value in digits."""

@@ -92,6 +92,7 @@ def test_the_source_is_embedded_as_patches_alone(model):
         ({"text": {"target_tokenizer": "labels"}}, "is for other tasks"),
         ({"training": {"word_dropout": 0.1}}, "'captioning' has none"),
         ({"captioning": {"patch_size": 0}}, "patch_size must be 1 or more, not 0"),
+        ({"captioning": {"max_shift": -1}}, "max_shift must be 0 or more, not -1"),
     ],
 )
 def test_settings_that_do_not_suit_pictures_are_named(changed, message, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headwise.tasks.encoder_spec import PoolingSettings
-from headwise.tasks.patch_settings import check_patch_size
+from headwise.tasks.patch_settings import check_patches
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -18,6 +18,9 @@ class PictureSettings(PoolingSettings):
     patch_size: int = 4
     """Pixels at each side of a patch; height and width must be multiples of it."""
 
+    max_shift: int = 0
+    """Pixels by which pictures are shifted at random in training, at most."""
+
     def __post_init__(self) -> None:
         PoolingSettings.__post_init__(self)
-        check_patch_size(self.patch_size)
+        check_patches(self.patch_size, self.max_shift)

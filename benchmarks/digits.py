@@ -1,0 +1,109 @@
+"""Measure picture classification on scikit-learn's digits, beside its SVC.
+
+python benchmarks/digits.py --work FOLDER [--recipe NAME]
+
+Five shuffled folds: each fifth of the 1,797 pictures is the test part once. A tenth of
+the others chooses the best checkpoint of the Transformer. The SVC, with gamma 0.001 as
+in scikit-learn's own example, learns from all others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from result_file import TRAINING, Measurement, add_options, place_of
+from sklearn.datasets import load_digits
+from sklearn.model_selection import KFold
+from sklearn.svm import SVC
+from trials import recipe_of, run_trial
+
+from headwise.data.pictures import read_labelled_pictures
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "digits.json"
+SOURCES = [*TRAINING, "src/headwise/tasks/**/*", "recipes/digits*.toml"]
+FOLDS = 5
+WHITE = 16
+
+Indices = NDArray[np.int64]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--recipe", default="digits")
+    add_options(parser, RESULTS)
+    arguments = parser.parse_args()
+    measurement = Measurement.begin(SOURCES)
+    images, labels = load_digits(return_X_y=True)
+    rows: list[dict[str, Any]] = []
+    for number, (learned, tested) in enumerate(folds(len(labels)), start=1):
+        svc = SVC(gamma=0.001).fit(images[learned], labels[learned])
+        figures = trial(number, images, labels, learned, tested, arguments)
+        right = (svc.predict(images[tested]) == labels[tested]).mean()
+        rows.append({**figures, "svc_accuracy": 100 * float(right)})
+        print(json.dumps(rows[-1]), file=sys.stderr)
+        ours = [row["test"]["accuracy"] for row in rows]
+        measurement.write(
+            place_of(arguments),
+            {
+                "folds": rows,
+                "mean_accuracy": statistics.mean(ours),
+                "mean_svc_accuracy": statistics.mean(x["svc_accuracy"] for x in rows),
+                "minutes": sum(row["minutes"] for row in rows),
+                "threads": torch.get_num_threads(),
+            },
+        )
+        if arguments.rehearse:
+            break
+
+
+def folds(count: int) -> Iterator[tuple[Indices, Indices]]:
+    """Yield the indices to learn from, and those to test on, of each fold."""
+    yield from KFold(FOLDS, shuffle=True, random_state=1).split(np.arange(count))
+
+
+def trial(
+    number: int,
+    images: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    learned: Indices,
+    tested: Indices,
+    arguments: argparse.Namespace,
+) -> dict[str, Any]:
+    """Train on a fold, unless that was done; return the figures."""
+    shuffled = np.random.default_rng(number).permutation(learned)
+    dev, train = np.split(shuffled, [len(shuffled) // 10])
+    files = {}
+    for name, part in (("train", train), ("dev", dev), ("test", tested)):
+        files[name] = arguments.work / f"data-{number}" / f"{name}.npz"
+        files[name].parent.mkdir(parents=True, exist_ok=True)
+        pictures = (images[part] * 255 / WHITE).round().astype(np.uint8)
+        named = {"images": pictures.reshape(-1, 8, 8), "labels": labels[part]}
+        np.savez(files[name], **named)
+    source = {"format": "pictures"}
+    extra: dict[str, Any] = {
+        "seed": number,
+        "data": {
+            "corpora": [{"source": str(files["train"]), **source}],
+            "dev": {"source": str(files["dev"]), **source},
+        },
+    }
+    if arguments.rehearse:
+        extra["training"] = {"steps": 20, "validate_every": 10}
+    folder = arguments.work / f"{arguments.recipe}-{number}"
+    recipe = recipe_of(ROOT / "recipes" / f"{arguments.recipe}.toml", extra, folder)
+    return run_trial(folder, recipe, read_labelled_pictures(files["test"]))
+
+
+if __name__ == "__main__":
+    main()
