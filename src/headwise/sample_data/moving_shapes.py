@@ -49,7 +49,7 @@ SHAPES = {
 
 BRIGHTNESS = (95, 135, 175, 215, 255)
 
-SIZES = Sizes(3_000, 300, 300)
+SIZES = Sizes(12_000, 300, 300)
 ONE_IN = 6
 """One in so many pairs of shape and brightness is for the test."""
 
