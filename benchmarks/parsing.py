@@ -14,7 +14,6 @@ import argparse
 import json
 import statistics
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -109,9 +108,7 @@ def trial(
         extra["training"] = {"steps": 4, "validate_every": 2, "validation_pairs": 10}
     recipe = recipe_of(ROOT / "recipes" / "craft-parsing.toml", extra, folder)
     corpus = prepare_corpus(folder, recipe)
-    began = time.monotonic()
     state = train_run(folder, recipe, corpus)
-    minutes = (time.monotonic() - began) / 60
     outputs = load_predictor(folder).predict(words)
     figures = {
         "seed": seed,
@@ -119,7 +116,7 @@ def trial(
         "test": scores(*read_trees_of_lines(outputs, trees)),
         "updates": state.step,
         "tokens": state.tokens,
-        "minutes": minutes,
+        "minutes": state.seconds / 60,
     }
     write_json(done, figures)
     return figures
