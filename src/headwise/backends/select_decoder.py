@@ -14,7 +14,7 @@ from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.backends.reference import ReferenceDecoder
 from headwise.errors import ModelError
 from headwise.model.decoder_only import DecoderOnly
-from headwise.model.embeddings import TokenEmbedding
+from headwise.model.patches import PatchEmbedding
 from headwise.model.sequence_model import SequenceModel
 from headwise.model.transformer import Transformer
 
@@ -48,7 +48,7 @@ def make_decoder(
         and model.device.type == "cuda"
         and isinstance(model, Transformer)
         and not is_rotary
-        and isinstance(model.embeddings[model.source_name], TokenEmbedding)
+        and not any(isinstance(each, PatchEmbedding) for each in model.modules())
     ):
         return CudaGraphDecoder(model, precision)
     if native or (native is None and prefers_native("decoding")):

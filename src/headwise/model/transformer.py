@@ -8,7 +8,7 @@ source whose tokens are patches (``tasks/captioning``), P numbers of each.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, cast
+from typing import cast
 
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor, nn
@@ -35,9 +35,6 @@ class Transformer(SequenceModel):
     from ``seed``; the same seed gives the same weights.
     """
 
-    source_embedding_class: ClassVar[type[nn.Module]] = TokenEmbedding
-    """The embedding of sources that have a vocabulary of their own."""
-
     def __init__(
         self,
         config: TransformerConfig,
@@ -60,11 +57,9 @@ class Transformer(SequenceModel):
         self.source_vocab_size = source_vocab_size
         self.target_vocab_size = target_vocab_size
         width = config.embedding_width
-        tables: dict[str, nn.Module] = {
-            "target": TokenEmbedding(target_vocab_size, width)
-        }
+        tables = {"target": TokenEmbedding(target_vocab_size, width)}
         if config.tie_embeddings != "all":
-            tables["source"] = self.source_embedding_class(source_vocab_size, width)
+            tables["source"] = TokenEmbedding(source_vocab_size, width)
         self.embeddings = nn.ModuleDict(tables)
         self.enter_encoder = StackInput(config)
         self.encoder = Encoder(config)
@@ -125,7 +120,7 @@ class Transformer(SequenceModel):
 
     def embed_source(self, source: Integer[Tensor, "B S *P"]) -> Float[Tensor, "B S E"]:
         """Apply the "Input Embedding" box."""
-        embedded: Tensor = self.embeddings[self.source_name](source)
+        embedded: Tensor = self.source_embedding(source)
         return embedded
 
     def logits(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
@@ -135,12 +130,8 @@ class Transformer(SequenceModel):
     @property
     def source_embedding(self) -> TokenEmbedding:
         """The embedding of source tokens, which may be that of target tokens."""
-        return cast(TokenEmbedding, self.embeddings[self.source_name])
-
-    @property
-    def source_name(self) -> str:
-        """The name in ``embeddings`` of that of the source."""
-        return "target" if self.config.tie_embeddings == "all" else "source"
+        name = "target" if self.config.tie_embeddings == "all" else "source"
+        return cast(TokenEmbedding, self.embeddings[name])
 
     @property
     def target_embedding(self) -> TokenEmbedding:

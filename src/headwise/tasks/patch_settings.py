@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from headwise.errors import SettingsError
 from headwise.text.patch_tokenizer import PatchTokenizer
-from headwise.text.tokenizer import TokenizerPair
+
+if TYPE_CHECKING:
+    from headwise.text.tokenizer import TokenizerPair
 
 
 def check_patches(patch_size: int, max_shift: int) -> None:

@@ -2,18 +2,41 @@
 
 So Figure 1 stays as it is but for one box, "Input Embedding", which is a linear
 projection of pixel values as in ViT (Dosovitskiy et al. 2021).
+
+Letters used for sizes: B batch rows, S patches, P values of a patch, E embedding width.
 """
 
 from __future__ import annotations
 
+from jaxtyping import Float, Integer
+from torch import Tensor
+
+from headwise.model.config import TransformerConfig
+from headwise.model.initialization import initialize
 from headwise.model.patches import PatchEmbedding
 from headwise.model.transformer import Transformer
 
 
 class Captioner(Transformer):
-    """A :class:`Transformer` with sources [B S P] of S patches of P values.
+    """A :class:`Transformer` with sources [B S P]; its ``source_vocab_size`` is P.
 
-    ``source_vocab_size`` is P. ``config.tie_embeddings`` cannot be "all".
+    ``config.tie_embeddings`` cannot be "all".
     """
 
-    source_embedding_class = PatchEmbedding
+    def __init__(
+        self,
+        config: TransformerConfig,
+        patch_values: int,
+        target_vocab_size: int,
+        *,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(config, patch_values, target_vocab_size)
+        width = config.embedding_width
+        self.embeddings["source"] = PatchEmbedding(patch_values, width)
+        initialize(self, seed)
+
+    def embed_source(self, source: Integer[Tensor, "B S P"]) -> Float[Tensor, "B S E"]:
+        """Project the values of each patch."""
+        embedded: Tensor = self.embeddings["source"](source)
+        return embedded
