@@ -119,6 +119,17 @@ NO_POSITIONS = {
     "model": {"positions": "none", "dropout": 0.0},
 }
 
+OF_PICTURES = {
+    "d_model": 128,
+    "d_ff": 512,
+    "num_heads": 4,
+    "norm": "pre",
+    "activation": "gelu",
+    "positions": "rotary",
+    "dropout": 0.0,
+}
+"""Models that tell places of a picture, or of the frames after it, by distance."""
+
 SAMPLES: dict[str, Sample] = {
     "reviews": Sample(
         "is a review positive or negative?",
@@ -165,7 +176,13 @@ SAMPLES: dict[str, Sample] = {
         suffix=".npz",
         settings={
             "text": {"target_tokenizer": "spaces"},
-            "training": {"measure": "exact-match", "steps": 6_000},
+            "model": {**OF_PICTURES, "encoder_layers": 3, "decoder_layers": 2},
+            "training": {
+                "measure": "exact-match",
+                "steps": 4_000,
+                "batch_tokens": 4096,
+                "learning_rate": 0.001,
+            },
         },
     ),
     "moving-shapes": Sample(
@@ -175,7 +192,8 @@ SAMPLES: dict[str, Sample] = {
         suffix=".npz",
         settings={
             "picture_classification": {"patch_size": 8},
-            "training": {"steps": 3_000},
+            "model": {**OF_PICTURES, "encoder_layers": 3},
+            "training": {"steps": 1_500, "batch_tokens": 4096, "learning_rate": 0.001},
         },
     ),
 }
