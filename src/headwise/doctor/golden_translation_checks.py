@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from headwise.data.picture_entries import shown_source
 from headwise.doctor.check import FAILED, OK, SKIPPED, Check, Status
 from headwise.errors import HeadwiseError, ResourceError
 from headwise.inference.engines.ctranslate2_engine import CTranslate2Engine
@@ -62,7 +63,8 @@ def compare_with_golden(
     if not differing:
         return Check(what, OK, found)
     before, now = differing[0]
-    found += f"; {before.source!r} gave {before.output!r} and now gives {now!r}"
+    source = shown_source(before.source)
+    found += f"; {source!r} gave {before.output!r} and now gives {now!r}"
     if must_agree:
         return Check(what, FAILED, found, DIFFERENT)
     return Check(what, OK, found)
