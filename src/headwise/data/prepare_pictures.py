@@ -127,8 +127,8 @@ def _check_sizes(
             [
                 f"a picture has {cutter.num_patches:,} patches, which is above "
                 f"data.max_tokens = {data.max_tokens:,}; raise that to "
-                f"{cutter.num_patches:,}, or choose a larger "
-                "picture_classification.patch_size"
+                f"{cutter.num_patches:,}, or choose a larger patch_size in the "
+                "settings of the task"
             ]
         )
 

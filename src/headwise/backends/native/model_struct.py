@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -108,12 +109,18 @@ def make_stack(sublayers: Sequence[Sublayer], **fields: Any) -> Stack:
 def rotations(config: TransformerConfig, count: int) -> Float[Tensor, "L K"] | None:
     """Return the table of rotary positions as ``rotary.h`` reads it, if there are any.
 
-    For L = ``count`` positions and the K channels of a key: sine and cosine of the
-    angle of each pair of channels.
+    For ``count`` positions or more, L, and the K channels of a key: sine and cosine of
+    the angle of each pair of channels. The table is shared, and not to be changed.
     """
     if config.positions != "rotary":
         return None
-    return sinusoids(torch.arange(count), config.key_width).float()
+    return _rotations(1 << max(0, count - 1).bit_length(), config.key_width)
+
+
+@lru_cache(maxsize=8)
+def _rotations(count: int, width: int) -> Tensor:
+    """Return the table, which training needs again for each batch."""
+    return sinusoids(torch.arange(count), width).float()
 
 
 def make_model(model: NativeModel, **fields: Any) -> Model:

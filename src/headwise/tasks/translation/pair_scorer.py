@@ -188,8 +188,9 @@ def pad_sources(
     Arrays of patches [S P] become [R S P], without END.
     """
     if isinstance(sources[0], np.ndarray):
-        patches = torch.from_numpy(np.stack([np.asarray(each) for each in sources]))
-        return patches.to(device), torch.ones(patches.shape[:2], dtype=torch.bool)
+        stacked = np.stack([np.asarray(each) for each in sources])
+        patches = torch.from_numpy(stacked).to(device)
+        return patches, patches.new_ones(patches.shape[:2], dtype=torch.bool)
     padded = _pad([[*source, END] for source in sources]).to(device)
     return padded, padded != PAD
 
