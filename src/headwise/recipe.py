@@ -55,8 +55,8 @@ class Recipe:
 
     task: str = "translation"
     """What is learned: translation (text into text), classification, regression,
-    tagging, language_model, masked_language_model, parsing, picture_classification or
-    captioning."""
+    tagging, language_model, masked_language_model, parsing, picture_classification,
+    captioning or dialogue."""
 
     initialize_from: tuple[str, ...] = ()
     """Model folders whose encoder, decoder or both training starts from, with their
@@ -87,6 +87,9 @@ class Recipe:
     """Settings of the task of this name; not set for others."""
 
     captioning: CaptioningSettings | None = None
+    """Settings of the task of this name; not set for others."""
+
+    dialogue: LanguageModelSettings | None = None
     """Settings of the task of this name; not set for others."""
 
     parsing: ParsingSettings | None = None
@@ -126,7 +129,8 @@ class Recipe:
                 f"{self.task!r}; 'auto' and 'torch' train every model"
             )
         reads_pictures = task.pair_format.reads_pictures
-        has_source_text = not reads_pictures and task.pair_format is not DOCUMENTS
+        has_source_text = not reads_pictures and "encoder" in task.stacks
+        has_source_text = has_source_text and task.pair_format is not DOCUMENTS
         if self.training.word_dropout and not has_source_text:
             problems.append(
                 "training.word_dropout is for tasks that have a source text; "

@@ -5,6 +5,7 @@ import pytest
 from headwise.data.pictures import read_labelled_pictures
 from headwise.sample_data.samples import SAMPLES
 from headwise.tasks import TASKS
+from headwise.text.dialogue import read_turns, split_last_answer
 from headwise.text.trees import parse_tree
 
 
@@ -22,7 +23,8 @@ def test_every_sample_is_written_for_its_task(name, tmp_path):
         lines = path.read_text(encoding="utf-8").split("\n")[:-1]
         assert lines
         if sample.suffix == ".jsonl":
-            assert all(json.loads(line)["text"].strip() for line in lines)
+            turns = [read_turns(json.loads(line)) for line in lines]
+            assert all(split_last_answer(each) for each in turns)
         elif sample.suffix == ".mrg":
             assert all(parse_tree(line).words for line in lines)
         else:

@@ -1,5 +1,6 @@
 """A small example of data for every task, which a small model learns in seconds."""
 
+import json
 import random
 
 import numpy as np
@@ -109,6 +110,23 @@ def captioning(folder):
     return {"source": str(path), "format": "pictures"}
 
 
+def dialogue(folder):
+    """The assistant says the number after the one that the user says."""
+    numbers = list(WORDS)
+    after = dict(zip(numbers, [*numbers[1:], numbers[0]], strict=True))
+    chance = random.Random(1)
+    lines = []
+    for _ in range(200):
+        turns = []
+        for word in chance.choices(numbers, k=chance.randint(1, 3)):
+            turns.append({"role": "user", "text": word})
+            turns.append({"role": "assistant", "text": after[word]})
+        lines.append(json.dumps({"turns": turns}) + "\n")
+    path = folder / "dialogues.jsonl"
+    path.write_text("".join(lines), encoding="utf-8")
+    return {"source": str(path), "format": "dialogues"}
+
+
 def write(folder, lines):
     path = folder / "examples.tsv"
     path.write_text("".join(lines), encoding="utf-8")
@@ -125,6 +143,7 @@ EXAMPLES = {
     "parsing": parsing,
     "picture_classification": picture_classification,
     "captioning": captioning,
+    "dialogue": dialogue,
 }
 """Functions that write files into a folder, and return the settings of a corpus."""
 
@@ -145,6 +164,7 @@ INPUTS = {
     "parsing": ["one dog runs", "", "cat runs"],
     "picture_classification": PICTURE_LINES,
     "captioning": PICTURE_LINES,
+    "dialogue": ["one", "", '{"turns": [{"role": "user", "text": "two"}]}'],
 }
 """Some inputs of each task, a blank one among them."""
 

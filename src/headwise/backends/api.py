@@ -78,7 +78,8 @@ class TrainingBackend(Protocol[AnyModel, AnyBatch]):
     def loss(self, model: AnyModel, batch: AnyBatch, *, smoothing: float) -> Tensor:
         """Return the cross-entropy, summed over the target tokens, in nats.
 
-        A decoder alone reads the decoder input, and no source.
+        Those that the batch does not count (``Batch.counted``) are left out. A decoder
+        alone reads the decoder input, and no source.
         Its ``backward`` adds the gradients of all weights to ``.grad``.
         """
         ...

@@ -30,8 +30,10 @@ class ReferenceTraining:
             hidden = model.decode(source.padded(), target.padded(), source.is_real)
         else:
             hidden = model.decode(target.padded())
-        logits = model.logits(hidden[target.is_real])
-        return cross_entropy(logits, batch.target.tokens, smoothing)
+        logits, targets = model.logits(hidden[target.is_real]), batch.target.tokens
+        if batch.counted is not None:
+            logits, targets = logits[batch.counted], targets[batch.counted]
+        return cross_entropy(logits, targets, smoothing)
 
 
 class ReferenceEncoding:

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from headwise import __version__
+from headwise.cli.chat import chat
 from headwise.cli.command_classes import Command, CommandGroup
 from headwise.cli.demo import demo
 from headwise.cli.doctor import doctor
@@ -39,7 +40,7 @@ class MainGroup(CommandGroup):
 
     groups: ClassVar = {
         "Train": ("run", "prepare", "train", "demo"),
-        "Use": ("translate", "predict", "generate", "embed"),
+        "Use": ("translate", "predict", "generate", "chat", "embed"),
         "Measure": ("evaluate", "score", "doctor", "runs"),
         "Change": ("export", "edit", "recipe"),
     }
@@ -65,6 +66,7 @@ COMMANDS = (
     translate,
     predict,
     generate,
+    chat,
     embed,
     evaluate,
     score,

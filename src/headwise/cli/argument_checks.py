@@ -181,9 +181,8 @@ def check_translates(*folders: Path) -> None:
 
 def use_command(task: str) -> str:
     """Return the command that runs a model of ``task``."""
-    return {"translation": "translate", "language_model": "generate"}.get(
-        task, "predict"
-    )
+    commands = {"translation": "translate", "language_model": "generate"}
+    return commands.get(task, "predict")
 
 
 def check_search(

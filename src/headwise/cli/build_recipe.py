@@ -11,7 +11,13 @@ from typing import Any
 
 from headwise.cli.argument_checks import check_files, check_set
 from headwise.cli.options import say
-from headwise.data.pair_formats import CAPTIONS, DOCUMENTS, PICTURES, TREES
+from headwise.data.pair_formats import (
+    CAPTIONS,
+    DIALOGUES,
+    DOCUMENTS,
+    PICTURES,
+    TREES,
+)
 from headwise.data.settings import SUFFIXES, CorpusSettings, DataSettings
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.unsupported_models import reasons_against
@@ -141,6 +147,19 @@ def tree_table(
     return {**table, "format": "trees"}
 
 
+def dialogue_table(
+    source: Path, target: Path | None, columns: tuple[int, int] | None = None
+) -> dict[str, Any]:
+    """Return the settings of a corpus of dialogues.
+
+    JSON Lines have turns; other files are questions with their answers.
+    """
+    table = corpus_table(source, target, columns)
+    if target is None and {".jsonl", ".ndjson"} & {*source.suffixes}:
+        return {**table, "format": "dialogues"}
+    return table
+
+
 def picture_table(
     source: Path, target: Path | None, columns: tuple[int, int] | None = None
 ) -> dict[str, Any]:
@@ -159,6 +178,7 @@ TABLES = {
     TREES.name: tree_table,
     PICTURES.name: picture_table,
     CAPTIONS.name: picture_table,
+    DIALOGUES.name: dialogue_table,
 }
 """How files are read for formats of pairs that are not lines with two sides."""
 

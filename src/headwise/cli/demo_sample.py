@@ -47,9 +47,7 @@ def demo_sample(
     recipe = sample_recipe(sample, files, limit)
     use_threads(threads)
     train_model(out, recipe, prepare_corpus(out, recipe), "cpu")
-    if sample.task == "language_model":
-        _show_text(out)
-    elif sample.task == "parsing":
+    if sample.task == "parsing":
         _show_trees(out, files["test"])
     else:
         _show_labels(out, files["test"], sample)
@@ -64,7 +62,7 @@ def sample_recipe(
     return resolve(preset="micro", extra=merged(table, extra))
 
 
-FIELDS = {".jsonl": {"source_field": "text"}, ".npz": {"format": "pictures"}}
+FIELDS = {".jsonl": {"format": "dialogues"}, ".npz": {"format": "pictures"}}
 """Suffix -> settings of the corpora besides the path."""
 
 
@@ -90,8 +88,9 @@ def _show_labels(out: Path, test: Path, sample: Sample) -> None:
     for source, reference, found in islice(shown, NUM_SHOWN):
         verdict = "correct" if found == reference else f"it is {reference}"
         output(f"    {shown_source(source)}\n    → {found} ({verdict})\n")
+    use = "chat" if sample.task == "dialogue" else "predict"
     output(
-        f"Next:\n    headwise predict {out} < YOUR_TEXT\n"
+        f"Next:\n    headwise {use} {out} < YOUR_TEXT\n"
         f"    headwise run YOUR{sample.suffix} --task {sample.task} --out my-model"
     )
 
@@ -112,14 +111,4 @@ def _show_trees(out: Path, test: Path) -> None:
     output(
         f"Next:\n    headwise predict {out} --draw text < YOUR_TEXT\n"
         "    headwise run YOUR.mrg --task parsing --out my-model"
-    )
-
-
-def _show_text(out: Path) -> None:
-    from headwise.inference.text_generator import TextGenerator
-
-    output(f"\nA text of the model's own:\n\n{TextGenerator.open(out).generate()}")
-    output(
-        f"\nNext:\n    headwise generate {out} --prompt '...'\n"
-        "    headwise run YOUR.txt --task language_model --out my-model"
     )

@@ -14,6 +14,7 @@ from headwise.cli.argument_checks import (
     check_input,
     check_models,
     check_search,
+    use_command,
 )
 from headwise.cli.options import (
     Device,
@@ -90,7 +91,7 @@ def generate(
     if task != "language_model":
         raise UsageError(
             f"{folder} is a model of {task}, which continues no text; use headwise "
-            f"{'translate' if task == 'translation' else 'predict'}"
+            f"{use_command(task)}"
         )
     table = parse_search(search)
     if tokens is not None:

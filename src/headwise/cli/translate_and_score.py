@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwise.cli.argument_checks import check_files
-from headwise.cli.build_recipe import check_sources, corpus_table, tree_table
+from headwise.cli.build_recipe import TABLES, check_sources, corpus_table
 from headwise.cli.options import say
 from headwise.errors import DataError, SettingsError, UsageError
 from headwise.tasks import TASKS
@@ -101,7 +101,7 @@ def read_parallel(
             "REFERENCE"
         )
     if reference is None:
-        table_of = tree_table if task == "parsing" else corpus_table
+        table_of = TABLES.get(TASKS[task].pair_format.name, corpus_table)
         table = table_of(source, None, columns)
         if languages is not None:
             table["source_field"], table["target_field"] = languages

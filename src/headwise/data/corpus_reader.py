@@ -1,4 +1,6 @@
-"""Read pairs: two line-aligned files, TSV, JSON Lines, or a treebank; plain or .gz.
+"""Read pairs: two line-aligned files, TSV, JSON Lines, a treebank, dialogues.
+
+Any of them may be a .gz file.
 
 Reading is strict, since one shifted line silently misaligns all pairs after it: a side
 that ends early, invalid UTF-8, a missing column or field raise ``DataError`` with file
@@ -19,6 +21,7 @@ from typing import Any
 
 from headwise.data.settings import CorpusSettings, Layout
 from headwise.errors import DataError
+from headwise.text.dialogue import read_turns, split_last_answer
 from headwise.text.encodings import open_text
 from headwise.text.lines import Line, LineTally, split_lines
 from headwise.text.normalization import one_line
@@ -227,11 +230,28 @@ def _read_trees(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
         note(f"{path}: trees without a word, which are left out: {num_empty:,}")
 
 
+def _read_dialogues(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
+    """Yield the turns of each dialogue up to its last answer, and that answer."""
+    path = Path(corpus.source)
+    for line in read_lines(path, note):
+        if not line.text.strip():
+            yield RawPair(line.number, "", "")
+            continue
+        where = f"{path}, line {line.number:,}"
+        table = _parse_object(line.text, where)
+        try:
+            turns, answer = split_last_answer(read_turns(table))
+        except DataError as error:
+            raise DataError(f"{where}: {error}") from None
+        yield RawPair(line.number, turns, answer)
+
+
 READERS: dict[Layout, Callable[[CorpusSettings, Note], Iterator[RawPair]]] = {
     "lines": _read_lines,
     "tsv": _read_tsv,
     "jsonl": _read_jsonl,
     "trees": _read_trees,
+    "dialogues": _read_dialogues,
 }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from headwise.errors import DataError
+from headwise.text.dialogue import ASSISTANT, split_turns
 from headwise.text.trees import parse_tree, split_words, unescape_brackets
 from headwise.text.vocabulary import END, PAD, UNKNOWN
 from headwise.wording import count_of
@@ -149,6 +150,42 @@ class Documents:
         return [], [*tokenizers.target.encode(target), END]
 
 
+class Dialogues:
+    """The turns of a dialogue up to an answer, and the answer.
+
+    The source row has the symbol of its role before each turn, END after each earlier
+    answer, and the symbol of the assistant at its end; the target row is the answer.
+    """
+
+    name = "dialogues"
+    ends = (False, True)
+    reads_pictures = False
+
+    def encode(
+        self, tokenizers: TokenizerPair, source: str, target: str
+    ) -> tuple[list[int], list[int]]:
+        """Tokenize turn by turn."""
+        if not source.strip():
+            return [], tokenizers.target.encode(target)
+        return prompt_tokens(tokenizers, source), tokenizers.target.encode(target)
+
+
+def prompt_tokens(tokenizers: TokenizerPair, text: str) -> list[int]:
+    """Return the tokens of the turns of a text, which an answer follows."""
+    tokens: list[int] = []
+    for role, turn in split_turns(text):
+        tokens += [role_token(tokenizers, role), *tokenizers.target.encode(turn)]
+        if role == ASSISTANT:
+            tokens.append(END)
+    return [*tokens, role_token(tokenizers, ASSISTANT)]
+
+
+def role_token(tokenizers: TokenizerPair, role: str) -> int:
+    """Return the token of the symbol of a role; ``text.symbols`` has all of them."""
+    *_, token = tokenizers.target.encode(f"<{role}>")
+    return token
+
+
 TRANSLATION = TextPairs("text pairs", ends=(True, True))
 LABELLED_TEXT = TextPairs("labelled text", ends=(True, False))
 NUMBERED_TEXT = TextPairs("text with numbers", ends=(True, False))
@@ -157,12 +194,13 @@ PICTURES = TextPairs("labelled pictures", ends=(False, False), reads_pictures=Tr
 CAPTIONS = TextPairs("captioned pictures", ends=(False, True), reads_pictures=True)
 DOCUMENTS = Documents()
 TREES = Trees()
+DIALOGUES = Dialogues()
 
 PAIR_FORMATS: dict[str, PairFormat] = {
     each.name: each
     for each in (
         *(TRANSLATION, LABELLED_TEXT, NUMBERED_TEXT, TAGGED_WORDS, DOCUMENTS, TREES),
-        *(PICTURES, CAPTIONS),
+        *(PICTURES, CAPTIONS, DIALOGUES),
     )
 }
 """Every format by its name, as in ``prepared.json``."""

@@ -140,6 +140,13 @@ class Batch:
     indices: Tensor
     """[B] indices of the pairs in the store."""
 
+    counted: Tensor | None = None
+    """[N] which target tokens the loss counts; None: all of them."""
+
+    weight: float = 1.0
+    """Factor of the loss. Training divides the summed loss of an update by the target
+    tokens in the store, which may be more or fewer than those that are counted."""
+
     def __len__(self) -> int:
         return len(self.indices)
 
@@ -155,8 +162,10 @@ class Batch:
 
     @property
     def num_target_tokens(self) -> int:
-        """Tokens of all targets, END included; the loss is divided by it."""
-        return len(self.target.tokens)
+        """Target tokens that the loss counts, END included."""
+        if self.counted is None:
+            return len(self.target.tokens)
+        return int(self.counted.sum())
 
     @property
     def max_length(self) -> int:
@@ -183,8 +192,15 @@ class Batch:
 
     def rows(self, index: Tensor) -> Batch:
         """Select and reorder pairs; padded lengths stay those of this batch."""
-        return Batch(
-            self.source.rows(index), self.target.rows(index), self.indices[index]
+        counted = self.counted
+        if counted is not None:
+            counted = replace(self.target, tokens=counted).rows(index).tokens
+        return replace(
+            self,
+            source=self.source.rows(index),
+            target=self.target.rows(index),
+            indices=self.indices[index],
+            counted=counted,
         )
 
     def to(self, device: torch.device | str) -> Batch:
@@ -196,6 +212,7 @@ class Batch:
             self,
             source=RaggedTokens(moved[0], moved[1], source.max_length),
             target=RaggedTokens(moved[2], moved[3], target.max_length),
+            counted=None if self.counted is None else self.counted.to(device),
         )
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from headwise.errors import SettingsError
 
-Layout = Literal["lines", "tsv", "jsonl", "text", "trees", "pictures"]
+Layout = Literal["lines", "tsv", "jsonl", "text", "trees", "pictures", "dialogues"]
 
 SUFFIXES: dict[str, Layout] = {
     ".tsv": "tsv",
@@ -35,13 +35,14 @@ class CorpusSettings:
     target: str | None = None
     """Path of the target text; not set if ``source`` has both sides."""
 
-    format: Literal["auto", "lines", "tsv", "jsonl", "text", "trees", "pictures"] = (
-        "auto"
-    )
+    format: Literal[
+        "auto", "lines", "tsv", "jsonl", "text", "trees", "pictures", "dialogues"
+    ] = "auto"
     """File format; auto: lines if there is a target, otherwise by the suffix. text: the
     file is one document, without a target. trees: a treebank in the brackets of the
     Penn Treebank; the source of a tree is its words. pictures: a folder of PNG files
-    with a sub-folder for each label, a list of files with labels, or a .npz file."""
+    with a sub-folder for each label, a list of files with labels, or a .npz file.
+    dialogues: JSON Lines with the turns of a dialogue in each."""
 
     source_column: int = 1
     """TSV column of the source, counted from 1."""
@@ -68,7 +69,7 @@ class CorpusSettings:
             problems.append("source must be a path, not an empty text")
         if self.format == "lines" and self.target is None:
             problems.append("format 'lines' needs a target file beside the source")
-        alone = ("tsv", "jsonl", "text", "trees", "pictures")
+        alone = ("tsv", "jsonl", "text", "trees", "pictures", "dialogues")
         if self.format in alone and self.target is not None:
             problems.append(
                 f"format {self.format!r} reads both sides from source; leave target "

@@ -61,6 +61,10 @@ class Dialogue:
     notes: tuple[str, ...]
     """What the user said about themselves, such as "colour green"."""
 
+    def up_to(self, answers: int) -> Dialogue:
+        """Return the turns up to this answer, counted from 1."""
+        return Dialogue(self.turns[: 2 * answers], self.notes)
+
     def to_json(self) -> str:
         """Return {"turns": [{"role": ..., "text": ...}, ...]} in one line."""
         turns = [{"role": turn.role, "text": turn.text} for turn in self.turns]

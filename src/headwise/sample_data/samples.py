@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any, TypeVar
 
 from headwise import storage
 from headwise.sample_data.coreference import coreferences
-from headwise.sample_data.dialogues import dialogues
+from headwise.sample_data.dialogues import Dialogue, dialogues
 from headwise.sample_data.sentiment import reviews
 from headwise.sample_data.sets import most_frequent, sums
 from headwise.sample_data.splits import LabelledText, Splits
@@ -58,14 +58,15 @@ def _pronouns() -> Parts:
 
 
 def _dialogues() -> Parts:
-    return _lines(
-        dialogues(), lambda each: json.dumps({"text": _transcript(each.to_json())})
-    )
+    """Return whole dialogues to learn from; the others end with any late answer."""
+    found, rng = dialogues(), Random(1)
 
+    def shortened(part: Sequence[Dialogue]) -> tuple[Dialogue, ...]:
+        answers = ((each, len(each.turns) // 2) for each in part)
+        return tuple(each.up_to(rng.randint(-(-n // 2), n)) for each, n in answers)
 
-def _transcript(table: str) -> str:
-    turns = json.loads(table)["turns"]
-    return "".join(f"{turn['role']}: {turn['text']}\n" for turn in turns)
+    splits = Splits(found.train, shortened(found.dev), shortened(found.test))
+    return _lines(splits, lambda each: each.to_json())
 
 
 def _lines(splits: Splits[T], line: Callable[[T], str]) -> Parts:
@@ -156,11 +157,15 @@ SAMPLES: dict[str, Sample] = {
         settings={"text": {"tokenizer": "words"}},
     ),
     "dialogues": Sample(
-        "what is said next in a dialogue that rules can answer?",
-        "language_model",
+        "what does an assistant answer, where rules say it?",
+        "dialogue",
         _dialogues,
         suffix=".jsonl",
-        settings={"text": {"vocab_size": 500}, "model": {"positions": "rotary"}},
+        settings={
+            "text": {"vocab_size": 500},
+            "model": {"positions": "rotary"},
+            "training": {"measure": "exact-match"},
+        },
     ),
     "trees": Sample(
         "what is the constituency tree of a sentence?",

@@ -15,6 +15,7 @@ from headwise.settings import as_table, read
 from headwise.tasks.captioning.spec import CaptioningSpec
 from headwise.tasks.classification.spec import ClassificationSpec
 from headwise.tasks.description import ModelDescription
+from headwise.tasks.dialogue.spec import DialogueSpec
 from headwise.tasks.language_model.spec import LanguageModelSpec
 from headwise.tasks.masked_language_model.spec import MaskedLanguageModelSpec
 from headwise.tasks.parsing.spec import ParsingSpec
@@ -34,6 +35,7 @@ _ALL: tuple[TaskSpec, ...] = (
     ParsingSpec(),
     PictureClassificationSpec(),
     CaptioningSpec(),
+    DialogueSpec(),
 )
 
 TASKS: dict[str, TaskSpec] = {each.name: each for each in _ALL}

@@ -292,8 +292,10 @@ def _shared_file(num_bytes: int) -> IO[bytes]:
 
 def _serialize(batch: Batch, step: int, number: int, options: WorkerOptions) -> bytes:
     limit = options.max_padded_tokens
+    counted = {} if batch.counted is None else {"counted": batch.counted}
     return save(
         {
+            **counted,
             "source": batch.source.tokens,
             "source_offsets": batch.source.offsets,
             "target": batch.target.tokens,
@@ -305,7 +307,9 @@ def _serialize(batch: Batch, step: int, number: int, options: WorkerOptions) -> 
                     *(step, number, -1 if limit is None else limit),
                 ]
             ),
-            "loss_scale": torch.tensor(options.loss_scale, dtype=torch.float64),
+            "factors": torch.tensor(
+                [options.loss_scale, batch.weight], dtype=torch.float64
+            ),
         }
     )
 
@@ -313,12 +317,15 @@ def _serialize(batch: Batch, step: int, number: int, options: WorkerOptions) -> 
 def _deserialize(message: bytes) -> tuple[Batch, int, int, WorkerOptions]:
     found = load(message)
     source_length, target_length, step, number, limit = found["integers"].tolist()
+    loss_scale, weight = found["factors"].tolist()
     batch = Batch(
         RaggedTokens(found["source"], found["source_offsets"], source_length),
         RaggedTokens(found["target"], found["target_offsets"], target_length),
         found["indices"],
+        found.get("counted"),
+        weight,
     )
-    options = WorkerOptions(found["loss_scale"].item(), None if limit < 0 else limit)
+    options = WorkerOptions(loss_scale, None if limit < 0 else limit)
     return batch, step, number, options
 
 

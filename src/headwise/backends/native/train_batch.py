@@ -28,6 +28,9 @@ MIN_TOKENS_PER_THREAD = 256
 """Tokens of a batch per thread, below which another thread is not worth its gradients:
 the kernels take about as many at a time anyway."""
 
+NOT_COUNTED = -1
+"""The target at positions that the loss does not count."""
+
 Result = TypeVar("Result")
 
 

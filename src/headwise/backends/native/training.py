@@ -29,6 +29,7 @@ from headwise.backends.native.gradients import GradientBuffers
 from headwise.backends.native.library import why_unavailable
 from headwise.backends.native.measured_speed import why_not_preferred
 from headwise.backends.native.train_batch import (
+    NOT_COUNTED,
     Scratch,
     Sentences,
     check_vocabulary,
@@ -104,10 +105,13 @@ class NativeTraining:
             size, source = model.vocab_size, None
         check_vocabulary(target.tokens, size)
         check_vocabulary(decoder_input.tokens, size)
+        targets = target.tokens
+        if batch.counted is not None:
+            targets = targets.masked_fill(~batch.counted, NOT_COUNTED)
         sentences = Sentences(
             source=source,
             decoder_input=decoder_input,
-            targets=target.tokens,
+            targets=targets,
             smoothing=smoothing,
         )
         loss = _NativeLoss.apply(  # type: ignore[no-untyped-call]

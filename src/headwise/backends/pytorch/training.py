@@ -32,12 +32,11 @@ class TorchTraining:
             hidden = decode_unpadded(model, batch.source, batch.decoder_input)
         else:
             hidden = decode_only_unpadded(model, batch.decoder_input)
+        targets = batch.target.tokens
+        if batch.counted is not None:
+            hidden, targets = hidden[batch.counted], targets[batch.counted]
         return projected_cross_entropy(
-            hidden,
-            model.output_vectors,
-            model.output.bias,
-            batch.target.tokens,
-            smoothing,
+            hidden, model.output_vectors, model.output.bias, targets, smoothing
         )
 
 

@@ -31,7 +31,7 @@ class LanguageModelSpec:
     hub_task = "text-generation"
     stacks: tuple[Stack, ...] = ("decoder",)
     searches = True
-    pair_format = pair_formats.DOCUMENTS
+    pair_format: pair_formats.PairFormat = pair_formats.DOCUMENTS
     defaults: Mapping[str, Any] = {
         "text": {"normalization": "lossless"},
         "model": {"encoder_layers": 0},

@@ -33,9 +33,6 @@ from headwise.tasks.task_defaults import TaskDefaults
 from headwise.text.tokenizer import TokenizerPair
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
-FORBIDDEN_TOKENS = (PAD, START, UNKNOWN)
-"""Tokens that are never generated."""
-
 LINE_TOKENS = 64
 """Most tokens with which ``predictions`` continues a line."""
 
@@ -73,6 +70,11 @@ class LanguageModelling(TaskDefaults):
         window, size = self.settings.window, self.tokenizers.target.size
         model = DecoderOnly(config, size, window=window, seed=seed)
         return use_backend(model, "auto")
+
+    @property
+    def forbidden(self) -> tuple[int, ...]:
+        """Tokens that are never generated."""
+        return PAD, START, UNKNOWN
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenize texts, without START and END."""
@@ -139,7 +141,7 @@ class LanguageModelling(TaskDefaults):
             start=START,
             end=END,
             unknown=UNKNOWN,
-            forbidden=FORBIDDEN_TOKENS,
+            forbidden=self.forbidden,
             device=model.device,
             check_stop=self.check_stop,
         )

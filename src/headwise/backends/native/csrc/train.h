@@ -115,7 +115,7 @@ typedef struct {
     const matrix *scores;          /* output, packed */
     const void *scores_backward;   /* output, packed by loss_pack_backward */
     const float *hidden;           /* [rows, in] */
-    const int64_t *targets;        /* [rows] */
+    const int64_t *targets;        /* [rows]; below 0: not counted */
     int64_t rows;
     float smoothing;
     float *grad_hidden;            /* [rows, in], overwritten */
@@ -137,7 +137,8 @@ typedef struct {
 typedef struct {
     int64_t sentences;
     ragged_tokens source, decoder_input;
-    const int64_t *targets; /* the token to predict at each position of the last stack */
+    const int64_t *targets; /* the token to predict at each position of the last stack; below 0:
+                             * the loss does not count it */
     float smoothing;
     uint64_t seed; /* of dropout */
 } train_batch;

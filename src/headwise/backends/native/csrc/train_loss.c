@@ -127,6 +127,7 @@ static double loss_of_rows(const loss_request *r, const loss_scratch *scratch) {
     for (int64_t row = 0; row < rows; row++) {
         const row_stats *s = stats + row;
         logs[row] = s->max_score + scalar_log(s->sum_exp);
+        if (r->targets[row] < 0) continue;
         loss += logs[row] - (1 - smoothing) * s->target_score - smoothing / l->out * s->sum_scores;
     }
 
@@ -139,6 +140,10 @@ static double loss_of_rows(const loss_request *r, const loss_scratch *scratch) {
         matrix weights = {.in = size, .out = in, .terms = terms, .weight = packed_backward};
         packed_backward += packed_bytes(BACKWARD_BLOCK, in, terms);
         for (int64_t row = 0; row < rows; row++) {
+            if (r->targets[row] < 0) {
+                memset(g + row * ld, 0, size * 4);
+                continue;
+            }
             float scale = scalar_exp(max_history[token / VOCAB_BLOCK * rows + row] - logs[row]);
             softmax_gradient(g + row * ld, scale, smoothing / l->out, size);
             int64_t target = r->targets[row] - token;

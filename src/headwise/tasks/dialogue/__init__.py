@@ -1,0 +1,1 @@
+"""Dialogues: the answer of an assistant to the turns before it."""
