@@ -4,7 +4,8 @@ python benchmarks/scan.py --corpora FOLDER --work FOLDER [--only simple] [--seed
 
 A twentieth of the training commands, drawn by their hash, chooses the best checkpoint;
 the test commands are read once for each seed. ``--recipe`` names another recipe, whose
-figures stand beside those of the first.
+figures stand beside those of the first. With ``--augment`` the other training commands
+are joined by those that their lexical symmetries make (:mod:`lexical_symmetry`).
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from lexical_symmetry import augmented
 from result_file import TRAINING, Measurement, add_options, place_of
 from trials import recipe_of, run_trial, summary
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "scan.json"
 SOURCES = [*TRAINING, "src/headwise/decoding/**/*", "recipes/scan*.toml"]
+SOURCES.append("benchmarks/lexical_symmetry.py")
 SPLITS = {
     "simple": "simple",
     "turn-left": "addprim_turn_left",
@@ -48,6 +51,7 @@ def main() -> None:
     parser.add_argument(
         "--seeds", type=lambda text: [*map(int, text.split(","))], default=[1, 2, 3]
     )
+    parser.add_argument("--augment", action="store_true")
     add_options(parser, RESULTS)
     arguments = parser.parse_args()
     if arguments.rehearse:
@@ -57,7 +61,7 @@ def main() -> None:
     recipes: dict[str, Any] = known.get("recipes", {})
     for split in arguments.only:
         runs = [trial(split, seed, arguments) for seed in arguments.seeds]
-        recipes.setdefault(arguments.recipe, {})[split] = {
+        recipes.setdefault(name_of(arguments), {})[split] = {
             "runs": runs,
             **summary(runs),
         }
@@ -67,17 +71,26 @@ def main() -> None:
         )
 
 
+def name_of(arguments: argparse.Namespace) -> str:
+    """Return the name of the recipe, and what is added to it."""
+    return f"{arguments.recipe}{'-augmented' if arguments.augment else ''}"
+
+
 def trial(split: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
     """Train on one split with one seed; return the figures."""
     train = read(arguments.corpora / "scan", "train", split)
     test = read(arguments.corpora / "scan", "test", split)
     if arguments.rehearse:
         train, test = train[:500], test[:20]
-    data = arguments.work / "data" / split
+    name = f"{name_of(arguments)}-{split}"
+    data = arguments.work / "data" / name
     parts = {
         "train": [pair for pair in train if not is_held_out(pair[0])],
         "dev": [pair for pair in train if is_held_out(pair[0])],
     }
+    if arguments.augment:
+        held_out = [command for command, _ in parts["dev"]]
+        parts["train"] = augmented(parts["train"], without=held_out)
     files = {name: write(pairs, data / f"{name}.tsv") for name, pairs in parts.items()}
     extra: dict[str, Any] = {
         "seed": seed,
@@ -88,7 +101,7 @@ def trial(split: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any
     }
     if arguments.rehearse:
         extra["training"] = {"steps": 20, "validate_every": 10}
-    folder = arguments.work / f"{arguments.recipe}-{split}-{seed}"
+    folder = arguments.work / f"{name}-{seed}"
     recipe = recipe_of(ROOT / "recipes" / f"{arguments.recipe}.toml", extra, folder)
     commands, actions = zip(*test, strict=True)
     found = run_trial(folder, recipe, (commands, actions), ["exact-match"])
