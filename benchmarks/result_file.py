@@ -52,7 +52,7 @@ KERNELS = "src/headwise/backends/"
 
 PACKAGES = (
     *("headwise", "torch", "numpy", "safetensors", "sentencepiece", "sacrebleu"),
-    *("ctranslate2", "transformers"),
+    *("ctranslate2", "transformers", "nltk", "pyppmd"),
 )
 FLAGS = (
     *("fma", "avx2", "avx_vnni", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16"),
