@@ -1,11 +1,13 @@
 """Measure constituency parsing of the CRAFT treebank: raw words in, trees out.
 
 python benchmarks/parsing.py --corpora FOLDER --work FOLDER [--seeds 1,2,3]
+python benchmarks/parsing.py --corpora FOLDER --work FOLDER --baselines
 
 The dev part chooses the best checkpoint; the test part is read once for each seed, and
 scored by EVALB's rules with the parameters of COLLINS.prm, for all sentences, for those
 of up to 40 words, and by length. Trees are without traces, function tags and roots.
-Beside it stands the right-branching baseline (every bracket ends at the last word).
+Beside it stand two baselines, which ``--baselines`` measures instead: right branching
+(every bracket ends at the last word), and a PCFG read off the training part (pcfg.py).
 """
 
 from __future__ import annotations
@@ -14,23 +16,29 @@ import argparse
 import json
 import statistics
 import sys
+import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
+from pcfg import PCFG, Settings
 from result_file import TRAINING, Measurement, add_options, place_of
+from result_file import write_json as write_result
 from trials import recipe_of
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.cli.translate_and_score import read_parallel
+from headwise.data.treebank import read_trees
 from headwise.inference.load import load_predictor
 from headwise.metrics.bracket_f1 import BracketCounts, bracket_scores
 from headwise.metrics.right_branching import right_branching
 from headwise.metrics.tree_lines import read_trees_of_lines, scores_by_length
 from headwise.run_folder.run import train_run
 from headwise.storage import write_json
-from headwise.text.trees import Tree
+from headwise.text.tree_normalization import normalize_tree
+from headwise.text.trees import Tree, escape_brackets, split_words, unescape_brackets
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "parsing.json"
@@ -42,8 +50,26 @@ SOURCES = [
     "src/headwise/metrics/bracket_f1.py",
     "recipes/craft-parsing.toml",
 ]
+BASELINE_SOURCES = [
+    "src/headwise/text/*tree*.py",
+    "src/headwise/metrics/*tree*.py",
+    "src/headwise/metrics/bracket_f1.py",
+    "benchmarks/pcfg.py",
+]
 FEW = 40
 """Sentences of a rehearsal."""
+
+PCFG_SETTINGS = [
+    Settings(horizontal=horizontal, vertical=vertical, smoothing=smoothing, beam=10.0)
+    for horizontal, vertical, smoothing in [(1, 1, 1), (2, 1, 1), (2, 1, 4), (2, 2, 1)]
+]
+"""Grammars, of which dev sentences choose."""
+
+PCFG_DEV = 300
+"""Dev sentences of at most ``PCFG_MOST`` words that choose."""
+
+PCFG_MOST = 80
+"""Most words of a sentence that the PCFG parses: time and memory grow with n³, n²."""
 
 Table = dict[str, Any]
 
@@ -55,15 +81,25 @@ def main() -> None:
     parser.add_argument(
         "--seeds", type=lambda text: [*map(int, text.split(","))], default=[1, 2, 3]
     )
+    parser.add_argument("--baselines", action="store_true", help="instead of training")
     add_options(parser, RESULTS)
     arguments = parser.parse_args()
     if arguments.rehearse:
         arguments.seeds = arguments.seeds[:1]
-    measurement = Measurement.begin(SOURCES)
+    measurement = Measurement.begin(
+        BASELINE_SOURCES if arguments.baselines else SOURCES
+    )
+    known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     treebank = arguments.corpora / "treebank-craft"
     words, trees = read_parallel(treebank / "test.mrg.gz", None, task="parsing")
     if arguments.rehearse:
         words, trees = words[:FEW], trees[:FEW]
+    if arguments.baselines:
+        found = baselines(treebank, words, trees, rehearse=arguments.rehearse)
+        found["pcfg"] |= measurement.provenance()
+        if place := place_of(arguments):  # what else stands there was measured before
+            write_result(place, known | found)
+        return
     runs: list[Table] = []
     for seed in arguments.seeds:
         runs.append(trial(seed, treebank, words, trees, arguments))
@@ -78,6 +114,7 @@ def main() -> None:
                     each["up_to_40_words"]["f1"] for each in found
                 ),
                 "right_branching": baseline(trees),
+                **{name: each for name, each in known.items() if name == "pcfg"},
                 "threads": torch.get_num_threads(),
             },
         )
@@ -126,6 +163,63 @@ def baseline(trees: Sequence[str]) -> Table:
     """Return the scores of trees whose brackets all end at the last word."""
     _, gold = read_trees_of_lines([""] * len(trees), trees)
     return scores([right_branching(tree.words, tree.tags) for tree in gold], gold)
+
+
+def baselines(
+    treebank: Path, words: Sequence[str], trees: Sequence[str], *, rehearse: bool
+) -> Table:
+    """Return the scores of right branching and of the PCFG that is best on dev."""
+    train, dev = (
+        [tree for each in found if (tree := normalize_tree(each)) is not None]
+        for found in (
+            read_trees(treebank / f"{part}.mrg.gz", join_words="_")
+            for part in ("train", "dev")
+        )
+    )
+    few = 4 if rehearse else PCFG_DEV
+    dev = [tree for tree in dev if len(tree.words) <= PCFG_MOST][:few]
+    dev_words = [[unescape_brackets(word) for word in tree.words] for tree in dev]
+    dev_trees = [str(tree) for tree in dev]
+    validation = []
+    for settings in PCFG_SETTINGS[:1] if rehearse else PCFG_SETTINGS:
+        model = PCFG(train[:200] if rehearse else train, settings)
+        found = pcfg_scores(model, dev_words, dev_trees)
+        validation.append((found["all"]["f1"], settings, model))
+        print(json.dumps({"dev": found["all"], **asdict(settings)}), file=sys.stderr)
+    _, settings, model = max(validation, key=lambda each: each[0])
+    began = time.monotonic()
+    test = pcfg_scores(model, [split_words(each) for each in words], trees)
+    return {
+        "right_branching": baseline(trees),
+        "pcfg": {
+            "settings": asdict(settings),
+            "symbols": len(model.grammar.symbols),
+            "rules": len(model.grammar.parents),
+            "validation": [{**asdict(each), "f1": f1} for f1, each, _ in validation],
+            "validation_sentences": len(dev),
+            "test": test,
+            "minutes": (time.monotonic() - began) / 60,
+        },
+    }
+
+
+def pcfg_scores(
+    model: PCFG, sentences: Sequence[Sequence[str]], trees: Sequence[str]
+) -> Table:
+    """Return the scores; where there is no parse, right branching stands for it."""
+    outputs = []
+    too_long = not_parsed = 0
+    for words in sentences:
+        tree = model.parse(words) if len(words) <= PCFG_MOST else None
+        too_long += len(words) > PCFG_MOST
+        not_parsed += tree is None and len(words) <= PCFG_MOST
+        escaped = [escape_brackets(word) for word in words]
+        outputs.append(str(tree or right_branching(escaped)))
+    return {
+        **scores(*read_trees_of_lines(outputs, trees)),
+        "too_long": too_long,
+        "not_parsed": not_parsed,
+    }
 
 
 def scores(predicted: Sequence[Tree | None], gold: Sequence[Tree]) -> Table:
