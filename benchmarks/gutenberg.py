@@ -6,9 +6,9 @@ python benchmarks/gutenberg.py --plot docs/notebook/gutenberg.png
 
 Whole books train, choose the best checkpoint, and test; the test books are read once
 for each seed. All sizes train on equally many tokens, unless time runs out: the result
-says on how many. Each token has at least three quarters of a window before it. Bytes are
-those of the text, whatever the tokens are: a character without a token costs what its
-bytes do.
+says on how many. Each token has at least three quarters of a window before it. Bytes
+are those of the text, whatever the tokens are: a character without a token costs what
+its bytes do.
 
 Two baselines have read the training books too, and choose their order on the
 validation books: a modified Kneser-Ney model of the same tokens, and PPMd as 7-Zip has
@@ -290,30 +290,31 @@ def draw(result: Table, file: Path) -> None:
     from matplotlib import pyplot
 
     figure, (by_size, by_tokens) = pyplot.subplots(
-        1, 2, figsize=(10, 4), sharey=True, layout="constrained"
+        1, 2, figsize=(10, 4), layout="constrained"
     )
-    found = [result["sizes"][size] for size in SIZES if size in result["sizes"]]
-    parameters = [each["runs"][0]["parameters"] / 1e6 for each in found]
-    by_size.plot(parameters, [each["mean_test"] for each in found], "o-", color="C0")
-    for each, x in zip(found, parameters, strict=True):
+    found = {size: result["sizes"][size] for size in SIZES if size in result["sizes"]}
+    parameters = [each["runs"][0]["parameters"] / 1e6 for each in found.values()]
+    by_size.plot(parameters, [each["mean_test"] for each in found.values()], "-")
+    for x, (size, each) in zip(parameters, found.items(), strict=True):
         tests = [run["test"] for run in each["runs"]]
-        by_size.plot([x] * len(tests), tests, ".", color="C0", alpha=0.5)
-    for size, each in zip(SIZES, found, strict=False):
+        by_size.plot([x] * len(tests), tests, ".", color="C0")
         tokens, bits = np.array(each["runs"][0]["curve"]).T
         by_tokens.plot(tokens / 1e6, bits, label=size)
-    named = {"ppmd": "PPMd", "kneser_ney": "Kneser-Ney"}
-    for color, (name, title) in zip(("C3", "C4"), named.items(), strict=True):
+    for color, name, title in (
+        ("C3", "ppmd", "PPMd"),
+        ("C4", "kneser_ney", "Kneser-Ney"),
+    ):
         baseline = result["baselines"][name]
         label = f"{title}, order {baseline['order']}"
-        by_size.axhline(baseline["test"], color=color, ls="--", label=label)
         best = min(baseline["validation"].values())
-        by_tokens.axhline(best, color=color, ls="--")
-    by_size.set(xlabel="parameters, millions", ylabel="bits per byte", title="test")
-    by_tokens.set(xlabel="tokens of training, millions", title="validation, seed 1")
-    if found:
-        by_size.set_xscale("log")
-        by_tokens.legend()
-    by_size.legend()
+        by_size.axhline(baseline["test"], color=color, ls="--", label=label)
+        by_tokens.axhline(best, color=color, ls="--", label=label)
+    by_size.set(
+        xlabel="parameters, millions", ylabel="bits per byte", title="test, each seed"
+    )
+    by_tokens.set(xlabel="tokens of training, millions", title="validation, first seed")
+    for axes in (by_size, by_tokens):
+        axes.legend()
     figure.savefig(file, dpi=120)
 
 
