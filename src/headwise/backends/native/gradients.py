@@ -1,7 +1,7 @@
 """Gradient buffers of the native training step, and the struct that points at them.
 
-Its reference is the model itself (``model/parameters_by_layer.py``) with the ``.grad``
-of its weights; ``tests/backends/native/test_training.py`` holds the gradients equal.
+Its reference is the model itself (``parameters_by_layer.py``) with the ``.grad`` of its
+weights; ``tests/backends/native/test_training.py`` holds the gradients equal.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ from headwise.backends.native.model_struct import (
     rotations,
     sublayer_kind,
 )
+from headwise.backends.native.parameters_by_layer import (
+    FeedForwardParameters,
+    SublayerParameters,
+)
 from headwise.model.embeddings import StackInput, TokenEmbedding
-from headwise.model.parameters_by_layer import FeedForwardParameters, SublayerParameters
 from headwise.model.positions import LearnedPositions
 
 ALIGNMENT = 16

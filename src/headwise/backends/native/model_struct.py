@@ -26,15 +26,15 @@ from headwise.backends.native.ctypes_structs import (
     Stack,
     Sublayer,
 )
-from headwise.model.config import TransformerConfig
-from headwise.model.decoder_only import DecoderOnly
-from headwise.model.embeddings import StackInput, TokenEmbedding
-from headwise.model.encoder_only import EncoderOnly
-from headwise.model.parameters_by_layer import (
+from headwise.backends.native.parameters_by_layer import (
     AttentionParameters,
     SublayerParameters,
     parameters_by_layer,
 )
+from headwise.model.config import TransformerConfig
+from headwise.model.decoder_only import DecoderOnly
+from headwise.model.embeddings import StackInput, TokenEmbedding
+from headwise.model.encoder_only import EncoderOnly
 from headwise.model.positions import sinusoids
 from headwise.model.transformer import Transformer
 

@@ -1,6 +1,6 @@
 """A model's weights as the C inference kernels read them: packed copies.
 
-Its reference is the model itself (:mod:`headwise.model.parameters_by_layer`);
+Its reference is the model itself (:mod:`headwise.backends.native.parameters_by_layer`);
 ``tests/backends/native/test_decoder.py`` holds the scores equal.
 """
 
@@ -38,9 +38,12 @@ from headwise.backends.native.model_struct import (
     rotations,
     sublayer_kind,
 )
+from headwise.backends.native.parameters_by_layer import (
+    FeedForwardParameters,
+    SublayerParameters,
+)
 from headwise.errors import ModelError
 from headwise.model.embeddings import StackInput, TokenEmbedding
-from headwise.model.parameters_by_layer import FeedForwardParameters, SublayerParameters
 from headwise.model.patches import PatchEmbedding
 from headwise.model.positions import LearnedPositions
 from headwise.model.sequence_model import SequenceModel

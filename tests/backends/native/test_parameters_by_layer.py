@@ -5,14 +5,14 @@ from dataclasses import fields, replace
 import pytest
 import torch
 
-from headwise.model.config import TransformerConfig
-from headwise.model.decoder_only import DecoderOnly
-from headwise.model.encoder_only import EncoderOnly
-from headwise.model.parameters_by_layer import (
+from headwise.backends.native.parameters_by_layer import (
     AttentionParameters,
     SublayerParameters,
     parameters_by_layer,
 )
+from headwise.model.config import TransformerConfig
+from headwise.model.decoder_only import DecoderOnly
+from headwise.model.encoder_only import EncoderOnly
 from headwise.model.transformer import Transformer
 
 CONFIG = TransformerConfig(
