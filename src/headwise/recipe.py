@@ -128,6 +128,7 @@ class Recipe:
                 "training.backend = 'torch_compile' is for task = 'translation', not "
                 f"{self.task!r}; 'auto' and 'torch' train every model"
             )
+        problems += self._only_for_transformers()
         reads_pictures = task.pair_format.reads_pictures
         has_source_text = not reads_pictures and "encoder" in task.stacks
         has_source_text = has_source_text and task.pair_format is not DOCUMENTS
@@ -152,10 +153,11 @@ class Recipe:
         problems += card_problems(self.languages, self.license)
         what, longest = "a text", self.data.max_tokens + 1
         if task.searches:
-            layers, heads = self.model.decoder_layers, self.model.num_heads
             problems += [
                 f"decoding.{each}"
-                for each in self.decoding.head_problems(layers, heads)
+                for each in self.decoding.head_problems(
+                    *self.model.cross_attention_shape
+                )
             ]
             what = "the translation of a source"
             longest = max(
@@ -171,6 +173,21 @@ class Recipe:
             )
         if problems:
             raise SettingsError(problems)
+
+    def _only_for_transformers(self) -> list[str]:
+        """Return problems of training settings that other kinds of models lack."""
+        of_transformers = {
+            "backend = 'native'": self.training.backend == "native",
+            "backend = 'torch_compile'": self.training.backend == "torch_compile",
+            "activation_checkpointing = true": self.training.activation_checkpointing,
+            "devices = 'shard'": self.training.devices == "shard",
+        }
+        return [
+            f"training.{name} is for model.kind = 'transformer', not "
+            f"{self.model.kind!r}; leave it out"
+            for name, is_set in of_transformers.items()
+            if is_set and self.model.kind != "transformer"
+        ]
 
     @property
     def options(self) -> Any:

@@ -21,7 +21,7 @@ SETTINGS_OF_THE_PAPER = {"config.py", "presets.py"}
 ONE_STACK = {"encoder_only.py", "decoder_only.py", "heads.py"}
 BEYOND_THE_PAPER = {"patches.py", "picture_encoder.py", "rotary_positions.py"}
 OTHER_MODELS = {"sequence_model.py"} | ONE_STACK | BEYOND_THE_PAPER
-LIST_OF_MODELS = {"__init__.py"}
+LIST_OF_MODELS = {"__init__.py", "kinds.py"}
 NOT_COUNTED = SETTINGS_OF_THE_PAPER | OTHER_MODELS | LIST_OF_MODELS
 PAPER_AT_MOST = 900
 

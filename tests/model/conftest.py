@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from headwise.model import DecoderOnly, EncoderOnly, TransformerConfig
-from headwise.model.transformer import Transformer
+from headwise.model.kinds import new_encoder_decoder
 
 VOCABULARY = 11
 
@@ -35,7 +35,7 @@ def small():
 
     def make(*, dtype=torch.float32, **changes):
         config = replace(SMALL, **changes)
-        return perturbed(Transformer(config, VOCABULARY, seed=1), dtype)
+        return perturbed(new_encoder_decoder(config, VOCABULARY, seed=1), dtype)
 
     return make
 

@@ -1,8 +1,8 @@
 """What every backend offers: decoders, encoders and training.
 
 Decoders: :class:`NativeDecoder` (C kernels, on a CPU), :class:`CudaGraphDecoder` and
-:class:`TorchDecoder`; of a decoder alone, :class:`NativeDecoderOnly` and
-:class:`ReferenceDecoder`; :mod:`headwise.backends.select_decoder` chooses. The
+:class:`TorchDecoder`; of a decoder alone, :class:`NativeDecoderOnly`; of any other
+model, :class:`ReferenceDecoder`; :mod:`headwise.backends.select_decoder` chooses. The
 reference of all is ``start`` and ``step`` of the model.
 
 Training: :class:`NativeTraining` (C kernels, on a CPU), :class:`TorchTraining`,
@@ -26,9 +26,9 @@ from torch import Tensor
 
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.model.decoder_only import DecoderOnly
+from headwise.model.encoder_decoder import EncoderDecoder
 from headwise.model.encoder_only import EncoderOnly
 from headwise.model.sequence_model import SequenceModel
-from headwise.model.transformer import Transformer
 
 Precision = Literal["float32", "bf16"]
 """Format of the copied weights and of the KV cache."""
@@ -60,7 +60,7 @@ class DecoderBackend(Protocol):
         ...
 
 
-GenerativeModel = Transformer | DecoderOnly
+GenerativeModel = EncoderDecoder | DecoderOnly
 """A model that predicts the next token, and so can generate text."""
 
 AnyModel = TypeVar("AnyModel", contravariant=True)

@@ -10,9 +10,9 @@ from torch import Tensor
 from headwise.backends.api import GenerativeModel, WeightVersions
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.losses import cross_entropy
+from headwise.model.encoder_decoder import EncoderDecoder
 from headwise.model.encoder_only import EncoderOnly
 from headwise.model.sequence_model import SequenceModel
-from headwise.model.transformer import Transformer
 
 
 class ReferenceTraining:
@@ -25,7 +25,7 @@ class ReferenceTraining:
     def loss(self, model: GenerativeModel, batch: Batch, *, smoothing: float) -> Tensor:
         """Return the summed cross-entropy: see :class:`TrainingBackend`."""
         target = batch.decoder_input
-        if isinstance(model, Transformer):
+        if isinstance(model, EncoderDecoder):
             source = batch.source
             hidden = model.decode(source.padded(), target.padded(), source.is_real)
         else:

@@ -40,7 +40,7 @@ def make_decoder(
     the C kernels if they were measured to be faster than PyTorch. A model that the C
     kernels cannot run gets PyTorch. A decoder alone, and any model with rotary
     positions, has C kernels on a CPU, or else decodes by its own ``step``, in its own
-    precision.
+    precision; a recurrent model always does.
     """
     is_rotary = model.config.positions == "rotary"
     if (
@@ -55,9 +55,10 @@ def make_decoder(
         try:
             if isinstance(model, DecoderOnly):
                 return NativeDecoderOnly(model, precision)
-            return NativeDecoder(model, precision)
+            if isinstance(model, Transformer):
+                return NativeDecoder(model, precision)
         except (NativeLibraryError, ModelError):
             pass  # `headwise doctor` says why
-    if isinstance(model, DecoderOnly) or is_rotary:
-        return ReferenceDecoder(model)
-    return TorchDecoder(model, precision)
+    if isinstance(model, Transformer) and not is_rotary:
+        return TorchDecoder(model, precision)
+    return ReferenceDecoder(model)

@@ -196,7 +196,7 @@ def check_search(
     settings = read(DecodingSettings, merged(as_table(default), table))
     for each in (folder, *others):
         if config := _architecture(each):
-            settings.check_head(config.decoder_layers, config.num_heads)
+            settings.check_head(*config.cross_attention_shape)
     return settings
 
 

@@ -44,7 +44,7 @@ from headwise.wording import count_of
 if TYPE_CHECKING:
     import torch
 
-    from headwise.model.transformer import Transformer
+    from headwise.model.encoder_decoder import EncoderDecoder
 
 __all__ = [
     "PAUSE",
@@ -82,7 +82,7 @@ class Translator:
         )
 
     @property
-    def models(self) -> list[Transformer]:
+    def models(self) -> list[EncoderDecoder]:
         """The models; their weights are read now if the engine has not needed them."""
         return [each.model for each in self._folders]
 
@@ -236,7 +236,7 @@ class Translator:
         """Return the model's settings with overrides, checked against the model."""
         settings = read(DecodingSettings, merged(as_table(self.decoding), search))
         for each in self._folders:
-            settings.check_head(each.config.decoder_layers, each.config.num_heads)
+            settings.check_head(*each.config.cross_attention_shape)
         return settings
 
     def best_alignment_head(

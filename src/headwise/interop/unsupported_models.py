@@ -24,6 +24,9 @@ def limits_of_ctranslate2(
     model: TransformerConfig, text: TextSettings
 ) -> Iterator[str]:
     """Yield each reason against an export to CTranslate2."""
+    if model.kind != "transformer":
+        yield _other_kind(model, "CTranslate2")
+        return
     if model.positions == "rotary":
         yield (
             "model.positions = 'rotary': CTranslate2 has no rotary positions in such a "
@@ -38,6 +41,9 @@ def limits_of_huggingface(
 ) -> Iterator[str]:
     """Yield each reason against an export to ``MarianMTModel`` of transformers."""
     tool = "MarianMTModel of transformers"
+    if model.kind != "transformer":
+        yield _other_kind(model, tool)
+        return
     if model.norm != "post":
         yield (
             f"model.norm = {model.norm!r}: {tool} has post-norm layers only; "
@@ -119,6 +125,10 @@ def check_expressible(
     reasons = reasons_against([target], model, text)
     if reasons:
         raise SettingsError(reasons)
+
+
+def _other_kind(model: TransformerConfig, tool: str) -> str:
+    return f"model.kind = {model.kind!r}: {tool} is for kind = 'transformer' only"
 
 
 def _widths(model: TransformerConfig, tool: str) -> Iterator[str]:

@@ -5,8 +5,9 @@ Letters used for sizes are those of ``attention.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -16,6 +17,11 @@ from headwise.model.attention import (
     MultiHeadAttention,
     attention_weights,
     scaled_dot_product_attention,
+)
+from headwise.model.recurrent.additive_attention import (
+    AdditiveAttention,
+    WeightFunction,
+    additive_weights,
 )
 
 AttentionRecord = dict[str, list[Float[Tensor, "B H Q K"]]]
@@ -30,20 +36,23 @@ def record_attention_weights(model: nn.Module) -> Iterator[AttentionRecord]:
     Meanwhile ``scaled_dot_product_attention`` replaces fused attention, which never has
     all weights in memory; so outputs are the same up to rounding.
     """
-    layers = {
-        name: module
+    layers = [
+        (name, module, *recorder)
         for name, module in model.named_modules()
-        if isinstance(module, MultiHeadAttention)
-    }
-    originals = {name: layer.attend for name, layer in layers.items()}
-    record: AttentionRecord = {name: [] for name in layers}
-    for name, layer in layers.items():
-        layer.attend = _recording_attention(record[name])
+        for kind, recorder in RECORDERS.items()
+        if isinstance(module, kind)
+    ]
+    record: AttentionRecord = {name: [] for name, *_ in layers}
+    originals = [
+        (layer, swapped, getattr(layer, swapped)) for _, layer, swapped, _ in layers
+    ]
+    for name, layer, swapped, make_recording in layers:
+        setattr(layer, swapped, make_recording(record[name]))
     try:
         yield record
     finally:
-        for name, layer in layers.items():
-            layer.attend = originals[name]
+        for layer, swapped, original in originals:
+            setattr(layer, swapped, original)
 
 
 def _recording_attention(recorded: list[Tensor]) -> AttentionFunction:
@@ -58,3 +67,20 @@ def _recording_attention(recorded: list[Tensor]) -> AttentionFunction:
         return scaled_dot_product_attention(queries, keys, values, mask, dropout)
 
     return attend
+
+
+def _recording_weights(recorded: list[Tensor]) -> WeightFunction:
+    def weigh(*inputs: Tensor) -> Float[Tensor, "B Q K"]:
+        weights = additive_weights(*inputs)
+        recorded.append(weights.detach()[:, None])  # B Q K -> B 1 Q K
+        return weights
+
+    return weigh
+
+
+RECORDERS: dict[type[nn.Module], tuple[str, Callable[[list[Tensor]], Any]]] = {
+    MultiHeadAttention: ("attend", _recording_attention),
+    AdditiveAttention: ("weigh", _recording_weights),
+}
+"""Kind of attention layer -> the function in it that is swapped, and what makes one
+that records."""

@@ -6,11 +6,13 @@ they are known only once the text has been read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from headwise.errors import SettingsError
 
+ModelKind = Literal["transformer", "lstm"]
 NormPlacement = Literal["post", "pre"]
 ActivationName = Literal["relu", "gelu", "swish"]
 PositionName = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "none"]
@@ -18,10 +20,29 @@ PositionJoin = Literal["add", "concatenate"]
 Stack = Literal["encoder", "decoder"]
 Tying = Literal["none", "output", "all"]
 
+OF_TRANSFORMERS = (
+    *("d_k", "d_v", "attention_dropout", "feed_forward_dropout", "norm", "activation"),
+    *("attention_bias", "embedding_norm", "positions", "position_join", "d_position"),
+)
+"""Settings that no other kind of model has; it must leave them at their defaults.
+
+It has no ``num_heads``, ``d_ff`` and ``max_positions`` either. They are ignored, as
+every preset sets them.
+"""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TransformerConfig:
-    """A Transformer; the defaults are the paper's base model, an encoder-decoder."""
+    """A Transformer; the defaults are the paper's base model, an encoder-decoder.
+
+    A model of another ``kind`` takes the place of one in its own terms.
+    """
+
+    kind: ModelKind = "transformer"
+    """transformer; or lstm, the recurrent encoder-decoder with attention that came
+    before it (translation and parsing), which has layers, d_model, dropout,
+    tie_embeddings and output_bias only: num_heads and d_ff are ignored, what else only
+    a Transformer has is refused."""
 
     encoder_layers: int = 6
     """Blocks in the encoder (N); 0 if a model has none (GPT)."""
@@ -98,9 +119,18 @@ class TransformerConfig:
         if problems:
             raise SettingsError(problems)
 
-    def stack_problems(self, *stacks: Stack) -> list[str]:
-        """Return a problem for each of ``stacks`` that is missing, and each other."""
+    def stack_problems(
+        self, *stacks: Stack, kinds: Sequence[ModelKind] = ("transformer",)
+    ) -> list[str]:
+        """Return a problem for each of ``stacks`` that is missing, and each other.
+
+        And one if the model is of another kind than ``kinds``.
+        """
         problems = []
+        if self.kind not in kinds:
+            problems.append(
+                f"kind must be {' or '.join(map(repr, kinds))} here, not {self.kind!r}"
+            )
         for stack in get_args(Stack):
             layers = getattr(self, f"{stack}_layers")
             if stack in stacks and not layers:
@@ -111,10 +141,28 @@ class TransformerConfig:
                 )
         return problems
 
-    def check_stacks(self, *stacks: Stack) -> None:
+    def check_stacks(self, *stacks: Stack, kind: ModelKind = "transformer") -> None:
         """Raise ``SettingsError`` unless the model has ``stacks``, and no other."""
-        if problems := self.stack_problems(*stacks):
+        if problems := self.stack_problems(*stacks, kinds=(kind,)):
             raise SettingsError(problems)
+
+    def check_vocabularies(self, source_size: int, target_size: int) -> None:
+        """Raise ``SettingsError`` if embeddings of these sizes cannot be tied."""
+        if self.tie_embeddings == "all" and source_size != target_size:
+            raise SettingsError(
+                [
+                    f"tie_embeddings = 'all' needs one vocabulary, but the source has "
+                    f"{source_size} entries and the target {target_size}; "
+                    "use 'output', or a joint tokenizer"
+                ]
+            )
+
+    @property
+    def cross_attention_shape(self) -> tuple[int, int]:
+        """Layers of cross-attention, and heads of each."""
+        if self.kind == "transformer":
+            return self.decoder_layers, self.num_heads
+        return 1, 1
 
     @property
     def key_width(self) -> int:
@@ -161,6 +209,7 @@ class TransformerConfig:
 
     def _choices(self) -> list[str]:
         choices = {
+            "kind": ModelKind,
             "norm": NormPlacement,
             "activation": ActivationName,
             "tie_embeddings": Tying,
@@ -181,6 +230,8 @@ class TransformerConfig:
                 "encoder_layers and decoder_layers are both 0; a model needs 1 or more "
                 "of either"
             )
+        if self.kind != "transformer":
+            return [*problems, *self._not_a_transformer()]
         if (self.d_k is None or self.d_v is None) and self.d_model % self.num_heads:
             wider = self.num_heads * (self.d_model // self.num_heads + 1)
             problems.append(
@@ -202,6 +253,21 @@ class TransformerConfig:
         elif self.d_position is not None:
             problems.append(
                 "d_position has a meaning only with position_join = 'concatenate'"
+            )
+        return problems
+
+    def _not_a_transformer(self) -> list[str]:
+        defaults = {each.name: each.default for each in fields(self)}
+        problems = [
+            f"{name} = {getattr(self, name)!r} is for kind = 'transformer' only; leave "
+            f"it out for kind = {self.kind!r}"
+            for name in OF_TRANSFORMERS
+            if getattr(self, name) != defaults[name]
+        ]
+        if self.d_model % 2:
+            problems.append(
+                f"d_model must be even for kind = {self.kind!r}, whose encoder has "
+                f"half of it for each direction, not {self.d_model}"
             )
         return problems
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from headwise import __version__
 from headwise.data.prepared import PreparedFacts
+from headwise.model.config import TransformerConfig
 from headwise.model.sequence_model import SequenceModel
 from headwise.run_folder.card_metadata import card_metadata
 from headwise.tasks import TASKS
@@ -176,11 +177,19 @@ def model_card(
         time=duration(state.seconds),
         scores="\n".join(rows),
         architecture=(
-            f"{config.encoder_layers} + {config.decoder_layers} layers, d_model "
-            f"{config.d_model}, d_ff {config.d_ff}, {config.num_heads} heads, "
+            f"{config.encoder_layers} + {config.decoder_layers} {_layers(config)}, "
             f"{count_of(num_parameters, 'parameter')}; "
             f"vocabulary {facts.target_vocabulary:,}."
         ),
+    )
+
+
+def _layers(config: TransformerConfig) -> str:
+    if config.kind != "transformer":
+        return f"layers ({config.kind}), d_model {config.d_model}"
+    return (
+        f"layers, d_model {config.d_model}, d_ff {config.d_ff}, "
+        f"{config.num_heads} heads"
     )
 
 

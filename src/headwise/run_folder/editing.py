@@ -126,7 +126,7 @@ def _new_decoding(
 def _check_fits(opened: ModelFolder, decoding: DecodingSettings) -> None:
     """Raise for outputs beyond the learned positions, or alignment heads not there."""
     config = opened.config
-    decoding.check_head(config.decoder_layers, config.num_heads)
+    decoding.check_head(*config.cross_attention_shape)
     longest = decoding.max_length(opened.facts.longest_source)
     if config.positions == "learned" and config.max_positions < longest:
         raise SettingsError(

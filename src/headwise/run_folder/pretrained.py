@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Table = dict[str, Any]
 
 ARCHITECTURE = (
-    *("d_model", "d_ff", "num_heads", "d_k", "d_v", "norm", "activation"),
+    *("kind", "d_model", "d_ff", "num_heads", "d_k", "d_v", "norm", "activation"),
     *("attention_bias", "embedding_norm"),
     *("positions", "position_join", "d_position", "max_positions"),
 )

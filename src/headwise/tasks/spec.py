@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headwise.data.pair_formats import PairFormat
-from headwise.model.config import Stack, TransformerConfig
+from headwise.model.config import ModelKind, Stack, TransformerConfig
 from headwise.tasks.description import ModelDescription
 from headwise.text.settings import TextSettings
 
@@ -113,9 +113,13 @@ class TaskSpec(Protocol):
         ...
 
 
-def stack_problems(config: TransformerConfig, stacks: Sequence[Stack]) -> list[str]:
-    """Return the problems of a configuration for a model of these stacks."""
-    return [f"model.{each}" for each in config.stack_problems(*stacks)]
+def stack_problems(
+    config: TransformerConfig,
+    stacks: Sequence[Stack],
+    kinds: Sequence[ModelKind] = ("transformer",),
+) -> list[str]:
+    """Return the problems of a configuration for a model of these stacks and kinds."""
+    return [f"model.{each}" for each in config.stack_problems(*stacks, kinds=kinds)]
 
 
 def one_vocabulary_problems(text: TextSettings, task: str) -> list[str]:

@@ -28,6 +28,7 @@ from headwise.backends.native.functions import kernels
 from headwise.backends.native.gradients import GradientBuffers
 from headwise.backends.native.library import why_unavailable
 from headwise.backends.native.measured_speed import why_not_preferred
+from headwise.backends.native.model_struct import NativeModel
 from headwise.backends.native.train_batch import (
     NOT_COUNTED,
     Scratch,
@@ -98,11 +99,11 @@ class NativeTraining:
         Raises ``DataError`` for tokens outside the vocabulary.
         """
         target, decoder_input = batch.target, batch.decoder_input
-        if isinstance(model, Transformer):
+        if isinstance(model, DecoderOnly):
+            size, source = model.vocab_size, None
+        else:
             check_vocabulary(batch.source.tokens, model.source_vocab_size)
             size, source = model.target_vocab_size, batch.source
-        else:
-            size, source = model.vocab_size, None
         check_vocabulary(target.tokens, size)
         check_vocabulary(decoder_input.tokens, size)
         targets = target.tokens
@@ -136,6 +137,7 @@ class _NativeLoss(torch.autograd.Function):
         *weights: Tensor,
     ) -> Tensor:
         ctx.save_for_backward(*weights)  # so that torch notes when they change
+        assert isinstance(model, NativeModel)
         is_alone = isinstance(model, DecoderOnly)
         parts = batch.parts() if is_alone else [batch.struct]
         buffers = [GradientBuffers(model, batch.longest) for _ in parts]

@@ -12,6 +12,7 @@ from headwise.backends.pytorch.unpadded_forward import (
 )
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.losses import projected_cross_entropy
+from headwise.model.decoder_only import DecoderOnly
 from headwise.model.encoder_only import EncoderOnly
 from headwise.model.transformer import Transformer
 
@@ -28,10 +29,14 @@ class TorchTraining:
 
     def loss(self, model: GenerativeModel, batch: Batch, *, smoothing: float) -> Tensor:
         """Return the summed cross-entropy: see :class:`TrainingBackend`."""
+        source, target = batch.source, batch.decoder_input
         if isinstance(model, Transformer):
-            hidden = decode_unpadded(model, batch.source, batch.decoder_input)
-        else:
-            hidden = decode_only_unpadded(model, batch.decoder_input)
+            hidden = decode_unpadded(model, source, target)
+        elif isinstance(model, DecoderOnly):
+            hidden = decode_only_unpadded(model, target)
+        else:  # a recurrent model, which steps through padded rows side by side
+            hidden = model.decode(source.padded(), target.padded(), source.is_real)
+            hidden = hidden[target.is_real]
         targets = batch.target.tokens
         if batch.counted is not None:
             hidden, targets = hidden[batch.counted], targets[batch.counted]

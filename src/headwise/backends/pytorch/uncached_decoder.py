@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
-from headwise.model.transformer import Transformer
+from headwise.model.encoder_decoder import EncoderDecoder
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class UncachedState:
 
 
 class UncachedDecoder:
-    """A :class:`Transformer` that keeps no keys and values from step to step.
+    """A model that keeps no keys and values from step to step.
 
     ``length`` is that of the longest output, ``padding`` the token behind its end.
     """
 
-    def __init__(self, model: Transformer, *, length: int, padding: int) -> None:
+    def __init__(self, model: EncoderDecoder, *, length: int, padding: int) -> None:
         self.model = model
         self.length = length
         self.padding = padding

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headwise.data import pair_formats
-from headwise.model.config import TransformerConfig
+from headwise.model.config import ModelKind, TransformerConfig
 from headwise.tasks.captioning.settings import CaptioningSettings
 from headwise.tasks.description import ModelDescription
 from headwise.tasks.patch_settings import check_prepared
@@ -30,6 +30,7 @@ class CaptioningSpec(TranslationSpec):
     name = "captioning"
     summary = "a picture or video into a text that describes it"
     hub_task = "image-to-text"
+    kinds: tuple[ModelKind, ...] = ("transformer",)
     pair_format: pair_formats.PairFormat = pair_formats.CAPTIONS
     defaults: Mapping[str, Any] = {
         "text": {"tokenizer": "patches", "target_tokenizer": "bpe", "joint": False},

@@ -12,8 +12,7 @@ from headwise.backends.pytorch.install_fused import use_backend
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.model.config import TransformerConfig
-from headwise.model.masks import make_padding_mask
-from headwise.model.transformer import Transformer
+from headwise.model.encoder_decoder import EncoderDecoder
 from headwise.tasks.captioning.model import Captioner
 from headwise.tasks.captioning.settings import CaptioningSettings
 from headwise.tasks.description import ModelDescription
@@ -52,22 +51,23 @@ class Captioning(PictureInputs, Translation):
 
     def predict(
         self,
-        model: Transformer,
+        model: EncoderDecoder,
         texts: Sequence[str],
         settings: DecodingSettings | None = None,
     ) -> list[str]:
         """Return the best caption of each picture, by default with greedy search."""
         return [each.output for each in self.predictions(model, texts, settings)]
 
-    def vectors(self, model: Transformer, texts: Sequence[str]) -> list[Tensor | None]:
+    def vectors(
+        self, model: EncoderDecoder, texts: Sequence[str]
+    ) -> list[Tensor | None]:
         """Return the mean of the encoder's output [D] for each picture."""
 
         def run(batch: RaggedTokens) -> Tensor:
             is_real = batch.is_real
-            x = model.enter_encoder(model.embed_source(batch.padded()), 0)
-            return mean_vectors(model.encoder(x, make_padding_mask(is_real)), is_real)
+            return mean_vectors(model.encode_source(batch.padded(), is_real), is_real)
 
         return self.rows_of_texts(model, texts, run)
 
-    def attention(self, model: Transformer, source: str, target: str) -> None:
+    def attention(self, model: EncoderDecoder, source: str, target: str) -> None:
         """Return None: a heat map has room for fewer sources than there are patches."""

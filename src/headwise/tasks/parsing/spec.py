@@ -45,7 +45,7 @@ class ParsingSpec(TranslationSpec):
 
     def problems(self, config: TransformerConfig, text: TextSettings) -> list[str]:
         """Return the problems of settings that do not suit the task."""
-        problems = stack_problems(config, self.stacks)
+        problems = stack_problems(config, self.stacks, self.kinds)
         if text.joint or text.target_kind != "trees":
             problems.append(
                 "task = 'parsing' needs text.joint = false and text.target_tokenizer = "

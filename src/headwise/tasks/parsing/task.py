@@ -11,7 +11,7 @@ from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.rule_context import Rule
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.model.config import TransformerConfig
-from headwise.model.transformer import Transformer
+from headwise.model.encoder_decoder import EncoderDecoder
 from headwise.tasks.description import ModelDescription
 from headwise.tasks.parsing.grammar_rule import TOKENS_AROUND, GrammarRule
 from headwise.tasks.parsing.settings import ParsingSettings
@@ -57,7 +57,7 @@ class Parsing(Translation):
 
     def parse(
         self,
-        model: Transformer,
+        model: EncoderDecoder,
         sentences: Sequence[Sequence[str]],
         decoding: DecodingSettings | None = None,
     ) -> list[tuple[Tree, Hypothesis]]:
@@ -99,7 +99,7 @@ class Parsing(Translation):
 
     def predict(
         self,
-        model: Transformer,
+        model: EncoderDecoder,
         texts: Sequence[str],
         settings: DecodingSettings | None = None,
     ) -> list[str]:
@@ -108,7 +108,7 @@ class Parsing(Translation):
 
     def predictions(
         self,
-        model: Transformer,
+        model: EncoderDecoder,
         texts: Sequence[str],
         decoding: DecodingSettings | None = None,
     ) -> list[Prediction]:

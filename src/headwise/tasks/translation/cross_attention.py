@@ -13,7 +13,7 @@ from torch import Tensor
 
 from headwise.backends.pytorch.uncached_decoder import UncachedState
 from headwise.model.attention_hooks import AttentionRecord, record_attention_weights
-from headwise.model.transformer import Transformer
+from headwise.model.encoder_decoder import EncoderDecoder
 
 
 class CoverageDecoder:
@@ -23,7 +23,7 @@ class CoverageDecoder:
     or the uncached decoder that runs it.
     """
 
-    def __init__(self, model: Transformer, decoder: Any) -> None:
+    def __init__(self, model: EncoderDecoder, decoder: Any) -> None:
         self.model = model
         self.decoder = decoder
 
@@ -43,14 +43,11 @@ class CoverageDecoder:
         position = state.position if isinstance(state, UncachedState) else 0
         with record_attention_weights(self.model) as record:
             logits, newer = self.decoder.step(tokens, state)
-        weights = stack_cross_attention(self.model, record)  # R N H T S
+        weights = stack_cross_attention(record)  # R N H T S
         return logits, weights[:, :, :, position].mean((1, 2)), newer
 
 
-def stack_cross_attention(model: Transformer, record: AttentionRecord) -> Tensor:
+def stack_cross_attention(record: AttentionRecord) -> Tensor:
     """Return the recorded weights [R, N, H, T, S] of all cross-attention layers."""
-    names = [
-        f"decoder.blocks.{block}.cross_attention"
-        for block in range(model.config.decoder_layers)
-    ]
+    names = [name for name in record if name.endswith(".cross_attention")]
     return torch.stack([record[name][0] for name in names], dim=1)

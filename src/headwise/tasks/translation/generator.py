@@ -20,7 +20,7 @@ from headwise.decoding.search import SearchRequest, search
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
 from headwise.metrics.sentence_scores import SENTENCE_SCORES
-from headwise.model.transformer import Transformer
+from headwise.model.encoder_decoder import EncoderDecoder
 from headwise.tasks.task import BATCH_TOKENS
 from headwise.tasks.translation.cross_attention import CoverageDecoder
 from headwise.tasks.translation.pair_scorer import PairScorer, cut_batches, pad_sources
@@ -55,7 +55,7 @@ class Generator:
     """
 
     tokenizers: TokenizerPair
-    models: tuple[Transformer, ...]
+    models: tuple[EncoderDecoder, ...]
     cached: bool = True
     """Whether decoders keep a KV cache; if not, each step runs the whole model."""
     precision: Precision = "float32"
@@ -64,7 +64,7 @@ class Generator:
     deterministic: bool = False
     """Whether each sentence is computed alone and on one thread, for equal bits."""
     check_stop: Callable[[], None] = lambda: None
-    decoders: dict[Transformer, DecoderBackend] = field(default_factory=dict)
+    decoders: dict[EncoderDecoder, DecoderBackend] = field(default_factory=dict)
     """The decoder of each model; one with outdated weights is made anew."""
 
     @property
@@ -256,7 +256,7 @@ class Generator:
             return Ensemble(decoders, average=settings.ensemble)
         return decoders[0]
 
-    def _cached_decoder(self, model: Transformer) -> DecoderBackend:
+    def _cached_decoder(self, model: EncoderDecoder) -> DecoderBackend:
         decoder = self.decoders.get(model)
         if decoder is None or not decoder.is_current(model):
             decoder = make_decoder(model, self.precision, native=self.native)

@@ -24,7 +24,7 @@ from headwise.decoding.sequence_scoring import score_sequences
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
 from headwise.model.attention_hooks import record_attention_weights
-from headwise.model.transformer import Transformer
+from headwise.model.encoder_decoder import EncoderDecoder
 from headwise.tasks.translation.alignment import (
     align_tokens,
     mutual_information,
@@ -50,7 +50,7 @@ class PairScorer:
     computed alone and on one thread.
     """
 
-    models: tuple[Transformer, ...]
+    models: tuple[EncoderDecoder, ...]
     check_stop: Callable[[], None] = lambda: None
     deterministic: bool = False
 
@@ -104,11 +104,11 @@ class PairScorer:
 
         The mutual information is in nats; no pair must have been aligned by hand.
         """
-        config = self.models[0].config
+        num_blocks, num_heads = self.models[0].config.cross_attention_shape
         heads = [
             f"{block}:{head}{later}"
-            for block in range(config.decoder_layers)
-            for head in range(config.num_heads)
+            for block in range(num_blocks)
+            for head in range(num_heads)
             for later in ("", "+1")
         ]
         heads.append("average")
@@ -136,7 +136,7 @@ class PairScorer:
         source, source_is_real = pad_sources(sources, model.device)
         with record_attention_weights(model) as record:
             model.decode(source, self._target_in(targets), source_is_real)
-        return stack_cross_attention(model, record)
+        return stack_cross_attention(record)
 
     @torch.inference_mode()
     def logits(

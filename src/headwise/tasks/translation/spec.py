@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from headwise.data import pair_formats
-from headwise.model.config import Stack, TransformerConfig
+from headwise.model.config import ModelKind, Stack, TransformerConfig
 from headwise.tasks.description import ModelDescription
 from headwise.tasks.spec import Shapes, stack_problems
 from headwise.text.settings import TARGET_ONLY, TextSettings
@@ -14,7 +14,7 @@ from headwise.text.settings import TARGET_ONLY, TextSettings
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from headwise.model.transformer import Transformer
+    from headwise.model.encoder_decoder import EncoderDecoder
     from headwise.tasks.translation.task import Translation
     from headwise.text.tokenizer import TokenizerPair
 
@@ -26,6 +26,7 @@ class TranslationSpec:
     summary = "text into text: another language, phones, a summary"
     hub_task = "translation"
     stacks: tuple[Stack, ...] = ("encoder", "decoder")
+    kinds: tuple[ModelKind, ...] = get_args(ModelKind)
     searches = True
     pair_format: pair_formats.PairFormat = pair_formats.TRANSLATION
     defaults: Mapping[str, Any] = {}
@@ -38,7 +39,7 @@ class TranslationSpec:
 
     def problems(self, config: TransformerConfig, text: TextSettings) -> list[str]:
         """Return the problems of settings that do not suit the task."""
-        problems = stack_problems(config, self.stacks)
+        problems = stack_problems(config, self.stacks, self.kinds)
         if text.target_kind in TARGET_ONLY:
             problems.append(
                 f"text.target_tokenizer = {text.target_kind!r} is for other tasks; "
@@ -64,12 +65,12 @@ class TranslationSpec:
 
         return Translation(tokenizers, deterministic=deterministic)
 
-    def build(self, description: ModelDescription, *, seed: int = 0) -> Transformer:
+    def build(self, description: ModelDescription, *, seed: int = 0) -> EncoderDecoder:
         """Return a model with weights drawn from ``seed``."""
-        from headwise.model.transformer import Transformer
+        from headwise.model.kinds import new_encoder_decoder
 
         sizes = description.source_vocab_size, description.target_vocab_size
-        return Transformer(description.config, *sizes, seed=seed)
+        return new_encoder_decoder(description.config, *sizes, seed=seed)
 
     def vocab_sizes(self, shapes: Shapes) -> tuple[int, int] | None:
         """Return the sizes of both vocabularies by the shapes of a model's weights."""

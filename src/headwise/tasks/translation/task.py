@@ -18,8 +18,8 @@ from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.metrics.registry import measure
 from headwise.metrics.score import Score
 from headwise.model.config import TransformerConfig
-from headwise.model.masks import make_padding_mask
-from headwise.model.transformer import Transformer
+from headwise.model.encoder_decoder import EncoderDecoder
+from headwise.model.kinds import new_encoder_decoder
 from headwise.tasks.description import ModelDescription
 from headwise.tasks.encoder_batches import mean_vectors, vectors_of_texts
 from headwise.tasks.prediction import Prediction
@@ -29,7 +29,7 @@ from headwise.tasks.translation.pair_scorer import Pairs, PairScorer
 from headwise.tasks.translation.text_codec import TextCodec
 from headwise.text.vocabulary import END
 
-Models = Transformer | Sequence[Transformer]
+Models = EncoderDecoder | Sequence[EncoderDecoder]
 """One model, or several as an ensemble."""
 
 
@@ -77,10 +77,10 @@ class Translation(TaskDefaults, TextCodec):
             target_vocab_size=self.tokenizers.target.size,
         )
 
-    def new_model(self, config: TransformerConfig, *, seed: int) -> Transformer:
+    def new_model(self, config: TransformerConfig, *, seed: int) -> EncoderDecoder:
         """Make a model of this architecture for these vocabularies."""
         sizes = self.tokenizers.source.size, self.tokenizers.target.size
-        return use_backend(Transformer(config, *sizes, seed=seed), "auto")
+        return use_backend(new_encoder_decoder(config, *sizes, seed=seed), "auto")
 
     def generator(
         self,
@@ -131,7 +131,7 @@ class Translation(TaskDefaults, TextCodec):
 
     def predict(
         self,
-        model: Transformer,
+        model: EncoderDecoder,
         texts: Sequence[str],
         settings: DecodingSettings | None = None,
     ) -> list[str]:
@@ -143,7 +143,7 @@ class Translation(TaskDefaults, TextCodec):
 
     def predictions(
         self,
-        model: Transformer,
+        model: EncoderDecoder,
         texts: Sequence[str],
         decoding: DecodingSettings | None = None,
     ) -> list[Prediction]:
@@ -167,13 +167,14 @@ class Translation(TaskDefaults, TextCodec):
             )
         return results
 
-    def vectors(self, model: Transformer, texts: Sequence[str]) -> list[Tensor | None]:
+    def vectors(
+        self, model: EncoderDecoder, texts: Sequence[str]
+    ) -> list[Tensor | None]:
         """Return the mean of the encoder's output [D] for each text; None for none."""
 
         def run(batch: RaggedTokens) -> Tensor:
             is_real = batch.is_real
-            x = model.enter_encoder(model.embed_source(batch.padded()), 0)
-            return mean_vectors(model.encoder(x, make_padding_mask(is_real)), is_real)
+            return mean_vectors(model.encode_source(batch.padded(), is_real), is_real)
 
         return vectors_of_texts(
             self.encode(texts),
@@ -184,7 +185,7 @@ class Translation(TaskDefaults, TextCodec):
         )
 
     def attention(
-        self, model: Transformer, source: str, target: str
+        self, model: EncoderDecoder, source: str, target: str
     ) -> CrossAttention | None:
         """Return the cross-attention of ``model`` as it predicts ``target``."""
         (source_ids,) = self.encode([source])
@@ -208,5 +209,5 @@ class Translation(TaskDefaults, TextCodec):
         return measure(metric, outputs, references, resamples=resamples)
 
 
-def _as_tuple(models: Models) -> tuple[Transformer, ...]:
-    return (models,) if isinstance(models, Transformer) else tuple(models)
+def _as_tuple(models: Models) -> tuple[EncoderDecoder, ...]:
+    return (models,) if isinstance(models, EncoderDecoder) else tuple(models)

@@ -1,0 +1,27 @@
+"""The encoder-decoders that ``TransformerConfig.kind`` chooses from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headwise.model.config import ModelKind, TransformerConfig
+from headwise.model.encoder_decoder import EncoderDecoder
+from headwise.model.recurrent.lstm import LstmModel
+from headwise.model.transformer import Transformer
+
+ENCODER_DECODERS: dict[ModelKind, Callable[..., EncoderDecoder]] = {
+    "transformer": Transformer,
+    "lstm": LstmModel,
+}
+
+
+def new_encoder_decoder(
+    config: TransformerConfig,
+    source_vocab_size: int,
+    target_vocab_size: int | None = None,
+    *,
+    seed: int = 0,
+) -> EncoderDecoder:
+    """Make a model of ``config.kind``, with weights drawn from ``seed``."""
+    make = ENCODER_DECODERS[config.kind]
+    return make(config, source_vocab_size, target_vocab_size, seed=seed)

@@ -1,0 +1,1 @@
+"""Recurrent encoder-decoders with attention: what the Transformer is compared with."""
