@@ -3,9 +3,10 @@
 python benchmarks/summarization.py --corpora FOLDER --work FOLDER [--seeds 1,2,3]
 
 Sentences are those of the CRAFT treebank with its split; their summaries are derived
-from their trees (:mod:`sentence_compression`), and a model sees words alone. The dev
-part chooses the best checkpoint, and of the lead baseline how many words; the test part
-is read once for each seed. ROUGE-L is the mean F1 of the rouge-score package.
+from their trees (``headwise.sample_data.sentence_compression``), and a model sees words
+alone. The dev part chooses the best checkpoint, and of the lead baseline how many
+words; the test part is read once for each seed. ROUGE-L is the mean F1 of the
+rouge-score package.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from typing import Any
 import torch
 from result_file import TRAINING, Measurement, add_options, place_of
 from rouge_score.rouge_scorer import RougeScorer
-from sentence_compression import pairs
 from trials import recipe_of
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.data.treebank import read_trees
 from headwise.inference.load import load_predictor
 from headwise.run_folder.run import train_run
+from headwise.sample_data.sentence_compression import pairs
 from headwise.storage import write_json
 from headwise.text.tree_normalization import normalize_tree
 
@@ -37,7 +38,7 @@ SOURCES = [
     *TRAINING,
     "src/headwise/decoding/**/*",
     "recipes/summarization.toml",
-    "benchmarks/sentence_compression.py",
+    "src/headwise/sample_data/sentence_compression.py",
 ]
 PARTS = ("train", "dev", "test")
 FEW = 200

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from headwise.cli.argument_checks import use_command
 from headwise.cli.options import say, use_threads
 from headwise.cli.prepare_and_train import prepare_corpus, train_model
 from headwise.cli.standard_streams import output
@@ -88,7 +89,7 @@ def _show_labels(out: Path, test: Path, sample: Sample) -> None:
     for source, reference, found in islice(shown, NUM_SHOWN):
         verdict = "correct" if found == reference else f"it is {reference}"
         output(f"    {shown_source(source)}\n    → {found} ({verdict})\n")
-    use = "chat" if sample.task == "dialogue" else "predict"
+    use = "chat" if sample.task == "dialogue" else use_command(sample.task)
     output(
         f"Next:\n    headwise {use} {out} < YOUR_TEXT\n"
         f"    headwise run YOUR{sample.suffix} --task {sample.task} --out my-model"

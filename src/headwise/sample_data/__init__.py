@@ -7,6 +7,9 @@ find out is known:
     sets             lines whose order says nothing: the most frequent symbol; a sum
     coreference      which of two nouns a pronoun stands for, decided by one adjective
     dialogues        conversations that rules can answer
+    commands         commands to a robot, and the actions that they ask for
+    phones           words of an invented language, and how they are spoken
+    trees            sentences with constituency trees, and their summaries
     scenes           pictures of coloured shapes, and the sentence that describes each
     moving_shapes    videos, in which no single frame tells how a shape moves
 

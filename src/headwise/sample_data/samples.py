@@ -10,12 +10,16 @@ from random import Random
 from typing import Any, TypeVar
 
 from headwise import storage
+from headwise.sample_data.commands import commands
 from headwise.sample_data.coreference import coreferences
 from headwise.sample_data.dialogues import Dialogue, dialogues
+from headwise.sample_data.phones import phones
+from headwise.sample_data.sentence_compression import without_modifiers
 from headwise.sample_data.sentiment import reviews
 from headwise.sample_data.sets import most_frequent, sums
 from headwise.sample_data.splits import LabelledText, Splits
-from headwise.sample_data.trees import tree_examples
+from headwise.sample_data.trees import TreeExample, tree_examples
+from headwise.text.trees import parse_tree
 
 T = TypeVar("T")
 
@@ -67,6 +71,16 @@ def _dialogues() -> Parts:
 
     splits = Splits(found.train, shortened(found.dev), shortened(found.test))
     return _lines(splits, lambda each: each.to_json())
+
+
+def _summaries() -> Parts:
+    """Return sentences, and what is left of them without their modifiers."""
+
+    def line(example: TreeExample) -> str:
+        tree = parse_tree(example.tree)
+        return f"{' '.join(tree.words)}\t{' '.join(without_modifiers(tree))}"
+
+    return _lines(tree_examples(), line)
 
 
 def _lines(splits: Splits[T], line: Callable[[T], str]) -> Parts:
@@ -173,6 +187,37 @@ SAMPLES: dict[str, Sample] = {
         lambda: _lines(tree_examples(), lambda each: each.tree),
         suffix=".mrg",
         settings={"text": {"tokenizer": "words"}},
+    ),
+    "summaries": Sample(
+        "what is left of a sentence without its modifiers?",
+        "translation",
+        _summaries,
+        settings={"text": {"tokenizer": "words"}},
+    ),
+    "commands": Sample(
+        "which actions does a command ask for?",
+        "translation",
+        _labelled(commands),
+        settings={
+            "text": {"tokenizer": "spaces", "joint": False},
+            "model": {"tie_embeddings": "output", "positions": "rotary"},
+            "decoding": {"max_length_offset": 20},
+            "training": {"measure": "exact-match"},
+        },
+    ),
+    "phones": Sample(
+        "how is a word of an invented language spoken?",
+        "translation",
+        _labelled(phones),
+        settings={
+            "text": {
+                "tokenizer": "characters",
+                "target_tokenizer": "spaces",
+                "joint": False,
+            },
+            "model": {"tie_embeddings": "output", "positions": "rotary"},
+            "training": {"measure": "word-error-rate"},
+        },
     ),
     "scenes": Sample(
         "what does a picture of coloured shapes show?",

@@ -31,12 +31,17 @@ MOST_KEPT = 0.7
 """Share of the words that a summary may have at most."""
 
 
+def without_modifiers(tree: Tree) -> list[str]:
+    """Return the words of a normalised tree that are left without its modifiers."""
+    return tidied(_kept(tree, parent=""))
+
+
 def compression(tree: Tree) -> str | None:
     """Return the sentence of a normalised tree without its modifiers.
 
     None if it was short, or hardly anything was left out, or left.
     """
-    words = tidied(_kept(tree, parent=""))
+    words = without_modifiers(tree)
     of_all = len(tree.words)
     if of_all < LEAST_WORDS or not LEAST_SUMMARY <= len(words) <= MOST_KEPT * of_all:
         return None

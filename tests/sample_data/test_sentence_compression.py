@@ -1,8 +1,8 @@
 """Summaries that follow from constituency trees."""
 
 import pytest
-from benchmarks.sentence_compression import compression, pairs, tidied
 
+from headwise.sample_data.sentence_compression import compression, pairs, tidied
 from headwise.text.trees import parse_tree
 
 TREE = parse_tree(
