@@ -1,6 +1,7 @@
 """Measure constituency parsing of the CRAFT treebank: raw words in, trees out.
 
 python benchmarks/parsing.py --corpora FOLDER --work FOLDER [--seeds 1,2,3]
+    [--recipe craft-parsing]
 python benchmarks/parsing.py --corpora FOLDER --work FOLDER --baselines
 
 The dev part chooses the best checkpoint; the test part is read once for each seed, and
@@ -8,6 +9,7 @@ scored by EVALB's rules with the parameters of COLLINS.prm, for all sentences, f
 of up to 40 words, and by length. Trees are without traces, function tags and roots.
 Beside it stand two baselines, which ``--baselines`` measures instead: right branching
 (every bracket ends at the last word), and a PCFG read off the training part (pcfg.py).
+The figures of other recipes (craft-parsing-lstm: the recurrent baseline) are kept.
 """
 
 from __future__ import annotations
@@ -48,7 +50,6 @@ SOURCES = [
     "src/headwise/decoding/**/*",
     "src/headwise/text/*tree*.py",
     "src/headwise/metrics/bracket_f1.py",
-    "recipes/craft-parsing.toml",
 ]
 BASELINE_SOURCES = [
     "src/headwise/text/*tree*.py",
@@ -82,12 +83,16 @@ def main() -> None:
         "--seeds", type=lambda text: [*map(int, text.split(","))], default=[1, 2, 3]
     )
     parser.add_argument("--baselines", action="store_true", help="instead of training")
+    parser.add_argument("--recipe", default="craft-parsing", metavar="NAME")
     add_options(parser, RESULTS)
     arguments = parser.parse_args()
     if arguments.rehearse:
         arguments.seeds = arguments.seeds[:1]
+    recipe = recipe_file(arguments.recipe).relative_to(ROOT).as_posix()
+    if not (ROOT / recipe).is_file():
+        parser.error(f"there is no {recipe}")
     measurement = Measurement.begin(
-        BASELINE_SOURCES if arguments.baselines else SOURCES
+        BASELINE_SOURCES if arguments.baselines else [*SOURCES, recipe]
     )
     known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     treebank = arguments.corpora / "treebank-craft"
@@ -105,19 +110,30 @@ def main() -> None:
         runs.append(trial(seed, treebank, words, trees, arguments))
         print(json.dumps(runs[-1]), file=sys.stderr)
         found = [run["test"] for run in runs]
-        measurement.write(
-            place_of(arguments),
-            {
-                "runs": runs,
-                "mean_f1": statistics.mean(each["all"]["f1"] for each in found),
-                "mean_f1_up_to_40_words": statistics.mean(
-                    each["up_to_40_words"]["f1"] for each in found
-                ),
-                "right_branching": baseline(trees),
-                **{name: each for name, each in known.items() if name == "pcfg"},
-                "threads": torch.get_num_threads(),
-            },
-        )
+        figures = {
+            **measurement.provenance(),
+            "runs": runs,
+            "mean_f1": statistics.mean(each["all"]["f1"] for each in found),
+            "mean_f1_up_to_40_words": statistics.mean(
+                each["up_to_40_words"]["f1"] for each in found
+            ),
+            "right_branching": baseline(trees),
+            "threads": torch.get_num_threads(),
+        }
+        if place := place_of(arguments):
+            write_figures(place, arguments.recipe, figures)
+
+
+def recipe_file(name: str) -> Path:
+    """Return the file of a recipe of ours."""
+    return ROOT / "recipes" / f"{name}.toml"
+
+
+def write_figures(place: Path, recipe: str, figures: Table) -> None:
+    """Write the figures of one recipe, and keep those of others."""
+    kept = json.loads(place.read_text(encoding="utf-8")) if place.is_file() else {}
+    recipes = {**kept.get("recipes", {}), recipe: figures}
+    write_json(place, {**kept, "recipes": recipes})
 
 
 def trial(
@@ -128,7 +144,7 @@ def trial(
     arguments: argparse.Namespace,
 ) -> Table:
     """Train with one seed, unless that was done; return the scores."""
-    folder = arguments.work / f"craft-{seed}"
+    folder = arguments.work / f"{arguments.recipe}-{seed}"
     done = folder / "trial.json"
     if done.is_file():
         known: Table = json.loads(done.read_text(encoding="utf-8"))
@@ -143,7 +159,7 @@ def trial(
     }
     if arguments.rehearse:
         extra["training"] = {"steps": 4, "validate_every": 2, "validation_pairs": 10}
-    recipe = recipe_of(ROOT / "recipes" / "craft-parsing.toml", extra, folder)
+    recipe = recipe_of(recipe_file(arguments.recipe), extra, folder)
     corpus = prepare_corpus(folder, recipe)
     state = train_run(folder, recipe, corpus)
     outputs = load_predictor(folder).predict(words)
