@@ -61,7 +61,7 @@ FEW = 40
 """Sentences of a rehearsal."""
 
 PCFG_SETTINGS = [
-    Settings(horizontal=horizontal, vertical=vertical, smoothing=smoothing, beam=10.0)
+    Settings(horizontal=horizontal, vertical=vertical, smoothing=smoothing, beam=8.0)
     for horizontal, vertical, smoothing in [(1, 1, 1), (2, 1, 1), (2, 1, 4), (2, 2, 1)]
 ]
 """Grammars, of which dev sentences choose."""

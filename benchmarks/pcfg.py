@@ -13,6 +13,7 @@ that of its shape, and so on. Only words that are rare count for a class.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from headwise.text.linearized_trees import WORD
 from headwise.text.trees import Tree, escape_brackets, unescape_brackets
 
-Floats = NDArray[np.float64]
+Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
 
 RARE = 5
@@ -185,9 +186,11 @@ def grammar_of(
             parents=parents,
             left=left,
             right=right,
-            log_p=np.log(2) * np.array([row[3] for row in found]),
+            log_p=math.log(2) * np.array([row[3] for row in found], np.float32),
             start=np.log([starts[symbol] / starts.total() for symbol in symbols]),
-            prior=np.log([brackets[s] / brackets.total() for s in symbols]),
+            prior=np.log(
+                np.array([brackets[s] / brackets.total() for s in symbols], np.float32)
+            ),
         )
 
 
@@ -231,14 +234,15 @@ class Chart:
         """Return the best sum of a rule and two cells, for each parent."""
         grammar = self.grammar
         left, right = self._sides(i, j)
-        is_used = self._begins[i, grammar.left] & self._ends[j, grammar.right]
+        is_used = self._begins[i].take(grammar.left)
+        is_used &= self._ends[j].take(grammar.right)
         used = np.flatnonzero(is_used)
-        cell = np.full(left.shape[1], -np.inf)
+        cell = np.full(left.shape[1], -np.inf, np.float32)
         if len(used):
             both = left.take(grammar.left[used], 1) + right.take(grammar.right[used], 1)
             best = both.max(axis=0) + grammar.log_p[used]
             parents = grammar.parents[used]
-            first = np.flatnonzero(np.diff(parents, prepend=-1))
+            first = np.flatnonzero(np.r_[True, parents[1:] != parents[:-1]])
             cell[parents[first]] = np.maximum.reduceat(best, first)
         return cell
 
@@ -247,12 +251,14 @@ class Chart:
         return self.from_start[i, i + 1 : j], self.from_end[j, i + 1 : j]
 
     def _set(self, i: int, j: int, cell: Floats) -> None:
+        cell = cell.astype(np.float32)
         merit = cell + self.grammar.prior
         kept = np.where(merit >= merit.max() - self.beam, cell, -np.inf)
         self.from_start[i, j] = kept
         self.from_end[j, i] = kept
-        self._begins[i] |= kept > -np.inf
-        self._ends[j] |= kept > -np.inf
+        is_kept = kept > -np.inf
+        self._begins[i] |= is_kept
+        self._ends[j] |= is_kept
 
     def brackets(self, root: int) -> Iterator[str]:
         """Yield the pieces of the best tree of ``root`` over all words."""
