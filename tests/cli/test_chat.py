@@ -67,11 +67,13 @@ def test_a_model_of_another_task_is_named(headwise, translator):
     assert "headwise translate" in found.error
 
 
-def test_generate_leads_to_predict(headwise, assistant):
-    found = headwise("generate", assistant, stdin=b"")
+@pytest.mark.parametrize("command", ["generate", "translate"])
+def test_other_commands_lead_to_chat(headwise, assistant, command):
+    found = headwise(command, assistant, stdin=b"one\n")
 
     assert found.code == 2
     assert "a model of dialogue" in found.error
+    assert "headwise chat" in found.error
 
 
 def test_dialogues_are_evaluated(headwise, assistant):

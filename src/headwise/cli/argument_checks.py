@@ -181,7 +181,11 @@ def check_translates(*folders: Path) -> None:
 
 def use_command(task: str) -> str:
     """Return the command that runs a model of ``task``."""
-    commands = {"translation": "translate", "language_model": "generate"}
+    commands = {
+        "translation": "translate",
+        "language_model": "generate",
+        "dialogue": "chat",
+    }
     return commands.get(task, "predict")
 
 

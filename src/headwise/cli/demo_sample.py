@@ -89,9 +89,8 @@ def _show_labels(out: Path, test: Path, sample: Sample) -> None:
     for source, reference, found in islice(shown, NUM_SHOWN):
         verdict = "correct" if found == reference else f"it is {reference}"
         output(f"    {shown_source(source)}\n    → {found} ({verdict})\n")
-    use = "chat" if sample.task == "dialogue" else use_command(sample.task)
     output(
-        f"Next:\n    headwise {use} {out} < YOUR_TEXT\n"
+        f"Next:\n    headwise {use_command(sample.task)} {out} < YOUR_TEXT\n"
         f"    headwise run YOUR{sample.suffix} --task {sample.task} --out my-model"
     )
 
