@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from result_file import TRAINING, Measurement, add_options, place_of
-from trials import run_trial, summary
+from result_file import TRAINING, Measurement, place_of
+from trials import parse_trial_options, run_trial, summary
 
 from headwise.cli.demo_sample import sample_recipe
 from headwise.cli.translate_and_score import read_parallel
@@ -52,14 +52,7 @@ class Question(NamedTuple):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpora", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument(
-        "--seeds", type=lambda text: [*map(int, text.split(","))], default=[1, 2, 3]
-    )
-    add_options(parser, RESULTS)
-    arguments = parser.parse_args()
-    if arguments.rehearse:
-        arguments.seeds = arguments.seeds[:1]
+    arguments = parse_trial_options(parser, RESULTS)
     measurement = Measurement.begin(SOURCES)
     probes = {
         name: [*read(arguments.corpora / "probes")] for name, read in PROBES.items()

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from result_file import TRAINING, Measurement, add_options, place_of
-from trials import recipe_of
+from result_file import TRAINING, Measurement, place_of
+from trials import parse_trial_options, recipe_of
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.inference.translator import load
@@ -42,18 +42,13 @@ Words = dict[str, list[tuple[str, str]]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpora", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--languages", type=lambda text: text.split(","))
     parser.add_argument("--all", action="store_true", help="One model for all.")
-    parser.add_argument(
-        "--seeds", type=lambda text: [*map(int, text.split(","))], default=[1, 2, 3]
-    )
-    add_options(parser, RESULTS)
-    arguments = parser.parse_args()
+    arguments = parse_trial_options(parser, RESULTS)
     parts = {part: read(arguments.corpora, part) for part in PARTS}
     languages = arguments.languages or sorted(parts["train"])
     if arguments.rehearse:
-        arguments.seeds, languages = arguments.seeds[:1], languages[:2]
+        languages = languages[:2]
     measurement = Measurement.begin(SOURCES)
     result: dict[str, Any] = (
         json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}

@@ -26,9 +26,9 @@ from typing import Any
 
 import torch
 from pcfg import PCFG, Settings
-from result_file import TRAINING, Measurement, add_options, place_of
+from result_file import TRAINING, Measurement, place_of
 from result_file import write_json as write_result
-from trials import recipe_of
+from trials import parse_trial_options, recipe_of
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.cli.translate_and_score import read_parallel
@@ -78,16 +78,9 @@ Table = dict[str, Any]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpora", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument(
-        "--seeds", type=lambda text: [*map(int, text.split(","))], default=[1, 2, 3]
-    )
     parser.add_argument("--baselines", action="store_true", help="instead of training")
     parser.add_argument("--recipe", default="craft-parsing", metavar="NAME")
-    add_options(parser, RESULTS)
-    arguments = parser.parse_args()
-    if arguments.rehearse:
-        arguments.seeds = arguments.seeds[:1]
+    arguments = parse_trial_options(parser, RESULTS)
     recipe = recipe_file(arguments.recipe).relative_to(ROOT).as_posix()
     if not (ROOT / recipe).is_file():
         parser.error(f"there is no {recipe}")

@@ -21,8 +21,8 @@ from typing import Any
 
 import torch
 from lexical_symmetry import augmented
-from result_file import TRAINING, Measurement, add_options, place_of
-from trials import recipe_of, run_trial, summary
+from result_file import TRAINING, Measurement, place_of
+from trials import parse_trial_options, recipe_of, run_trial, summary
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "scan.json"
@@ -45,17 +45,10 @@ Pairs = list[tuple[str, str]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpora", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--only", type=lambda text: text.split(","), default=[*SPLITS])
     parser.add_argument("--recipe", default="scan")
-    parser.add_argument(
-        "--seeds", type=lambda text: [*map(int, text.split(","))], default=[1, 2, 3]
-    )
     parser.add_argument("--augment", action="store_true")
-    add_options(parser, RESULTS)
-    arguments = parser.parse_args()
-    if arguments.rehearse:
-        arguments.seeds = arguments.seeds[:1]
+    arguments = parse_trial_options(parser, RESULTS)
     measurement = Measurement.begin(SOURCES)
     known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     recipes: dict[str, Any] = known.get("recipes", {})

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from result_file import TRAINING, Measurement, add_options, place_of
+from result_file import TRAINING, Measurement, place_of
 from rouge_score.rouge_scorer import RougeScorer
-from trials import recipe_of
+from trials import parse_trial_options, recipe_of
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.data.treebank import read_trees
@@ -50,14 +50,7 @@ Pairs = list[tuple[str, str]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpora", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument(
-        "--seeds", type=lambda text: [*map(int, text.split(","))], default=[1, 2, 3]
-    )
-    add_options(parser, RESULTS)
-    arguments = parser.parse_args()
-    if arguments.rehearse:
-        arguments.seeds = arguments.seeds[:1]
+    arguments = parse_trial_options(parser, RESULTS)
     measurement = Measurement.begin(SOURCES)
     parts = {part: read(arguments.corpora, part) for part in PARTS}
     if arguments.rehearse:

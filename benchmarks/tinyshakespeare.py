@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from result_file import TRAINING, Measurement, add_options, place_of
-from trials import recipe_of
+from result_file import TRAINING, Measurement, place_of
+from trials import parse_trial_options, recipe_of
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.inference.load import load_predictor
@@ -40,16 +40,9 @@ SOURCES = [*TRAINING, "src/headwise/tasks/**/*", "recipes/tinyshakespeare*.toml"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpora", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--recipe", default="tinyshakespeare-cpu")
-    parser.add_argument(
-        "--seeds", type=lambda text: [*map(int, text.split(","))], default=[1, 2, 3]
-    )
     parser.add_argument("--device", default="cpu")
-    add_options(parser, RESULTS)
-    arguments = parser.parse_args()
-    if arguments.rehearse:
-        arguments.seeds = arguments.seeds[:1]
+    arguments = parse_trial_options(parser, RESULTS)
     keep_freed_memory()
     measurement = Measurement.begin(SOURCES)
     known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}

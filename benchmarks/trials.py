@@ -6,12 +6,15 @@ figures stand in ``trial.json`` in its folder.
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from result_file import add_options
 
 from headwise.cli.build_recipe import resolve_checked
 from headwise.cli.prepare_and_train import prepare_corpus
@@ -23,6 +26,24 @@ from headwise.storage import write_json
 from headwise.tasks import TASKS
 
 Table = dict[str, Any]
+
+
+def parse_trial_options(
+    parser: argparse.ArgumentParser, results: Path
+) -> argparse.Namespace:
+    """Parse with ``--work``, ``--seeds`` and the options of ``result_file`` added.
+
+    A rehearsal has one seed.
+    """
+    parser.add_argument("--work", type=Path, required=True, help="folder of the runs")
+    parser.add_argument(
+        "--seeds", type=lambda text: [*map(int, text.split(","))], default=[1, 2, 3]
+    )
+    add_options(parser, results)
+    arguments = parser.parse_args()
+    if arguments.rehearse:
+        arguments.seeds = arguments.seeds[:1]
+    return arguments
 
 
 def recipe_of(file: Path, extra: Mapping[str, Any], folder: Path) -> Recipe:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from result_file import TRAINING, Measurement, add_options, place_of
-from trials import run_trial, summary
+from result_file import TRAINING, Measurement, place_of
+from trials import parse_trial_options, run_trial, summary
 
 from headwise.cli.demo_sample import sample_recipe
 from headwise.cli.translate_and_score import read_parallel
@@ -38,15 +38,8 @@ USES = [name for name, each in SAMPLES.items() if TASKS[each.task].final_measure
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--only", type=lambda text: text.split(","), default=USES)
-    parser.add_argument(
-        "--seeds", type=lambda text: [*map(int, text.split(","))], default=[1, 2, 3]
-    )
-    add_options(parser, RESULTS)
-    arguments = parser.parse_args()
-    if arguments.rehearse:
-        arguments.seeds = arguments.seeds[:1]
+    arguments = parse_trial_options(parser, RESULTS)
     measurement = Measurement.begin(SOURCES)
     known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     uses: dict[str, Any] = known.get("uses", {})
@@ -71,7 +64,9 @@ def measure(name: str, seed: int, arguments: argparse.Namespace) -> dict[str, An
         extra["training"] = {"steps": 20, "validate_every": 10}
     recipe = sample_recipe(sample, files, extra)
     test = read_parallel(files["test"], None, task=sample.task)
-    return run_trial(arguments.work / f"{name}-{seed}", recipe, test)
+    chosen_by = {recipe.training.measure} - {"loss"}
+    metrics = [*dict.fromkeys([*chosen_by, *TASKS[sample.task].final_measures])]
+    return run_trial(arguments.work / f"{name}-{seed}", recipe, test, metrics)
 
 
 if __name__ == "__main__":
