@@ -5,7 +5,8 @@ python benchmarks/uses.py --work FOLDER [--only pronouns,sums] [--seeds 1,2,3]
 The uses are the generated samples of ``headwise demo NAME``, trained with the settings
 of that command; the seed draws the weights, the batches and the dropout, while the
 examples stay the same. The test part, which shows combinations that training never
-does, is read once for each seed, by the model that was best on the validation part.
+does, is read once for each seed, by the model that was best on the validation part; the
+metric that chose it comes first, and is the one that is summarised.
 """
 
 from __future__ import annotations
