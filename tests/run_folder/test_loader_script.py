@@ -163,8 +163,23 @@ def test_no_choice_of_an_architecture_is_left_out():
     tried = {name for settings in SETTINGS.values() for name in settings} - {"joint"}
 
     assert {*TransformerConfig.__dataclass_fields__} - tried == {
-        *(SMALL.keys() | {"attention_dropout", "feed_forward_dropout"})
+        *(SMALL.keys() | {"attention_dropout", "feed_forward_dropout", "kind"})
     }
+
+
+def test_the_loader_script_refuses_another_kind_of_model(tmp_path):
+    (tmp_path / "config.json").write_text('{"architecture": {"kind": "lstm"}}')
+    (tmp_path / "loader.py").write_text(SCRIPT)
+
+    ended = subprocess.run(
+        [sys.executable, tmp_path / "loader.py", tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == 1
+    assert ended.stderr == "not a Transformer\n"
 
 
 def test_the_loader_script_translates_as_greedy_search():

@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file
 from torch.nn import functional as F
 config = json.load(open(f"{sys.argv[1]}/config.json"))["architecture"]
+if config.get("kind", "transformer") != "transformer": sys.exit("not a Transformer")
 search = json.load(open(f"{sys.argv[1]}/generation.json"))
 weights = load_file(f"{sys.argv[1]}/model.safetensors")
 act = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}[config["activation"]]
