@@ -57,6 +57,9 @@ class Grammar:
     """Binary rules in log space, sorted by parent; symbols are indices."""
 
     symbols: tuple[str, ...]
+    """The tags of words come first."""
+
+    num_tags: int
     parents: Ints
     left: Ints
     right: Ints
@@ -92,7 +95,7 @@ class Lexicon:
         self._known: dict[str, Floats] = {}
 
     def log_probabilities(self, word: str) -> Floats:
-        """Return ln p(tag | word) - ln p(tag) of each symbol."""
+        """Return ln p(tag | word) - ln p(tag) of each tag."""
         if word not in self._known:
             p = self._share
             for view in reversed(views(word)):
@@ -133,7 +136,7 @@ class PCFG:
         index = {symbol: i for i, symbol in enumerate(self.grammar.symbols)}
         self.lexicon = Lexicon(
             ((word, index[tag]) for word, tag in tagged),
-            len(index),
+            self.grammar.num_tags,
             settings.smoothing,
         )
 
@@ -170,7 +173,8 @@ def grammar_of(
         (rule.lhs().symbol(), *(each.symbol() for each in rule.rhs()), rule.logprob())
         for rule in induced.productions()
     ]
-    symbols = sorted({each for row in found for each in row[:3]} | {*tags, *starts})
+    phrases = {each for row in found for each in row[:3]} - tags.keys()
+    symbols = sorted(tags) + sorted(phrases)
     index = {symbol: i for i, symbol in enumerate(symbols)}
     found.sort(key=lambda row: index[row[0]])
     parents, left, right = (
@@ -183,6 +187,7 @@ def grammar_of(
     with np.errstate(divide="ignore"):
         return Grammar(
             symbols=tuple(symbols),
+            num_tags=len(tags),
             parents=parents,
             left=left,
             right=right,
@@ -197,7 +202,7 @@ def grammar_of(
 def viterbi(grammar: Grammar, emissions: Floats, beam: float = np.inf) -> str | None:
     """Return the most probable tree, in brackets and with words as numbers, or None.
 
-    ``emissions`` [words, symbols] has ln p(word | symbol), with -inf where it is 0.
+    ``emissions`` [words, tags] has ln p(word | tag), with -inf where it is 0.
     """
     chart = Chart(grammar, emissions, beam)
     root = chart.from_start[0, chart.length] + grammar.start
@@ -217,18 +222,21 @@ class Chart:
     def __init__(self, grammar: Grammar, emissions: Floats, beam: float) -> None:
         self.grammar = grammar
         self.beam = beam
-        self.length, num_symbols = emissions.shape
-        shape = (self.length + 1, self.length + 1, num_symbols)
+        self.length = len(emissions)
+        shape = (self.length + 1, self.length + 1, len(grammar.symbols))
         self.from_start = np.full(shape, -np.inf, np.float32)
         self.from_end = np.full(shape, -np.inf, np.float32)
         # Symbols of the spans so far that begin, or end, at each place: to the spans
         # that are made of them, of all rules only a few apply.
         self._begins = np.zeros(shape[1:], bool)
         self._ends = np.zeros(shape[1:], bool)
-        for width in range(1, self.length + 1):
+        for i, row in enumerate(emissions):
+            cell = np.full(shape[2], -np.inf)
+            cell[: grammar.num_tags] = row
+            self._set(i, i + 1, cell)
+        for width in range(2, self.length + 1):
             for i in range(self.length - width + 1):
-                cell = emissions[i] if width == 1 else self._join(i, i + width)
-                self._set(i, i + width, cell)
+                self._set(i, i + width, self._join(i, i + width))
 
     def _join(self, i: int, j: int) -> Floats:
         """Return the best sum of a rule and two cells, for each parent."""
