@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "backends": BASE | {"model", "data", "losses"},
     "data": BASE | {"text"},
     "demo_corpus": BASE | {"data", "text"},
-    "sample_data": {"errors", "storage"},
+    "sample_data": {"errors", "storage", "text"},
     "losses": {"errors"},
     "metrics": {"errors", "text"},
     "decoding": BASE | {"backends"},
