@@ -7,10 +7,11 @@ they are known only once the text has been read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from headwise.errors import SettingsError
+from headwise.model.config_checks import combination_problems
 
 ModelKind = Literal["transformer", "lstm"]
 NormPlacement = Literal["post", "pre"]
@@ -19,16 +20,6 @@ PositionName = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "
 PositionJoin = Literal["add", "concatenate"]
 Stack = Literal["encoder", "decoder"]
 Tying = Literal["none", "output", "all"]
-
-OF_TRANSFORMERS = (
-    *("d_k", "d_v", "attention_dropout", "feed_forward_dropout", "norm", "activation"),
-    *("attention_bias", "embedding_norm", "positions", "position_join", "d_position"),
-)
-"""Settings that no other kind of model has; it must leave them at their defaults.
-
-It has no ``num_heads``, ``d_ff`` and ``max_positions`` either. They are ignored, as
-every preset sets them.
-"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,7 +106,7 @@ class TransformerConfig:
     def __post_init__(self) -> None:
         problems = [*self._sizes(), *self._dropout_rates(), *self._choices()]
         if not problems:
-            problems = self._combinations()
+            problems = combination_problems(self)
         if problems:
             raise SettingsError(problems)
 
@@ -222,71 +213,3 @@ class TransformerConfig:
             for name, kind in choices.items()
             if getattr(self, name) not in get_args(kind)
         ]
-
-    def _combinations(self) -> list[str]:
-        problems = []
-        if not self.encoder_layers and not self.decoder_layers:
-            problems.append(
-                "encoder_layers and decoder_layers are both 0; a model needs 1 or more "
-                "of either"
-            )
-        if self.kind != "transformer":
-            return [*problems, *self._not_a_transformer()]
-        if (self.d_k is None or self.d_v is None) and self.d_model % self.num_heads:
-            wider = self.num_heads * (self.d_model // self.num_heads + 1)
-            problems.append(
-                f"d_model must divide evenly among num_heads={self.num_heads}; "
-                f"{self.d_model} does not, {wider} would; or set d_k and d_v"
-            )
-        if self.positions.startswith("sinusoidal") and self.position_width % 2:
-            problems.append(
-                f"sinusoids come in pairs, so their width must be even, not "
-                f"{self.position_width}; positions = 'learned' takes any width"
-            )
-        if self.positions == "rotary" and self.key_width % 2:
-            problems.append(
-                f"positions = 'rotary' turns pairs of channels, so d_k must be even, "
-                f"not {self.key_width}; set d_k, or another num_heads"
-            )
-        if self.position_join == "concatenate":
-            problems += self._concatenation()
-        elif self.d_position is not None:
-            problems.append(
-                "d_position has a meaning only with position_join = 'concatenate'"
-            )
-        return problems
-
-    def _not_a_transformer(self) -> list[str]:
-        defaults = {each.name: each.default for each in fields(self)}
-        problems = [
-            f"{name} = {getattr(self, name)!r} is for kind = 'transformer' only; leave "
-            f"it out for kind = {self.kind!r}"
-            for name in OF_TRANSFORMERS
-            if getattr(self, name) != defaults[name]
-        ]
-        if self.d_model % 2:
-            problems.append(
-                f"d_model must be even for kind = {self.kind!r}, whose encoder has "
-                f"half of it for each direction, not {self.d_model}"
-            )
-        return problems
-
-    def _concatenation(self) -> list[str]:
-        problems = []
-        if self.embedding_width < 1:
-            problems.append(
-                f"d_position={self.position_width} leaves no channels for the "
-                f"embedding in d_model={self.d_model}; it must be smaller"
-            )
-        if self.positions in ("none", "rotary"):
-            problems.append(
-                f"positions = {self.positions!r} leaves nothing to concatenate; "
-                "set position_join = 'add'"
-            )
-        if self.tie_embeddings != "none":
-            problems.append(
-                "with position_join = 'concatenate' an embedding is narrower than "
-                "d_model, so it cannot be the output matrix too; "
-                "set tie_embeddings = 'none'"
-            )
-        return problems

@@ -1,0 +1,91 @@
+"""Which settings of an architecture go together.
+
+``config`` is a ``TransformerConfig``, whose module imports this one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+OF_TRANSFORMERS = (
+    *("d_k", "d_v", "attention_dropout", "feed_forward_dropout", "norm", "activation"),
+    *("attention_bias", "embedding_norm", "positions", "position_join", "d_position"),
+)
+"""Settings that no other kind of model has; it must leave them at their defaults.
+
+It has no ``num_heads``, ``d_ff`` and ``max_positions`` either. They are ignored, as
+every preset sets them.
+"""
+
+
+def combination_problems(config: Any) -> list[str]:
+    """Return the problems of settings that do not go together."""
+    problems = []
+    if not config.encoder_layers and not config.decoder_layers:
+        problems.append(
+            "encoder_layers and decoder_layers are both 0; a model needs 1 or more "
+            "of either"
+        )
+    if config.kind != "transformer":
+        return [*problems, *_not_a_transformer(config)]
+    if (config.d_k is None or config.d_v is None) and config.d_model % config.num_heads:
+        wider = config.num_heads * (config.d_model // config.num_heads + 1)
+        problems.append(
+            f"d_model must divide evenly among num_heads={config.num_heads}; "
+            f"{config.d_model} does not, {wider} would; or set d_k and d_v"
+        )
+    if config.positions.startswith("sinusoidal") and config.position_width % 2:
+        problems.append(
+            f"sinusoids come in pairs, so their width must be even, not "
+            f"{config.position_width}; positions = 'learned' takes any width"
+        )
+    if config.positions == "rotary" and config.key_width % 2:
+        problems.append(
+            f"positions = 'rotary' turns pairs of channels, so d_k must be even, "
+            f"not {config.key_width}; set d_k, or another num_heads"
+        )
+    if config.position_join == "concatenate":
+        problems += _concatenation(config)
+    elif config.d_position is not None:
+        problems.append(
+            "d_position has a meaning only with position_join = 'concatenate'"
+        )
+    return problems
+
+
+def _not_a_transformer(config: Any) -> list[str]:
+    defaults = {each.name: each.default for each in fields(config)}
+    problems = [
+        f"{name} = {getattr(config, name)!r} is for kind = 'transformer' only; leave "
+        f"it out for kind = {config.kind!r}"
+        for name in OF_TRANSFORMERS
+        if getattr(config, name) != defaults[name]
+    ]
+    if config.d_model % 2:
+        problems.append(
+            f"d_model must be even for kind = {config.kind!r}, whose encoder has "
+            f"half of it for each direction, not {config.d_model}"
+        )
+    return problems
+
+
+def _concatenation(config: Any) -> list[str]:
+    problems = []
+    if config.embedding_width < 1:
+        problems.append(
+            f"d_position={config.position_width} leaves no channels for the "
+            f"embedding in d_model={config.d_model}; it must be smaller"
+        )
+    if config.positions in ("none", "rotary"):
+        problems.append(
+            f"positions = {config.positions!r} leaves nothing to concatenate; "
+            "set position_join = 'add'"
+        )
+    if config.tie_embeddings != "none":
+        problems.append(
+            "with position_join = 'concatenate' an embedding is narrower than "
+            "d_model, so it cannot be the output matrix too; "
+            "set tie_embeddings = 'none'"
+        )
+    return problems
