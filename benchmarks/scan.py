@@ -5,7 +5,8 @@ python benchmarks/scan.py --corpora FOLDER --work FOLDER [--only simple] [--seed
 A twentieth of the training commands, drawn by their hash, chooses the best checkpoint;
 the test commands are read once for each seed. ``--recipe`` names another recipe, whose
 figures stand beside those of the first. With ``--augment`` the other training commands
-are joined by those that their lexical symmetries make (:mod:`lexical_symmetry`).
+are joined by those that are made of them: by their lexical symmetries
+(:mod:`lexical_symmetry`), or by putting known parts together (:mod:`recombination`).
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from typing import Any
 
 import torch
 from lexical_symmetry import augmented
+from recombination import recombined
 from result_file import TRAINING, Measurement, place_of
 from trials import parse_trial_options, recipe_of, run_trial, summary
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "scan.json"
 SOURCES = [*TRAINING, "src/headwise/decoding/**/*", "recipes/scan*.toml"]
-SOURCES.append("benchmarks/lexical_symmetry.py")
+SOURCES += ["benchmarks/lexical_symmetry.py", "benchmarks/recombination.py"]
 SPLITS = {
     "simple": "simple",
     "turn-left": "addprim_turn_left",
@@ -35,6 +37,8 @@ SPLITS = {
     "length": "length",
 }
 """Name of a split -> the end of its files' names."""
+
+AUGMENTATIONS = {"symmetries": augmented, "recombination": recombined}
 
 HELD_OUT = 20
 """One in so many training commands chooses the best checkpoint."""
@@ -47,7 +51,7 @@ def main() -> None:
     parser.add_argument("--corpora", type=Path, required=True)
     parser.add_argument("--only", type=lambda text: text.split(","), default=[*SPLITS])
     parser.add_argument("--recipe", default="scan")
-    parser.add_argument("--augment", action="store_true")
+    parser.add_argument("--augment", choices=AUGMENTATIONS)
     arguments = parse_trial_options(parser, RESULTS)
     measurement = Measurement.begin(SOURCES)
     known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
@@ -66,7 +70,7 @@ def main() -> None:
 
 def name_of(arguments: argparse.Namespace) -> str:
     """Return the name of the recipe, and what is added to it."""
-    return f"{arguments.recipe}{'-augmented' if arguments.augment else ''}"
+    return "-".join(filter(None, (arguments.recipe, arguments.augment)))
 
 
 def trial(split: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -83,7 +87,8 @@ def trial(split: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any
     }
     if arguments.augment:
         held_out = [command for command, _ in parts["dev"]]
-        parts["train"] = augmented(parts["train"], without=held_out)
+        augment = AUGMENTATIONS[arguments.augment]
+        parts["train"] = augment(parts["train"], without=held_out)
     files = {name: write(pairs, data / f"{name}.tsv") for name, pairs in parts.items()}
     extra: dict[str, Any] = {
         "seed": seed,
