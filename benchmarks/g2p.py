@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 from result_file import TRAINING, Measurement, place_of
-from trials import parse_trial_options, recipe_of
+from trials import add_run, origin, parse_trial_options, recipe_of
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.inference.translator import load
@@ -56,9 +56,9 @@ def main() -> None:
     models: dict[str, Any] = result.get("models", {})
     groups = {"all": languages} if arguments.all else {n: [n] for n in languages}
     for name, members in groups.items():
-        runs = [
-            trial(name, members, seed, parts, arguments) for seed in arguments.seeds
-        ]
+        runs = models.get(name, {}).get("runs", [])
+        for seed in arguments.seeds:
+            runs = add_run(runs, trial(name, members, seed, parts, arguments))
         errors = [run["mean_word_error_rate"] for run in runs]
         models[name] = {
             "runs": runs,
@@ -123,6 +123,7 @@ def trial(
         ),
         "updates": state.step,
         "minutes": state.seconds / 60,
+        **origin(recipe),
     }
     write_json(done, figures)
     print(json.dumps({name: figures["mean_word_error_rate"]}), file=sys.stderr)

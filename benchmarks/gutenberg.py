@@ -32,7 +32,7 @@ import pyppmd
 import torch
 from kneser_ney import KneserNey
 from result_file import TRAINING, Measurement, add_options, place_of
-from trials import recipe_of
+from trials import add_run, origin, recipe_of
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.data.corpus_reader import read_documents
@@ -111,10 +111,11 @@ def main() -> None:
         print(json.dumps(result["baselines"], indent=2), file=sys.stderr)
         return
     for size in arguments.sizes:
-        runs: list[Table] = []
+        runs: list[Table] = result["sizes"].get(size, {}).get("runs", [])
         for seed in arguments.seeds[:1] if arguments.rehearse else arguments.seeds:
-            runs.append(trial(size, seed, files, arguments))
-            print(json.dumps({size: runs[-1]}), file=sys.stderr)
+            run = trial(size, seed, files, arguments)
+            print(json.dumps({size: run}), file=sys.stderr)
+            runs = add_run(runs, run)
             result["sizes"][size] = {
                 "runs": runs,
                 "threads": torch.get_num_threads(),
@@ -154,6 +155,7 @@ def trial(size: str, seed: int, files: Files, arguments: argparse.Namespace) -> 
         "tokens": state.tokens,
         "minutes": state.seconds / 60,
         "curve": curve(folder, corpus, files["valid"], state.tokens / state.step),
+        **origin(recipe),
     }
     write_json(done, figures)
     return figures

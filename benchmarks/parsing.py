@@ -28,7 +28,7 @@ import torch
 from pcfg import PCFG, Settings
 from result_file import TRAINING, Measurement, place_of
 from result_file import write_json as write_result
-from trials import parse_trial_options, recipe_of
+from trials import add_run, origin, parse_trial_options, recipe_of
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.cli.translate_and_score import read_parallel
@@ -98,10 +98,11 @@ def main() -> None:
         if place := place_of(arguments):  # what else stands there was measured before
             write_result(place, known | found)
         return
-    runs: list[Table] = []
+    runs: list[Table] = (
+        known.get("recipes", {}).get(arguments.recipe, {}).get("runs", [])
+    )
     for seed in arguments.seeds:
-        runs.append(trial(seed, treebank, words, trees, arguments))
-        print(json.dumps(runs[-1]), file=sys.stderr)
+        runs = add_run(runs, trial(seed, treebank, words, trees, arguments))
         found = [run["test"] for run in runs]
         figures = {
             **measurement.provenance(),
@@ -163,7 +164,9 @@ def trial(
         "updates": state.step,
         "tokens": state.tokens,
         "minutes": state.seconds / 60,
+        **origin(recipe),
     }
+    print(json.dumps(figures), file=sys.stderr)
     write_json(done, figures)
     return figures
 

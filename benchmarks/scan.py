@@ -24,7 +24,7 @@ import torch
 from lexical_symmetry import augmented
 from recombination import recombined
 from result_file import TRAINING, Measurement, place_of
-from trials import parse_trial_options, recipe_of, run_trial, summary
+from trials import add_run, parse_trial_options, recipe_of, run_trial, summary
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "scan.json"
@@ -57,15 +57,15 @@ def main() -> None:
     known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     recipes: dict[str, Any] = known.get("recipes", {})
     for split in arguments.only:
-        runs = [trial(split, seed, arguments) for seed in arguments.seeds]
-        recipes.setdefault(name_of(arguments), {})[split] = {
-            "runs": runs,
-            **summary(runs),
-        }
-        measurement.write(
-            place_of(arguments),
-            {"threads": torch.get_num_threads(), "recipes": recipes},
-        )
+        splits = recipes.setdefault(name_of(arguments), {})
+        for seed in arguments.seeds:
+            run = trial(split, seed, arguments)
+            runs = add_run(splits.get(split, {}).get("runs", []), run)
+            splits[split] = {"runs": runs, **summary(runs)}
+            measurement.write(
+                place_of(arguments),
+                {"threads": torch.get_num_threads(), "recipes": recipes},
+            )
 
 
 def name_of(arguments: argparse.Namespace) -> str:

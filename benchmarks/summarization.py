@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from result_file import TRAINING, Measurement, place_of
 from rouge_score.rouge_scorer import RougeScorer
-from trials import parse_trial_options, recipe_of
+from trials import add_run, origin, parse_trial_options, recipe_of
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.data.treebank import read_trees
@@ -55,10 +55,11 @@ def main() -> None:
     parts = {part: read(arguments.corpora, part) for part in PARTS}
     if arguments.rehearse:
         parts = {part: found[:FEW] for part, found in parts.items()}
-    runs = []
+    runs = json.loads(RESULTS.read_text())["runs"] if RESULTS.is_file() else []
     for seed in arguments.seeds:
-        runs.append(trial(seed, parts, arguments))
-        print(json.dumps(runs[-1]), file=sys.stderr)
+        run = trial(seed, parts, arguments)
+        print(json.dumps(run), file=sys.stderr)
+        runs = add_run(runs, run)
         found = [run["rouge_l"] for run in runs]
         measurement.write(
             place_of(arguments),
@@ -110,6 +111,7 @@ def trial(
         "updates": state.step,
         "tokens": state.tokens,
         "minutes": state.seconds / 60,
+        **origin(recipe),
     }
     write_json(done, figures)
     return figures

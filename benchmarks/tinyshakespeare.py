@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 from result_file import TRAINING, Measurement, place_of
-from trials import parse_trial_options, recipe_of
+from trials import add_run, origin, parse_trial_options, recipe_of
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.inference.load import load_predictor
@@ -47,11 +47,13 @@ def main() -> None:
     measurement = Measurement.begin(SOURCES)
     known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     files = write(arguments.corpora, arguments.work / "data", arguments.rehearse)
-    runs = []
+    recipes: dict[str, Any] = known.get("recipes", {})
+    runs = recipes.get(arguments.recipe, {}).get("runs", [])
     for seed in arguments.seeds:
-        runs.append(trial(seed, files, arguments))
-        print(json.dumps(runs[-1]), file=sys.stderr)
-        found = {
+        run = trial(seed, files, arguments)
+        print(json.dumps(run), file=sys.stderr)
+        runs = add_run(runs, run)
+        recipes[arguments.recipe] = {
             "runs": runs,
             "threads": torch.get_num_threads(),
             "device": arguments.device,
@@ -61,7 +63,6 @@ def main() -> None:
             },
             **measurement.provenance(),
         }
-        recipes = {**known.get("recipes", {}), arguments.recipe: found}
         measurement.write(place_of(arguments), {"recipes": recipes})
 
 
@@ -95,6 +96,7 @@ def trial(
         "updates": state.step,
         "tokens": state.tokens,
         "minutes": minutes,
+        **origin(recipe),
     }
     write_json(done, figures)
     return figures

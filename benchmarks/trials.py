@@ -1,12 +1,15 @@
 """Trials: train one recipe with one seed, and score its best model on a test set once.
 
 A trial is resumed where it was stopped, and one that is done is not run again: its
-figures stand in ``trial.json`` in its folder.
+figures stand in ``trial.json`` in its folder. Seeds may be trained one by one, on
+several machines: a result file keeps the runs of other seeds with the same settings.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import hashlib
 import json
 import statistics
 import time
@@ -14,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from result_file import add_options
+from result_file import add_options, machine
 
 from headwise.cli.build_recipe import resolve_checked
 from headwise.cli.prepare_and_train import prepare_corpus
@@ -22,6 +25,7 @@ from headwise.cli.translate_and_score import predict_and_score
 from headwise.inference.load import load_predictor
 from headwise.recipe import Recipe
 from headwise.run_folder.run import train_run
+from headwise.settings import as_table
 from headwise.storage import write_json
 from headwise.tasks import TASKS
 
@@ -82,9 +86,36 @@ def run_trial(
         "updates": state.step,
         "tokens": state.tokens,
         "minutes": (time.monotonic() - began) / 60,
+        **origin(recipe),
     }
     write_json(done, figures)
     return figures
+
+
+def origin(recipe: Recipe) -> Table:
+    """Return where and when a run was, and a digest of its settings.
+
+    The seed, and where data and first weights come from, are no part of it.
+    """
+    others = {"seed", "data", "initialize_from"}
+    table = {name: x for name, x in as_table(recipe).items() if name not in others}
+    text = json.dumps(table, sort_keys=True, default=str)
+    facts = machine()
+    return {
+        "settings": hashlib.sha256(text.encode()).hexdigest()[:12],
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "machine": {name: facts[name] for name in ("processor", "family", "cores")},
+    }
+
+
+def add_run(known: Sequence[Table], run: Table) -> list[Table]:
+    """Return ``run`` and the known runs of other seeds with its settings, by seed."""
+    kept = [
+        each
+        for each in known
+        if each["seed"] != run["seed"] and each.get("settings") == run["settings"]
+    ]
+    return sorted([*kept, run], key=lambda each: int(each["seed"]))
 
 
 def summary(runs: Sequence[Mapping[str, Any]]) -> Table:

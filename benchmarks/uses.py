@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 from result_file import TRAINING, Measurement, place_of
-from trials import parse_trial_options, run_trial, summary
+from trials import add_run, parse_trial_options, run_trial, summary
 
 from headwise.cli.demo_sample import sample_recipe
 from headwise.cli.translate_and_score import read_parallel
@@ -45,15 +45,17 @@ def main() -> None:
     known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     uses: dict[str, Any] = known.get("uses", {})
     for name in arguments.only:
-        runs = [measure(name, seed, arguments) for seed in arguments.seeds]
-        uses[name] = {
-            "runs": runs,
-            **summary(runs),
-            "threads": torch.get_num_threads(),
-            **measurement.provenance(),
-        }
-        print(json.dumps({name: summary(runs)}), file=sys.stderr)
-        measurement.write(place_of(arguments), {"uses": uses})
+        for seed in arguments.seeds:
+            run = measure(name, seed, arguments)
+            runs = add_run(uses.get(name, {}).get("runs", []), run)
+            uses[name] = {
+                "runs": runs,
+                **summary(runs),
+                "threads": torch.get_num_threads(),
+                **measurement.provenance(),
+            }
+            print(json.dumps({name: summary(runs)}), file=sys.stderr)
+            measurement.write(place_of(arguments), {"uses": uses})
 
 
 def measure(name: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
