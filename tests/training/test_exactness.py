@@ -12,6 +12,7 @@ WAYS = {
     "plainly": {},
     "over several batches an update": {"accumulate": 3},
     "with an EMA": {"ema_decay": 0.9},
+    "by Muon": {"optimizer": "muon", "weight_decay": 0.1},
     "in bfloat16": {"precision": "bf16"},
     "reading ahead": {"data_workers": 3},
     "computing activations again": {"activation_checkpointing": True},
@@ -40,7 +41,7 @@ def continued(make_trainer, first, settings=QUICK, **others):
     )
 
 
-KERNELS = ("plainly", "over several batches an update", "in two processes")
+KERNELS = ("plainly", "over several batches an update", "by Muon", "in two processes")
 """Ways that are tried by kernels in C as well, where PyTorch would be taken."""
 
 

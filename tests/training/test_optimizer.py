@@ -1,4 +1,4 @@
-"""Adam with the paper's settings, and its state in a checkpoint."""
+"""Adam with the paper's settings, AdamW, Muon, and their state in a checkpoint."""
 
 from types import SimpleNamespace
 
@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from headwise.backends.api import WeightVersions
-from headwise.errors import ModelError
+from headwise.errors import ModelError, SettingsError
+from headwise.model.feed_forward import FeedForward
 from headwise.training.optimizer import (
     apply_update,
     make_optimizer,
@@ -136,3 +137,103 @@ def test_copies_of_the_weights_are_known_to_be_old_after_an_update():
     apply_update(optimizer, SimpleNamespace(learning_rate=0.1, found_inf=lambda: None))
 
     assert not copied.are_of(model)
+
+
+def a_feed_forward_between_embeddings():
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Embedding(5, 4), FeedForward(4, 8), nn.LayerNorm(4))
+    return layers.append(nn.Linear(4, 2))
+
+
+MUON = TrainingSettings(optimizer="muon", weight_decay=0.1)
+
+
+def train_on_tokens(model, optimizer, times, found_inf=None):
+    for time in range(times):
+        optimizer.zero_grad()
+        model(torch.tensor([[time % 5, 1]])).square().sum().backward()
+        optimizer.step(found_inf)
+
+
+def test_muon_has_the_matrices_inside_and_adam_all_other_weights():
+    model = a_feed_forward_between_embeddings()
+    optimizer = make_optimizer(model, MUON)
+
+    train_on_tokens(model, optimizer, 1)
+
+    tensors = optimizer_tensors(model, optimizer)
+    of_muon = {name for name in tensors if name.endswith(".momentum_buffer")}
+    assert of_muon == {
+        "1.widen.weight.momentum_buffer",
+        "1.narrow.weight.momentum_buffer",
+    }
+    of_adam = {name.removesuffix(".exp_avg") for name in tensors if "exp_avg" in name}
+    assert {"0.weight", "1.widen.bias", "2.weight", "3.weight"} <= of_adam
+    assert "1.widen.weight" not in of_adam
+
+
+def test_a_restored_muon_continues_bit_for_bit():
+    whole = a_feed_forward_between_embeddings()
+    its_optimizer = make_optimizer(whole, MUON)
+    for group in its_optimizer.param_groups:
+        group["lr"] = 0.1
+    train_on_tokens(whole, its_optimizer, 3)
+    tensors = optimizer_tensors(whole, its_optimizer)
+    tensors = {name: tensor.clone() for name, tensor in tensors.items()}
+    resumed = a_feed_forward_between_embeddings()
+    resumed.load_state_dict({k: v.clone() for k, v in whole.state_dict().items()})
+    other = make_optimizer(resumed, MUON)
+    for group in other.param_groups:
+        group["lr"] = 0.1
+
+    restore_optimizer(resumed, other, tensors)
+    train_on_tokens(whole, its_optimizer, 2)
+    train_on_tokens(resumed, other, 2)
+
+    for one, two in zip(whole.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(one, two)
+
+
+def test_the_state_of_another_optimizer_is_refused():
+    model = a_feed_forward_between_embeddings()
+    optimizer = make_optimizer(model, SETTINGS)
+    train_on_tokens(model, optimizer, 1)
+
+    with pytest.raises(ModelError, match=r"the model at 1\.widen\.weight"):
+        restore_optimizer(
+            model, make_optimizer(model, MUON), optimizer_tensors(model, optimizer)
+        )
+
+
+def test_no_part_of_a_skipped_step_changes_a_weight():
+    model = a_feed_forward_between_embeddings()
+    before = [each.detach().clone() for each in model.parameters()]
+
+    train_on_tokens(model, make_optimizer(model, MUON), 1, torch.tensor(1.0))
+
+    for one, two in zip(before, model.parameters(), strict=True):
+        assert torch.equal(one, two)
+
+
+def test_weight_decay_is_that_of_adamw_and_of_matrices_alone():
+    ours, theirs = a_model(), a_model()
+    settings = TrainingSettings(weight_decay=0.1)
+    optimizer = make_optimizer(ours, settings)
+    for group in optimizer.param_groups:
+        group["lr"] = 0.1
+    groups = [
+        {"params": [theirs.weight], "weight_decay": 0.1},
+        {"params": [theirs.bias], "weight_decay": 0.0},
+    ]
+    peer = torch.optim.AdamW(groups, lr=0.1, betas=(0.9, 0.98), eps=1e-9)
+
+    train(ours, optimizer, 3)
+    train(theirs, peer, 3)
+
+    for one, two in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.allclose(one, two, atol=1e-7)
+
+
+def test_muon_and_shards_of_matrices_exclude_each_other():
+    with pytest.raises(SettingsError, match="'muon' needs whole matrices"):
+        TrainingSettings(optimizer="muon", devices="shard")

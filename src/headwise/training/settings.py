@@ -13,6 +13,7 @@ from headwise.tasks import MEASURES as TASK_MEASURES
 
 ScheduleName = Literal["paper", "linear", "constant"]
 Objective = Literal["mean", "sum"]
+OptimizerName = Literal["adam", "muon"]
 Precision = Literal["auto", "float32", "bf16"]
 Backend = Literal["auto", "native", "torch", "reference", "torch_compile"]
 NotFinite = Literal["stop", "skip"]
@@ -77,6 +78,14 @@ class TrainingSettings:
 
     warmup_steps: int = 4000
     """Steps during which the learning rate rises."""
+
+    optimizer: OptimizerName = "adam"
+    """adam: the paper's; muon: momentum, orthogonalized (Jordan et al. 2024), for the
+    matrices of attention and feed-forward layers, and Adam for all other weights."""
+
+    weight_decay: float = 0.0
+    """Decoupled weight decay of matrices (AdamW, Loshchilov and Hutter 2019): each step
+    takes this times the learning rate off them. 0, as in the paper: none."""
 
     adam_beta1: float = 0.9
     """Decay of Adam's first moment (β₁)."""
@@ -160,6 +169,11 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         problems = [*self._counts(), *self._numbers(), *self._choices()]
         problems += self._conflicts_with_torch_compile()
+        if self.optimizer == "muon" and self.devices == "shard":
+            problems.append(
+                "optimizer = 'muon' needs whole matrices, and devices = 'shard' holds "
+                "parts of them; 'replicate' has them"
+            )
         if not problems and self.objective == "sum" and self.label_smoothing:
             problems.append(
                 "objective = 'sum' is the plain sum of -ln p; "
@@ -227,7 +241,7 @@ class TrainingSettings:
         problems += [
             f"{name} must be 0 or more and less than 1, not {getattr(self, name)}"
             for name in (
-                *("label_smoothing", "word_dropout"),
+                *("label_smoothing", "word_dropout", "weight_decay"),
                 *("adam_beta1", "adam_beta2", "ema_decay"),
             )
             if getattr(self, name) is not None and not 0 <= getattr(self, name) < 1
@@ -253,6 +267,7 @@ class TrainingSettings:
     def _choices(self) -> list[str]:
         choices = {
             "objective": get_args(Objective),
+            "optimizer": get_args(OptimizerName),
             "schedule": get_args(ScheduleName),
             "precision": get_args(Precision),
             "backend": get_args(Backend),
