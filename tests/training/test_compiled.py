@@ -192,5 +192,5 @@ def test_with_async_metrics_no_update_follows_a_nan(make_uncompiled):
     assert_same_weights(weights_of(trainer), before)
     assert trainer.checkpoint_writer.saved == []
     assert trainer.callbacks[0].updates == []
-    steps = [state["step"].item() for state in trainer.optimizer.state.values()]
+    steps = [state["step"].item() for state in trainer.optimizer.adam.state.values()]
     assert set(steps) == {0.0}
