@@ -129,6 +129,10 @@ def test_threads_are_held_against_cores(threads, cores, environment, status, adv
             *("avx2 avx512f avx512_bf16", "ok"),
             "bf16 dot products, not measured to be faster, so training uses float32",
         ),
+        (
+            "avx2 avx512f avx512_bf16\nvendor_id\t: AuthenticAMD",
+            *("ok", "bf16 dot products (AVX-512 BF16), so training uses bf16"),
+        ),
         ("avx2 avx512f amx_bf16 amx_tile", "ok", "training uses bf16"),
     ],
 )

@@ -192,13 +192,14 @@ def test_bf16_that_was_never_measured_is_used_on_request(
     native_build(made)
     monkeypatch.setattr(measured_speed, "build", lambda: made)
     monkeypatch.setattr(measured_speed, "why_unavailable", lambda: None)
+    monkeypatch.setattr(measured_speed, "cpu_vendor", lambda: "of nobody")
     recorder = MessageRecorder()
     settings = replace(QUICK, steps=1, precision=precision)
     state = make_trainer(settings, callback=recorder).run()
 
     said = (
-        "training in float32: bf16 was never measured to be faster with AVX-512 BF16; "
-        "training.precision = 'bf16' uses it"
+        "training in float32: bf16 was never measured to be faster here, with AVX-512 "
+        "BF16; training.precision = 'bf16' uses it"
     )
     assert f"; {trained_in}; native library v4-bf16 by " in state.trained_on
     assert (said in recorder.said) == (precision == "auto")

@@ -10,7 +10,6 @@ from headwise.backends.native import measured_speed
 from headwise.backends.native.cpu_variants import VARIANTS
 from headwise.backends.native.library import SWITCH, Build
 from headwise.backends.native.measured_speed import (
-    BF16_IS_FASTER,
     FASTEST_FIRST,
     UNMEASURED,
     Use,
@@ -90,37 +89,32 @@ def test_without_a_library_the_native_backend_is_not_ranked(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("variant", "precision", "why"),
+    ("variant", "vendor", "precision", "why"),
     [
-        ("amx", "bf16", None),
+        ("amx", "GenuineIntel", "bf16", None),
+        ("v4-bf16", "AuthenticAMD", "bf16", None),
         (
-            *("v4-bf16", "float32"),
-            "bf16 was never measured to be faster with AVX-512 BF16",
+            *("v4-bf16", "GenuineIntel", "float32"),
+            "bf16 is slower here, with AVX-512 BF16",
         ),
-        ("v4", None, None),
-        ("v3", None, None),
-        ("neon", None, None),
+        (
+            *("v4-bf16", "CentaurHauls", "float32"),
+            "bf16 was never measured to be faster here, with AVX-512 BF16",
+        ),
+        ("v4", "AuthenticAMD", None, None),
+        ("v3", "AuthenticAMD", None, None),
+        ("neon", "", None, None),
     ],
 )
 def test_bf16_is_preferred_where_it_was_measured_to_be_faster(
-    loaded, variant, precision, why
+    loaded, monkeypatch, variant, vendor, precision, why
 ):
     """What computes bf16 in float32 leaves no choice."""
     loaded(variant)
+    monkeypatch.setattr(measured_speed, "cpu_vendor", lambda: vendor)
 
     assert fastest_precision() == precision
     assert why_not_bf16() == why
-
-
-def test_a_measurement_decides_about_bf16(loaded, monkeypatch):
-    loaded("v4-bf16")
-
-    monkeypatch.setitem(BF16_IS_FASTER, "v4-bf16", True)
-    assert (fastest_precision(), why_not_bf16()) == ("bf16", None)
-
-    monkeypatch.setitem(BF16_IS_FASTER, "v4-bf16", False)
-    assert fastest_precision() == "float32"
-    assert why_not_bf16() == "bf16 is slower here, with AVX-512 BF16"
 
 
 def test_without_a_library_nothing_is_said_of_bf16(monkeypatch):

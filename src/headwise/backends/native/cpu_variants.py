@@ -76,9 +76,23 @@ def cpu_features() -> frozenset[str]:
         except OSError:
             return frozenset()
         return frozenset(said.stdout.lower().split())
+    return frozenset(_cpuinfo("flags", "Features").split())
+
+
+@cache
+def cpu_vendor() -> str:
+    """Return the vendor as the processor names it, such as ``AuthenticAMD``.
+
+    Empty where the system does not tell.
+    """
+    return _cpuinfo("vendor_id")
+
+
+def _cpuinfo(*names: str) -> str:
+    """Return the first value in ``/proc/cpuinfo`` under one of ``names``, or ""."""
     try:
         lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
     except OSError:
-        return frozenset()
-    flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
-    return frozenset(flags.partition(":")[2].split())
+        return ""
+    found = next((line for line in lines if line.startswith(names)), "")
+    return found.partition(":")[2].strip()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from headwise.backends.api import Precision
+from headwise.backends.native.cpu_variants import cpu_vendor
 from headwise.backends.native.library import build, requested, why_unavailable
 
 Use = Literal["training", "decoding"]
@@ -31,10 +32,15 @@ UNMEASURED: dict[Use, tuple[Backend, ...]] = {
 }
 """For all other variants: the established libraries come before the native one."""
 
-BF16_IS_FASTER: dict[str, bool] = {"amx": True}
-"""Whether training in bf16 is as fast as in float32, or faster, by those variants that
-have instructions for it. One that is not listed was never measured, which
-``benchmarks/matmul.py`` and ``benchmarks/training.py --precisions float32,bf16`` do."""
+BF16_IS_FASTER: dict[tuple[str, str], bool] = {
+    ("amx", "GenuineIntel"): True,
+    ("v4-bf16", "AuthenticAMD"): True,
+    ("v4-bf16", "GenuineIntel"): False,
+}
+"""Whether training in bf16 is as fast as in float32, or faster, by the variants that
+have instructions for it and the vendor of the processor: AMD's dot products of bf16
+have twice the rate of float32, Intel's do not. What is not listed was never measured,
+which ``benchmarks/matmul.py`` and ``benchmarks/training.py`` do."""
 
 
 def ranked(use: Use) -> tuple[Backend, ...]:
@@ -77,7 +83,12 @@ def fastest_precision() -> Precision | None:
     """
     if why_unavailable() or not build().has_bf16:
         return None
-    return "bf16" if BF16_IS_FASTER.get(build().variant) else "float32"
+    return "bf16" if bf16_is_faster(build().variant, cpu_vendor()) else "float32"
+
+
+def bf16_is_faster(variant: str, vendor: str) -> bool | None:
+    """Tell whether bf16 was measured to be faster; None if it was not measured."""
+    return BF16_IS_FASTER.get((variant, vendor))
 
 
 def why_not_bf16() -> str | None:
@@ -85,6 +96,6 @@ def why_not_bf16() -> str | None:
     if fastest_precision() != "float32":
         return None
     found = build()
-    if found.variant in BF16_IS_FASTER:
+    if bf16_is_faster(found.variant, cpu_vendor()) is False:
         return f"bf16 is slower here, with {found.vectors}"
-    return f"bf16 was never measured to be faster with {found.vectors}"
+    return f"bf16 was never measured to be faster here, with {found.vectors}"
