@@ -134,13 +134,7 @@ INLINE void matmul_block(product a, int64_t column, const int rows, const int ve
             if (vecs == 2) sums[r][1] += each * second;
         }
     }
-    float *y = a.y + column;
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++) {
-        epilogue(sums[r][0], a.p, column, a.opts, y + r * a.ldy);
-        if (vecs == 2 && column + LANES < a.p->out)
-            epilogue(sums[r][1], a.p, column + LANES, a.opts, y + r * a.ldy + LANES);
-    }
+    epilogue_block(sums[0], 2, rows, vecs, a.p, column, a.opts, a.y + column, a.ldy);
 }
 
 /* Fewer rows than a register block: as many vectors of columns as make up for that. */

@@ -35,6 +35,33 @@ INLINE void epilogue(vec sums, const matrix *p, int64_t column, matmul_opts opts
     }
 }
 
+/* The epilogue of a register block of `rows` rows by `vecs` vectors, whose rows stand `stride` vectors
+ * apart in `sums`. What is to be done is asked once, where all of its columns exist. */
+INLINE void epilogue_block(const vec *sums, const int stride, const int rows, const int vecs,
+                           const matrix *p, int64_t column, matmul_opts opts, float *y,
+                           int64_t ldy) {
+    int64_t all_exist = column + vecs * LANES <= p->out, plain = !p->bias && !opts.activation;
+    if (all_exist && plain && opts.accumulate) {
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++, y += ldy)
+#pragma GCC unroll 4
+            for (int i = 0; i < vecs; i++)
+                store(y + i * LANES, sums[r * stride + i] + load(y + i * LANES));
+    } else if (all_exist && plain) {
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++, y += ldy)
+#pragma GCC unroll 4
+            for (int i = 0; i < vecs; i++) store(y + i * LANES, sums[r * stride + i]);
+    } else {
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++, y += ldy)
+#pragma GCC unroll 4
+            for (int i = 0; i < vecs; i++)
+                if (i == 0 || column + i * LANES < p->out)
+                    epilogue(sums[r * stride + i], p, column + i * LANES, opts, y + i * LANES);
+    }
+}
+
 /* A packed format, and the kernel that multiplies by a matrix in it. */
 typedef struct {
     /* Bytes of a column of a packed matrix; those of a panel are a multiple of 64. */

@@ -116,13 +116,8 @@ INLINE void multiply_block(const cached_part *a, int64_t row, int64_t column, co
                 sums[r][i] = _mm512_dpbf16_ps(sums[r][i], pair, columns[i]);
         }
     }
-    float *y = a->y + row * a->ldy + column;
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++, y += a->ldy)
-#pragma GCC unroll 4
-        for (int i = 0; i < vecs; i++)
-            if (i == 0 || column + i * LANES < p->out)
-                epilogue(sums[r][i], p, column + i * LANES, a->opts, y + i * LANES);
+    epilogue_block((const vec *)sums, 4, rows, vecs, p, column, a->opts,
+                   a->y + row * a->ldy + column, a->ldy);
 }
 
 /* At most 6 rows by all panels, two at a time. */
