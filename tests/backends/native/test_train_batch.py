@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 import torch
 from tests.backends.native import test_train_decoder_only, test_train_encoder
@@ -102,3 +105,25 @@ def test_dropout_differs_from_thread_to_thread():
 
 def test_calls_run_at_a_time_and_in_order():
     assert run_in_threads([lambda: 1, lambda: 2, lambda: 3]) == [1, 2, 3]
+
+
+TASKS = Path("/proc/self/task")
+
+
+@pytest.mark.skipif(not TASKS.is_dir(), reason="the system does not list threads")
+def test_openmp_threads_leave_the_cores_to_the_calls(threads):
+    def count_threads(at_most=0):
+        deadline = time.monotonic() + 10
+        while (found := len(list(TASKS.iterdir()))) > at_most:
+            if time.monotonic() > deadline or not at_most:
+                break
+            time.sleep(0.01)
+        return found
+
+    run_in_threads([int, int])  # the thread of the second call stays
+    without = count_threads()
+    torch.ones(10**6).add_(1)
+
+    run_in_threads([int, int])
+
+    assert count_threads(at_most=without) <= without
