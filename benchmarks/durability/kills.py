@@ -53,7 +53,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
     "running mean of the weights": {"ema_decay": 0.9},
     "two batches an update, read ahead": {"accumulate": 2, "data_workers": 2},
+    "float32": {"precision": "float32"},
     "bf16": {"precision": "bf16"},
+    "Muon": {"optimizer": "muon", "weight_decay": 0.1},
+    "two processes share each batch": {"processes": 2},
 }
 """Settings of training that the runs have in turn."""
 
@@ -82,6 +85,9 @@ class Outcome:
     lives: list[int] = field(default_factory=list)
     """Kills of each of them."""
 
+    trained_on: dict[str, str] = field(default_factory=dict)
+    """Hardware, versions and backend, by settings."""
+
     problems: list[str] = field(default_factory=list)
 
 
@@ -98,6 +104,7 @@ def main() -> None:
         "kills of a run, median": statistics.median(outcome.lives or [0]),
         "kills of a run, most": max(outcome.lives, default=0),
         "updates of a run": STEPS,
+        "trained on": outcome.trained_on,
         "problems": outcome.problems,
         "minutes": round((time.monotonic() - began) / 60, 1),
     }
@@ -123,6 +130,8 @@ def kill_often(scratch: Path, num_kills: int, seed: int) -> Outcome:
             if how != DONE:
                 outcome.problems.append(f"{name}, never killed: {problem}")
                 break
+            *_, last = sorted((reference / CHECKPOINTS).glob("*/state.json"))
+            outcome.trained_on[name] = json.loads(last.read_text())["trained_on"]
         left = num_kills - outcome.kills.total()
         life_and_death(
             scratch / "run", reference, recipe, seconds[name], left, chance, outcome
