@@ -84,6 +84,9 @@ class TrainingProgress:
             )
         elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self.on_message(f"step {state.step:,}: {self._figures(state)}")
+        if state.cooldown_start == state.step + 1:
+            steps = count_of(state.cooldown_end - state.step, "step")
+            self.on_message(f"the learning rate falls to 0 over the last {steps}")
 
     def on_validation(
         self, validation: Validation, state: TrainingState, name: str, best: bool

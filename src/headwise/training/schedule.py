@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from headwise.training.cooldown import cooldown_factor
 from headwise.training.settings import ScheduleName, TrainingSettings
+from headwise.training.state import TrainingState
 
 
 def paper_rate(step: int, d_model: int, warmup_steps: int) -> float:
@@ -36,8 +38,14 @@ SCHEDULES: dict[ScheduleName, Callable[[int, int, int], float]] = {
 """Name -> (step, warm-up steps, last step) -> fraction of the peak rate."""
 
 
-def learning_rate(step: int, settings: TrainingSettings, d_model: int) -> float:
-    """Return the learning rate of ``step``."""
+def learning_rate(
+    step: int,
+    settings: TrainingSettings,
+    d_model: int,
+    state: TrainingState | None = None,
+) -> float:
+    """Return the learning rate of ``step``; ``state`` is the one before it."""
     warmup = settings.warmup_steps
     peak = settings.learning_rate or paper_rate(warmup, d_model, warmup)
-    return peak * SCHEDULES[settings.schedule](step, warmup, settings.num_steps)
+    planned = peak * SCHEDULES[settings.schedule](step, warmup, settings.num_steps)
+    return planned * cooldown_factor(step, settings, state or TrainingState())

@@ -79,6 +79,11 @@ class TrainingSettings:
     warmup_steps: int = 4000
     """Steps during which the learning rate rises."""
 
+    cooldown: float | None = None
+    """Part of training, at its end, over which the learning rate falls to 0 whatever
+    the schedule (1 - sqrt, Hägele et al. 2024). Not set: 0.2 with a time limit, else 0,
+    as in the paper."""
+
     optimizer: OptimizerName = "adam"
     """adam: the paper's; muon: momentum, orthogonalized (Jordan et al. 2024), for the
     matrices of attention and feed-forward layers, and Adam for all other weights."""
@@ -241,7 +246,7 @@ class TrainingSettings:
         problems += [
             f"{name} must be 0 or more and less than 1, not {getattr(self, name)}"
             for name in (
-                *("label_smoothing", "word_dropout", "weight_decay"),
+                *("label_smoothing", "word_dropout", "weight_decay", "cooldown"),
                 *("adam_beta1", "adam_beta2", "ema_decay"),
             )
             if getattr(self, name) is not None and not 0 <= getattr(self, name) < 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,12 +48,36 @@ class TrainingState:
     without_gain: int = 0
     """Validations in a row without an improvement."""
 
+    cooldown_start: int = 0
+    """First step of the cooldown, once time decided it; 0: not yet."""
+
+    cooldown_end: int = 0
+    """Last step of that cooldown, after which the learning rate is 0."""
+
     averaged_step: int = 0
     """Step of the last validation of averaged checkpoints."""
 
     trained_on: str = ""
     """Hardware and software of the last step, as far as rounding depends on them:
     processes, processor, threads, torch, precision, and the compiler of C kernels."""
+
+    def after_step(
+        self, *, applied: bool, epoch: int, batch: int, tokens: int, seconds: float
+    ) -> TrainingState:
+        """Return the state after the next step, which was ``applied`` or skipped.
+
+        It trained on ``tokens``, up to ``batch`` of ``epoch``.
+        """
+        return replace(
+            self,
+            step=self.step + 1,
+            skipped=self.skipped + (not applied),
+            skipped_in_a_row=0 if applied else self.skipped_in_a_row + 1,
+            epoch=epoch,
+            batch=batch,
+            tokens=self.tokens + tokens,
+            seconds=seconds,
+        )
 
     def epochs(self, epoch_batches: int) -> float:
         """Return the epochs so far, with the fraction of the current one."""

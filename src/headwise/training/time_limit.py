@@ -6,6 +6,7 @@ import time
 
 from headwise.data.prepared import PreparedFacts
 from headwise.training.callbacks import StepMetrics
+from headwise.training.cooldown import fraction
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 from headwise.training.time_left import TimeLeft
@@ -21,14 +22,22 @@ class TimeLimit:
 
     By ``max_minutes`` everything is done, the last validation and checkpoint included:
     so updates end earlier, by the time that these are estimated to take. A limit is
-    exceeded if start-up, one step, a validation and a checkpoint take longer.
+    exceeded if start-up, one step, a validation and a checkpoint take longer. Of
+    several ranks one ``keeps_time``; to the others time is never over.
     """
 
     def __init__(
-        self, settings: TrainingSettings, facts: PreparedFacts, state: TrainingState
+        self,
+        settings: TrainingSettings,
+        facts: PreparedFacts,
+        state: TrainingState,
+        *,
+        keeps_time: bool = True,
     ) -> None:
         self._started = time.monotonic() - state.seconds
         self._limit = settings.max_minutes
+        self._cooldown = fraction(settings)
+        self._keeps_time = keeps_time
         self._time_left = TimeLeft(facts)
 
     @property
@@ -38,12 +47,25 @@ class TimeLimit:
 
     def is_reached_after(self, state: TrainingState, step: int) -> bool:
         """Return whether ``step`` must be the last; ``state`` is the one before it."""
-        if self._limit is None:
+        if self._limit is None or not self._keeps_time:
             return False
+        if 0 < state.cooldown_end <= step:
+            return True
         return (
             self.seconds + self._time_left.seconds_to_finish(state, step)
             >= 60 * self._limit
         )
+
+    def cooldown_steps(self, state: TrainingState) -> int:
+        """Return how many steps a cooldown that begins now has; 0: it does not."""
+        if self._limit is None or not self._keeps_time:
+            return 0
+        if not self._cooldown or state.cooldown_end:
+            return 0
+        limit = 60 * self._limit
+        if self.seconds < (1 - self._cooldown) * limit:
+            return 0
+        return self._time_left.steps_within(limit - self.seconds, state)
 
     def overrun(self, state: TrainingState) -> str | None:
         """Return what to say before the last validation, if it will end too late."""

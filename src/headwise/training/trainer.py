@@ -22,6 +22,7 @@ from headwise.tasks.task import Task
 from headwise.training import data_loader
 from headwise.training.averaging import EMA, EvalModel, average_checkpoints
 from headwise.training.callbacks import Callback, CheckpointWriter, StepMetrics
+from headwise.training.cooldown import begin_cooldown, resume_cooldown
 from headwise.training.data_loader import BatchStream
 from headwise.training.distributed import (
     LostRankError,
@@ -82,11 +83,13 @@ class Trainer:
         self.corpus = corpus
         self.seed = seed
         self.checkpoint_writer = checkpoint_writer
-        self.time_limit = TimeLimit(settings, corpus.facts, state or TrainingState())
+        self.ranks = ranks or Ranks()
+        self.state = resume_cooldown(state or TrainingState(), settings)
+        self.time_limit = TimeLimit(
+            settings, corpus.facts, self.state, keeps_time=self.ranks.is_first
+        )
         self.callbacks = (*callbacks, self.time_limit)
         self.signals = signals
-        self.state = state or TrainingState()
-        self.ranks = ranks or Ranks()
         self.order = data_loader.training_order(corpus, settings, seed=seed)
         self.settings = settings = epochs_to_steps(settings, self.order, self.state)
         self.last_step = settings.num_steps
@@ -198,9 +201,10 @@ class Trainer:
         own_loss = self.gradients.accumulate(
             own, step=step, divisor=divisor, dummy_batches=dummies
         )
-        loss = self._all_reduce_loss(own_loss)
+        loss, cooldown = self._all_reduce_loss(own_loss)
         if not self.gradients.is_sharded:
             self.ranks.all_reduce_gradients(self.model.parameters())
+        rate = learning_rate(step, settings, self.model.config.d_model, self.state)
         pending = PendingStep(
             step=step,
             loss=loss,
@@ -208,7 +212,7 @@ class Trainer:
             batches=own,
             num_targets=num_targets,
             tokens=sum(map(sum, counts)),
-            learning_rate=learning_rate(step, settings, self.model.config.d_model),
+            learning_rate=rate,
             started=started,
         )
         self._report_pending()  # the step before, if metrics are read one step late
@@ -224,16 +228,14 @@ class Trainer:
                 self._pending = pending
             last, _ = loaded[-1]
             ends = last.number == self.order.num_batches(last.epoch)
-            self.state = replace(
-                self.state,
-                step=step,
-                skipped=self.state.skipped + (not is_finite),
-                skipped_in_a_row=0 if is_finite else self.state.skipped_in_a_row + 1,
+            state = self.state.after_step(
+                applied=is_finite,
                 epoch=last.epoch + ends,
                 batch=0 if ends else last.number,
-                tokens=self.state.tokens + pending.tokens,
+                tokens=pending.tokens,
                 seconds=self.time_limit.seconds,
             )
+            self.state = begin_cooldown(state, cooldown) if cooldown else state
             if not self.gradients.async_metrics:
                 self._report_pending()
 
@@ -253,18 +255,19 @@ class Trainer:
         if self.ranks.size == 1:
             self.signals.check()
 
-    def _all_reduce_loss(self, loss: Scalar) -> Scalar:
-        """Sum the loss over all ranks; stop if any rank has a stop signal."""
+    def _all_reduce_loss(self, loss: Scalar) -> tuple[Scalar, int]:
+        """Sum loss and steps of a new cooldown over all ranks; stop on a signal."""
         known = 0.0 if isinstance(loss, Tensor) else loss
         wants_to_stop = self.signals.received is not None
-        total, stops, late = self.ranks.all_reduce_sum(
-            known, wants_to_stop, self._is_late_after(self.state.step + 1)
+        is_late = self.time_limit.is_reached_after(self.state, self.state.step + 1)
+        total, stops, late, cooldown = self.ranks.all_reduce_sum(
+            known, wants_to_stop, is_late, self.time_limit.cooldown_steps(self.state)
         )
         self._time_limit_reached = late > 0
         if stops:
             self.signals.check()
             raise Stopped("stopped with another process of the run; all is saved")
-        return loss if isinstance(loss, Tensor) else total
+        return (loss if isinstance(loss, Tensor) else total), int(cooldown)
 
     def _report(self, metrics: StepMetrics) -> None:
         for callback in self.callbacks:
@@ -341,14 +344,10 @@ class Trainer:
             return f"{count_of(self.state.without_gain, 'validation')} brought no gain"
         return None
 
-    def _is_late_after(self, step: int) -> bool:
-        """Tell whether the time limit is reached after ``step``, by rank 0's clock."""
-        late = self.time_limit.is_reached_after(self.state, step)
-        return self.ranks.is_first and late
-
     def _check_time_limit(self) -> None:
         """Check before the first step; a fresh run makes one step in any case."""
-        (late,) = self.ranks.all_reduce_sum(self._is_late_after(self.state.step))
+        is_late = self.time_limit.is_reached_after(self.state, self.state.step)
+        (late,) = self.ranks.all_reduce_sum(is_late)
         self._time_limit_reached = late > 0 and self.state.step > 0
 
     def _validate_average(self) -> None:
