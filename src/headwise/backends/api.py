@@ -13,7 +13,7 @@ the model with autograd.
 Encoders alone, in training and in inference: :class:`NativeEncoding` (C kernels, on a
 CPU), :class:`TorchEncoding` and :class:`ReferenceEncoding`;
 :mod:`headwise.backends.select_encoder` chooses. The reference of all is
-``EncoderOnly.encode`` with autograd.
+``EncoderOnly.encode``, or ``PictureEncoder``, with autograd.
 
 ``tests/backends`` holds each of them equal to its reference.
 """
@@ -28,6 +28,7 @@ from headwise.data.ragged_batch import RaggedTokens
 from headwise.model.decoder_only import DecoderOnly
 from headwise.model.encoder_decoder import EncoderDecoder
 from headwise.model.encoder_only import EncoderOnly
+from headwise.model.picture_encoder import PictureEncoder
 from headwise.model.sequence_model import SequenceModel
 
 Precision = Literal["float32", "bf16"]
@@ -63,6 +64,9 @@ class DecoderBackend(Protocol):
 GenerativeModel = EncoderDecoder | DecoderOnly
 """A model that predicts the next token, and so can generate text."""
 
+AnyEncoder = EncoderOnly | PictureEncoder
+"""An encoder alone, of texts or of pictures, on which heads stand."""
+
 AnyModel = TypeVar("AnyModel", contravariant=True)
 AnyBatch = TypeVar("AnyBatch", contravariant=True)
 """A ``Batch``, or a ``PackedBatch`` for torch.compile."""
@@ -88,12 +92,16 @@ class TrainingBackend(Protocol[AnyModel, AnyBatch]):
 class EncodingBackend(Protocol):
     """Forward pass of an encoder alone, which autograd differentiates if it is on."""
 
-    def why_not(self, model: EncoderOnly, tokens: RaggedTokens) -> str | None:
+    def why_not(self, model: AnyEncoder, tokens: RaggedTokens) -> str | None:
         """Return why this backend cannot encode ``tokens``, or None if it can."""
         ...
 
-    def encode(self, model: EncoderOnly, tokens: RaggedTokens) -> Tensor:
-        """Return a vector for each token [N D], text after text, without padding."""
+    def encode(self, model: AnyEncoder, tokens: RaggedTokens) -> Tensor:
+        """Return a vector for each token [N D], text after text, without padding.
+
+        Tokens of pictures are patches; the [class] token has a vector before those of
+        each picture.
+        """
         ...
 
 

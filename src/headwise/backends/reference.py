@@ -7,11 +7,11 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from headwise.backends.api import GenerativeModel, WeightVersions
+from headwise.backends.api import AnyEncoder, GenerativeModel, WeightVersions
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.losses import cross_entropy
 from headwise.model.encoder_decoder import EncoderDecoder
-from headwise.model.encoder_only import EncoderOnly
+from headwise.model.picture_encoder import PictureEncoder
 from headwise.model.sequence_model import SequenceModel
 
 
@@ -37,16 +37,26 @@ class ReferenceTraining:
 
 
 class ReferenceEncoding:
-    """Runs padded texts through ``EncoderOnly.encode``; it can run any model."""
+    """Runs padded inputs through an encoder as it is written; it can run any model."""
 
-    def why_not(self, model: EncoderOnly, tokens: RaggedTokens) -> str | None:
+    def why_not(self, model: AnyEncoder, tokens: RaggedTokens) -> str | None:
         """Return None: see :class:`EncodingBackend`."""
         return None
 
-    def encode(self, model: EncoderOnly, tokens: RaggedTokens) -> Float[Tensor, "N D"]:
+    def encode(self, model: AnyEncoder, tokens: RaggedTokens) -> Float[Tensor, "N D"]:
         """Return a vector for each token: see :class:`EncodingBackend`."""
+        if isinstance(model, PictureEncoder):
+            return encode_pictures(model, tokens)
         is_real = tokens.is_real
         return model.encode(tokens.padded(), is_real)[is_real]
+
+
+def encode_pictures(
+    model: PictureEncoder, pictures: RaggedTokens
+) -> Float[Tensor, "N D"]:
+    """Return the vectors of [class] token and patches, picture after picture."""
+    vectors: Tensor = model(pictures.padded(), pictures.is_real)
+    return vectors.flatten(0, 1).index_select(0, pictures.with_first(0).padded_index)
 
 
 class ReferenceDecoder:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from headwise.backends.api import EncodingBackend
+from headwise.backends.api import AnyEncoder, EncodingBackend
 from headwise.backends.native.encoder import NativeEncoding
 from headwise.backends.pytorch.training import TorchEncoding
 from headwise.backends.reference import ReferenceEncoding
 from headwise.data.ragged_batch import RaggedTokens
-from headwise.model.encoder_only import EncoderOnly
+from headwise.model.picture_encoder import PictureEncoder
 
 ENCODING_BACKENDS: dict[str, tuple[EncodingBackend, ...]] = {
     "auto": (NativeEncoding(), TorchEncoding()),
@@ -26,7 +26,7 @@ ENCODING_BACKENDS: dict[str, tuple[EncodingBackend, ...]] = {
 """Name of a backend -> what runs a batch, in order of preference."""
 
 
-def encoding_backend(model: EncoderOnly, tokens: RaggedTokens) -> EncodingBackend:
+def encoding_backend(model: AnyEncoder, tokens: RaggedTokens) -> EncodingBackend:
     """Return the backend that encodes ``tokens``: the first of the model's that can."""
     return next(
         each
@@ -35,18 +35,21 @@ def encoding_backend(model: EncoderOnly, tokens: RaggedTokens) -> EncodingBacken
     )
 
 
-def encode_batch(model: EncoderOnly, tokens: RaggedTokens) -> Float[Tensor, "N D"]:
+def encode_batch(model: AnyEncoder, tokens: RaggedTokens) -> Float[Tensor, "N D"]:
     """Return a vector for each of the N tokens, text after text, without padding.
 
-    Autograd differentiates it, if that is on: the gradients of all weights of ``model``
-    are those of ``EncoderOnly.encode``.
+    Tokens of pictures are patches; the [class] token has a vector before those of each
+    picture. Autograd differentiates it, if that is on: the gradients of all weights of
+    ``model`` are those of ``EncoderOnly.encode``, or of ``PictureEncoder``.
     """
     return encoding_backend(model, tokens).encode(model, tokens)
 
 
-def encode_padded(model: EncoderOnly, tokens: RaggedTokens) -> Float[Tensor, "B L D"]:
+def encode_padded(model: AnyEncoder, tokens: RaggedTokens) -> Float[Tensor, "B L D"]:
     """Return the same for heads that want a matrix: zeros stand in place of padding."""
     vectors = encode_batch(model, tokens)
+    if isinstance(model, PictureEncoder):
+        tokens = tokens.with_first(0)  # where the [class] token is
     rows, length = tokens.padded_shape
     padded = vectors.new_zeros(rows * length, vectors.shape[1])
     padded = padded.index_copy(0, tokens.padded_index, vectors)

@@ -99,11 +99,12 @@ class RaggedTokens:
         return RaggedTokens(self.tokens[chosen], offsets, self.max_length)
 
     def with_first(self, first: int) -> RaggedTokens:
-        """Put ``first`` before each sequence."""
+        """Put ``first`` before each sequence, or a patch of that number alone."""
         offsets = self.offsets + torch.arange(
             len(self.offsets), device=self.offsets.device
         )
-        tokens = self.tokens.new_full((len(self.tokens) + len(self),), first)
+        size = len(self.tokens) + len(self)
+        tokens = self.tokens.new_full((size, *self.tokens.shape[1:]), first)
         at = torch.arange(len(self.tokens), device=tokens.device)
         tokens[at + self.row_index + 1] = self.tokens
         return RaggedTokens(tokens, offsets, self.max_length + 1)

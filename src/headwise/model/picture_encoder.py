@@ -3,7 +3,8 @@
 Its layers are those of Figure 1 (left), as in :class:`EncoderOnly`; patches stand in
 the place of tokens, and the trained [class] token before them.
 
-Letters used for sizes: B batch rows, S patches, P values of a patch, D model width.
+Letters used for sizes: B batch rows, S patches, P values of a patch, E embedding width,
+D model width.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class PictureEncoder(SequenceModel):
     ) -> None:
         super().__init__(config)
         config.check_stacks("encoder")
+        self.patch_values = patch_values
         self.class_token = TokenEmbedding(1, config.embedding_width)
         self.embedding = PatchEmbedding(patch_values, config.embedding_width)
         self.enter_encoder = StackInput(config)
@@ -46,10 +48,14 @@ class PictureEncoder(SequenceModel):
 
         ``is_real`` is False for padding, which nothing attends to.
         """
-        first = is_real.new_zeros(len(patches), 1)
-        embedded = [self.class_token(first.long()), self.embedding(patches)]
-        x = self.enter_encoder(torch.cat(embedded, dim=1), 0)
+        first = is_real.new_ones(len(patches), 1)
+        x = self.enter_encoder(self.embed(patches), 0)
         out: Tensor = self.encoder(
-            x, make_padding_mask(torch.cat([~first, is_real], dim=1))
+            x, make_padding_mask(torch.cat([first, is_real], dim=1))
         )
         return out
+
+    def embed(self, patches: Integer[Tensor, "B S P"]) -> Float[Tensor, "B S+1 E"]:
+        """Apply the "Input Embedding" box to the [class] token and to each patch."""
+        first = patches.new_zeros((len(patches), 1), dtype=torch.long)
+        return torch.cat([self.class_token(first), self.embedding(patches)], dim=1)

@@ -7,17 +7,17 @@ import torch
 from tests.model.decoder_equality import SMALL, assert_same_steps
 from tests.tasks.examples import settings_of
 
-from headwise.backends.native.training import why_not_native
-from headwise.backends.native.weights import NativeWeights
+from headwise.backends.native.decoder import NativeDecoder
+from headwise.backends.native.training import NativeTraining
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.select_decoder import make_decoder
-from headwise.backends.select_training import cross_entropy_of
+from headwise.backends.select_training import cross_entropy_of, training_backend
 from headwise.data.ragged_batch import Batch, RaggedTokens
-from headwise.errors import ModelError, SettingsError
+from headwise.errors import SettingsError
+from headwise.model.captioner import Captioner
 from headwise.model.patches import PatchEmbedding
 from headwise.recipe import resolve
-from headwise.tasks.captioning.model import Captioner
 
 PATCH_VALUES, VOCABULARY = 12, 50
 
@@ -50,7 +50,7 @@ def batch_of(pictures):
 
 @torch.inference_mode()
 def test_the_kv_cache_of_pytorch_changes_no_score(model, pictures):
-    decoder = make_decoder(model)
+    decoder = make_decoder(model, native=False)
 
     assert isinstance(decoder, TorchDecoder)
     assert_same_steps(model, decoder, pictures, rtol=1e-5, atol=1e-5)
@@ -58,7 +58,7 @@ def test_the_kv_cache_of_pytorch_changes_no_score(model, pictures):
 
 def test_training_without_padding_is_training_as_written(model, pictures):
     batch, found = batch_of(pictures), []
-    for backend in ("reference", "auto"):
+    for backend in ("reference", "torch"):
         use_backend(model, backend).zero_grad()
         loss = cross_entropy_of(model, batch, smoothing=0.1)
         loss.backward()
@@ -68,14 +68,11 @@ def test_training_without_padding_is_training_as_written(model, pictures):
 
 
 @pytest.mark.usefixtures("uses_native_backend")
-def test_the_kernels_refuse_patches_by_name(model):
-    model.train()
-
-    assert why_not_native(model) == (
-        "the model is a Captioner, which kernels do not know"
-    )
-    with pytest.raises(ModelError, match="embeds tokens, not patches"):
-        NativeWeights(model.eval(), "float32")
+def test_the_native_backend_is_taken_where_there_is_one(model, pictures):
+    """Of the two, TorchDecoder refuses nothing, so it would be taken silently."""
+    assert isinstance(make_decoder(model), NativeDecoder)
+    model = use_backend(model.train(), "auto")
+    assert isinstance(training_backend(model, batch_of(pictures)), NativeTraining)
 
 
 def test_the_source_is_embedded_as_patches_alone(model):

@@ -14,9 +14,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from headwise.model.captioner import Captioner
 from headwise.model.config import TransformerConfig
 from headwise.model.decoder_only import DecoderOnly
 from headwise.model.encoder_only import EncoderOnly
+from headwise.model.picture_encoder import PictureEncoder
 from headwise.model.sequence_model import SequenceModel
 from headwise.model.transformer import Transformer
 
@@ -36,7 +38,9 @@ Modules = dict[str, tuple[type[nn.Module], dict[str, Any]]]
 
 KINDS: dict[type[SequenceModel], tuple[str, ...]] = {
     Transformer: ("source_vocab_size", "target_vocab_size"),
+    Captioner: ("patch_values", "target_vocab_size"),
     EncoderOnly: ("vocab_size",),
+    PictureEncoder: ("patch_values",),
     DecoderOnly: ("vocab_size", "window"),
 }
 """The models that kernels run -> attributes that their constructors take besides the
@@ -69,7 +73,7 @@ def _find_replaced(model: SequenceModel, of_whole: str) -> str | None:
 
     ``of_whole`` is the name of ``model`` in the whole model, "" if it is that itself.
     """
-    kind = next(each for each in KINDS if isinstance(model, each))
+    kind = next(each for each in type(model).__mro__ if each in KINDS)
     arguments = tuple((name, getattr(model, name)) for name in KINDS[kind])
     make: Callable[..., SequenceModel] = kind
     modules, weights = _as_constructed(make, model.config, arguments)

@@ -5,7 +5,7 @@ Its reference is :class:`TorchDecoder`, which does the same in PyTorch, and in t
 equal. What is different: sources are encoded without padding; for steps see
 :mod:`headwise.backends.native.steps`.
 
-Letters used for sizes in this file: N sources, S source positions.
+Letters used for sizes in this file: N sources, S source positions, P values of a patch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from ctypes import byref, pointer
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Integer
 from torch import Tensor
 
 from headwise.backends.api import Precision
@@ -30,7 +30,10 @@ from headwise.backends.native.kv_cache import (
     address,
     initial_state,
 )
+from headwise.backends.native.patch_vectors import embed_patches
 from headwise.backends.native.steps import NativeSteps, require_token_ids
+from headwise.model.captioner import Captioner
+from headwise.model.patches import PatchEmbedding
 from headwise.model.transformer import Transformer
 
 
@@ -40,20 +43,23 @@ class NativeDecoder(NativeSteps):
     def __init__(self, model: Transformer, precision: Precision = "float32") -> None:
         super().__init__(model, model.target_vocab_size, precision)
         self.source_vocab_size = model.source_vocab_size
+        self._patch_embedding: PatchEmbedding | None = None
+        if isinstance(model, Captioner):
+            self._patch_embedding = model.patch_embedding
 
     def start(
-        self, source: Int[Tensor, "N S"], source_is_real: Bool[Tensor, "N S"]
+        self, source: Integer[Tensor, "N S *P"], source_is_real: Bool[Tensor, "N S"]
     ) -> NativeState:
         """Encode the sources; return a state with one row for each."""
         real = source_is_real.numpy()
-        tokens = np.ascontiguousarray(source.numpy()[real], dtype=np.int64)
+        tokens, vectors = self._look_up(source, real)
         positions = np.ascontiguousarray(real.nonzero()[1])
         lengths = real.sum(1)
         longest = max(1, int(lengths.max(initial=0)))
-        require_token_ids(tokens, self.source_vocab_size)
         self.weights.ensure_source_positions(source.shape[1])
         cross_kv, buffers = self._allocate_cross_kv(lengths)
-        scratch, model = Scratch(self.pool), byref(self.weights.model)
+        scratch = Scratch(self.pool)
+        model = byref(self.weights.with_source(vectors))
         request = EncodeRequest(
             sentences=len(lengths),
             tokens=address(tokens),
@@ -65,6 +71,14 @@ class NativeDecoder(NativeSteps):
         self.kernels.encode(model, byref(request), scratch.of(floats))
         sources = EncodedSources(cross_kv, longest, buffers, scratch)
         return initial_state(sources, len(lengths))
+
+    def _look_up(self, source: Tensor, real: Array) -> tuple[Array, Tensor | None]:
+        """Return the tokens without padding; or rows, and the table of patches."""
+        if self._patch_embedding is not None:
+            return np.flatnonzero(real), embed_patches(self._patch_embedding, source)
+        tokens = np.ascontiguousarray(source.numpy()[real], dtype=np.int64)
+        require_token_ids(tokens, self.source_vocab_size)
+        return tokens, None
 
     def _allocate_cross_kv(self, lengths: Array) -> tuple[CrossKV, tuple[object, ...]]:
         """Allocate keys and values of sources of these lengths; also what it holds."""

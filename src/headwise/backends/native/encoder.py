@@ -1,14 +1,16 @@
 """An encoder alone by the C kernels, on a CPU: in training and in inference.
 
-The vectors are those of ``EncoderOnly.encode``, and the gradients those of autograd;
-``tests/backends/native/test_encoder.py`` and ``test_train_encoder.py`` hold them equal.
+The vectors are those of ``EncoderOnly.encode``, or of ``PictureEncoder``, and the
+gradients those of autograd; ``tests/backends/native/test_encoder.py``,
+``test_train_encoder.py`` and ``test_patch_vectors.py`` hold them equal.
 What is different: texts come without padding, as a batch holds them. In training the
 activations are kept in one piece of memory (``csrc/train_encoder.c``) until the loss,
 which heads in PyTorch compute, sends its gradient back; the threads that torch has
 share a batch. In inference the weights are
 packed once, until they change (``csrc/encoder.c``).
 
-Letters used for sizes: N tokens of all texts, D model width.
+Letters used for sizes: N tokens of all texts, D model width; of pictures, R rows of a
+table of vectors, E embedding width.
 """
 
 from __future__ import annotations
@@ -26,58 +28,58 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from headwise.backends.api import Precision
+from headwise.backends.api import AnyEncoder, Precision
 from headwise.backends.native.ctypes_structs import CrossKV, EncodeRequest, TrainBatch
 from headwise.backends.native.functions import kernels
 from headwise.backends.native.gradients import GradientBuffers
-from headwise.backends.native.train_batch import (
-    Scratch,
-    Sentences,
-    check_vocabulary,
-    run_in_threads,
-)
+from headwise.backends.native.patch_vectors import look_up, trained_tensors
+from headwise.backends.native.train_batch import Scratch, Sentences, run_in_threads
 from headwise.backends.native.training import why_not_native, why_too_long
 from headwise.backends.native.weights import NativeWeights
 from headwise.data.ragged_batch import RaggedTokens
-from headwise.model.encoder_only import EncoderOnly
+from headwise.model.picture_encoder import PictureEncoder
 from headwise.model.sequence_model import SequenceModel
 
 
 class NativeEncoding:
     """Encodes a batch in C, where the native library can be used."""
 
-    def why_not(self, model: EncoderOnly, tokens: RaggedTokens) -> str | None:
+    def why_not(self, model: AnyEncoder, tokens: RaggedTokens) -> str | None:
         """Return why the C kernels do not encode ``tokens``, or None if they do."""
         if not len(tokens.tokens):
             return "there are no tokens"
         if torch.is_grad_enabled():
-            return why_too_long(tokens.max_length) or why_not_native(model)
+            longest = tokens.max_length + isinstance(model, PictureEncoder)
+            return why_too_long(longest) or why_not_native(model)
         if model.training:
             return "the native backend applies dropout only if it computes gradients"
         return why_not_native(model)
 
-    def encode(self, model: EncoderOnly, tokens: RaggedTokens) -> Float[Tensor, "N D"]:
+    def encode(self, model: AnyEncoder, tokens: RaggedTokens) -> Float[Tensor, "N D"]:
         """Return a vector for each token: see :class:`EncodingBackend`.
 
         Raises ``DataError`` for tokens outside the vocabulary.
         """
-        check_vocabulary(tokens.tokens, model.vocab_size)
+        source, vectors = look_up(model, tokens)
         if not torch.is_grad_enabled():
-            return _encoder_of(model).encode(tokens)
-        batch = Sentences(source=tokens)
-        vectors = _Encoding.apply(  # type: ignore[no-untyped-call]
-            model, batch, *model.parameters()
+            return _encoder_of(model).encode(source, vectors)
+        batch = Sentences(source=source, vectors=vectors)
+        encoded = _Encoding.apply(  # type: ignore[no-untyped-call]
+            model, batch, *trained_tensors(model, vectors)
         )
-        return cast(Tensor, vectors)
+        return cast(Tensor, encoded)
 
 
 class _Part:
     """The sentences of a thread: what the forward pass leaves to the backward pass."""
 
-    def __init__(self, model: EncoderOnly, longest: int, batch: TrainBatch) -> None:
-        self.gradients = GradientBuffers(model, longest)
-        self._batch = batch
-        arguments = byref(self.gradients.struct), byref(batch)
+    def __init__(
+        self, model: AnyEncoder, sentences: Sentences, part: TrainBatch
+    ) -> None:
+        longest, vectors = sentences.longest, sentences.vectors
+        self.gradients = GradientBuffers(model, longest, vectors)
+        self._batch = part
+        arguments = byref(self.gradients.struct), byref(part)
         self.scratch = Scratch(model, kernels().encoder_train_bytes(*arguments))
 
     def forward(self, encoded: int) -> None:
@@ -94,15 +96,15 @@ class _Part:
 
 
 class _Encoding(torch.autograd.Function):
-    """The output of the encoder as a function of all weights, as autograd sees it."""
+    """The output of the encoder as a function of all that C trains, for autograd."""
 
     @staticmethod
     def forward(
-        ctx: Any, model: EncoderOnly, batch: Sentences, *weights: Tensor
+        ctx: Any, model: AnyEncoder, batch: Sentences, *tensors: Tensor
     ) -> Tensor:
-        ctx.save_for_backward(*weights)  # so that torch notes when they change
+        ctx.save_for_backward(*tensors)  # so that torch notes when they change
         ctx.batch = batch  # the parts point at its tokens
-        ctx.parts = [_Part(model, batch.longest, each) for each in batch.parts()]
+        ctx.parts = [_Part(model, batch, each) for each in batch.parts()]
         encoded = torch.empty(batch.num_tokens, model.config.d_model)
         address = encoded.data_ptr()
         run_in_threads([partial(each.forward, address) for each in ctx.parts])
@@ -140,7 +142,7 @@ class NativeEncoder:
     library, and ``ModelError`` for a model whose weights are not float32 on a CPU.
     """
 
-    def __init__(self, model: EncoderOnly, precision: Precision = "float32") -> None:
+    def __init__(self, model: AnyEncoder, precision: Precision = "float32") -> None:
         self.weights = NativeWeights(model, precision)
         self.d_model = model.config.d_model
 
@@ -148,14 +150,19 @@ class NativeEncoder:
         """Tell whether the copies are of ``model``'s weights as they are now."""
         return self.weights.is_current(model)
 
-    def encode(self, texts: RaggedTokens) -> Float[Tensor, "N D"]:
-        """Return a vector for each token, text after text; tokens are not checked."""
+    def encode(
+        self, texts: RaggedTokens, vectors: Float[Tensor, "R E"] | None = None
+    ) -> Float[Tensor, "N D"]:
+        """Return a vector for each token, text after text; tokens are not checked.
+
+        They are rows of ``vectors``, if these are given, as for pictures.
+        """
         tokens, positions = texts.tokens.contiguous(), texts.positions.contiguous()
         starts = texts.offsets.contiguous()
         longest = max(1, int(texts.lengths.max()))
         self.weights.ensure_source_positions(longest)
         encoded = torch.empty(len(tokens), self.d_model)
-        native, model = kernels(), byref(self.weights.model)
+        native, model = kernels(), byref(self.weights.with_source(vectors))
         only_starts = CrossKV(starts=starts.data_ptr())
         request = EncodeRequest(
             sentences=len(texts),
@@ -171,13 +178,13 @@ class NativeEncoder:
         return encoded
 
 
-_encoders: WeakKeyDictionary[EncoderOnly, NativeEncoder] = WeakKeyDictionary()
+_encoders: WeakKeyDictionary[AnyEncoder, NativeEncoder] = WeakKeyDictionary()
 """The packed weights of each model; they hold no reference to it."""
 
 _packing = Lock()
 
 
-def _encoder_of(model: EncoderOnly) -> NativeEncoder:
+def _encoder_of(model: AnyEncoder) -> NativeEncoder:
     with _packing:
         found = _encoders.get(model)
         if found is None or not found.is_current(model):

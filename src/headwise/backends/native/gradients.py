@@ -36,6 +36,7 @@ from headwise.backends.native.parameters_by_layer import (
     FeedForwardParameters,
     SublayerParameters,
 )
+from headwise.backends.native.patch_vectors import trained_tensors
 from headwise.model.embeddings import StackInput, TokenEmbedding
 from headwise.model.positions import LearnedPositions
 
@@ -44,17 +45,21 @@ ALIGNMENT = 16
 
 
 class GradientBuffers:
-    """Zeroed gradients of all weights, and ``struct``, which points at both.
+    """Zeroed gradients of ``trained_tensors``, and ``struct``, which points at both.
 
-    ``longest`` is the number of positions of the batch's longest sentence.
+    ``longest`` is the number of positions of the batch's longest sentence, ``vectors``
+    the table of its sources if they are pictures.
     """
 
-    def __init__(self, model: NativeModel, longest: int) -> None:
-        parameters = list(model.parameters())
-        self._gradients = _zeros_like(parameters)
+    def __init__(
+        self, model: NativeModel, longest: int, vectors: Tensor | None = None
+    ) -> None:
+        tensors = trained_tensors(model, vectors)
+        self._gradients = _zeros_like(tensors)
         self._gradient_of: dict[Tensor, Tensor] = dict(
-            zip(parameters, self._gradients, strict=True)
+            zip(tensors, self._gradients, strict=True)
         )
+        self._vectors = vectors
         self._positions: list[Tensor] = []
         self._config = model.config
         output = output_of(model)
@@ -77,7 +82,7 @@ class GradientBuffers:
 
     @property
     def gradients(self) -> list[Tensor]:
-        """All gradients, in the order of ``model.parameters()``."""
+        """All gradients, in the order of ``trained_tensors``."""
         return self._gradients
 
     def scaled(self, scale: float) -> list[Tensor]:
@@ -106,16 +111,21 @@ class GradientBuffers:
         return self._positions[-1].data_ptr()
 
     def _embedding(
-        self, embedding: TokenEmbedding, stack_input: StackInput, longest: int
+        self, embedding: TokenEmbedding | None, stack_input: StackInput, longest: int
     ) -> Embedding:
-        width = embedding.vectors.shape[1]
+        if embedding is None:
+            assert self._vectors is not None
+            table, scale = self._vectors, 1.0
+        else:
+            table, scale = embedding.vectors, embedding.scale
+        width = table.shape[1]
         with torch.no_grad():
             encodings = stack_input.add_positions(torch.zeros(1, longest, width), 0)[0]
         scheme = stack_input.add_positions.scheme
         learned = scheme.vectors if isinstance(scheme, LearnedPositions) else None
         return Embedding(
-            table=embedding.vectors.data_ptr(),
-            grad_table=self._gradient_of[embedding.vectors].data_ptr(),
+            table=table.data_ptr(),
+            grad_table=self._gradient_of[table].data_ptr(),
             positions=self._kept(encodings),
             grad_positions=(
                 None if learned is None else self._gradient_of[learned].data_ptr()
@@ -123,7 +133,7 @@ class GradientBuffers:
             num_positions=longest,
             width=width,
             position_width=0 if learned is None else learned.shape[1],
-            scale=embedding.scale,
+            scale=scale,
             norm=self._norm(stack_input.norm),
         )
 
@@ -176,13 +186,13 @@ def _dropout_rates(model: NativeModel) -> dict[str, float]:
     return rates if model.training else dict.fromkeys(rates, 0.0)
 
 
-def _zeros_like(weights: list[nn.Parameter]) -> list[Tensor]:
-    """Return a zero tensor for each weight, all in one piece of memory."""
-    sizes = [-(-each.numel() // ALIGNMENT) * ALIGNMENT for each in weights]
+def _zeros_like(tensors: list[Tensor]) -> list[Tensor]:
+    """Return a zero tensor for each of them, all in one piece of memory."""
+    sizes = [-(-each.numel() // ALIGNMENT) * ALIGNMENT for each in tensors]
     # NumPy gets zeroed pages from the system; torch would write the zeros once more.
     zeros = torch.from_numpy(np.zeros(sum(sizes), dtype=np.float32))
     pieces = torch.split(zeros, sizes)
     return [
         piece[: each.numel()].view(each.shape)
-        for piece, each in zip(pieces, weights, strict=True)
+        for piece, each in zip(pieces, tensors, strict=True)
     ]

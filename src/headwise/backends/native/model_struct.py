@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from headwise.backends.api import AnyEncoder
 from headwise.backends.native.ctypes_structs import (
     ACTIVATIONS,
     CAUSAL_SELF_ATTENTION,
@@ -31,14 +32,16 @@ from headwise.backends.native.parameters_by_layer import (
     SublayerParameters,
     parameters_by_layer,
 )
+from headwise.model.captioner import Captioner
 from headwise.model.config import TransformerConfig
 from headwise.model.decoder_only import DecoderOnly
 from headwise.model.embeddings import StackInput, TokenEmbedding
 from headwise.model.encoder_only import EncoderOnly
+from headwise.model.picture_encoder import PictureEncoder
 from headwise.model.positions import sinusoids
 from headwise.model.transformer import Transformer
 
-NativeModel = Transformer | EncoderOnly | DecoderOnly
+NativeModel = Transformer | AnyEncoder | DecoderOnly
 """What the C kernels run."""
 
 _KINDS = {
@@ -52,7 +55,9 @@ _KINDS = {
 class StackModules:
     """The modules of one stack, in the order in which they run."""
 
-    embedding: TokenEmbedding
+    embedding: TokenEmbedding | None
+    """None if the vectors come with each batch: see :mod:`patch_vectors`."""
+
     stack_input: StackInput
     sublayers: list[SublayerParameters]
     last_norm: nn.Module
@@ -63,16 +68,22 @@ def encoder_of(model: NativeModel) -> StackModules | None:
     if isinstance(model, DecoderOnly):
         return None
     return StackModules(
-        model.embedding if isinstance(model, EncoderOnly) else model.source_embedding,
+        _source_embedding(model),
         model.enter_encoder,
         parameters_by_layer(model).encoder,
         model.encoder.last_norm,
     )
 
 
+def _source_embedding(model: Transformer | AnyEncoder) -> TokenEmbedding | None:
+    if isinstance(model, Captioner | PictureEncoder):
+        return None
+    return model.embedding if isinstance(model, EncoderOnly) else model.source_embedding
+
+
 def decoder_of(model: NativeModel) -> StackModules | None:
     """Return the decoder of ``model``; None if it has none."""
-    if isinstance(model, EncoderOnly):
+    if isinstance(model, AnyEncoder):
         return None
     return StackModules(
         model.embedding if isinstance(model, DecoderOnly) else model.target_embedding,
@@ -84,7 +95,7 @@ def decoder_of(model: NativeModel) -> StackModules | None:
 
 def output_of(model: NativeModel) -> tuple[Tensor, Tensor | None] | None:
     """Return weight and bias of the "Linear" box; None if ``model`` has none."""
-    if isinstance(model, EncoderOnly):
+    if isinstance(model, AnyEncoder):
         return None
     return model.output_vectors, model.output.bias
 

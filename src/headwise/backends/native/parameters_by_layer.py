@@ -10,12 +10,12 @@ from typing import Literal, cast
 
 from torch import nn
 
+from headwise.backends.api import AnyEncoder
 from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.attention import MultiHeadAttention
 from headwise.model.decoder import DecoderBlock
 from headwise.model.decoder_only import DecoderOnly, DecoderOnlyBlock
 from headwise.model.encoder import EncoderBlock
-from headwise.model.encoder_only import EncoderOnly
 from headwise.model.feed_forward import FeedForward
 from headwise.model.transformer import Transformer
 
@@ -59,14 +59,14 @@ class ModelParameters:
 
 
 def parameters_by_layer(
-    model: Transformer | EncoderOnly | DecoderOnly,
+    model: Transformer | AnyEncoder | DecoderOnly,
 ) -> ModelParameters:
     """Return the parameters of all sublayers of ``model``."""
     table = ModelParameters([], [])
     if not isinstance(model, DecoderOnly):
         for block in model.encoder.blocks:
             table.encoder.extend(_encoder_block(cast(EncoderBlock, block)))
-    if not isinstance(model, EncoderOnly):
+    if not isinstance(model, AnyEncoder):
         for block in model.decoder.blocks:
             table.decoder.extend(_decoder_block(cast(AnyDecoderBlock, block)))
     return table

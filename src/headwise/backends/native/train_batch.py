@@ -68,19 +68,22 @@ def _threads() -> ThreadPoolExecutor:
 class Sentences:
     """A batch for C; ``struct`` and its parts point at what this object keeps.
 
-    A side that a model does not read is None. Dropout is seeded from torch's RNG.
+    A side that a model does not read is None; ``vectors`` is the table of a source of
+    pictures. Dropout is seeded from torch's RNG.
     """
 
     def __init__(
         self,
         *,
         source: RaggedTokens | None = None,
+        vectors: Tensor | None = None,
         decoder_input: RaggedTokens | None = None,
         targets: Tensor | None = None,
         smoothing: float = 0.0,
     ) -> None:
         sides = [each for each in (source, decoder_input) if each is not None]
         self._kept: list[Tensor] = []
+        self.vectors = vectors
         self._offsets = sides[0].offsets
         self.num_tokens = len(sides[0].tokens)
         self.longest = max(int(side.lengths.max()) for side in sides)

@@ -29,6 +29,7 @@ from headwise.backends.native.gradients import GradientBuffers
 from headwise.backends.native.library import why_unavailable
 from headwise.backends.native.measured_speed import why_not_preferred
 from headwise.backends.native.model_struct import NativeModel
+from headwise.backends.native.patch_vectors import look_up, trained_tensors
 from headwise.backends.native.train_batch import (
     NOT_COUNTED,
     Scratch,
@@ -100,10 +101,11 @@ class NativeTraining:
         """
         target, decoder_input = batch.target, batch.decoder_input
         if isinstance(model, DecoderOnly):
-            size, source = model.vocab_size, None
+            size, source, vectors = model.vocab_size, None, None
         else:
-            check_vocabulary(batch.source.tokens, model.source_vocab_size)
-            size, source = model.target_vocab_size, batch.source
+            assert isinstance(model, Transformer)
+            size = model.target_vocab_size
+            source, vectors = look_up(model, batch.source)
         check_vocabulary(target.tokens, size)
         check_vocabulary(decoder_input.tokens, size)
         targets = target.tokens
@@ -111,18 +113,19 @@ class NativeTraining:
             targets = targets.masked_fill(~batch.counted, NOT_COUNTED)
         sentences = Sentences(
             source=source,
+            vectors=vectors,
             decoder_input=decoder_input,
             targets=targets,
             smoothing=smoothing,
         )
         loss = _NativeLoss.apply(  # type: ignore[no-untyped-call]
-            model, sentences, *model.parameters()
+            model, sentences, *trained_tensors(model, vectors)
         )
         return cast(Tensor, loss)
 
 
 class _NativeLoss(torch.autograd.Function):
-    """The loss as a function of all weights, as autograd sees it.
+    """The loss as a function of all that C trains, as autograd sees it.
 
     So ``torch.autograd.grad``, ``retain_graph`` and hooks of the graph work. The
     gradients of a batch are summed apart from earlier ones, as torch does it, so that
@@ -134,13 +137,13 @@ class _NativeLoss(torch.autograd.Function):
         ctx: Any,
         model: GenerativeModel,
         batch: Sentences,
-        *weights: Tensor,
+        *tensors: Tensor,
     ) -> Tensor:
-        ctx.save_for_backward(*weights)  # so that torch notes when they change
+        ctx.save_for_backward(*tensors)  # so that torch notes when they change
         assert isinstance(model, NativeModel)
         is_alone = isinstance(model, DecoderOnly)
         parts = batch.parts() if is_alone else [batch.struct]
-        buffers = [GradientBuffers(model, batch.longest) for _ in parts]
+        buffers = [GradientBuffers(model, batch.longest, batch.vectors) for _ in parts]
         native, calls, scratch = kernels(), [], []
         for gradients, part in zip(buffers, parts, strict=True):
             arguments = byref(gradients.struct), byref(part)
@@ -153,7 +156,7 @@ class _NativeLoss(torch.autograd.Function):
         ctx.gradients, *others = buffers
         for other in others:
             ctx.gradients.add(other)
-        return weights[0].new_tensor(sum(losses))
+        return tensors[0].new_tensor(sum(losses))
 
     @staticmethod
     @once_differentiable

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import cast
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from headwise.backends.api import Precision, WeightVersions
@@ -44,7 +45,6 @@ from headwise.backends.native.parameters_by_layer import (
 )
 from headwise.errors import ModelError
 from headwise.model.embeddings import StackInput, TokenEmbedding
-from headwise.model.patches import PatchEmbedding
 from headwise.model.positions import LearnedPositions
 from headwise.model.sequence_model import SequenceModel
 
@@ -56,7 +56,7 @@ class NativeWeights:
     """Packed copies of a model's weights; ``is_current`` tells if they are up to date.
 
     Raises ``NativeLibraryError`` where there are no C kernels, and ``ModelError`` for a
-    model whose weights are not float32 on a CPU, or that embeds patches.
+    model whose weights are not float32 on a CPU.
     """
 
     def __init__(self, model: NativeModel, precision: Precision) -> None:
@@ -69,8 +69,6 @@ class NativeWeights:
                 "the native backend runs models in float32 on a CPU; the weights of "
                 "this one have another type or are on another device"
             )
-        if any(isinstance(each, PatchEmbedding) for each in model.modules()):
-            raise ModelError("the native backend embeds tokens, not patches")
         self._versions = WeightVersions(model)
         self._config = model.config
         # Not the model: ``encoder.py`` keeps these copies as long as there is that.
@@ -83,6 +81,18 @@ class NativeWeights:
     def is_current(self, model: SequenceModel) -> bool:
         """Tell whether the copies are of ``model``'s weights as they are now."""
         return self._versions.are_of(model)
+
+    def with_source(self, vectors: Float[Tensor, "R E"] | None) -> Model:
+        """Return the struct of the model, with ``vectors`` as the table of sources.
+
+        None means its own table. The caller keeps the vectors.
+        """
+        if vectors is None:
+            return self.model
+        assert vectors.is_contiguous()
+        model = Model.from_buffer_copy(self.model)
+        model.encoder.embedding.table = vectors.data_ptr()
+        return model
 
     def ensure_source_positions(self, count: int) -> None:
         """Compute the position encodings of ``count`` source positions."""
@@ -120,15 +130,18 @@ class NativeWeights:
         return stack
 
     def _embedding(
-        self, embedding: TokenEmbedding, stack_input: StackInput
+        self, embedding: TokenEmbedding | None, stack_input: StackInput
     ) -> Embedding:
-        return Embedding(
-            table=self._packer.address(embedding.vectors),
+        struct = Embedding(
             num_positions=0,
-            width=embedding.vectors.shape[1],
-            scale=embedding.scale,
+            width=self._config.embedding_width,
+            scale=1.0,
             norm=self._packer.norm(stack_input.norm),
         )
+        if embedding is not None:  # else the table comes with each batch
+            struct.table = self._packer.address(embedding.vectors)
+            struct.scale = embedding.scale
+        return struct
 
     def _compute_positions(
         self, stack: Stack, stack_input: StackInput, count: int

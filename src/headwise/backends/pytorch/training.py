@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from headwise.backends.api import GenerativeModel
+from headwise.backends.api import AnyEncoder, GenerativeModel
 from headwise.backends.pytorch.unpadded_forward import (
     decode_only_unpadded,
     decode_unpadded,
     encode_unpadded,
 )
+from headwise.backends.reference import encode_pictures
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.losses import projected_cross_entropy
 from headwise.model.decoder_only import DecoderOnly
-from headwise.model.encoder_only import EncoderOnly
+from headwise.model.picture_encoder import PictureEncoder
 from headwise.model.transformer import Transformer
 
 
@@ -46,15 +47,18 @@ class TorchTraining:
 
 
 class TorchEncoding:
-    """Runs texts without padding; it can run any model.
+    """Runs texts without padding, and pictures with it; it can run any model.
 
-    The model needs the functions of :mod:`headwise.backends.pytorch.install_fused`.
+    Pictures of one size have no padding anyway. The model needs the functions of
+    :mod:`headwise.backends.pytorch.install_fused`.
     """
 
-    def why_not(self, model: EncoderOnly, tokens: RaggedTokens) -> str | None:
+    def why_not(self, model: AnyEncoder, tokens: RaggedTokens) -> str | None:
         """Return None: see :class:`EncodingBackend`."""
         return None
 
-    def encode(self, model: EncoderOnly, tokens: RaggedTokens) -> Tensor:
+    def encode(self, model: AnyEncoder, tokens: RaggedTokens) -> Tensor:
         """Return a vector for each token: see :class:`EncodingBackend`."""
+        if isinstance(model, PictureEncoder):
+            return encode_pictures(model, tokens)
         return encode_unpadded(model, tokens)

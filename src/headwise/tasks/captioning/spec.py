@@ -15,7 +15,7 @@ from headwise.tasks.translation.spec import TranslationSpec
 from headwise.text.settings import TextSettings
 
 if TYPE_CHECKING:
-    from headwise.tasks.captioning.model import Captioner
+    from headwise.model.captioner import Captioner
     from headwise.tasks.captioning.task import Captioning
     from headwise.text.tokenizer import TokenizerPair
 
@@ -70,7 +70,7 @@ class CaptioningSpec(TranslationSpec):
 
     def build(self, description: ModelDescription, *, seed: int = 0) -> Captioner:
         """Return a model with weights drawn from ``seed``."""
-        from headwise.tasks.captioning.model import Captioner
+        from headwise.model.captioner import Captioner
 
         sizes = description.source_vocab_size, description.target_vocab_size
         return Captioner(description.config, *sizes, seed=seed)

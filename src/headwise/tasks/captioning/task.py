@@ -11,9 +11,9 @@ from torch import Tensor
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.decoding.settings import DecodingSettings, greedy
+from headwise.model.captioner import Captioner
 from headwise.model.config import TransformerConfig
 from headwise.model.encoder_decoder import EncoderDecoder
-from headwise.tasks.captioning.model import Captioner
 from headwise.tasks.captioning.settings import CaptioningSettings
 from headwise.tasks.description import ModelDescription
 from headwise.tasks.encoder_batches import mean_vectors

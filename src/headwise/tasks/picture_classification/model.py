@@ -6,9 +6,9 @@ K labels, N patches of all pictures.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
+from headwise.backends.select_encoder import encode_padded
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.model.config import TransformerConfig
 from headwise.model.picture_encoder import PictureEncoder
@@ -17,11 +17,7 @@ from headwise.tasks.picture_classification.settings import PictureSettings
 
 
 class PictureClassifier(Classifier):
-    """A :class:`Classifier` with a :class:`PictureEncoder`.
-
-    Pictures of one size need no padding, so the batch runs as a matrix, by PyTorch: the
-    native backend embeds tokens, and has no kernel that embeds patches.
-    """
+    """A :class:`Classifier` with a :class:`PictureEncoder`."""
 
     def __init__(
         self,
@@ -40,6 +36,5 @@ class PictureClassifier(Classifier):
 
         The first is that of the [class] token. Which are real [B S+1] comes second.
         """
-        is_real = inputs.is_real
-        vectors = self.picture_encoder(inputs.padded(), is_real)
-        return vectors, torch.cat([torch.ones_like(is_real[:, :1]), is_real], dim=1)
+        vectors = encode_padded(self.picture_encoder, inputs)
+        return vectors, inputs.with_first(0).is_real

@@ -8,6 +8,8 @@ Letters used for sizes: B batch rows, S patches, P values of a patch, E embeddin
 
 from __future__ import annotations
 
+from typing import cast
+
 from jaxtyping import Float, Integer
 from torch import Tensor
 
@@ -32,11 +34,17 @@ class Captioner(Transformer):
         seed: int = 0,
     ) -> None:
         super().__init__(config, patch_values, target_vocab_size)
+        self.patch_values = patch_values
         width = config.embedding_width
         self.embeddings["source"] = PatchEmbedding(patch_values, width)
         initialize(self, seed)
 
     def embed_source(self, source: Integer[Tensor, "B S P"]) -> Float[Tensor, "B S E"]:
         """Project the values of each patch."""
-        embedded: Tensor = self.embeddings["source"](source)
+        embedded: Tensor = self.patch_embedding(source)
         return embedded
+
+    @property
+    def patch_embedding(self) -> PatchEmbedding:
+        """The "Input Embedding" box."""
+        return cast(PatchEmbedding, self.embeddings["source"])
