@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.model.decoder_equality import assert_same_steps, made, sources
 
 from headwise.backends.native import library
 from headwise.backends.native.decoder import NativeDecoder
@@ -15,7 +14,6 @@ from headwise.backends.native.library import NativeLibraryError
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.backends.reference import ReferenceDecoder
 from headwise.backends.select_decoder import make_decoder, runs_natively
-from headwise.errors import ModelError
 from headwise.model import DecoderOnly
 from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
@@ -68,23 +66,3 @@ def test_only_float32_models_run_natively():
 
     assert runs_natively(model)
     assert not runs_natively(model.to(torch.float64))
-
-
-def test_pytorch_decodes_with_rotary_positions_by_the_models_own_step():
-    model = made(positions="rotary")
-
-    decoder = make_decoder(model, native=False)
-
-    assert isinstance(decoder, ReferenceDecoder)
-    assert_same_steps(model, decoder, sources(7, 5, 2), rtol=0, atol=0)
-    assert decoder.is_current(model)
-    with torch.no_grad():
-        model.output_vectors.add_(1)
-    assert not decoder.is_current(model)
-
-
-def test_a_decoder_without_rotary_positions_refuses_such_a_model():
-    """Rather than compute something else."""
-    model = Transformer(replace(CONFIG, positions="rotary"), 50).eval()
-    with pytest.raises(ModelError, match="no rotary positions"):
-        TorchDecoder(model)

@@ -35,6 +35,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "max_positions": 64,
         "tie_embeddings": "none",
     },
+    "rotary": {"positions": "rotary", "norm": "pre"},
+    "rotary, wide keys": {"positions": "rotary", "d_k": 22, "d_v": 5},
     "keys wider than values": {"d_k": 12, "d_v": 4},
     "odd": {"d_model": 35, "d_ff": 49, "num_heads": 3, "d_k": 7, "d_v": 17}
     | {"positions": "learned", "max_positions": 64},

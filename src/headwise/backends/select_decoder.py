@@ -38,16 +38,13 @@ def make_decoder(
     ``native`` asks for a device's own backend, C kernels on a CPU or CUDA graphs on a
     GPU (True), or for PyTorch (False). None takes CUDA graphs on a GPU, and on a CPU
     the C kernels if they were measured to be faster than PyTorch. A model that the C
-    kernels cannot run gets PyTorch. A decoder alone, and any model with rotary
-    positions, has C kernels on a CPU, or else decodes by its own ``step``, in its own
-    precision; a recurrent model always does.
+    kernels cannot run gets PyTorch. A decoder alone has C kernels on a CPU, or else
+    decodes by its own ``step``, in its own precision; a recurrent model always does.
     """
-    is_rotary = model.config.positions == "rotary"
     if (
         native is not False
         and model.device.type == "cuda"
         and isinstance(model, Transformer)
-        and not is_rotary
         and not any(isinstance(each, PatchEmbedding) for each in model.modules())
     ):
         return CudaGraphDecoder(model, precision)
@@ -59,6 +56,6 @@ def make_decoder(
                 return NativeDecoder(model, precision)
         except (NativeLibraryError, ModelError):
             pass  # `headwise doctor` says why
-    if isinstance(model, Transformer) and not is_rotary:
+    if isinstance(model, Transformer):
         return TorchDecoder(model, precision)
     return ReferenceDecoder(model)

@@ -41,7 +41,7 @@ class RotaryPositions(nn.Module):
         are what they are. So a KV cache has keys that are not rotated yet.
         """
         table = self._sinusoids(keys)
-        return _rotate(queries, table[-queries.shape[2] :]), _rotate(keys, table)
+        return rotate(queries, table[-queries.shape[2] :]), rotate(keys, table)
 
     def _sinusoids(self, x: Float[Tensor, "B H K C"]) -> Float[Tensor, "K C"]:
         length, table = x.shape[2], self.table
@@ -53,7 +53,7 @@ class RotaryPositions(nn.Module):
         return table[:length]
 
 
-def _rotate(
+def rotate(
     x: Float[Tensor, "B H L C"], table: Float[Tensor, "L C"]
 ) -> Float[Tensor, "B H L C"]:
     """Turn each pair of channels (a, b) into (a cos - b sin, a sin + b cos)."""

@@ -204,6 +204,7 @@ class CudaGraphDecoder:
         buffers.cross_mask.copy_(decoder.additive_mask(buffers.source_is_real))
         x = decoder.encode(buffers.source, buffers.cross_mask)
         _keep_positions(buffers, "encode", decoder.model.enter_encoder)
+        self._rotations(buffers, "encode")
         for number, block in enumerate(decoder.decoder):
             buffers.cross_kv[number].copy_(block.source_kv(x, buffers.size.sources))
         buffers.self_kv.zero_()
@@ -219,11 +220,23 @@ class CudaGraphDecoder:
         x = x[:, 0].to(decoder.dtype)
         is_later = buffers.all_positions > buffers.position
         buffers.self_mask.zero_().masked_fill_(is_later, -math.inf)
+        rotation = self._rotations(buffers, "step")
+        if rotation is not None:
+            rotation = rotation.index_select(0, buffers.position)
         for number, block in enumerate(decoder.decoder):
             append_kv = partial(_append_kv, buffers, number)
-            x = block(x, append_kv, buffers.cross_kv[number], buffers.cross_mask)
+            cross_kv = buffers.cross_kv[number]
+            x = block(x, append_kv, cross_kv, buffers.cross_mask, rotation)
         buffers.logits.copy_(decoder.logits(x))
         buffers.position.add_(1)
+
+    def _rotations(self, buffers: StaticBuffers, name: str) -> Tensor | None:
+        """Return the table that a graph reads, where positions are rotary; keep it."""
+        if self.torch_decoder.rotations is None:
+            return None
+        table = self.torch_decoder.rotations.up_to(buffers.size.length)
+        buffers.kept_alive[f"{name}, rotations"] = table
+        return table
 
     def _greedy_step(self, buffers: StaticBuffers) -> None:
         self._step(buffers)

@@ -30,6 +30,7 @@ from headwise.backends.pytorch.layers import (
     InferenceDecoderBlock,
     InferenceEncoderBlock,
     InferenceLinear,
+    RotationTable,
     in_precision,
 )
 from headwise.model.decoder import DecoderBlock
@@ -92,6 +93,11 @@ class TorchDecoder:
             self.output = InferenceLinear(
                 model.output_vectors, model.output.bias, precision
             )
+            self.rotations: RotationTable | None = None
+            if model.config.positions == "rotary":
+                self.rotations = RotationTable(
+                    model.config.key_width, model.output_vectors
+                )
 
     def is_current(self, model: SequenceModel) -> bool:
         """Tell whether the copies are of ``model``'s weights as they are now."""
@@ -127,8 +133,11 @@ class TorchDecoder:
         """Return the output of the encoder, one row for each position."""
         x = self.model.enter_encoder(self.model.embed_source(source), 0)
         x = x.flatten(0, 1).to(self.dtype)
+        length, rotations = source.shape[1], None
+        if self.rotations is not None:
+            rotations = self.rotations.up_to(length)[:length]
         for block in self.encoder:
-            x = block(x, len(source), mask)
+            x = block(x, len(source), mask, rotations)
         out: Tensor = self.model.encoder.last_norm(x.to(self.model_dtype))
         return out.to(self.dtype)
 
@@ -147,11 +156,14 @@ class TorchDecoder:
             self_kv = tuple(_grown(each) for each in self_kv)
         embedded = self.model.target_embedding(tokens[:, None])
         x = self.model.enter_decoder(embedded, position)[:, 0].to(self.dtype)
+        rotation = None
+        if self.rotations is not None:
+            rotation = self.rotations.up_to(position + 1)[position, None]
         for block, kv, cross_kv in zip(
             self.decoder, self_kv, state.cross_kv, strict=True
         ):
             append_kv = partial(_append_kv, kv, position)
-            x = block(x, append_kv, cross_kv, state.cross_mask)
+            x = block(x, append_kv, cross_kv, state.cross_mask, rotation)
         return self.logits(x), TorchState(
             position + 1, self_kv, state.cross_kv, state.cross_mask, state.source_of
         )

@@ -17,12 +17,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headwise.backends.api import Precision
-from headwise.errors import ModelError
 from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.attention import MultiHeadAttention
 from headwise.model.decoder import DecoderBlock
 from headwise.model.encoder import EncoderBlock
 from headwise.model.feed_forward import FeedForward
+from headwise.model.positions import sinusoids
+from headwise.model.rotary_positions import rotate
 
 MIN_GROWTH = 8
 """Positions by which a KV cache grows at least; else by a quarter."""
@@ -81,8 +82,6 @@ class _Attention:
     """The matrices of an attention layer, joined for as few matmuls as possible."""
 
     def __init__(self, layer: MultiHeadAttention, precision: Precision) -> None:
-        if layer.rotate is not None:
-            raise ModelError("these layers have no rotary positions")
         self.heads = layer.num_heads
         self.channels = layer.to_queries.weight.shape[0] // self.heads
         both = [_by_head(each, self.heads) for each in (layer.to_keys, layer.to_values)]
@@ -104,6 +103,22 @@ class _Attention:
     def split_heads(self, kv: Tensor, rows: int) -> Tensor:
         """Lay out keys and values by head: B·L H·C -> B H L C."""
         return kv.view(rows, -1, self.heads, self.kv_width).transpose(1, 2)
+
+    def rotate(
+        self, queries: Tensor, kv: Tensor, table: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Rotate queries and keys [B H L C] by a table of positions, if there is one.
+
+        In its number format, as a bf16 angle would be off by whole positions.
+        """
+        if table is None:
+            return queries, kv
+        keys, values = kv[..., : self.channels], kv[..., self.channels :]
+        rotated = [
+            rotate(each.to(table.dtype), table).to(each.dtype)
+            for each in (queries, keys)
+        ]
+        return rotated[0], torch.cat([rotated[1], values], -1)
 
     def attend(self, queries: Tensor, kv: Tensor, mask: Tensor | None) -> Tensor:
         """Attend to keys and values [N H L C] by queries [N H Q channels]."""
@@ -155,14 +170,21 @@ class InferenceEncoderBlock:
         self.around_attention = _AddAndNorm(block.around_attention, precision)
         self.around_feed_forward = _AddAndNorm(block.around_feed_forward, precision)
 
-    def __call__(self, x: Tensor, rows: int, mask: Tensor | None) -> Tensor:
+    def __call__(
+        self,
+        x: Tensor,
+        rows: int,
+        mask: Tensor | None,
+        rotations: Tensor | None = None,
+    ) -> Tensor:
         """Pass ``rows`` sources [N·S D] through the block."""
         layer = self.attention
         split = layer.heads * layer.channels
         qkv = layer.qkv(self.around_attention.sublayer_input(x))
         queries = qkv[:, :split].view(rows, -1, layer.heads, layer.channels)
         kv = layer.split_heads(qkv[:, split:], rows)
-        heads = layer.attend(queries.transpose(1, 2), kv, mask)
+        queries, kv = layer.rotate(queries.transpose(1, 2), kv, rotations)
+        heads = layer.attend(queries, kv, mask)
         heads = heads.transpose(1, 2).reshape(len(x), -1)
         x = self.around_attention.add_residual(x, layer.output, heads)
         return self.feed_forward(x, self.around_feed_forward)
@@ -200,15 +222,16 @@ class InferenceDecoderBlock:
         append_kv: AppendKV,
         cross_kv: Tensor,
         cross_mask: Tensor | None,
+        rotations: Tensor | None = None,
     ) -> Tensor:
         """Pass rows [B D] through the block, all at the current position."""
         rows, layer = len(x), self.self_attention
         split = layer.heads * layer.channels
         qkv = layer.qkv(self.around_self.sublayer_input(x))
-        self_kv, mask = append_kv(
-            qkv[:, split:].view(rows, layer.heads, layer.kv_width)
-        )
         queries = qkv[:, :split].view(rows, layer.heads, 1, layer.channels)
+        kv = qkv[:, split:].view(rows, layer.heads, 1, layer.kv_width)
+        queries, kv = layer.rotate(queries, kv, rotations)
+        self_kv, mask = append_kv(kv[:, :, 0])
         heads = layer.attend(queries, self_kv, mask)
         x = self.around_self.add_residual(x, layer.output, heads.view(rows, -1))
 
@@ -219,6 +242,23 @@ class InferenceDecoderBlock:
         heads = heads.transpose(1, 2).reshape(rows, -1)
         x = self.around_cross.add_residual(x, layer.output, heads)
         return self.feed_forward(x, self.around_feed_forward)
+
+
+class RotationTable:
+    """Sine and cosine of each position, for models with rotary positions."""
+
+    def __init__(self, width: int, like: Tensor) -> None:
+        """``width`` is that of a key; ``like`` has the number format and the device."""
+        self._width = width
+        self._table = like.new_empty(0, width)
+
+    def up_to(self, count: int) -> Tensor:
+        """Return the rows of positions from 0 on, ``count`` of them or more."""
+        if count > len(self._table):
+            size = max(256, 1 << (count - 1).bit_length())  # doubles, so rarely grows
+            table = sinusoids(torch.arange(size, device="cpu"), self._width)
+            self._table = table.to(self._table)
+        return self._table
 
 
 def _by_head(linear: nn.Linear, heads: int) -> tuple[Tensor, Tensor | None]:
