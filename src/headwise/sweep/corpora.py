@@ -16,7 +16,7 @@ from headwise.sweep.ledger import CORPORA
 from headwise.tasks import TASKS
 
 NAME_LENGTH = 12
-"""Digits of the fingerprint that name the folder of a corpus."""
+"""Digits of a SHA-256 that name a corpus, or a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,14 @@ class SharedCorpus:
     """A prepared corpus, and what tells it from others."""
 
     folder: Path
-    fingerprint: str
     validation_text: str
-    """SHA-256 of the validation text: values on other text cannot be compared."""
+    """Start of the SHA-256 of the validation text: values on other text cannot be
+    compared."""
+
+    @property
+    def name(self) -> str:
+        """The start of its fingerprint, which tells it from others."""
+        return self.folder.name
 
 
 @dataclass
@@ -84,4 +89,4 @@ class Corpora:
         text = hashlib.sha256()
         for side in corpus.dev_text:
             text.update(json.dumps(side).encode())
-        return SharedCorpus(folder, name, text.hexdigest())
+        return SharedCorpus(folder, text.hexdigest()[:NAME_LENGTH])

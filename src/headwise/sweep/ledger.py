@@ -24,6 +24,10 @@ FOLDERS = "trials"
 CORPORA = "corpora"
 REPORT = "report.html"
 
+OUTPUTS = "validation-outputs.jsonl"
+"""File in the run folder of a finished trial: source, reference and output of its best
+model, a line for each pair that validations score."""
+
 FORMAT = 1
 
 State = Literal["waiting", "running", "finished", "stopped early", "failed"]
@@ -61,11 +65,14 @@ class Trial:
     error: str = ""
     """Why the trial failed."""
 
+    error_code: int = 0
+    """Exit code of that error."""
+
     corpus: str = ""
-    """Fingerprint of its prepared corpus."""
+    """Name of its prepared corpus: the start of a fingerprint of text and settings."""
 
     validation_text: str = ""
-    """SHA-256 of its validation text."""
+    """Start of the SHA-256 of its validation text."""
 
     @property
     def key(self) -> str:
@@ -76,6 +83,11 @@ class Trial:
     def combination(self) -> str:
         """What it has in common with its trials of other seeds."""
         return combination_key(self.settings)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it was never trained."""
+        return self.state == "waiting" and not self.updates
 
     @property
     def folder(self) -> str:
@@ -102,7 +114,7 @@ class Plan:
     those that are varied, and without the seed."""
 
     varied: list[dict[str, Any]]
-    """What is varied: ``path`` with ``values``, or with ``low``, ``high`` and ``log``."""
+    """What is varied: a ``path`` with ``values``, or ``low``, ``high`` and ``log``."""
 
     search: Search
     seeds: list[int]
@@ -145,9 +157,7 @@ class Ledger:
 
     def save_plan(self) -> None:
         """Write the plan."""
-        storage.write_json(
-            self.folder / PLAN, {"format": FORMAT, **asdict(self.plan)}
-        )
+        storage.write_json(self.folder / PLAN, {"format": FORMAT, **asdict(self.plan)})
 
 
 def read_ledger(folder: Path) -> Ledger | None:

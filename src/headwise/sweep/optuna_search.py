@@ -16,17 +16,20 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from headwise.errors import ResourceError
-from headwise.sweep.ledger import Trial
+from headwise.sweep.ledger import Trial, combination_key
 from headwise.sweep.space import Range, Settings, Varied
 
 if TYPE_CHECKING:
-    import optuna
     from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
 
 LONG_AGO = datetime.datetime(2000, 1, 1)
 """When trials of the ledger are said to have run: Optuna wants a date, and does not
 use it."""
+
+
+ATTEMPTS = 100
+"""Proposals after which one that is new is not expected any more."""
 
 
 class MissingOptunaError(ResourceError):
@@ -53,15 +56,26 @@ def import_optuna() -> Any:
 class OptunaSearch:
     """Proposes combinations of ``varied`` by a tree-structured Parzen estimator (TPE).
 
-    ``seed`` and the number of the proposal determine what is drawn.
+    ``seed``, the number of the proposal and the attempt determine what is drawn.
     """
 
     varied: Sequence[Varied]
     seed: int
     lower_is_better: bool
 
-    def propose(self, number: int, trials: Sequence[Trial]) -> Settings:
-        """Return proposal ``number``, from 0; ``trials`` are those of the ledger."""
+    def propose(self, trials: Sequence[Trial]) -> Settings | None:
+        """Return a new combination, given the ``trials`` of the ledger.
+
+        None if ``ATTEMPTS`` proposals were all there already, as in a small space.
+        """
+        known = {each.combination for each in trials}
+        for attempt in range(ATTEMPTS):
+            settings = self._draw(ATTEMPTS * len(known) + attempt, trials)
+            if combination_key(settings) not in known:
+                return settings
+        return None
+
+    def _draw(self, number: int, trials: Sequence[Trial]) -> Settings:
         optuna = import_optuna()
         study = optuna.create_study(
             direction="minimize" if self.lower_is_better else "maximize",

@@ -1,18 +1,22 @@
 """Early stopping of trials that fall behind the others: the median rule.
 
-A trial is stopped if its best validation value so far is worse than the median of the
-best values that the trials of other combinations had after as many updates (Golovin et
-al. 2017, "Google Vizier"; the same as Optuna's ``MedianPruner``).
+A trial is stopped if its combination of settings is worse than the median of the other
+combinations after as many updates. A combination counts by the mean, over its seeds, of
+the best validation value up to there. So one bad seed of a good combination goes on,
+and belongs to its mean.
+
+Without seeds this is the rule of Golovin et al. (2017, "Google Vizier") as in Optuna's
+``MedianPruner``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import mean, median
 
-MIN_OTHERS = 4
-"""Trials of other combinations that must have come as far."""
+MIN_OTHERS = 3
+"""Other combinations that must have come as far."""
 
 MIN_SHARE = 0.25
 """Share of its updates, or of its time, that a trial has in any case."""
@@ -45,29 +49,25 @@ class Curve:
         return min(values) if lower_is_better else max(values)
 
 
-def falls_behind(
-    own: Curve, others: Iterable[Curve], *, lower_is_better: bool
-) -> bool:
-    """Return whether ``own`` is worse than the median of ``others`` at its last step.
+def falls_behind(own: Curve, curves: Iterable[Curve], *, lower_is_better: bool) -> bool:
+    """Return whether the combination of ``own`` is worse than the median of the others.
 
-    ``others`` may contain ``own`` and trials of its combination, which do not count.
+    ``curves`` are those of all trials, with ``own``; they are compared after as many
+    updates as ``own`` has.
     """
     if not own.points:
         return False
     step = own.points[-1][0]
-    theirs = [
-        value
-        for each in others
-        if each.combination != own.combination
-        and (value := each.best_until(step, lower_is_better=lower_is_better))
-        is not None
-    ]
-    if len(theirs) < MIN_OTHERS:
+    values: dict[str, list[float]] = {}
+    for each in curves:
+        best = each.best_until(step, lower_is_better=lower_is_better)
+        if best is not None:
+            values.setdefault(each.combination, []).append(best)
+    ours = mean(values.pop(own.combination))
+    if len(values) < MIN_OTHERS:
         return False
-    best = own.best_until(step, lower_is_better=lower_is_better)
-    assert best is not None, "its last point is at that step"
-    middle = median(theirs)
-    return best > middle if lower_is_better else best < middle
+    middle = median(map(mean, values.values()))
+    return ours > middle if lower_is_better else ours < middle
 
 
 def is_warm(

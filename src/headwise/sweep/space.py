@@ -169,7 +169,9 @@ def _parse(text: str) -> Varied:
         return _parse_range(path, values.strip())
     parsed = [_value(path, part) for part in parts]
     repeated = [
-        value for index, value in enumerate(parsed) if _same_as_any(value, parsed[:index])
+        value
+        for index, value in enumerate(parsed)
+        if _same_as_any(value, parsed[:index])
     ]
     if repeated:
         raise UsageError(f"--vary {path} has the value {shown(repeated[0])} twice")

@@ -42,6 +42,7 @@ from headwise.run_folder.run import open_task, train_run
 from headwise.settings import read
 from headwise.storage import write_text
 from headwise.subprocesses import init_subprocess
+from headwise.sweep.ledger import OUTPUTS
 from headwise.training.allocator import keep_freed_memory
 from headwise.training.callbacks import StepMetrics
 from headwise.training.settings import TrainingSettings
@@ -50,9 +51,6 @@ from headwise.training.state import TrainingState
 from headwise.training.tensorboard import TensorBoardEvents
 from headwise.training.time_left import TimeLeft
 from headwise.training.validation import Validation, scored_text
-
-OUTPUTS = "validation-outputs.jsonl"
-"""File in the run folder with source, reference and output of the best model."""
 
 GO, STOP = "go", "stop"
 
