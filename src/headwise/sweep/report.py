@@ -101,7 +101,7 @@ def _numbers(ledger: Ledger, rows: Sequence[Row]) -> str:
     }
     best = rows[0] if rows else None
     if best is not None and best.mean is not None:
-        spread = "" if best.deviation is None else f" ± {best.deviation:.2g}"
+        spread = "" if best.deviation is None else f" (sd {best.deviation:.2g})"
         numbers[f"best mean {measure_of(ledger)}"] = (
             f"{best.mean:.4g}{spread}",
             described(best.settings),
@@ -146,9 +146,10 @@ def _curves(ledger: Ledger, rows: Sequence[Row], curves: Mapping[int, Curve]) ->
             colour = colours[trial.combination]
             is_first = trial.combination not in named and colour != OTHERS
             named.add(trial.combination)
+            seed = f", seed {trial.seed}" if len(ledger.plan.seeds) > 1 else ""
             series.append(
                 Series(
-                    name=described(trial.settings),
+                    name=f"{described(trial.settings)}{seed}",
                     points=[(float(step), value) for step, value in points],
                     colour=colour,
                     dashed=trial.state == "stopped early",

@@ -31,6 +31,7 @@ class RunningTrial:
         """Whether a message said how training ended."""
 
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        self._last_lines = ""
         self._rest = b""
         self.process = start_subprocess(
             MODULE,
@@ -77,20 +78,21 @@ class RunningTrial:
         with suppress(BrokenPipeError):
             self.process.stdin.close()
         self.reports.close()
+        with self._errors:
+            self._errors.seek(0)
+            lines = self._errors.read().decode("utf-8", "replace").strip().split("\n")
+        self._last_lines = " / ".join(filter(None, lines[-LAST_LINES:]))
         return code
 
     def death(self, code: int) -> str:
-        """Return why a process that ended without saying so did."""
-        self._errors.seek(0)
-        said = self._errors.read().decode("utf-8", "replace").strip().split("\n")
-        last = " / ".join(filter(None, said[-LAST_LINES:]))
+        """Return why a process that ended without saying so did, once it is closed."""
         if code == -signal.SIGKILL:
             reason = "its process was killed (SIGKILL), as where memory is short"
         elif code < 0:
             reason = f"its process was ended by {signal.Signals(-code).name}"
         else:
             reason = f"its process ended with exit code {code}"
-        return f"{reason}: {last}" if last else reason
+        return f"{reason}: {self._last_lines}" if self._last_lines else reason
 
 
 def was_interrupted(code: int) -> bool:
