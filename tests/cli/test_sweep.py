@@ -216,28 +216,28 @@ def test_two_sweeps_do_not_work_in_one_folder(headwise, recipe, copied):
     assert "another process is working in" in found.error
 
 
-def test_values_and_seeds_are_added_and_a_value_that_diverges_fails_alone(
-    headwise, recipe, copied
-):
-    found = headwise(
-        *command(
-            recipe, copied, "--seeds", "2", vary=["--vary", f"{RATE}=1e30,0.01,0.03"]
-        )
-    )
+def test_a_value_is_added_and_one_that_diverges_fails_alone(headwise, recipe, copied):
+    vary = ["--vary", f"{RATE}=1e30,0.01,0.03"]
+    found = headwise(*command(recipe, copied, vary=vary))
 
     assert found.code == 0
-    states = {
-        (each.settings[RATE], each.seed): each.state
-        for each in read_ledger(copied).trials
-    }
-    assert states == {
-        (rate, seed): "failed" if rate == 1e30 else "finished"
-        for rate in (1e30, 0.01, 0.03)
-        for seed in (1, 2)
-    }
-    best = found.out.splitlines()[1].split("\t")
-    assert best[-1] == "2 finished"
-    assert found.out.splitlines()[3].split("\t")[-1] == "2 failed"
+    states = [(each.settings[RATE], each.state) for each in read_ledger(copied).trials]
+    assert states == [(0.01, "finished"), (0.03, "finished"), (1e30, "failed")]
+    assert found.out.splitlines()[-1].split("\t")[-1] == "1 failed"
+    assert "not finite" in found.error or "nan" in found.error.lower()
+
+    again = headwise(*command(recipe, copied, vary=vary))
+    assert "3 trials, 0 to run" in again.error
+
+
+def test_seeds_are_added(headwise, recipe, copied):
+    found = headwise(*command(recipe, copied, "--seeds", "1,2", "--set", "seed=1"))
+
+    assert found.code == 0
+    assert [row.split("\t")[-1] for row in found.out.splitlines()[1:]] == [
+        "2 finished",
+        "2 finished",
+    ]
 
 
 def test_optuna_proposes_and_goes_on(headwise, recipe, tmp_path):

@@ -59,6 +59,20 @@ def test_one_and_true_are_two_combinations(ledger):
     assert ledger.add({"a": 1}, 1) is not ledger.add({"a": True}, 1)
 
 
+def test_what_has_not_changed_is_not_written(ledger, monkeypatch):
+    """So the table of a finished sweep is printed on a full disk too."""
+
+    def no_space(path, text):
+        raise ResourceError("no space")
+
+    monkeypatch.setattr("headwise.storage.write_text", no_space)
+    ledger.save()
+    ledger.save_plan()
+    ledger.trials[0].state = "failed"
+    with pytest.raises(ResourceError):
+        ledger.save()
+
+
 def test_there_is_no_ledger_in_a_folder_without_one(tmp_path):
     assert read_ledger(tmp_path) is None
 

@@ -165,7 +165,7 @@ def sweep(
     from headwise.sweep.table import as_json as table_as_json
     from headwise.sweep.table import as_lines, as_tsv, notes
 
-    chosen_device = resolve_device(device)
+    device = resolve_device(device)
     request = Request(
         folder=out,
         recipe_of=recipe_of,
@@ -174,9 +174,9 @@ def sweep(
         search=cast("Search", search),
         seeds=chosen_seeds,
         trials=trials,
-        device=chosen_device,
+        device=device,
         threads=threads,
-        jobs=jobs or default_jobs(chosen_device, threads),
+        jobs=jobs or default_jobs(device, threads),
         prunes=pruning,
         retries=retry,
         baseline=cast("Baseline", baseline),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -151,13 +152,17 @@ class Ledger:
         return found
 
     def save(self) -> None:
-        """Write the trials; raise ``ResourceError`` if that is not possible."""
-        lines = (json.dumps(asdict(each), ensure_ascii=False) for each in self.trials)
-        storage.write_text(self.folder / TRIALS, "".join(f"{x}\n" for x in lines))
+        """Write the trials if they have changed.
+
+        Raises ``ResourceError`` if that is not possible.
+        """
+        lines = (json.dumps(asdict(each)) for each in self.trials)
+        _write(self.folder / TRIALS, "".join(f"{line}\n" for line in lines))
 
     def save_plan(self) -> None:
-        """Write the plan."""
-        storage.write_json(self.folder / PLAN, {"format": FORMAT, **asdict(self.plan)})
+        """Write the plan if it has changed."""
+        table = {"format": FORMAT, **asdict(self.plan)}
+        _write(self.folder / PLAN, json.dumps(table, indent=2) + "\n")
 
 
 def read_ledger(folder: Path) -> Ledger | None:
@@ -282,6 +287,14 @@ def _trial(line: str) -> Trial:
     if found.state not in get_args(State):
         raise ValueError(f"{found.state!r} is not a state")
     return found
+
+
+def _write(path: Path, text: str) -> None:
+    """Write ``text``, unless the file holds it: a full disk may be read."""
+    with suppress(OSError):
+        if path.read_text(encoding="utf-8") == text:
+            return
+    storage.write_text(path, text)
 
 
 def _lines(path: Path) -> list[str]:

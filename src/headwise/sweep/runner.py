@@ -207,9 +207,8 @@ class Runner:
 
     def _stop_all(self, signals: StopSignals) -> None:
         """Stop what still runs, after an error or a signal; a second one kills it."""
-        if not self._running:
-            return
-        self.say(f"saving {count_of(len(self._running), 'trial')}")
+        if left := sum(not each.has_ended for each in self._running):
+            self.say(f"saving {count_of(left, 'trial')}")
         for each in self._running:
             each.stop()
         while self._running:
