@@ -141,7 +141,7 @@ def test_curves_of_earlier_trials_are_read_from_their_logs(make_runner, tmp_path
     ("rate", "error", "code"),
     [
         (fake_trial.FAILS, "the loss is nan", 7),
-        (fake_trial.EXITS, "exit code 3: what it said last", 6),
+        (fake_trial.EXITS, "exit code 3: what it said last", 1),
         (fake_trial.IS_KILLED, "killed (SIGKILL), as where memory is short", 6),
     ],
 )

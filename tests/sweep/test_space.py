@@ -12,6 +12,7 @@ from headwise.sweep.space import (
     combinations,
     described,
     parse_varied,
+    shown,
     split_values,
 )
 
@@ -75,6 +76,12 @@ def test_a_combination_is_written_as_set_takes_it():
         "e=true",
     ]
     assert described(settings) == "b=0.001 c=pre d=[1, 2] e=true"
+
+
+def test_a_value_takes_one_cell_of_a_table():
+    assert [shown(each) for each in ("a b", "", "a\tb", 1e-05, False)] == [
+        *("a b", '""', '"a\\tb"', "1e-05", "false"),
+    ]
 
 
 def test_commas_in_brackets_and_quotes_separate_nothing():

@@ -94,10 +94,29 @@ def test_one_seed_and_losses_of_other_tokens_are_noted(make_ledger):
     ledger = make_ledger(
         {1000: [2.0], 2000: [1.5]}, measure="loss", path="text.vocab_size"
     )
-    said = " ".join(notes(ledger, make_table(ledger)))
+    for trial in ledger.trials:
+        trial.corpus = str(trial.settings)
+    rows = make_table(ledger)
+    said = " ".join(notes(ledger, rows))
 
     assert "one seed" in said
-    assert "loss per token of different tokenizers" in said
+    assert "a loss per token depends on tokenizer" in said
+    assert rows[1].difference is None
+
+
+def test_unequal_updates_in_the_same_time_are_noted(make_ledger):
+    """The trials of the second seed make 20 updates, those of the first 10."""
+    ledger = make_ledger({0.1: [10, 12], 0.2: [12, 14]})
+    rows = make_table(ledger)
+    assert notes(ledger, rows) == []  # without a limit of time
+
+    ledger.plan.recipe["training"]["max_minutes"] = 1.0
+    (said,) = notes(ledger, rows)
+    assert "made 10 and 20 updates in the same time" in said
+
+    for trial in ledger.trials:
+        trial.updates = 11
+    assert notes(ledger, rows) == []
 
 
 def test_the_table_as_tab_separated_values(make_ledger):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import selectors
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -190,8 +191,9 @@ class Runner:
             running.trial.state = "waiting"
             self.ledger.save()
         else:
-            reason = running.death(code)
-            self._fail(running.trial, reason, ResourceError.exit_code)
+            was_killed = code == -signal.SIGKILL
+            error_code = ResourceError.exit_code if was_killed else 1
+            self._fail(running.trial, running.death(code), error_code)
 
     def _fail(self, trial: Trial, error: str, code: int) -> None:
         trial.state, trial.error, trial.error_code = "failed", error, code

@@ -139,8 +139,9 @@ def assignments_of(settings: Mapping[str, Any]) -> list[str]:
 
 
 def shown(value: Any) -> str:
-    """Return a value as text for tables."""
-    return value if isinstance(value, str) else json.dumps(value)
+    """Return a value as text for tables: a plain text as it is, others as JSON."""
+    is_plain = isinstance(value, str) and value and value.isprintable()
+    return value if is_plain else json.dumps(value)
 
 
 def described(settings: Mapping[str, Any]) -> str:

@@ -20,6 +20,9 @@ Baseline = Literal["best", "first"]
 
 NONE = "–"
 
+UNEVEN = 1.2
+"""Ratio of updates in the same time from which a note says that they differ."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
@@ -102,13 +105,20 @@ def notes(ledger: Ledger, rows: Sequence[Row]) -> list[str]:
     )
     if varies_text and measure_of(ledger) == "loss":
         found.append(
-            "the loss per token of different tokenizers cannot be compared; choose "
-            "another training.measure"
+            "a loss per token depends on tokenizer and context: values of different "
+            "settings of text or data are not compared"
         )
     if any(not row.is_complete and row.finished for row in rows):
         found.append(
             "a combination with unfinished trials has a mean over fewer seeds, and is "
             "listed after the others"
+        )
+    if (uneven := _uneven_updates(ledger, rows)) is not None:
+        few, many = uneven
+        found.append(
+            f"trials of one combination made {few:,} and {many:,} updates in the same "
+            "time, as the machine was busy otherwise; a limit of training.steps is "
+            "equal on any machine"
         )
     if len(ledger.plan.seeds) == 1:
         found.append(
@@ -236,7 +246,7 @@ def _compared(
         for one, other in both
         if one.value is not None
         and other.value is not None
-        and one.validation_text == other.validation_text
+        and _is_comparable(one, other, measure)
     ]
     if not pairs:
         return row
@@ -248,6 +258,25 @@ def _compared(
             if p is not None:
                 p_values[one.seed] = p
     return replace(row, difference=difference, p_bootstrap=p_values or None)
+
+
+def _uneven_updates(ledger: Ledger, rows: Sequence[Row]) -> tuple[int, int] | None:
+    """Return the most different numbers of updates of two seeds in the same time.
+
+    None if they differ by less than ``UNEVEN``, or if time is not limited.
+    """
+    if ledger.plan.recipe["training"].get("max_minutes") is None:
+        return None
+    found = [sorted(each.updates for each in row.finished) for row in rows]
+    pairs = [(each[0], each[-1]) for each in found if len(each) > 1]
+    few, many = max(pairs, key=lambda pair: pair[1] / max(1, pair[0]), default=(1, 1))
+    return (few, many) if many > UNEVEN * few else None
+
+
+def _is_comparable(one: Trial, other: Trial, measure: str) -> bool:
+    """Return whether values are of the same text, and losses of the same tokens."""
+    same_tokens = measure != "loss" or one.corpus == other.corpus
+    return same_tokens and one.validation_text == other.validation_text
 
 
 def _bootstrap(folder: Path, one: Trial, other: Trial, measure: str) -> float | None:
