@@ -49,7 +49,7 @@ def sweep_report(
                 for trial in ledger.trials
                 if trial.state == "finished" and trial.value is not None
             ],
-            log=bool(each.get("log")),
+            scale="list" if "values" in each else "log" if each["log"] else "linear",
         )
         for each in ledger.plan.varied
     ]

@@ -144,13 +144,19 @@ def shown(value: Any) -> str:
     return value if is_plain else json.dumps(value)
 
 
+def rounded(value: Any) -> str:
+    """Return a value as text for readers: numbers with six digits."""
+    return f"{value:.6g}" if isinstance(value, float) else shown(value)
+
+
 def described(settings: Mapping[str, Any]) -> str:
     """Return a combination as text: ``learning_rate=0.003 dropout=0.1``.
 
     Of a path only its last name is kept.
     """
     return " ".join(
-        f"{path.rpartition('.')[2]}={shown(value)}" for path, value in settings.items()
+        f"{path.rpartition('.')[2]}={rounded(value)}"
+        for path, value in settings.items()
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from headwise.metrics.paired_bootstrap import PAIRED, paired_bootstrap
 from headwise.reports.formatting import columns
 from headwise.sweep.ledger import OUTPUTS, Ledger, Trial
-from headwise.sweep.space import Settings, shown
+from headwise.sweep.space import Settings, rounded, shown
 from headwise.sweep.statistics import Difference, paired_difference
 from headwise.training.settings import LOWER_IS_BETTER
 
@@ -185,7 +185,7 @@ def _text_row(row: Row) -> tuple[str, ...]:
         interval = f"{difference.low:+.3g} to {difference.high:+.3g}"
     tests = row.p_bootstrap or {}
     return (
-        *(shown(value) for value in row.settings.values()),
+        *(rounded(value) for value in row.settings.values()),
         NONE if row.mean is None else f"{row.mean:.4g}",
         NONE if row.deviation is None else f"{row.deviation:.2g}",
         str(len(row.finished)),

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from html import escape
 from statistics import mean
-from typing import Any
+from typing import Any, Literal
 
 from headwise.reports.scales import Scale, format_value, scale_for
-from headwise.sweep.space import shown
+from headwise.sweep.space import rounded
 
 MARGIN = 0.08
 """Share of the width that is free at each side of the outer values."""
@@ -17,24 +17,22 @@ MARGIN = 0.08
 Marks = Sequence[tuple[Any, float, int]]
 """For each trial the value of the setting, its validation value, and a colour."""
 
-MOST_COLUMNS = 12
-"""Different values that still have a place each, with equal distances."""
+Axis = Literal["list", "linear", "log"]
 
 
-def value_plot(path: str, measure: str, marks: Marks, *, log: bool = False) -> str:
+def value_plot(path: str, measure: str, marks: Marks, *, scale: Axis = "list") -> str:
     """Return the plot as HTML; empty without marks.
 
-    A setting with few values has a place for each, in their order, and a line through
-    their means; a range has an axis, logarithmic with ``log``.
+    The values of a list stand side by side, with a line through their means; those of a
+    range, linear or logarithmic, where their size puts them.
     """
     if not marks:
         return ""
     y = scale_for([value for _, value, _ in marks])
-    values = list(dict.fromkeys(shown(setting) for setting, _, _ in marks))
-    is_range = len(values) > MOST_COLUMNS and all(map(_is_number, marks))
-    if is_range or (log and len(values) > 1):
-        axis = scale_for([float(each) for each, _, _ in marks], log=log)
-        places = {shown(x): _inset(axis.position(float(x))) for x, _, _ in marks}
+    values = list(dict.fromkeys(rounded(setting) for setting, _, _ in marks))
+    if scale != "list":
+        axis = scale_for([float(each) for each, _, _ in marks], log=scale == "log")
+        places = {rounded(x): _inset(axis.position(float(x))) for x, _, _ in marks}
         ticks = [
             (_inset(axis.position(each)), format_value(each)) for each in axis.ticks()
         ]
@@ -50,8 +48,8 @@ def value_plot(path: str, measure: str, marks: Marks, *, log: bool = False) -> s
         ticks = [(places[each], each) for each in values]
         line = _means(marks, values, places, y)
     dots = "".join(
-        f'<circle class="mark c{colour}" cx="{100 * places[shown(x)]:.2f}%" '
-        f'cy="{_down(y, value)}" r="4"><title>{escape(shown(x))}: '
+        f'<circle class="mark c{colour}" cx="{100 * places[rounded(x)]:.2f}%" '
+        f'cy="{_down(y, value)}" r="4"><title>{escape(rounded(x))}: '
         f"{format_value(value)}</title></circle>"
         for x, value, colour in marks
     )
@@ -86,7 +84,7 @@ def _means(
 ) -> str:
     """Return a line through the mean of each value."""
     points = [
-        (places[each], y.position(mean(v for x, v, _ in marks if shown(x) == each)))
+        (places[each], y.position(mean(v for x, v, _ in marks if rounded(x) == each)))
         for each in values
     ]
     path = "L".join(f"{1000 * x:.1f} {1000 * (1 - up):.1f}" for x, up in points)
