@@ -230,32 +230,6 @@ def test_a_value_is_added_and_one_that_diverges_fails_alone(headwise, recipe, co
     assert "3 trials, 0 to run" in again.error
 
 
-def test_seeds_are_added(headwise, recipe, copied):
-    found = headwise(*command(recipe, copied, "--seeds", "1,2", "--set", "seed=1"))
-
-    assert found.code == 0
-    assert [row.split("\t")[-1] for row in found.out.splitlines()[1:]] == [
-        "2 finished",
-        "2 finished",
-    ]
-
-
-def test_optuna_proposes_and_goes_on(headwise, recipe, tmp_path):
-    pytest.importorskip("optuna")
-    out = tmp_path / "search"
-    vary = ["--vary", f"{RATE}=log:1e-3..1e-1"]
-    search = ["--search", "optuna", "--set", "training.steps=2", "--trials"]
-
-    first = headwise(*command(recipe, out, *search, "1", vary=vary))
-    found = headwise(*command(recipe, out, *search, "2", vary=vary))
-
-    assert (first.code, found.code) == (0, 0)
-    assert len(found.out.splitlines()) == 3
-    rates = [each.settings[RATE] for each in read_ledger(out).trials]
-    assert len({*rates}) == 2
-    assert all(1e-3 <= rate <= 1e-1 for rate in rates)
-
-
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [

@@ -18,7 +18,7 @@ from headwise.sweep.run_sweep import (
     check_any_ended_well,
     run_sweep,
 )
-from headwise.sweep.space import Choices
+from headwise.sweep.space import Choices, Range
 
 RATE = "training.learning_rate"
 
@@ -142,6 +142,35 @@ def test_values_that_are_added_first_do_not_change_the_sweep(request_of):
     assert read_ledger(ledger.folder).plan.varied == [
         {"path": RATE, "values": [3.0, 1.0, 2.0]}
     ]
+
+
+def test_seeds_are_added(request_of):
+    run(request_of(1.0, 2.0))
+    ledger, rows, said, _ = run(request_of(1.0, 2.0, seeds=[1, 2]))
+
+    assert any(each.startswith("4 trials, 2 to run") for each in said)
+    assert [(each.trial, each.seed) for each in ledger.trials] == [
+        *((1, 1), (2, 1), (3, 2), (4, 2)),
+    ]
+    assert rows[0].deviation == 0
+
+
+def test_optuna_proposes_and_goes_on_with_more_trials(request_of):
+    pytest.importorskip("optuna")
+    varied = [Range(RATE, 1e-3, 1e-1, log=True)]
+    base = check_recipes(recipe_of, varied)
+    search = {"search": "optuna", "varied": varied, "base": base}
+
+    first, *_ = run(request_of(1.0, 2.0, trials=2, **search))
+    again, *_ = run(request_of(1.0, 2.0, trials=3, seeds=[1, 2], **search))
+
+    assert len(first.trials) == 2
+    assert states(again) == ["finished"] * 6
+    assert [each.settings for each in again.trials[:2]] == [
+        each.settings for each in first.trials
+    ]
+    assert len({each.combination for each in again.trials}) == 3
+    assert all(1e-3 <= each.settings[RATE] <= 1e-1 for each in again.trials)
 
 
 def test_text_that_has_changed_is_a_data_error(request_of, monkeypatch):

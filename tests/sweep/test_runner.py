@@ -165,7 +165,8 @@ def test_a_full_disk_ends_the_sweep_and_its_trial_waits(make_runner):
 
 
 def test_an_error_saves_what_else_runs(make_runner):
-    runner = make_runner(fake_trial.WAITS, fake_trial.DISK_IS_FULL, jobs=2)
+    rates = fake_trial.WAITS, fake_trial.DISK_IS_FULL
+    runner = make_runner(*rates, jobs=2, seeds=[2])
     with pytest.raises(ResourceError):
         runner.run()
 
@@ -176,11 +177,13 @@ def test_an_error_saves_what_else_runs(make_runner):
 @pytest.mark.parametrize(
     ("number", "error"), [(signal.SIGTERM, Stopped), (signal.SIGINT, Interrupted)]
 )
-def test_a_stop_signal_saves_all_trials_then_raises(make_runner, number, error):
+def test_a_stop_signal_saves_all_trials_then_raises(
+    make_runner, tmp_path, number, error
+):
     runner = make_runner(fake_trial.WAITS, fake_trial.WAITS + 1, 1.0, jobs=2)
 
     def stop():
-        while runner.ledger.trials[0].updates == 0:
+        while not (tmp_path / "trials" / "001" / fake_trial.READY).exists():
             time.sleep(0.01)
         os.kill(os.getpid(), number)
 

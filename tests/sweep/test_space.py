@@ -76,6 +76,7 @@ def test_a_combination_is_written_as_set_takes_it():
         "e=true",
     ]
     assert described(settings) == "b=0.001 c=pre d=[1, 2] e=true"
+    assert described({"a.b": 0.0033594763}) == "b=0.00335948"
 
 
 def test_a_value_takes_one_cell_of_a_table():

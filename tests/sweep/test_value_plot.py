@@ -30,11 +30,20 @@ def test_means_are_joined_by_a_line():
 
 
 def test_a_range_on_a_logarithmic_scale_has_its_decades_equally_far():
-    html = value_plot("n", "loss", [(x, 1.0, 1) for x in (0.001, 0.01, 0.1)], log=True)
+    html = value_plot(
+        "n", "loss", [(x, 1.0, 1) for x in (0.001, 0.01, 0.1)], scale="log"
+    )
     first, second, third = across(html)
 
     assert second - first == pytest.approx(third - second, abs=0.02)
     assert "Line: means" not in html
+
+
+def test_a_range_of_few_values_has_their_distances():
+    html = value_plot("n", "bleu", [(x, 1.0, 1) for x in (0, 1, 10)], scale="linear")
+    first, second, third = across(html)
+
+    assert third - first == pytest.approx(10 * (second - first), abs=0.1)
 
 
 def test_without_a_finished_trial_there_is_no_plot():
