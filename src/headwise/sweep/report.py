@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import Any
 
 from headwise.metrics.score import value_range
 from headwise.reports.page import facts, page
@@ -13,7 +14,7 @@ from headwise.sweep.ledger import Ledger
 from headwise.sweep.pruning import Curve
 from headwise.sweep.space import described
 from headwise.sweep.table import Row, measure_of, notes, text_cells
-from headwise.sweep.value_plot import value_plot
+from headwise.sweep.value_plot import Axis, value_plot
 from headwise.training.settings import LOWER_IS_BETTER
 from headwise.wording import count_of, duration
 
@@ -24,6 +25,9 @@ OTHERS = 5
 """The colour of all other combinations: grey."""
 
 RELOAD_SECONDS = 30
+
+FEW_VALUES = 12
+"""Whole numbers of a range that still have a place each."""
 
 MEASURES_IN_PERCENT = ("bleu", "chrf", "accuracy", "macro-f1", "tag-accuracy")
 
@@ -49,7 +53,7 @@ def sweep_report(
                 for trial in ledger.trials
                 if trial.state == "finished" and trial.value is not None
             ],
-            scale="list" if "values" in each else "log" if each["log"] else "linear",
+            scale=_scale(each),
         )
         for each in ledger.plan.varied
     ]
@@ -178,6 +182,17 @@ def _colours(rows: Sequence[Row]) -> dict[str, int]:
         row.trials[0].combination: place if place <= COLOURS else OTHERS
         for place, row in enumerate(rows, start=1)
     }
+
+
+def _scale(varied: Mapping[str, Any]) -> Axis:
+    """Return how the values of a setting are placed: few whole ones as a list."""
+    if "values" in varied:
+        return "list"
+    low, high = varied["low"], varied["high"]
+    is_whole = isinstance(low, int) and isinstance(high, int)
+    if is_whole and high - low < FEW_VALUES:
+        return "list"
+    return "log" if varied["log"] else "linear"
 
 
 def _trials(ledger: Ledger) -> str:
