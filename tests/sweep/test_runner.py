@@ -10,7 +10,7 @@ from tests.sweep import fake_trial
 from tests.sweep.conftest import make_plan
 from tests.tiny import SETTINGS
 
-from headwise.errors import ResourceError, SettingsError, Stopped
+from headwise.errors import DataError, ResourceError, SettingsError, Stopped
 from headwise.recipe import resolve
 from headwise.sweep import running_trial
 from headwise.sweep.corpora import SharedCorpus
@@ -220,10 +220,13 @@ def test_a_search_without_further_proposals_ends(make_runner):
     assert len(runner.ledger.trials) == 3
 
 
-def test_a_proposal_that_is_refused_fails_and_the_search_goes_on(make_runner):
+@pytest.mark.parametrize(
+    "error", [SettingsError(["two is refused"]), DataError("two is refused")]
+)
+def test_a_proposal_that_is_refused_fails_and_the_search_goes_on(make_runner, error):
     def refuses_two(assignments):
         if assignments == [f"{RATE}=2.0"]:
-            raise SettingsError(["two is refused"])
+            raise error
         return recipe_of(assignments)
 
     runner = make_runner(search=Proposes(), trials=3)
@@ -232,3 +235,4 @@ def test_a_proposal_that_is_refused_fails_and_the_search_goes_on(make_runner):
 
     assert states(runner) == ["finished", "failed", "finished"]
     assert runner.ledger.trials[1].error == "two is refused"
+    assert runner.ledger.trials[1].error_code == error.exit_code

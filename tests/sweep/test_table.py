@@ -155,6 +155,12 @@ def test_the_table_for_a_terminal_names_budget_and_states(make_ledger):
     ]
 
 
+def test_costs_are_those_of_trials_that_were_started(make_ledger):
+    (row,) = make_table(make_ledger({0.1: [10, None]}))
+
+    assert (row.mean_of("updates"), row.mean_of("tokens")) == (10, 1000)
+
+
 def test_nothing_is_known_before_the_first_trial(make_ledger):
     rows = make_table(make_ledger({0.1: [None], 0.2: [None]}))
 

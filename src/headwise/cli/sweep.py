@@ -32,6 +32,7 @@ from headwise.cli.standard_streams import output
 from headwise.errors import UsageError
 from headwise.inference.engines.default_threads import cores
 from headwise.inference.engines.engine_names import MAX_THREADS
+from headwise.wording import count_of
 
 if TYPE_CHECKING:
     from headwise.recipe import Recipe
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
     from headwise.sweep.table import Baseline, Row
 
 MAX_SEEDS = 1000
+
+SHOWN_ROWS = 10
+"""Rows of the table that are shown while trials run."""
+
 SEARCHES = ("grid", "optuna")
 BASELINES = ("best", "first")
 
@@ -128,7 +133,7 @@ def sweep(
         bool, typer.Option("--json", help="Print JSON, with every trial.")
     ] = False,
 ) -> None:
-    """Train a recipe with several values of its settings, and several seeds.
+    """Train a recipe with several values and seeds; compare them.
 
     Each trial is a run of its own in OUT/trials, with the same limit of updates or
     time; trials share their prepared text. The table, best first, has mean and spread
@@ -183,10 +188,13 @@ def sweep(
     )
 
     def show(ledger: Ledger, rows: Sequence[Row]) -> None:
-        say("\n".join(["", *as_lines(ledger, rows), ""]))
+        lines = ["", *as_lines(ledger, rows[:SHOWN_ROWS])]
+        if (left := len(rows) - SHOWN_ROWS) > 0:
+            lines.append(f"and {count_of(left, 'combination')} more")
+        say("\n".join([*lines, ""]))
 
     ledger, rows = run_sweep(request, say, show)
-    show(ledger, rows)
+    say("\n".join(["", *as_lines(ledger, rows), ""]))
     for note in notes(ledger, rows):
         say(f"note: {note}")
     if as_json:

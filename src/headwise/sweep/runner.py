@@ -8,7 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from headwise.errors import HeadwiseError, ResourceError, SettingsError, UsageError
+from headwise.errors import (
+    DataError,
+    HeadwiseError,
+    ResourceError,
+    SettingsError,
+    UsageError,
+)
 from headwise.reports.history import LIVE, read_validations
 from headwise.run_folder.paths import LOG
 from headwise.settings import as_table
@@ -101,8 +107,9 @@ class Runner:
         try:
             recipe = trial_recipe(self.recipe_of, trial.settings, trial.seed)
             corpus = self.corpora.get(recipe)
-        except SettingsError as error:  # of what a search proposed between two ends
-            self._fail(trial, "; ".join(error.problems), error.exit_code)
+        except (SettingsError, DataError) as error:
+            # What a search proposes between two ends is not checked before.
+            self._fail(trial, str(error).removeprefix("- "), error.exit_code)
             return
         trial.corpus = corpus.name
         trial.validation_text = corpus.validation_text

@@ -62,8 +62,12 @@ class Row:
         return ", ".join(f"{names.count(x)} {x}" for x in dict.fromkeys(names))
 
     def mean_of(self, name: str) -> float:
-        """Return the mean of ``updates``, ``tokens`` or ``minutes`` over its trials."""
-        return mean(float(getattr(each, name)) for each in self.trials)
+        """Return the mean of ``updates``, ``tokens`` or ``minutes``.
+
+        It is over the trials that were started; 0 if none was.
+        """
+        started = [float(getattr(x, name)) for x in self.trials if x.updates]
+        return mean(started) if started else 0.0
 
 
 def make_table(
