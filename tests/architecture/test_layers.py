@@ -36,8 +36,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "inference": EXPERIMENT | {"interop"},
     "pipelines": BASE | {"decoding", "inference"},
     "doctor": EXPERIMENT | {"interop", "inference"},
+    "sweep": EXPERIMENT | {"reports"},
     "cli": EXPERIMENT
-    | {"demo_corpus", "sample_data", "reports", "interop", "inference", "doctor"},
+    | {"demo_corpus", "sample_data", "reports", "interop", "inference", "doctor"}
+    | {"sweep"},
     "__main__": {"errors", "cli"},
     "__init__": {
         "inference",

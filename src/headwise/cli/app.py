@@ -25,6 +25,7 @@ from headwise.cli.run import run
 from headwise.cli.runs import runs
 from headwise.cli.score import score
 from headwise.cli.standard_streams import message_stream, open_closed_streams
+from headwise.cli.sweep import sweep
 from headwise.cli.train import train
 from headwise.cli.translate import translate
 
@@ -39,7 +40,7 @@ class MainGroup(CommandGroup):
     """``headwise`` itself."""
 
     groups: ClassVar = {
-        "Train": ("run", "prepare", "train", "demo"),
+        "Train": ("run", "prepare", "train", "sweep", "demo"),
         "Use": ("translate", "predict", "generate", "chat", "embed"),
         "Measure": ("evaluate", "score", "doctor", "runs"),
         "Change": ("export", "edit", "recipe"),
@@ -56,13 +57,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-RESUMABLE = (run, prepare, train, demo)
+RESUMABLE = (run, prepare, train, sweep, demo)
 """Commands that save on a stop signal; the same command resumes."""
 
 COMMANDS = (
     run,
     prepare,
     train,
+    sweep,
     translate,
     predict,
     generate,

@@ -5,7 +5,7 @@ It is also checked that a recipe can be exported as it asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ def recipe_from_options(
     also: Mapping[str, Any] | None = None,
     initialize_from: Sequence[Path] = (),
     out: Path,
+    on_message: Callable[[str], None] = say,
 ) -> Recipe:
     """Build the recipe of a command line; the data decide what it leaves open.
 
@@ -81,11 +82,16 @@ def recipe_from_options(
     if max_minutes is not None:
         extra = merged(extra, {"training": {"max_minutes": max_minutes}})
     if preset is None and (recipe_file is None or not _has_preset(recipe_file)):
-        preset = _preset_for_data(recipe_file, assignments, extra)
+        preset = _preset_for_data(recipe_file, assignments, extra, on_message)
     if initialize_from:
         extra["initialize_from"] = [str(each) for each in initialize_from]
     recipe = resolve_checked(
-        preset=preset, file=recipe_file, assignments=assignments, extra=extra, out=out
+        preset=preset,
+        file=recipe_file,
+        assignments=assignments,
+        extra=extra,
+        out=out,
+        on_message=on_message,
     )
     if not recipe.data.corpora:
         raise UsageError(
@@ -244,7 +250,10 @@ def _has_preset(recipe_file: Path) -> bool:
 
 
 def _preset_for_data(
-    recipe_file: Path | None, assignments: Sequence[str], extra: dict[str, Any]
+    recipe_file: Path | None,
+    assignments: Sequence[str],
+    extra: dict[str, Any],
+    on_message: Callable[[str], None],
 ) -> str | None:
     # The data alone: the other settings may need the preset that is to be chosen.
     table = merged(read_toml(recipe_file) if recipe_file else {}, extra)
@@ -256,7 +265,9 @@ def _preset_for_data(
     if not num_pairs:
         return None
     preset = preset_for(num_pairs)
-    say(f"{count_of(num_pairs, 'pair')}: preset {preset} (--preset chooses another)")
+    on_message(
+        f"{count_of(num_pairs, 'pair')}: preset {preset} (--preset chooses another)"
+    )
     return preset
 
 
@@ -278,6 +289,7 @@ def resolve_checked(
     assignments: Iterable[str] = (),
     extra: Mapping[str, Any] | None = None,
     out: Path | None = None,
+    on_message: Callable[[str], None] = say,
 ) -> Recipe:
     """Build a recipe; raise ``SettingsError`` if it cannot be exported as it asks.
 
@@ -302,7 +314,7 @@ def resolve_checked(
         assignments=assignments,
         extra=extra,
         pretrained=pretrained,
-        on_message=say,
+        on_message=on_message,
     )
     if recipe.must_export_to and recipe.task != "translation":
         raise SettingsError(

@@ -35,7 +35,7 @@ for (const figure of document.querySelectorAll("figure.plot")) {
     cross.setAttribute("x2", across + "%");
     cross.classList.add("on");
     at.textContent = "step " + Math.round(step).toLocaleString("en");
-    data.series.forEach((series, index) => {
+    data.series.slice(0, values.length).forEach((series, index) => {
       const found = nearest(series.x, step);
       const same = Math.abs(series.x[found] - step) <= Math.abs(last - first) / 50;
       values[index].textContent = same ? number(series.y[found]) : "–";

@@ -32,7 +32,8 @@ class Series:
     name: str
     points: list[Point]
     colour: int
-    """1 to 4; distinguishable by colour-blind readers, in light and dark mode."""
+    """1 to 4, distinguishable by colour-blind readers, in light and dark mode; 5 is
+    grey."""
 
     spans: list[Span] = field(default_factory=list)
     """Range of the values around each point."""
@@ -42,6 +43,8 @@ class Series:
     """Draw a mark at each point."""
 
     dashed: bool = False
+    is_listed: bool = True
+    """Name it above the plot, with its latest value; those that are not come last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +111,7 @@ def _keys(series: Sequence[Series]) -> str:
         f'<span class="key c{each.colour}{" dashed" if each.dashed else ""}">'
         f"<i></i>{escape(each.name)} <b>{format_value(each.points[-1][1])}</b></span>"
         for each in series
+        if each.is_listed
     )
 
 

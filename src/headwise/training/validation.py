@@ -105,7 +105,7 @@ def validate(
         names = {*task.always_measured, settings.measure} - {"loss"}
         # Without a metric of outputs, only those that are shown are computed.
         most = settings.validation_pairs if names else NUM_SAMPLES
-        sources, references = _evenly_spaced(corpus.dev_text, most)
+        sources, references = scored_text(corpus, most)
         outputs = task.predict(model, sources)
         samples = _samples(task, model, sources, references, outputs)
     finally:
@@ -180,6 +180,11 @@ def attention_of(task: Task, model: SequenceModel, sample: Sample) -> Attention 
         target=tuple(found.target[:most]),
         weights=tuple(tuple(round(w, 3) for w in row) for row in mean.tolist()),
     )
+
+
+def scored_text(corpus: PreparedCorpus, most: int) -> tuple[list[str], list[str]]:
+    """Return the held-out sources and references that a validation scores."""
+    return _evenly_spaced(corpus.dev_text, most)
 
 
 def _evenly_spaced(

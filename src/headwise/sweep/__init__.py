@@ -1,0 +1,1 @@
+"""Sweeps: a recipe trained with several values of its settings, and several seeds."""
