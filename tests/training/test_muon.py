@@ -30,6 +30,17 @@ def test_a_matrix_is_orthogonalized_alike_alone_and_among_others():
         assert torch.allclose(orthogonalized(matrix[None])[0], found, atol=1e-6)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_in_bfloat16_it_is_the_same_to_about_two_digits(shape):
+    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+
+    (exact,) = orthogonalized(matrix[None])
+    (found,) = orthogonalized(matrix[None], torch.bfloat16)
+
+    assert found.dtype == torch.float32
+    assert (found - exact).norm() < 0.05 * exact.norm()
+
+
 def test_a_matrix_of_zeros_stays_zero():
     assert torch.equal(orthogonalized(torch.zeros(1, 3, 3)), torch.zeros(1, 3, 3))
 
