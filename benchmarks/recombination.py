@@ -23,14 +23,15 @@ JOINING = ((0, 1), (1, 0))
 
 
 def recombined(pairs: Sequence[Pair], *, without: Iterable[str] = ()) -> list[Pair]:
-    """Return ``pairs``, and those that one use of one rule makes of them.
+    """Return ``pairs``, and those that the rules make of them, each used once at most.
 
-    A pair is added once, and not if it is there or its input is in ``without``. The
-    parts of a word are inputs without a joining word, and end as one of its parts does
-    in ``pairs``: "walk twice" is no part of "twice" where it never was.
+    What a repeating word makes is a part of joining words then. A pair is added once,
+    and not if it is there or its input is in ``without``, which may still be a part.
+    The parts of a word are inputs without a joining word, and end as one of its parts
+    does in ``pairs``: "walk twice" is no part of "twice" where it never was.
     """
-    found = list(pairs)
-    known = {source for source, _ in pairs} | {*without}
+    made: dict[str, str] = {}
+    known = {source for source, _ in pairs}
     joining, repeating, outputs = _rules_and_parts(pairs)
     for word, order in {**repeating, **joining}.items():
         seen = [parts for source, _ in pairs if (parts := _parts(source, word))]
@@ -42,9 +43,11 @@ def recombined(pairs: Sequence[Pair], *, without: Iterable[str] = ()) -> list[Pa
         for parts in product(*choices):
             source = f"{parts[0]} {word} {' '.join(parts[1:])}".rstrip()
             if source not in known:
-                known.add(source)
-                found.append((source, " ".join(outputs[parts[i]] for i in order)))
-    return found
+                made[source] = " ".join(outputs[parts[i]] for i in order)
+        if word in repeating:
+            outputs |= made
+    excluded = {*without}
+    return [*pairs, *(pair for pair in made.items() if pair[0] not in excluded)]
 
 
 def rules(pairs: Iterable[Pair]) -> Rules:

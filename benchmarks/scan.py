@@ -6,7 +6,8 @@ A twentieth of the training commands, drawn by their hash, chooses the best chec
 the test commands are read once for each seed. ``--recipe`` names another recipe, whose
 figures stand beside those of the first. With ``--augment`` the other training commands
 are joined by those that are made of them: by their lexical symmetries
-(:mod:`lexical_symmetry`), or by putting known parts together (:mod:`recombination`).
+(:mod:`lexical_symmetry`), or by putting known parts together (:mod:`recombination`);
+how many of the test commands are among them stands beside the figures.
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ def trial(split: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any
     recipe = recipe_of(ROOT / "recipes" / f"{arguments.recipe}.toml", extra, folder)
     commands, actions = zip(*test, strict=True)
     found = run_trial(folder, recipe, (commands, actions), ["exact-match"])
+    found["test_in_training"] = len({*test} & {*parts["train"]})
     print(json.dumps({split: found}), file=sys.stderr)
     return found
 

@@ -22,7 +22,7 @@ def test_a_rule_holds_in_every_pair_that_can_tell():
     assert "and" not in rules([*PAIRS, ("walk and jump", "JUMP WALK")])
 
 
-def test_one_rule_is_used_once_with_parts_that_end_as_known_ones():
+def test_rules_are_used_with_parts_that_end_as_known_ones():
     found = recombined(PAIRS)
 
     assert found[: len(PAIRS)] == PAIRS
@@ -30,6 +30,15 @@ def test_one_rule_is_used_once_with_parts_that_end_as_known_ones():
         ("jump left twice", "LEFT JUMP LEFT JUMP"),
         ("jump and jump left", "JUMP LEFT JUMP"),
     }
+
+
+def test_what_a_repeating_word_makes_is_joined():
+    pairs = [*PAIRS, ("walk after jump twice", "JUMP JUMP WALK")]
+
+    found = dict(recombined(pairs, without=["jump left twice"]))
+
+    assert found["walk after jump left twice"] == "LEFT JUMP LEFT JUMP WALK"
+    assert "jump left twice" not in found
 
 
 def test_what_is_kept_for_validation_is_not_added():
