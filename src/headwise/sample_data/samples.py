@@ -226,12 +226,20 @@ SAMPLES: dict[str, Sample] = {
         suffix=".npz",
         settings={
             "text": {"target_tokenizer": "spaces"},
-            "model": {**OF_PICTURES, "encoder_layers": 3, "decoder_layers": 2},
+            "captioning": {"patch_size": 8},
+            "model": {
+                **OF_PICTURES,
+                "encoder_layers": 3,
+                "decoder_layers": 2,
+                "dropout": 0.1,
+            },
             "training": {
                 "measure": "exact-match",
-                "steps": 4_000,
+                "steps": 2_000,
                 "batch_tokens": 4096,
-                "learning_rate": 0.001,
+                "optimizer": "muon",
+                "learning_rate": 0.005,
+                "warmup_steps": 100,
             },
         },
     ),

@@ -63,7 +63,7 @@ ASIDE = 4
 
 COUNTS = {2: "two", 3: "three"}
 
-SIZES = Sizes(6_000, 300, 600)
+SIZES = Sizes(24_000, 300, 600)
 ONE_IN = 8
 """One in so many combinations of colour, shape and role is for the test."""
 

@@ -10,9 +10,11 @@ from headwise.backends.native.parameters_by_layer import (
     SublayerParameters,
     parameters_by_layer,
 )
+from headwise.model.captioner import Captioner
 from headwise.model.config import TransformerConfig
 from headwise.model.decoder_only import DecoderOnly
 from headwise.model.encoder_only import EncoderOnly
+from headwise.model.picture_encoder import PictureEncoder
 from headwise.model.transformer import Transformer
 
 CONFIG = TransformerConfig(
@@ -35,6 +37,8 @@ def kinds(stack: list[SublayerParameters]) -> list[str]:
 MODELS = {
     "encoder-decoder": Transformer(CONFIG, 50),
     "encoder-only": EncoderOnly(replace(CONFIG, decoder_layers=0), 50),
+    "captioner": Captioner(replace(CONFIG, tie_embeddings="output"), 12, 50),
+    "picture-encoder": PictureEncoder(replace(CONFIG, decoder_layers=0), 12),
     "decoder-only": DecoderOnly(replace(CONFIG, encoder_layers=0), 50),
 }
 
