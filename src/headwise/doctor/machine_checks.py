@@ -97,7 +97,8 @@ def check_cpu(cpuinfo: Path) -> Check:
         text = ""
     found = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
     flags = set(found[1].split()) if found else set()
-    vendor = re.search(r"^vendor_id\s*:\s*(\S+)$", text, re.MULTILINE)
+    named = re.search(r"^vendor_id\s*:\s*(\S+)$", text, re.MULTILINE)
+    vendor = named[1] if named else ""
     kind = f"{platform.machine()}, torch uses {torch.backends.cpu.get_cpu_capability()}"
     if not flags:
         return Check("processor", OK, f"{kind}; its features are not known")
@@ -108,9 +109,7 @@ def check_cpu(cpuinfo: Path) -> Check:
         return Check("processor", NOTE, kind, advice)
     if "amx_bf16" in flags:
         bf16 = "bf16 matrix multiplication (AMX), so training uses bf16"
-    elif "avx512_bf16" in flags and bf16_is_faster(
-        "v4-bf16", vendor[1] if vendor else ""
-    ):
+    elif "avx512_bf16" in flags and bf16_is_faster("v4-bf16", vendor):
         bf16 = "bf16 dot products (AVX-512 BF16), so training uses bf16"
     elif "avx512_bf16" in flags:
         bf16 = "bf16 dot products, not measured to be faster, so training uses float32"

@@ -40,17 +40,19 @@ class RotaryPositions(nn.Module):
         after padding, or in a window, or behind other texts of the same row: distances
         are what they are. So a KV cache has keys that are not rotated yet.
         """
-        table = self._sinusoids(keys)
+        table = self.up_to(keys.shape[2], keys)
         return rotate(queries, table[-queries.shape[2] :]), rotate(keys, table)
 
-    def _sinusoids(self, x: Float[Tensor, "B H K C"]) -> Float[Tensor, "K C"]:
-        length, table = x.shape[2], self.table
-        if length > len(table) or (table.dtype, table.device) != (x.dtype, x.device):
-            size = max(256, 1 << (length - 1).bit_length())  # doubles, so rarely grows
+    def up_to(self, count: int, like: Tensor) -> Float[Tensor, "L C"]:
+        """Return sine and cosine of so many positions, of dtype and device of ``like``."""
+        table = self.table
+        kind = like.dtype, like.device
+        if count > len(table) or (table.dtype, table.device) != kind:
+            size = max(256, 1 << (count - 1).bit_length())  # doubles, so rarely grows
             positions = torch.arange(size, device="cpu")
-            table = sinusoids(positions, self.width).to(x.dtype).to(x.device)
+            table = sinusoids(positions, self.width).to(like.dtype).to(like.device)
             self.table = table
-        return table[:length]
+        return table[:count]
 
 
 def rotate(

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from headwise.data.prepare import fingerprint, prepare
 from headwise.recipe import Recipe
@@ -66,26 +67,15 @@ class Corpora:
 
     def _prepare(self, recipe: Recipe) -> SharedCorpus:
         pair_format = TASKS[recipe.task].pair_format
-        given = given_tokenizers(recipe, self.folder)
-        name = fingerprint(
-            recipe.data,
-            recipe.text,
-            seed=self.seed,
-            pair_format=pair_format,
-            tokenizers=given,
-            patch_size=recipe.patch_size,
-        )
+        options: dict[str, Any] = {
+            "seed": self.seed,
+            "pair_format": pair_format,
+            "tokenizers": given_tokenizers(recipe, self.folder),
+            "patch_size": recipe.patch_size,
+        }
+        name = fingerprint(recipe.data, recipe.text, **options)
         folder = self.folder / CORPORA / name[:NAME_LENGTH]
-        corpus = prepare(
-            recipe.data,
-            recipe.text,
-            folder,
-            seed=self.seed,
-            pair_format=pair_format,
-            tokenizers=given,
-            patch_size=recipe.patch_size,
-            say=self.say,
-        )
+        corpus = prepare(recipe.data, recipe.text, folder, say=self.say, **options)
         text = hashlib.sha256()
         for side in corpus.dev_text:
             text.update(json.dumps(side).encode())

@@ -116,15 +116,15 @@ class TimeLeft:
     def steps_within(self, seconds: float, state: TrainingState) -> int:
         """Return how many steps can be made, so that training ends in ``seconds``.
 
-        The validations between them, and the end of training, are counted; at least 1.
+        The validations between them, and the end of training, are counted.
         """
         if not self._recent:
-            return 1
+            return 0
         step = sum(spent for _, spent in self._recent) / len(self._recent)
         validation = self._seconds_per_validation(self._seconds_per_token())
         between = validation / self._settings.validate_every
         rest = seconds - self.seconds_to_end(state, state.step + 1)
-        return max(1, int(rest / (step + between)))
+        return max(0, int(rest / (step + between)))
 
     def _seconds_per_token(self) -> float:
         tokens = sum(tokens for tokens, _ in self._recent)

@@ -232,10 +232,9 @@ class CudaGraphDecoder:
 
     def _rotations(self, buffers: StaticBuffers, name: str) -> Tensor | None:
         """Return the table that a graph reads, where positions are rotary; keep it."""
-        if self.torch_decoder.rotations is None:
-            return None
-        table = self.torch_decoder.rotations.up_to(buffers.size.length)
-        buffers.kept_alive[f"{name}, rotations"] = table
+        table = self.torch_decoder.rotations(buffers.size.length)
+        if table is not None:
+            buffers.kept_alive[f"{name}, rotations"] = table
         return table
 
     def _greedy_step(self, buffers: StaticBuffers) -> None:

@@ -39,8 +39,8 @@ BF16_IS_FASTER: dict[tuple[str, str], bool] = {
 }
 """Whether training in bf16 is as fast as in float32, or faster, by the variants that
 have instructions for it and the vendor of the processor: AMD's dot products of bf16
-have twice the rate of float32, Intel's do not. What is not listed was never measured,
-which ``benchmarks/matmul.py`` and ``benchmarks/training.py`` do."""
+have twice the rate of float32 (Zen 4), Intel's do not. What is not listed was never
+measured, which ``benchmarks/matmul.py`` and ``benchmarks/training.py`` do."""
 
 
 def ranked(use: Use) -> tuple[Backend, ...]:

@@ -30,12 +30,12 @@ from headwise.backends.pytorch.layers import (
     InferenceDecoderBlock,
     InferenceEncoderBlock,
     InferenceLinear,
-    RotationTable,
     in_precision,
 )
 from headwise.model.decoder import DecoderBlock
 from headwise.model.encoder import EncoderBlock
 from headwise.model.masks import make_padding_mask
+from headwise.model.rotary_positions import RotaryPositions
 from headwise.model.sequence_model import SequenceModel
 from headwise.model.transformer import Transformer
 
@@ -93,11 +93,9 @@ class TorchDecoder:
             self.output = InferenceLinear(
                 model.output_vectors, model.output.bias, precision
             )
-            self.rotations: RotationTable | None = None
+            self.rotary: RotaryPositions | None = None
             if model.config.positions == "rotary":
-                self.rotations = RotationTable(
-                    model.config.key_width, model.output_vectors
-                )
+                self.rotary = RotaryPositions(model.config.key_width)
 
     def is_current(self, model: SequenceModel) -> bool:
         """Tell whether the copies are of ``model``'s weights as they are now."""
@@ -120,6 +118,12 @@ class TorchDecoder:
             torch.arange(rows, device=source.device),
         )
 
+    def rotations(self, count: int) -> Float[Tensor, "L C"] | None:
+        """Return the table of ``count`` positions; None unless they are rotary."""
+        if self.rotary is None:
+            return None
+        return self.rotary.up_to(count, self.model.output_vectors.detach())
+
     def additive_mask(self, is_real: Bool[Tensor, "N S"]) -> Float[Tensor, "N 1 1 S"]:
         """Return what is added to attention scores: -inf for padding, else 0."""
         mask = make_padding_mask(is_real)
@@ -133,9 +137,7 @@ class TorchDecoder:
         """Return the output of the encoder, one row for each position."""
         x = self.model.enter_encoder(self.model.embed_source(source), 0)
         x = x.flatten(0, 1).to(self.dtype)
-        length, rotations = source.shape[1], None
-        if self.rotations is not None:
-            rotations = self.rotations.up_to(length)[:length]
+        rotations = self.rotations(source.shape[1])
         for block in self.encoder:
             x = block(x, len(source), mask, rotations)
         out: Tensor = self.model.encoder.last_norm(x.to(self.model_dtype))
@@ -156,9 +158,8 @@ class TorchDecoder:
             self_kv = tuple(_grown(each) for each in self_kv)
         embedded = self.model.target_embedding(tokens[:, None])
         x = self.model.enter_decoder(embedded, position)[:, 0].to(self.dtype)
-        rotation = None
-        if self.rotations is not None:
-            rotation = self.rotations.up_to(position + 1)[position, None]
+        rotations = self.rotations(position + 1)
+        rotation = None if rotations is None else rotations[position:]
         for block, kv, cross_kv in zip(
             self.decoder, self_kv, state.cross_kv, strict=True
         ):

@@ -22,7 +22,6 @@ from headwise.model.attention import MultiHeadAttention
 from headwise.model.decoder import DecoderBlock
 from headwise.model.encoder import EncoderBlock
 from headwise.model.feed_forward import FeedForward
-from headwise.model.positions import sinusoids
 from headwise.model.rotary_positions import rotate
 
 MIN_GROWTH = 8
@@ -242,23 +241,6 @@ class InferenceDecoderBlock:
         heads = heads.transpose(1, 2).reshape(rows, -1)
         x = self.around_cross.add_residual(x, layer.output, heads)
         return self.feed_forward(x, self.around_feed_forward)
-
-
-class RotationTable:
-    """Sine and cosine of each position, for models with rotary positions."""
-
-    def __init__(self, width: int, like: Tensor) -> None:
-        """``width`` is that of a key; ``like`` has the number format and the device."""
-        self._width = width
-        self._table = like.new_empty(0, width)
-
-    def up_to(self, count: int) -> Tensor:
-        """Return the rows of positions from 0 on, ``count`` of them or more."""
-        if count > len(self._table):
-            size = max(256, 1 << (count - 1).bit_length())  # doubles, so rarely grows
-            table = sinusoids(torch.arange(size, device="cpu"), self._width)
-            self._table = table.to(self._table)
-        return self._table
 
 
 def _by_head(linear: nn.Linear, heads: int) -> tuple[Tensor, Tensor | None]:
