@@ -44,7 +44,7 @@ class RotaryPositions(nn.Module):
         return rotate(queries, table[-queries.shape[2] :]), rotate(keys, table)
 
     def up_to(self, count: int, like: Tensor) -> Float[Tensor, "L C"]:
-        """Return sine and cosine of so many positions, of dtype and device of ``like``."""
+        """Return sine and cosine of so many positions, in the dtype of ``like``."""
         table = self.table
         kind = like.dtype, like.device
         if count > len(table) or (table.dtype, table.device) != kind:

@@ -16,8 +16,8 @@ from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
 
 OF_TIME = 0.2
-"""Part of a time limit, where ``training.cooldown`` is not set (Hägele et al., Section
-4: a fifth of the updates gains nearly all)."""
+"""Part of a time limit, where ``training.cooldown`` is not set; other parts were not
+measured yet."""
 
 
 @dataclass(frozen=True, slots=True)
