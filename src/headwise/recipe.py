@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headwise.data.pair_formats import DOCUMENTS
+from headwise.data.pair_formats import DOCUMENTS, TRANSLATION
 from headwise.data.settings import DataSettings
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.errors import SettingsError
@@ -136,6 +136,11 @@ class Recipe:
             problems.append(
                 "training.word_dropout is for tasks that have a source text; "
                 f"{self.task!r} has none: leave it out"
+            )
+        if self.text.placeholders and task.pair_format is not TRANSLATION:
+            problems.append(
+                "text.placeholders is for task = 'translation', not "
+                f"{self.task!r}: leave it out"
             )
         if (self.text.source_kind == "patches") != reads_pictures:
             wanted = "" if reads_pictures else "another than "

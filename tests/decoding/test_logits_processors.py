@@ -10,6 +10,7 @@ from headwise.decoding.logits_processors import (
     RULES,
     RuleFacts,
     ban_sequences,
+    exact_count,
     min_length,
     no_repeat_ngrams,
     repetition_penalty,
@@ -138,3 +139,13 @@ def test_a_banned_word_is_allowed_inside_another_word():
 
     assert set(forbidden([])) == {2}
     assert forbidden([1]) == []
+
+
+def test_a_token_is_written_as_often_as_wanted_and_then_the_end_comes():
+    """2 is the token that is wanted twice, 0 is END."""
+    rule = exact_count(2, [2], end=0)
+
+    assert after(rule, [1]) == [LOW, -2, -3, -4]
+    assert after(rule, [2, 1]) == [LOW, -2, -3, -4]
+    assert after(rule, [2, 1, 2]) == [-1, -2, LOW, -4]
+    assert after(exact_count(2, [0], end=0), []) == [-1, -2, LOW, -4]

@@ -17,6 +17,7 @@ from headwise.data.prepared import CorpusFacts, SplitFacts
 from headwise.data.settings import CorpusSettings
 from headwise.data.validation_split import HeldOutSources, key
 from headwise.errors import DataError
+from headwise.text.placeholders import mask_shared
 from headwise.text.tokenizer import TokenizerPair
 
 Outcome = Literal["train", "dev", "empty", "too_long", "held_out"]
@@ -33,8 +34,17 @@ class CorpusWriter:
         *,
         max_tokens: int,
         pair_format: PairFormat = TRANSLATION,
+        placeholders: float = 0.0,
+        seed: int = 0,
     ) -> None:
+        """Open the files of all splits.
+
+        ``placeholders`` is the share of training pairs that get some if they can
+        (:func:`headwise.text.placeholders.mask_shared`), drawn by ``seed``.
+        """
         self._format = pair_format
+        self._placeholders = placeholders
+        self._seed = seed
         self._tokenizers = tokenizers
         self._max_tokens = max_tokens
         largest = max(tokenizers.source.size, tokenizers.target.size)
@@ -86,7 +96,7 @@ class CorpusWriter:
             raise DataError(f"{where}, line {pair.line:,}: {error}") from None
         outcome = self._outcome(pair, len(source), len(target), held_out)
         if outcome == "train":
-            self.train.add(source, target)
+            self.train.add(*self._with_placeholders(pair) or (source, target))
         elif outcome == "dev":
             self.dev.add(source, target)
             self._dev_source.write(f"{pair.source}\n")
@@ -95,6 +105,17 @@ class CorpusWriter:
             where = f"{corpus.source}\t{pair.line}"
             self._dropped.write(f"{where}\t{outcome}\t{len(source)}\t{len(target)}\n")
         return outcome
+
+    def _with_placeholders(self, pair: RawPair) -> tuple[list[int], list[int]] | None:
+        """Return the tokens of a pair with placeholders; None if it has none."""
+        if not self._placeholders:
+            return None
+        texts = pair.source, pair.target
+        masked = mask_shared(*texts, rate=self._placeholders, seed=self._seed)
+        if masked == texts:
+            return None
+        rows = self._format.encode(self._tokenizers, *masked)
+        return rows if max(map(len, rows)) <= self._max_tokens else None
 
     def _outcome(
         self,

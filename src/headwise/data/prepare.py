@@ -140,7 +140,10 @@ def fingerprint(
     identity = _picture_identity if pair_format.reads_pictures else _identity
     table["corpora"] = [identity(each) for each in data.corpora]
     table["dev"] = identity(data.dev) if data.dev else None
-    content = {"format": FORMAT, "seed": seed, "data": table, "text": as_table(text)}
+    of_text = as_table(text)
+    if not text.placeholders:  # fingerprints are older than placeholders
+        del of_text["placeholders"]
+    content = {"format": FORMAT, "seed": seed, "data": table, "text": of_text}
     if pair_format is not TRANSLATION:  # whose fingerprints are older than formats
         content["pair_format"] = pair_format.name
     if patch_size is not None:
@@ -193,7 +196,12 @@ def _write(
         say(note)
     tokenizers.save(draft / "tokenizer")
     with CorpusWriter(
-        draft, tokenizers, max_tokens=data.max_tokens, pair_format=pair_format
+        draft,
+        tokenizers,
+        max_tokens=data.max_tokens,
+        pair_format=pair_format,
+        placeholders=text.placeholders,
+        seed=seed,
     ) as writer:
         corpora = [writer.write(each, held_out) for each in data.corpora]
         dev_corpus = writer.write_dev(data.dev) if data.dev else None

@@ -117,6 +117,22 @@ def min_length(lengths: Sequence[int], end: int) -> Rule:
     return rule
 
 
+def exact_count(token: int, counts: Sequence[int], end: int) -> Rule:
+    """Allow no more of ``token`` than the count of each sentence, and END after all.
+
+    Crego et al. (2016) copy placeholders so: as many in the output as in the source.
+    """
+
+    def rule(scores: Tensor, context: RuleContext) -> Tensor:
+        wanted = torch.tensor(counts, device=scores.device)[context.sentences]
+        found = (context.tokens == token).sum(dim=1)
+        scores[found >= wanted, token] = -math.inf
+        scores[found < wanted, end] = -math.inf
+        return scores
+
+    return rule
+
+
 MakeRule = Callable[[DecodingSettings, RuleFacts], Rule | None]
 
 RULES: dict[str, MakeRule] = {

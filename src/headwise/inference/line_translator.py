@@ -19,6 +19,7 @@ from headwise.inference.engines.engine import Engine, Outputs, SearchFuture, sub
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.tasks.translation.alignment import pharaoh_format
 from headwise.tasks.translation.results import Candidate, Translated
+from headwise.text.placeholders import has_no_words, restore
 from headwise.text.sentence_splitter import Piece, rejoin, split_long
 from headwise.text.vocabulary import UNKNOWN
 from headwise.wording import count_of
@@ -34,6 +35,13 @@ class EncodedPiece(NamedTuple):
     tokens: tuple[int, ...]
     settings: DecodingSettings
     prefix: Prefix = NO_PREFIX
+    copied: tuple[str, ...] = ()
+    """What the placeholders in ``text`` stand for."""
+
+    @property
+    def untranslated(self) -> str:
+        """The output of a piece without tokens: what it has to copy, else nothing."""
+        return restore(self.text, self.copied) if self.copied else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,32 +68,36 @@ class LineTranslator:
     def encode(
         self, line: str, settings: DecodingSettings, prefix: str
     ) -> Iterator[tuple[Piece, EncodedPiece]]:
-        """Split a line into pieces that are short enough, and encode them."""
-        cache: dict[str, list[int]] = {}  # so that no text is tokenized twice
+        """Split a line into pieces that are short enough, and encode them.
+
+        What is to be copied is replaced by placeholders; pieces with nothing else are
+        not searched, like blank ones.
+        """
+        cache: dict[str, EncodedPiece] = {}  # so that no text is tokenized twice
         forced = self.codec.prefix(prefix) if prefix else NO_PREFIX
-        if "\r" not in line:
-            (cache[line],) = self.codec.encode([line])
-            if len(cache[line]) <= self.longest_source:  # nearly always
-                tokens = cache[line] if line.strip() else []
-                yield (
-                    Piece(line, ""),
-                    EncodedPiece(line, tuple(tokens), settings, forced),
+
+        def encode(text: str) -> EncodedPiece:
+            if text not in cache:
+                masked, copied = self.codec.mask_copied(text)
+                (tokens,) = self.codec.encode([masked])
+                cache[text] = EncodedPiece(
+                    masked, tuple(tokens), settings, copied=copied
                 )
-                return
+            return cache[text]
 
         def fits(text: str) -> bool:
-            if text not in cache:
-                (cache[text],) = self.codec.encode([text])
-            return len(cache[text]) <= self.longest_source
+            return len(encode(text).tokens) <= self.longest_source
 
-        for piece in split_long(line, fits):
-            tokens = []
-            if piece.text.strip():  # blank pieces are not searched
-                fits(piece.text)
-                tokens = cache[piece.text]
-            yield piece, EncodedPiece(piece.text, tuple(tokens), settings, forced)
+        # Nearly always a line is one piece.
+        is_whole = "\r" not in line and fits(line)
+        for piece in [Piece(line, "")] if is_whole else split_long(line, fits):
+            encoded = encode(piece.text)
+            is_blank = not encoded.text.strip()
+            is_copied = has_no_words(encoded.text) and not forced
+            tokens = () if is_blank or is_copied else encoded.tokens
+            yield piece, encoded._replace(tokens=tokens, prefix=forced)
             cache.clear()
-            if tokens:  # only the first piece that is not blank has the prefix
+            if tokens:  # only the first piece that is searched has the prefix
                 forced = NO_PREFIX
 
     def submit(self, pieces: Sequence[EncodedPiece]) -> list[PendingSearch]:
@@ -151,7 +163,7 @@ class LineTranslator:
         translated = [n for n, (hypotheses, _) in enumerate(results) if hypotheses]
         if len(translated) == 1:
             return self._assemble_one(translated[0], line, pieces, encoded, results)
-        texts = [""] * len(encoded)
+        texts = [each.untranslated for each in encoded]
         of_pieces = []
         for n in translated:
             (best, *_), notes = results[n]
@@ -183,8 +195,10 @@ class LineTranslator:
         texts = [self.decode(each, piece) for each in hypotheses]
         warnings = self._warnings(piece, hypotheses[0], texts[0], notes)
         if len(encoded) > 1 or pieces[0].separator:
-            before, behind = [""] * n, [""] * (len(encoded) - n - 1)
-            texts = [rejoin(pieces, [*before, each, *behind]) for each in texts]
+            others = [each.untranslated for each in encoded]
+            texts = [
+                rejoin(pieces, [*others[:n], each, *others[n + 1 :]]) for each in texts
+            ]
         candidates = [
             self.candidate_of(text, each, piece)
             for text, each in zip(texts, hypotheses, strict=True)
@@ -218,12 +232,13 @@ class LineTranslator:
 
     def decode(self, hypothesis: Hypothesis, piece: EncodedPiece) -> str:
         """Detokenize an output of this piece."""
-        return self.codec.text(
+        text = self.codec.text(
             hypothesis,
             piece.text,
             piece.tokens,
             replace_unknown=piece.settings.replace_unknown,
         )
+        return restore(text, piece.copied) if piece.copied else text
 
     def candidate_of(
         self, text: str, hypothesis: Hypothesis, piece: EncodedPiece

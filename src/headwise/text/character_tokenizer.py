@@ -22,14 +22,14 @@ class CharacterTokenizer(VocabularyTokenizer):
         cls, lines: Iterable[str], *, vocab_size: int, settings: TextSettings
     ) -> CharacterTokenizer:
         """Build the vocabulary from the most frequent characters of ``lines``."""
-        symbols = Symbols(settings.symbols)
+        symbols = Symbols(settings.all_symbols)
         counts: Counter[str] = Counter()
         for line in lines:
             text = symbols.normalize(line, settings.normalization)
             counts.update(_tokens(text, symbols))
         kept = _most_frequent(counts, settings.character_coverage)
         vocabulary = Vocabulary.of_most_frequent(
-            kept, size=vocab_size, symbols=settings.symbols
+            kept, size=vocab_size, symbols=settings.all_symbols
         )
         left_out = sum(piece not in vocabulary for piece in counts)
         notes = []

@@ -82,7 +82,7 @@ class SentencePieceTokenizer:
             raise ModelError(
                 f"{file} is not a SentencePiece model that headwise can use: {error}"
             ) from None
-        missing = [s for s in settings.symbols if tokenizer._id(s) == UNKNOWN]
+        missing = [s for s in settings.all_symbols if tokenizer._id(s) == UNKNOWN]
         if missing:
             raise ModelError(f"{file} lacks the symbols {', '.join(missing)}")
         return tokenizer
@@ -127,7 +127,10 @@ def _train(
         "eos_piece": SPECIALS[END],
         "unk_piece": SPECIALS[UNKNOWN],
         "unk_surface": UNKNOWN_MARK,
-        "user_defined_symbols": [*settings.symbols, *(["\n"] if is_lossless else [])],
+        "user_defined_symbols": [
+            *settings.all_symbols,
+            *(["\n"] if is_lossless else []),
+        ],
         "add_dummy_prefix": not is_lossless,
         "remove_extra_whitespaces": not is_lossless,
         "byte_fallback": settings.byte_fallback,

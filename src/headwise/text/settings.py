@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from headwise.errors import SettingsError
+from headwise.text.placeholders import PLACEHOLDER
 from headwise.text.vocabulary import SPECIALS, WORD_START
 
 TokenizerName = Literal[
@@ -58,6 +59,11 @@ class TextSettings:
     symbols: tuple[str, ...] = ()
     """Symbols that are never split, such as language tags (">>fr<<")."""
 
+    placeholders: float = 0.0
+    """Share of training pairs in which a name or number that both sides have is
+    replaced by a placeholder (Crego et al. 2016). Above 0, translation copies URLs,
+    e-mail addresses and words in unknown characters from the source exactly."""
+
     byte_fallback: bool = False
     """Encode unknown characters as bytes (bpe and unigram only)."""
 
@@ -91,7 +97,13 @@ class TextSettings:
     @property
     def min_vocab_size(self) -> int:
         """Number of reserved entries: special symbols, user symbols and bytes."""
-        return len(SPECIALS) + len(self.symbols) + BYTE_PIECES * int(self.byte_fallback)
+        bytes_ = BYTE_PIECES * int(self.byte_fallback)
+        return len(SPECIALS) + len(self.all_symbols) + bytes_
+
+    @property
+    def all_symbols(self) -> tuple[str, ...]:
+        """``symbols``, and the placeholder if there are placeholders."""
+        return (*self.symbols, PLACEHOLDER) if self.placeholders else self.symbols
 
     def _problems_of_values(self) -> list[str]:
         choices = {
@@ -122,6 +134,10 @@ class TextSettings:
                 f"character_coverage must be from {MIN_COVERAGE} to 1, "
                 f"not {self.character_coverage}"
             )
+        if not 0 <= self.placeholders <= 1:
+            problems.append(
+                f"placeholders must be from 0 to 1, not {self.placeholders}"
+            )
         if self.sample_pairs < 1:
             problems.append(f"sample_pairs must be 1 or more, not {self.sample_pairs}")
         return problems
@@ -140,6 +156,11 @@ class TextSettings:
                 problems.append(
                     f"symbols contains {symbol!r}, which is built in: leave it out"
                 )
+        if self.placeholders and PLACEHOLDER in self.symbols:
+            problems.append(
+                f"symbols contains {PLACEHOLDER!r}, which placeholders adds: leave it "
+                "out"
+            )
         if len(set(self.symbols)) < len(self.symbols):
             problems.append("symbols contains the same symbol twice")
         return problems
@@ -172,6 +193,12 @@ class TextSettings:
         if self.byte_fallback and not kinds & set(SENTENCEPIECE):
             problems.append(
                 f"byte_fallback needs bpe or unigram, not {self.target_kind}"
+            )
+        if self.placeholders and not kinds <= {*SENTENCEPIECE, "characters"}:
+            problems.append(
+                "placeholders needs bpe, unigram or characters, not "
+                f"{', '.join(sorted(kinds))}: of those alone an unknown token is an "
+                "unknown character"
             )
         if self.character_coverage < 1 and kinds == {"words"}:
             problems.append("character_coverage has no effect for words: leave it out")

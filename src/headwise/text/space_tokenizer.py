@@ -25,12 +25,12 @@ class SpaceTokenizer(VocabularyTokenizer):
         cls, lines: Iterable[str], *, vocab_size: int, settings: TextSettings
     ) -> SpaceTokenizer:
         """Build the vocabulary from the most frequent tokens of ``lines``."""
-        symbols = Symbols(settings.symbols)
+        symbols = Symbols(settings.all_symbols)
         counts: Counter[str] = Counter()
         for line in lines:
             counts.update(symbols.normalize(line, settings.normalization).split())
         vocabulary = Vocabulary.of_most_frequent(
-            counts, size=vocab_size, symbols=settings.symbols
+            counts, size=vocab_size, symbols=settings.all_symbols
         )
         left_out = sum(piece not in vocabulary for piece in counts)
         notes = []

@@ -26,7 +26,7 @@ class VocabularyTokenizer:
         self.vocabulary = vocabulary
         self.notes = tuple(notes)
         self._normalization = settings.normalization
-        self._symbols = Symbols(settings.symbols)
+        self._symbols = Symbols(settings.all_symbols)
 
     @property
     def size(self) -> int:
@@ -44,7 +44,7 @@ class VocabularyTokenizer:
     @classmethod
     def open(cls, file: Path, settings: TextSettings) -> Self:
         """Read a vocabulary written by ``save``."""
-        return cls(Vocabulary.open(file, settings.symbols), settings)
+        return cls(Vocabulary.open(file, settings.all_symbols), settings)
 
     def _normalized(self, text: str) -> str:
         return self._symbols.normalize(text, self._normalization)

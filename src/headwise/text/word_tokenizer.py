@@ -33,13 +33,13 @@ class WordTokenizer(VocabularyTokenizer):
         cls, lines: Iterable[str], *, vocab_size: int, settings: TextSettings
     ) -> WordTokenizer:
         """Build the vocabulary from the most frequent words of ``lines``."""
-        symbols = Symbols(settings.symbols)
+        symbols = Symbols(settings.all_symbols)
         counts: Counter[str] = Counter()
         for line in lines:
             text = symbols.normalize(line, settings.normalization)
             counts.update(_tokens(text, symbols))
         vocabulary = Vocabulary.of_most_frequent(
-            counts, size=vocab_size, symbols=settings.symbols
+            counts, size=vocab_size, symbols=settings.all_symbols
         )
         notes = []
         if len(vocabulary) < vocab_size:

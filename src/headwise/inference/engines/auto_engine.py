@@ -20,6 +20,7 @@ from headwise.inference.engines.ctranslate2_engine import CTranslate2Engine
 from headwise.inference.engines.ctranslate2_support import (
     unsupported_lengths,
     unsupported_model,
+    unsupported_placeholders,
     unsupported_prefixes,
     unsupported_search,
 )
@@ -107,6 +108,7 @@ class AutoEngine:
             *unsupported_model(self.opened),
             *unsupported_search(settings),
             *unsupported_prefixes(prefixes),
+            *unsupported_placeholders(self.opened, sources),
             *unsupported_lengths(self.opened, sources, settings),
         ]
         if unsupported:

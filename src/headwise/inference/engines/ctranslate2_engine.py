@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -39,12 +39,13 @@ from headwise.interop.export_cache import cached_export
 from headwise.interop.unsupported_models import CTRANSLATE2, QUANTIZATIONS
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.tasks.translation.text_codec import FORBIDDEN_TOKENS
+from headwise.text.placeholders import PLACEHOLDER
 from headwise.text.vocabulary import END, SPECIALS
 
 _END = SPECIALS[END]
 
 FORBIDDEN_PIECES = frozenset(SPECIALS[each] for each in FORBIDDEN_TOKENS)
-"""The pieces that no output may contain."""
+"""The pieces that no output may contain, besides placeholders of no source."""
 
 
 class CTranslate2Engine:
@@ -137,9 +138,12 @@ class CTranslate2Engine:
         settings: DecodingSettings,
         limit: int,
         *,
-        suppress: bool = False,
+        suppress: Set[str] = frozenset(),
     ) -> Batch:
-        """Return the batch of the sources at these indices, the longest first."""
+        """Return the batch of the sources at these indices, the longest first.
+
+        Outputs have none of the pieces in ``suppress``.
+        """
         num_hypotheses = settings.outputs_to_finish
         arguments = {
             **self.fixed,
@@ -151,9 +155,7 @@ class CTranslate2Engine:
             "max_decoding_length": limit,
         }
         if suppress:
-            arguments["suppress_sequences"] = [
-                [piece] for piece in sorted(FORBIDDEN_PIECES)
-            ]
+            arguments["suppress_sequences"] = [[piece] for piece in sorted(suppress)]
         # Beam search computes them anyway; greedy search saves a softmax per token.
         arguments["return_scores"] = settings.scores or settings.beam > 1
         pieces = self.source_pieces
@@ -185,6 +187,13 @@ class CTranslate2Engine:
     def can_search(self, settings: DecodingSettings) -> bool:
         """Return whether ``search`` supports these settings."""
         return not unsupported_search(settings)
+
+    def forbidden_pieces(self, source: Sequence[int]) -> frozenset[str]:
+        """Return the pieces that no output of a source may contain."""
+        placeholder = self.opened.texts.source_placeholder
+        if placeholder is None or placeholder in source:
+            return FORBIDDEN_PIECES
+        return FORBIDDEN_PIECES | {PLACEHOLDER}
 
     def hypotheses(
         self,
@@ -235,7 +244,9 @@ class CTranslate2Search:
                 limit = max_length(len(self.sources[index]))
                 # At its limit ours completes unfinished outputs too: so >=, not >.
                 too_long = limit < batch.limit and max(map(len, outputs)) >= limit
-                forbidden = not all(map(FORBIDDEN_PIECES.isdisjoint, outputs))
+                forbidden = self.engine.forbidden_pieces(self.sources[index])
+                if all(map(forbidden.isdisjoint, outputs)):
+                    forbidden = frozenset()
                 if too_long or forbidden:
                     again[limit, forbidden].append(index)
                 else:

@@ -110,6 +110,16 @@ def unsupported_prefixes(prefixes: Sequence[Prefix] | None) -> list[Unsupported]
     return [Unsupported("CTranslate2 supports no forced prefix", "none")]
 
 
+def unsupported_placeholders(
+    opened: ModelFolder, sources: Sequence[Sequence[int]]
+) -> list[Unsupported]:
+    """Return a reason if a source has placeholders, of which CTranslate2 loses some."""
+    placeholder = opened.texts.source_placeholder
+    if placeholder is None or not any(placeholder in source for source in sources):
+        return []
+    return [Unsupported("CTranslate2 has no rule that copies each placeholder once")]
+
+
 def _unsupported_settings(settings: DecodingSettings) -> Iterator[Unsupported]:
     for name, value, usual in ignored_settings(settings):
         yield Unsupported(

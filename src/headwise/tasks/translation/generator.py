@@ -15,6 +15,7 @@ from headwise.decoding.ensemble import Ensemble
 from headwise.decoding.forced_prefix import NO_PREFIX, Prefix
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.minimum_bayes_risk import rank_by_expected_utility
+from headwise.decoding.logits_processors import exact_count
 from headwise.decoding.rule_context import Rule
 from headwise.decoding.search import SearchRequest, search
 from headwise.decoding.settings import DecodingSettings
@@ -29,7 +30,7 @@ from headwise.tasks.translation.prefix_tokenization import (
     extend_prefix,
     piece_texts,
 )
-from headwise.tasks.translation.text_codec import FORBIDDEN_TOKENS
+from headwise.tasks.translation.text_codec import FORBIDDEN_TOKENS, placeholder_token
 from headwise.tasks.translation.thread_pool import (
     CheckStop,
     run_in_threads,
@@ -198,15 +199,16 @@ class Generator:
     ) -> list[list[Hypothesis]]:
         """Search one batch; ``check_stop`` is called before each step."""
         needs_pieces = settings.banned or any(prefixes)
+        forbidden, copies = self._placeholders(sources)
         request = SearchRequest(
             source_lengths=[len(source) for source in sources],
             sources=sources,
             start=START,
             end=END,
             unknown=UNKNOWN,
-            forbidden=FORBIDDEN_TOKENS,
+            forbidden=(*FORBIDDEN_TOKENS, *forbidden),
             prefixes=prefixes if any(prefixes) else (),
-            rules=rules,
+            rules=[*rules, *copies],
             pieces=piece_texts(self.tokenizers.target) if needs_pieces else (),
             device=self.models[0].device,
             check_stop=check_stop,
@@ -235,6 +237,23 @@ class Generator:
             )
         )
         return [[next(aligned) for _ in outputs] for outputs in found]
+
+    def _placeholders(
+        self, sources: Sequence[Sequence[int]]
+    ) -> tuple[tuple[int, ...], list[Rule]]:
+        """Return the placeholder as a forbidden token, or the rule that copies it.
+
+        There is a rule if a source has placeholders: as many in its output.
+        """
+        pair = self.tokenizers
+        in_target = placeholder_token(pair.target, pair.settings)
+        if in_target is None:
+            return (), []
+        in_source = placeholder_token(pair.source, pair.settings)
+        counts = [source.count(in_source) for source in sources]
+        if not any(counts):
+            return (in_target,), []
+        return (), [exact_count(in_target, counts, END)]
 
     def _decoder(self, settings: DecodingSettings, request: SearchRequest) -> Any:
         """Return the decoder of the model, or of all models as an ensemble."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.hypothesis import Hypothesis
@@ -13,11 +14,18 @@ from headwise.tasks.translation.alignment import (
     word_links,
 )
 from headwise.tasks.translation.prefix_tokenization import encode_prefix
-from headwise.text.tokenizer import TokenizerPair
+from headwise.text.placeholders import PLACEHOLDER, Masked, mask_copied
+from headwise.text.settings import TextSettings
+from headwise.text.tokenizer import Tokenizer, TokenizerPair
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
 FORBIDDEN_TOKENS = (PAD, START)
 """Tokens that no output may contain."""
+
+
+def placeholder_token(tokenizer: Tokenizer, settings: TextSettings) -> int | None:
+    """Return the token of the placeholder; None if the settings have none."""
+    return tokenizer.encode(PLACEHOLDER)[-1] if settings.placeholders else None
 
 
 @dataclass(frozen=True)
@@ -25,6 +33,28 @@ class TextCodec:
     """Encodes lines as tokens, and decodes hypotheses to text."""
 
     tokenizers: TokenizerPair
+
+    @cached_property
+    def source_placeholder(self) -> int | None:
+        """The token of the placeholder in sources; None if there are none."""
+        return placeholder_token(self.tokenizers.source, self.tokenizers.settings)
+
+    def mask_copied(self, text: str) -> Masked:
+        """Replace what a translation copies from ``text`` by placeholders."""
+        if self.source_placeholder is None:
+            return Masked(text, ())
+        return mask_copied(text, self._is_unknown)
+
+    def _is_unknown(self, character: str) -> bool:
+        """Tell whether the vocabulary of the source lacks a character."""
+        known = self._known_characters
+        if character not in known:
+            known[character] = UNKNOWN not in self.tokenizers.source.encode(character)
+        return not known[character]
+
+    @cached_property
+    def _known_characters(self) -> dict[str, bool]:
+        return {}
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenize source texts, without END."""

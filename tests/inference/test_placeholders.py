@@ -1,0 +1,190 @@
+"""What is to be copied comes out as it went in, by every search and engine."""
+
+import random
+
+import pytest
+from tests.tiny import SETTINGS, WORDS
+
+from headwise.data.prepare import prepare
+from headwise.errors import SettingsError
+from headwise.inference.translator import load
+from headwise.recipe import resolve
+from headwise.run_folder.paths import PREPARED
+from headwise.run_folder.run import train_run
+from headwise.text.placeholders import PLACEHOLDER
+from headwise.text.tokenizer import open_tokenizers
+
+NAMES = ("Ada", "Bo", "Cy")
+SEARCHES = {
+    "greedy": {"beam": 1},
+    "beam": {"beam": 4},
+    "exact": {"beam": 3, "stopping": "exact"},
+    "sampling": {"search": "sampling", "samples": 2, "num_best": 2},
+    "diverse": {"search": "diverse-beam", "beam": 4},
+}
+URL = "http://example.org/a?b=(c)"
+
+
+def write_named_text(folder):
+    """Write numbers word for word, with names among them that stay as they are."""
+    chance = random.Random(0)
+    rows = []
+    for _ in range(300):
+        row = chance.choices(sorted(WORDS), k=chance.randint(1, 3))
+        row.insert(chance.randint(0, len(row)), chance.choice(NAMES))
+        rows.append(row)
+    for side, said in (("en", {}), ("de", WORDS)):
+        text = "".join(" ".join(said.get(w, w) for w in row) + ".\n" for row in rows)
+        (folder / f"train.{side}").write_text(text, encoding="utf-8")
+    return str(folder / "train.en"), str(folder / "train.de")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("placeholders")
+    source, target = write_named_text(folder)
+    recipe = resolve(
+        extra={
+            **SETTINGS,
+            "text": {"vocab_size": 60, "placeholders": 0.5},
+            "data": {"corpora": [{"source": source, "target": target}]},
+        }
+    )
+    corpus = prepare(
+        recipe.data, recipe.text, folder / "run" / PREPARED, seed=recipe.seed
+    )
+    train_run(folder / "run", recipe, corpus)
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def translator(run):
+    return load(run, engine="torch")
+
+
+def test_training_pairs_have_placeholders_on_both_sides_and_validation_none(run):
+    from headwise.data.prepared import PreparedCorpus
+
+    corpus = PreparedCorpus.open(run / PREPARED)
+    (token,) = open_tokenizers(run / PREPARED / "tokenizer").source.encode(
+        f"x{PLACEHOLDER}"
+    )[-1:]
+    counts = {
+        name: [
+            ([*split.source(n)].count(token), [*split.target(n)].count(token))
+            for n in range(len(split))
+        ]
+        for name, split in (("train", corpus.train), ("dev", corpus.dev))
+    }
+
+    masked = [source for source, _ in counts["train"] if source]
+    assert all(source == target for source, target in counts["train"])
+    assert 0.3 < len(masked) / len(counts["train"]) < 0.7
+    assert set(counts["dev"]) == {(0, 0)}
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize(
+    ("line", "copied"),
+    [
+        (f"one {URL}, two.", [URL]),
+        ("one a.b@c.org two three@four.de.", ["a.b@c.org", "three@four.de"]),
+        ("two Привет мир one.", ["Привет мир"]),
+        ("six 👍🏽.", ["👍🏽"]),
+        (f"one {PLACEHOLDER} two.", [PLACEHOLDER]),
+    ],
+)
+def test_each_output_has_each_of_them_once_and_in_order(
+    translator, line, copied, search
+):
+    (found,) = translator.lines([line], **SEARCHES[search])
+
+    for each in found.candidates:
+        places = [each.text.find(value) for value in copied]
+        assert -1 not in places
+        assert places == sorted(places)
+        assert all(each.text.count(value) == 1 for value in copied)
+
+
+def test_lines_without_words_are_copied_whole(translator):
+    lines = [URL, f"  ({URL})", "Привет, мир!", ""]
+
+    assert translator.translate(lines) == lines
+
+
+def test_a_line_beside_it_is_translated_as_alone(translator):
+    """A law: a batch does not change a sentence."""
+    lines = ["one two.", f"two {URL}.", "three Ada six."]
+
+    together = translator.translate(lines, beam=3)
+
+    assert together == [translator.translate(each, beam=3) for each in lines]
+    assert PLACEHOLDER not in "".join(together)
+
+
+def test_a_long_line_is_split_and_keeps_them(translator):
+    line = " ".join(f"one two {URL}{n}." for n in range(8))
+
+    with pytest.warns(UserWarning, match="pieces"):
+        output = translator.translate(line)
+
+    assert [word for word in output.replace(". ", " ").split() if "http" in word]
+    assert all(f"{URL}{n}" in output for n in range(8))
+
+
+def test_ctranslate2_loses_none_of_them(run):
+    """It knows no such rule: what has no place in an output stands at its end."""
+    translator = load(run, engine="ctranslate2")
+
+    output = translator.translate(f"one {URL}, two.")
+
+    assert output.count(URL) == 1
+    assert PLACEHOLDER not in output
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2", "auto"])
+def test_no_output_has_one_that_its_source_has_not(run, engine):
+    lines = [f"{word} Ada {other}." for word in WORDS for other in WORDS]
+
+    outputs = load(run, engine=engine).translate(lines, beam=3)
+
+    assert PLACEHOLDER not in "".join(outputs)
+
+
+@pytest.mark.usefixtures("no_kernels_to_choose")
+def test_auto_leaves_what_ctranslate2_cannot_copy_to_torch(run):
+    translator = load(run, engine="auto")
+
+    translator.translate([f"one {URL}."])
+
+    assert list(translator.engine.used) == ["torch"]
+
+
+def test_a_model_without_placeholders_has_none(tiny_run):
+    opened = load(tiny_run).opened
+
+    assert opened.texts.source_placeholder is None
+    assert opened.texts.mask_copied(URL) == (URL, ())
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ({"text": {"placeholders": 1.5}}, "placeholders must be from 0 to 1, not 1.5"),
+        (
+            {"text": {"placeholders": 0.1, "tokenizer": "words"}},
+            "placeholders needs bpe, unigram or characters, not words",
+        ),
+        (
+            {"text": {"placeholders": 0.1, "symbols": [PLACEHOLDER]}},
+            "symbols contains '<copy>', which placeholders adds",
+        ),
+        (
+            {"text": {"placeholders": 0.1}, "task": "language_model"},
+            "text.placeholders is for task = 'translation'",
+        ),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(extra, message):
+    with pytest.raises(SettingsError, match=message):
+        resolve(extra=extra)
