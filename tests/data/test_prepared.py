@@ -63,7 +63,12 @@ def test_a_corpus_opens_with_its_facts_and_its_text(folder):
 
     assert (len(corpus.train), len(corpus.dev)) == (3, 2)
     assert corpus.facts.train == SplitFacts(
-        pairs=3, source_tokens=4, target_tokens=5, longest_source=2, longest_target=2
+        pairs=3,
+        source_tokens=4,
+        target_tokens=5,
+        longest_source=2,
+        longest_target=2,
+        several_sentences=0,
     )
     assert corpus.facts.train.mean_source == pytest.approx(4 / 3)
     assert corpus.facts.train.mean_target == pytest.approx(5 / 3)

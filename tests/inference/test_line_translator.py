@@ -9,6 +9,8 @@ from headwise.decoding.warning_settings import WarningSettings
 from headwise.inference.line_translator import LineTranslator
 from headwise.inference.translator import load
 
+APART = replace(greedy(), split_sentences=True)
+
 
 @pytest.fixture(scope="module")
 def translator(tiny_run):
@@ -69,3 +71,55 @@ def test_a_line_is_assembled_from_the_results_of_its_pieces(translator):
     assert assembled.source == line
     assert all(text in assembled.text for text in texts)
     assert "in 2 pieces" in assembled.warnings[0]
+
+
+def test_each_sentence_is_a_piece_if_asked_for(translator):
+    pieces, parts = zip(*encoded(translator, " one. Two! ", APART), strict=True)
+
+    assert [each.text for each in parts if each.tokens] == ["one.", "Two!"]
+    assert "".join(each.text + each.separator for each in pieces) == " one. Two! "
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        greedy(),
+        replace(APART, beam=2, num_best=2),
+        replace(APART, token_scores=True),
+        replace(APART, alignments=True),
+    ],
+)
+def test_a_line_stays_whole_otherwise_and_where_details_are_asked_for(
+    translator, settings
+):
+    assert len(encoded(translator, "one. Two!", settings)) == 1
+
+
+def test_one_sentence_is_as_it_is_without_splitting(translator):
+    """A law: so are its spaces, which would be pieces of their own."""
+    line = "  one two. "
+
+    assert [
+        (piece, part._replace(settings=greedy()))
+        for piece, part in encoded(translator, line, APART)
+    ] == encoded(translator, line, greedy())
+
+
+def test_sentences_give_no_warning_and_are_translated_as_by_themselves(tiny_run):
+    translator = load(tiny_run, engine="torch")
+    apart = {"beam": 1, "split_sentences": True}
+
+    (found,) = translator.lines(["one two. Three six."], **apart)
+
+    alone = translator.translate(["one two.", "Three six."], beam=1)
+    assert found.text == " ".join(alone)
+    assert not any("was translated in" in each for each in found.warnings)
+
+
+def test_a_long_line_of_several_sentences_has_the_warning(tiny_run):
+    translator = load(tiny_run, engine="torch")
+    line = "one two. " + "three " * 200 + "six."
+
+    (found,) = translator.lines([line], beam=1, split_sentences=True)
+
+    assert any("is longer than the" in each for each in found.warnings)

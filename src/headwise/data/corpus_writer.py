@@ -18,6 +18,7 @@ from headwise.data.settings import CorpusSettings
 from headwise.data.validation_split import HeldOutSources, key
 from headwise.errors import DataError
 from headwise.text.placeholders import mask_shared
+from headwise.text.sentence_splitter import has_several_sentences
 from headwise.text.tokenizer import TokenizerPair
 
 Outcome = Literal["train", "dev", "empty", "too_long", "held_out"]
@@ -97,6 +98,8 @@ class CorpusWriter:
         outcome = self._outcome(pair, len(source), len(target), held_out)
         if outcome == "train":
             self.train.add(*self._with_placeholders(pair) or (source, target))
+            if self._format is TRANSLATION:
+                self.train.count_sentences(pair.source)
         elif outcome == "dev":
             self.dev.add(source, target)
             self._dev_source.write(f"{pair.source}\n")
@@ -154,6 +157,12 @@ class _PairFiles:
         self.pairs = 0
         self._source_tokens = self._target_tokens = 0
         self._longest_source = self._longest_target = 0
+        self._several_sentences: int | None = None
+
+    def count_sentences(self, source: str) -> None:
+        """Count a source that was added among those with several sentences, or not."""
+        before = self._several_sentences or 0
+        self._several_sentences = before + has_several_sentences(source)
 
     def add(self, source: list[int], target: list[int]) -> None:
         self._tokens.append(source + target)
@@ -173,6 +182,7 @@ class _PairFiles:
             target_tokens=self._target_tokens,
             longest_source=self._longest_source,
             longest_target=self._longest_target,
+            several_sentences=self._several_sentences,
         )
 
 

@@ -63,6 +63,8 @@ class SplitFacts:
     target_tokens: int
     longest_source: int
     longest_target: int
+    several_sentences: int | None = None
+    """Pairs whose source has several sentences; None: they were not counted."""
 
     @property
     def longest(self) -> tuple[int, int]:

@@ -14,6 +14,17 @@ from headwise.decoding.length_penalty import (
     LengthPenalty,
     max_length,
 )
+from headwise.decoding.setting_limits import (
+    EFFECTIVE_WITH,
+    MAX_COMPARED,
+    MAX_HYPOTHESES,
+    MAX_TOKENS,
+    MAXIMUM,
+    MIN_TEMPERATURE,
+    MINIMUM,
+    NOT_NEGATIVE,
+    TYPICAL_SOURCE,
+)
 from headwise.decoding.stopping import STOPPING, outputs_to_finish
 from headwise.decoding.warning_settings import WarningSettings
 from headwise.errors import SettingsError
@@ -114,6 +125,11 @@ class DecodingSettings:
     replace_unknown: bool = False
     """Replace the unknown token with the source word it is aligned to."""
 
+    split_sentences: bool | None = None
+    """Translate each sentence of a line by itself, except where n-best lists, token
+    scores or alignments are asked for. Not set: when a model is stored, it is set if
+    less than 5% of the training sources have several sentences."""
+
     alignments: bool = False
     """Return word alignments between source and output."""
 
@@ -144,7 +160,7 @@ class DecodingSettings:
             raise SettingsError(problems)
 
     def _below_minimum(self) -> Iterator[str]:
-        for least, names in _MINIMUM.items():
+        for least, names in MINIMUM.items():
             for name in names:
                 if getattr(self, name) < least:
                     yield f"{name} must be {least} or more, not {getattr(self, name)}"
@@ -154,7 +170,7 @@ class DecodingSettings:
                 f"num_best must be at most {name}={self.num_candidates}, not "
                 f"{self.num_best}; {name}={self.num_best} would allow it"
             )
-        for name in _NOT_NEGATIVE:
+        for name in NOT_NEGATIVE:
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 yield (
                     f"{name} must be a finite number, 0 or more, "
@@ -205,7 +221,7 @@ class DecodingSettings:
             yield "banned must hold words; one of them is empty"
 
     def _above_maximum(self) -> Iterator[str]:
-        for name, (most, why) in _MAXIMUM.items():
+        for name, (most, why) in MAXIMUM.items():
             value = getattr(self, name)
             if value > most and value != math.inf:
                 yield f"{name} must be at most {most:,}, not {value:,}: {why}"
@@ -261,9 +277,9 @@ class DecodingSettings:
     def without_effect(self, names: Iterable[str]) -> Iterator[str]:
         """Yield a message for each of the settings ``names`` that has no effect."""
         for name in names:
-            if name not in _EFFECTIVE_WITH:
+            if name not in EFFECTIVE_WITH:
                 continue
-            owner, values = _EFFECTIVE_WITH[name]
+            owner, values = EFFECTIVE_WITH[name]
             if getattr(self, owner) not in values:
                 wanted = " or ".join(f"{owner}={each}" for each in values)
                 yield (
@@ -309,59 +325,6 @@ class DecodingSettings:
             source_tokens, factor=self.min_length_factor, offset=self.min_length_offset
         )
 
-
-_EFFECTIVE_WITH: dict[str, tuple[str, tuple[str, ...]]] = {
-    "beam": ("search", ("beam", "diverse-beam")),
-    "groups": ("search", ("diverse-beam",)),
-    "diversity": ("search", ("diverse-beam",)),
-    "patience": ("stopping", ("first-k",)),
-    **dict.fromkeys(
-        ("samples", "temperature", "top_k", "top_p", "epsilon", "seed"),
-        ("search", ("sampling",)),
-    ),
-}
-"""Settings that only some searches read; the others ignore them."""
-
-_MINIMUM = {
-    1: ("beam", "max_length_offset", "num_best", "groups", "samples"),
-    0: ("min_length_offset", "top_k", "no_repeat_ngram"),
-}
-_NOT_NEGATIVE = (
-    *("alpha", "max_length_factor", "min_length_factor"),
-    *("coverage", "diversity", "epsilon"),
-)
-MAX_HYPOTHESES = 1000
-"""Most hypotheses that a search may keep alive, sample or return per sentence."""
-
-MAX_TOKENS = 1_000_000
-"""Most tokens of all hypotheses of a typical sentence together."""
-
-TYPICAL_SOURCE = 100
-"""Source tokens of the typical sentence for that; longer ones are rare."""
-
-MAX_COMPARED = 256
-"""Most hypotheses of a sentence for minimum Bayes risk, which compares all pairs."""
-
-MIN_TEMPERATURE = 0.001
-
-_TIME = "the time of a search grows with it, and beyond some tens little else does"
-_NO_END = "a search without an end would not come back"
-_RANKS = "beyond it nothing but this setting would choose the words"
-_MAXIMUM = {
-    "beam": (MAX_HYPOTHESES, _TIME),
-    "samples": (MAX_HYPOTHESES, "each is decoded in full"),
-    "num_best": (MAX_HYPOTHESES, "each comes from a beam or samples as many"),
-    "groups": (100, "each group of a step waits for those before it"),
-    "patience": (100, _NO_END),
-    "max_length_factor": (100, _NO_END),
-    "max_length_offset": (10**4, _NO_END),
-    "alpha": (10, "lengths to a higher power leave the numbers of a computer"),
-    "coverage": (100, _RANKS),
-    "diversity": (1000, _RANKS),
-    "repetition_penalty": (100, _RANKS),
-    "temperature": (1000, "all tokens would be equally likely"),
-}
-"""The maximum of each setting, and why."""
 
 _CHOICES: dict[str, Any] = {
     "search": get_args(SearchName),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -20,7 +20,12 @@ from headwise.run_folder.model_folder import ModelFolder
 from headwise.tasks.translation.alignment import pharaoh_format
 from headwise.tasks.translation.results import Candidate, Translated
 from headwise.text.placeholders import has_no_words, restore
-from headwise.text.sentence_splitter import Piece, rejoin, split_long
+from headwise.text.sentence_splitter import (
+    Piece,
+    has_several_sentences,
+    rejoin,
+    split_long,
+)
 from headwise.text.vocabulary import UNKNOWN
 from headwise.wording import count_of
 
@@ -56,6 +61,15 @@ class PendingSearch:
     future: SearchFuture
 
 
+def splits_sentences(settings: DecodingSettings) -> bool:
+    """Tell whether each sentence of a line is translated by itself.
+
+    Outputs of several pieces have no n-best lists, token scores and alignments.
+    """
+    whole = settings.num_best > 1 or settings.token_scores or settings.alignments
+    return bool(settings.split_sentences) and not whole
+
+
 class LineTranslator:
     """A model folder's text codec and an engine, for lines of text."""
 
@@ -88,9 +102,11 @@ class LineTranslator:
         def fits(text: str) -> bool:
             return len(encode(text).tokens) <= self.longest_source
 
-        # Nearly always a line is one piece.
-        is_whole = "\r" not in line and fits(line)
-        for piece in [Piece(line, "")] if is_whole else split_long(line, fits):
+        apart = splits_sentences(settings) and has_several_sentences(line)
+        pieces: Iterable[Piece] = [Piece(line, "")]  # nearly always
+        if apart or "\r" in line or not fits(line):
+            pieces = split_long(line, fits, sentences=apart)
+        for piece in pieces:
             encoded = encode(piece.text)
             is_blank = not encoded.text.strip()
             is_copied = has_no_words(encoded.text) and not forced
@@ -121,8 +137,8 @@ class LineTranslator:
         settings: DecodingSettings,
     ) -> PendingSearch:
         """Start the search of pieces that share their settings."""
-        # Thresholds of warnings do not change a search.
-        of_search = replace(settings, warnings=WarningSettings())
+        # Neither thresholds of warnings nor sentences are a matter of the search.
+        of_search = replace(settings, warnings=WarningSettings(), split_sentences=None)
         future = submit(
             self.engine,
             [piece.tokens for piece in pieces],
@@ -170,7 +186,7 @@ class LineTranslator:
             texts[n] = self.decode(best, encoded[n])
             of_pieces.append(self._warnings(encoded[n], best, texts[n], notes))
         warnings = [
-            *self._split_warning(line, len(translated)),
+            *self._split_warning(line, [encoded[n] for n in translated]),
             *merge_warnings(of_pieces, "pieces"),
         ]
         # Only the best: n-best lists of pieces could be combined in too many ways.
@@ -217,9 +233,11 @@ class LineTranslator:
         )
         return [*notes, *found]
 
-    def _split_warning(self, line: str, num_pieces: int) -> Iterator[str]:
-        """Yield a warning that says why a line was split, if it was."""
-        if num_pieces < 2:
+    def _split_warning(
+        self, line: str, pieces: Sequence[EncodedPiece]
+    ) -> Iterator[str]:
+        """Yield a warning that says why a line was split, if nobody asked for it."""
+        if len(pieces) < 2:
             return
         longest = count_of(self.longest_source, "token")
         why = f"is longer than the {longest} the model was trained for"
@@ -228,7 +246,14 @@ class LineTranslator:
                 f"holds {num_returns:,} \\r without \\n, which ends no line here and "
                 "ended one on old Macs"
             )
-        yield f"the line {why}; it was translated in {num_pieces:,} pieces"
+        elif splits_sentences(pieces[0].settings) and self._is_short(line):
+            return
+        yield f"the line {why}; it was translated in {len(pieces):,} pieces"
+
+    def _is_short(self, line: str) -> bool:
+        """Tell whether a line has no more tokens than the model was trained for."""
+        (tokens,) = self.codec.encode([self.codec.mask_copied(line).text])
+        return len(tokens) <= self.longest_source
 
     def decode(self, hypothesis: Hypothesis, piece: EncodedPiece) -> str:
         """Detokenize an output of this piece."""

@@ -13,6 +13,7 @@ EXPORTED = frozenset(
         *("beam", "length_penalty", "alpha", "stopping", "patience", "num_best"),
         *("max_length_factor", "max_length_offset"),
         *("scores", "warnings"),  # without effect on the translation
+        "split_sentences",
     }
 )
 """Decoding settings that are exported, or have a note of their own.
@@ -32,10 +33,16 @@ def ignored_settings(decoding: Any) -> Iterator[tuple[str, Any, Any]]:
 
 def notes_on_ignored_settings(opened: ModelFolder, *, tool: str) -> list[str]:
     """Return a note for each setting that is not exported."""
-    return [
+    notes = [
         f"{name} = {value!r} is not exported to {tool}; translations may differ"
         for name, value, _ in ignored_settings(opened.decoding)
     ]
+    if opened.decoding.split_sentences:
+        notes.append(
+            "split_sentences is not exported: the model was trained on single "
+            f"sentences, so give {tool} one in each line"
+        )
+    return notes
 
 
 def length_penalty_exponent(opened: ModelFolder) -> float:

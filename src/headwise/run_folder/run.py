@@ -26,6 +26,7 @@ from headwise.model.sequence_model import SequenceModel
 from headwise.recipe import Recipe
 from headwise.run_folder.card import model_card
 from headwise.run_folder.checkpoints import Checkpoint, Checkpoints
+from headwise.run_folder.default_decoding import default_decoding
 from headwise.run_folder.model_folder import ModelFacts, write_model_folder
 from headwise.run_folder.model_weights import check_weights, load_weights
 from headwise.run_folder.overwrite_protection import lock_run_folder
@@ -275,7 +276,7 @@ class RunCheckpointWriter:
             self.folder / BEST,
             model=model,
             task=task,
-            decoding=self.recipe.decoding,
+            decoding=default_decoding(self.recipe.decoding, facts.train),
             facts=ModelFacts(
                 source_vocab_size=facts.source_vocabulary,
                 target_vocab_size=facts.target_vocabulary,

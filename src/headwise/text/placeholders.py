@@ -103,7 +103,7 @@ _EXACT = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_MARKS_AFTER = ".,;:!?'’…"  # noqa: RUF001 - a quotation mark on purpose
+_MARKS_AFTER = ".,;:!?'’…"
 _OPENING = {")": "(", "]": "[", "}": "{"}
 
 
@@ -173,7 +173,7 @@ def _with_modifiers(text: str, span: Span) -> Span:
     return start, end
 
 
-_WORD = re.compile(r"\w+(?:[-'’.]\w+)*")  # noqa: RUF001 - a quotation mark on purpose
+_WORD = re.compile(r"\w+(?:[-'’.]\w+)*")
 
 
 def _name_spans(text: str) -> Iterator[Span]:

@@ -30,27 +30,33 @@ class Piece(NamedTuple):
     """White space, perhaps empty, between it and the next piece."""
 
 
-def split_long(text: str, fits: Fits) -> Iterator[Piece]:
+def has_several_sentences(text: str) -> bool:
+    """Tell whether ``text`` has several sentences, as far as its marks show it."""
+    return next(_sentence_gaps(text.strip()), None) is not None
+
+
+def split_long(text: str, fits: Fits, *, sentences: bool = False) -> Iterator[Piece]:
     r"""Split ``text`` lazily into pieces for which ``fits`` is true.
 
-    A text that fits is one piece. Otherwise each sentence is a piece, since models are
-    mostly trained on sentences, and a sentence that does not fit becomes as few pieces
-    as possible. A single character is a piece even if it does not fit.
+    A text that fits is one piece. Otherwise, or with ``sentences``, each sentence is a
+    piece, since models are mostly trained on sentences, and a sentence that does not
+    fit becomes as few pieces as possible. A single character is a piece even if it does
+    not fit.
     ``"".join(piece.text + piece.separator for piece in pieces)`` is ``text``.
 
     Text is also split at ``\r``, which is a line end to its author.
     """
     if "\r" not in text:
-        yield from _split_line(text, fits)
+        yield from _split_line(text, fits, sentences)
         return
     for line, separator in _split_at(text, _gaps_at(r"\r+")(text), end=""):
-        *pieces, last = _split_line(line, fits)
+        *pieces, last = _split_line(line, fits, sentences)
         yield from pieces
         yield Piece(last.text, last.separator + separator)
 
 
-def _split_line(text: str, fits: Fits) -> Iterator[Piece]:
-    if fits(text):
+def _split_line(text: str, fits: Fits, sentences: bool) -> Iterator[Piece]:
+    if not sentences and fits(text):
         yield Piece(text, "")
         return
     body = text.strip()

@@ -14,8 +14,8 @@ from headwise.backends.select_decoder import make_decoder
 from headwise.decoding.ensemble import Ensemble
 from headwise.decoding.forced_prefix import NO_PREFIX, Prefix
 from headwise.decoding.hypothesis import Hypothesis
-from headwise.decoding.minimum_bayes_risk import rank_by_expected_utility
 from headwise.decoding.logits_processors import exact_count
+from headwise.decoding.minimum_bayes_risk import rank_by_expected_utility
 from headwise.decoding.rule_context import Rule
 from headwise.decoding.search import SearchRequest, search
 from headwise.decoding.settings import DecodingSettings
