@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
+import torch
 
 from headwise import storage
 from headwise.decoding.settings import DecodingSettings
@@ -16,6 +17,7 @@ from headwise.run_folder.card_edit import CardChanges
 from headwise.run_folder.editing import edit_model
 from headwise.run_folder.lock import locked
 from headwise.run_folder.model_folder import golden_pairs, open_model_folder
+from headwise.run_folder.safetensors_files import read_tensors, write_tensors
 from headwise.settings import as_table, read, read_toml
 
 LICENSED = CardChanges(license="cc-by-4.0", languages=("en", "de"), title="Captions")
@@ -198,3 +200,50 @@ def test_a_model_that_was_changed_is_copied_and_used_like_any_other(
     copy = shutil.copytree(model_folder, tmp_path / "copy")
 
     assert open_model_folder(copy).decoding.beam == 2
+
+
+def test_weights_as_float16_are_the_rounded_ones_in_half_the_space(model_folder):
+    before = open_model_folder(model_folder)
+    weights = {name: each.clone() for name, each in before.model.state_dict().items()}
+    size = (model_folder / "model.safetensors").stat().st_size
+
+    done = edit_model(model_folder, search={}, half=True)
+
+    opened = open_model_folder(model_folder)
+    assert done.weights_changed
+    saved = size - (model_folder / "model.safetensors").stat().st_size
+    assert saved == pytest.approx(2 * sum(map(torch.numel, weights.values())), abs=64)
+    for name, each in opened.model.state_dict().items():
+        assert each.dtype == torch.float32
+        assert torch.equal(each, weights[name].half().float())
+    sources = [each.source for each in opened.golden]
+    assert list(opened.golden) == golden_pairs(
+        opened.task, opened.model, sources, opened.decoding
+    )
+
+
+def test_weights_that_are_float16_are_not_written_again(model_folder):
+    edit_model(model_folder, search={}, half=True)
+    before = files(model_folder)
+
+    done = edit_model(model_folder, search={}, half=True)
+
+    assert not done.weights_changed
+    assert files(model_folder) == before
+
+
+def test_weights_too_large_for_float16_are_refused_and_nothing_is_lost(model_folder):
+    path = model_folder / "model.safetensors"
+    weights = read_tensors(path)
+    name = next(iter(weights))
+    weights[name] = weights[name] + 70_000
+    with storage.new_folder(model_folder, describe={"kind": "model"}) as draft:
+        shutil.copytree(model_folder, draft, dirs_exist_ok=True)
+        (draft / "manifest.json").unlink()
+        write_tensors(draft / path.name, weights)
+    before = files(model_folder)
+
+    with pytest.raises(SettingsError, match=r"weights beyond 65,504"):
+        edit_model(model_folder, search={}, half=True)
+
+    assert files(model_folder) == before

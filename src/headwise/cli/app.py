@@ -18,6 +18,7 @@ from headwise.cli.errors import exit_on_errors
 from headwise.cli.evaluate import evaluate
 from headwise.cli.export import export
 from headwise.cli.generate import generate
+from headwise.cli.models import models
 from headwise.cli.predict import predict
 from headwise.cli.prepare import prepare
 from headwise.cli.recipe import recipe
@@ -41,7 +42,7 @@ class MainGroup(CommandGroup):
 
     groups: ClassVar = {
         "Train": ("run", "prepare", "train", "sweep", "demo"),
-        "Use": ("translate", "predict", "generate", "chat", "embed"),
+        "Use": ("translate", "predict", "generate", "chat", "embed", "models"),
         "Measure": ("evaluate", "score", "doctor", "runs"),
         "Change": ("export", "edit", "recipe"),
     }
@@ -70,6 +71,7 @@ COMMANDS = (
     generate,
     chat,
     embed,
+    models,
     evaluate,
     score,
     export,

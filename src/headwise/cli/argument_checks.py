@@ -22,6 +22,7 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.errors import DataError, SettingsError, UsageError
 from headwise.model.config import TransformerConfig
 from headwise.run_folder.default_decoding import read_default_decoding
+from headwise.run_folder.installed_models import find_installed
 from headwise.run_folder.paths import CONFIG, check_is_model, model_path, task_of_folder
 from headwise.settings import as_table, merged, read
 
@@ -161,8 +162,11 @@ def check_out_file(
 
 
 def check_models(*folders: Path) -> None:
-    """Raise for folders that do not exist, or hold no model."""
-    check_folders(*folders)
+    """Raise for folders that do not exist, or hold no model.
+
+    A name may also be that of an installed model.
+    """
+    check_folders(*(each for each in folders if not find_installed(each)))
     for folder in folders:
         path = model_path(folder)
         check_is_model(path, storage.read_manifest(path))

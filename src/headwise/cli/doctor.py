@@ -13,6 +13,7 @@ from headwise.cli.argument_checks import check_folders
 from headwise.cli.options import parse_path
 from headwise.cli.standard_streams import output
 from headwise.errors import ModelError, ResourceError, UsageError
+from headwise.run_folder.installed_models import find_installed
 from headwise.wording import count_of
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def doctor(
 
         output(SCRIPT, end="")
         return
-    if folder is not None:
+    if folder is not None and not find_installed(folder):
         check_folders(folder)
     from headwise.doctor import FAILED, check_folder, check_machine
 

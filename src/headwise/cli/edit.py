@@ -68,24 +68,34 @@ def edit(
             show_default=False,
         ),
     ] = None,
+    half: Annotated[
+        bool,
+        typer.Option(
+            "--float16",
+            help="Store the weights as float16: half the size. Computing stays in "
+            "float32.",
+        ),
+    ] = False,
 ) -> None:
-    """Change the card or the decoding settings of a model.
+    """Change the card, the decoding settings or the size of a model.
 
-    Weights and tokenizers stay byte for byte the same. If the decoding settings change
-    translations, the golden translations are made again. The folder is verified,
-    rewritten with a new manifest, and replaced in one step. Exports inside it have the
-    old card and settings, and are deleted, with a message.
+    Tokenizers, and weights without --float16, stay byte for byte the same. If
+    translations may change, the golden translations are made again. The folder is
+    verified, rewritten with a new manifest, and replaced in one step. Exports inside it
+    have the old card and settings, and are deleted, with a message.
 
     \b
     headwise edit en-de --license cc-by-4.0 --languages en de
     headwise edit en-de --search beam=5 --search alpha=0.8
+    headwise edit en-de --float16
     headwise edit en-de --title "Captions, English to German" --notes notes.md
     """
     table = parse_search(search)
-    if not table and all(each is None for each in (languages, license, title, notes)):
+    of_card = languages, license, title, notes
+    if not table and not half and all(each is None for each in of_card):
         raise UsageError(
-            "nothing to change; give --search, --languages, --license, --title or "
-            "--notes"
+            "nothing to change; give --search, --languages, --license, --title, "
+            "--notes or --float16"
         )
     check_models(folder)
     check_files(notes)
@@ -100,7 +110,7 @@ def edit(
         title=title,
         notes=None if notes is None else _text(notes),
     )
-    done = edit_model(folder, search=table, card=changes)
+    done = edit_model(folder, search=table, card=changes, half=half)
     for line in _summary(done, folder):
         say(line)
     known = COMMON_LICENSES.split()
@@ -130,13 +140,16 @@ def _text(path: Path) -> str:
 
 def _summary(done: EditResult, folder: Path) -> Iterator[str]:
     """Yield what was changed, and what is left to do."""
-    if not done.search and not done.card_changed:
+    is_written = bool(done.search) or done.card_changed or done.weights_changed
+    if not is_written:
         yield f"{done.path} has these settings already; nothing was written"
     for name, (old, new) in done.search.items():
         yield f"{name}: {old} → {new}"
-    if done.search_changed:
+    if done.weights_changed:
+        yield "weights: float16"
+    if done.golden:
         yield f"golden translations made again: {done.golden}"
-    if done.search or done.card_changed:
+    if is_written:
         yield f"{done.path}: written, with a new manifest"
     if done.recipe is not None:
         yield f"{done.recipe}: changed as well, for later checkpoints of this run"
@@ -147,5 +160,5 @@ def _summary(done: EditResult, folder: Path) -> Iterator[str]:
             f"--quantization {numbers or 'float32'} --out ..."
         )
         yield f"{export} had the old settings and was deleted; to export again: {again}"
-    if done.search_changed:
+    if done.search_changed or done.weights_changed:
         yield "exports elsewhere still have the old settings; export them again"

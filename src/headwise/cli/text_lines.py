@@ -29,6 +29,20 @@ def input_lines(files: Sequence[Path]) -> Iterator[str]:
     return (each for each in InputLines(files) if isinstance(each, str))
 
 
+class GivenLines:
+    """The lines of texts that stand on the command line, and the place of each."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._lines = [line for text in texts for line in text.split("\n")]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def where(self, number: int) -> str:
+        """Return the place of line ``number``, counted from 1."""
+        return f"line {number:,}"
+
+
 class InputLines:
     """The lines of all files, or of standard input, and the position of each.
 

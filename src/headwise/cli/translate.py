@@ -29,7 +29,7 @@ from headwise.cli.options import (
     Precision,
     SearchSettings,
     Threads,
-    TrainedModel,
+    parse_path,
     parse_search,
     resolve_device,
     say,
@@ -39,24 +39,57 @@ from headwise.cli.options import (
 )
 from headwise.cli.out_files import write_out_file
 from headwise.cli.standard_streams import flush_output, output
-from headwise.cli.text_lines import InputLines, input_lines, is_terminal
+from headwise.cli.text_lines import (
+    GivenLines,
+    InputLines,
+    input_lines,
+    is_terminal,
+)
+from headwise.errors import UsageError
 from headwise.inference.engines.engine_names import (
     WITHOUT_TORCH,
     check_engine,
     renamed_engine,
 )
+from headwise.run_folder.installed_models import installed_translator
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from headwise.inference.translator import Candidate, Translated
 
 
 def translate(
-    folder: TrainedModel,
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FOLDER",
+            help="A run folder, a model folder, or the name of an installed model.",
+        ),
+    ] = None,
     files: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Argument(
             metavar="FILE",
             help="Texts, plain or .gz. Default, or -: standard input.",
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LANGUAGE",
+            help="Use the installed model of this language. The arguments are texts "
+            "then, each a line or more.",
+            show_default=False,
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="LANGUAGE",
+            help="With --to, the language of the texts, if several models have it.",
+            show_default=False,
         ),
     ] = None,
     beam: Beam = None,
@@ -120,6 +153,7 @@ def translate(
     \b
     echo "A dog runs." | headwise translate en-de
     headwise translate en-de test.en > test.de
+    headwise translate --to fr "The cat sleeps."
     headwise translate en-de test.en --beam 5 --n-best 5 > test.jsonl
     headwise translate en-de test.en --search search=sampling --search top_k=10
     """
@@ -127,6 +161,7 @@ def translate(
     from headwise.decoding.settings import paper as paper_search
     from headwise.settings import as_table
 
+    folder, paths, texts = _inputs(model, files or [], to, source)
     folders = [folder, *(ensemble or [])]
     check_engine(engine, precision, backend, models=len(folders))
     if message := renamed_engine(engine):
@@ -135,12 +170,11 @@ def translate(
     check_environment()
     check_models(*folders)
     check_translates(*folders)
-    check_files(*(files or ()), prefix_file)
-    check_input(files or [])
-    check_prefixes(prefix_file, files or [])
-    check_out_file(
-        "--alignments", alignments, inputs=[*folders, *(files or ()), prefix_file]
-    )
+    check_files(*paths, prefix_file)
+    if not texts:
+        check_input(paths)
+    check_prefixes(prefix_file, paths)
+    check_out_file("--alignments", alignments, inputs=[*folders, *paths, prefix_file])
     table: dict[str, Any] = as_table(paper_search()) if paper else {}
     if beam is not None:
         table["beam"] = beam
@@ -169,14 +203,18 @@ def translate(
         deterministic=deterministic,
         threads=threads,
     )
-    at_terminal = is_terminal(files or [])
+    at_terminal = not texts and is_terminal(paths)
     if at_terminal:
         say("type a line to translate it; Ctrl-D to exit")
-    lines = InputLines(
-        files or [],
-        refuse_old_mac=False,
-        after_each=interactive or at_terminal,
-        before_waiting=flush_output,
+    lines = (
+        GivenLines(texts)
+        if texts
+        else InputLines(
+            paths,
+            refuse_old_mac=False,
+            after_each=interactive or at_terminal,
+            before_waiting=flush_output,
+        )
     )
     found = translator.lines(
         lines,
@@ -195,6 +233,22 @@ def translate(
     if alignments is not None:
         write_out_file(alignments, "".join(aligned))
     say_engines(translator.engine.used, engine)
+
+
+def _inputs(
+    model: str | None, files: Sequence[str], to: str | None, source: str | None
+) -> tuple[Path, list[Path], list[str]]:
+    """Return the folder of the model, the files to read, or the texts instead."""
+    if to is not None:
+        texts = [*([] if model is None else [model]), *files]
+        return installed_translator(to, source), [], texts
+    if model is None:
+        raise typer.BadParameter(
+            "name the FOLDER of a model, or by --to a language of an installed model"
+        )
+    if source is not None:
+        raise UsageError("--from says which model of --to is meant; add --to")
+    return parse_path(model), [parse_path(each) for each in files], []
 
 
 def _json(each: Translated) -> str:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from headwise.errors import SettingsError
 from headwise.recipe import card_problems
-from headwise.run_folder.card_metadata import UNKNOWN_LICENSE, quoted
+from headwise.run_folder.card_fields import DASHES, UNKNOWN_LICENSE, card_parts
+from headwise.run_folder.card_metadata import quoted
 
-DASHES = "---"
 NOTES = "\n## Notes\n"
 """Heading of the last section of a card, which belongs to the user."""
 
@@ -56,7 +56,7 @@ class CardChanges:
 
 def edit_card(card: str, changes: CardChanges) -> str:
     """Return ``card`` with ``changes`` applied."""
-    head, body = _parts(card)
+    head, body = card_parts(card)
     if changes.languages:
         names = dict.fromkeys(changes.languages)
         value = ["language:", *(f"- {quoted(each)}" for each in names)]
@@ -80,7 +80,7 @@ def edit_card(card: str, changes: CardChanges) -> str:
 
 def missing_fields(card: str) -> list[str]:
     """Return which of license and languages a card lacks."""
-    head, _ = _parts(card)
+    head, _ = card_parts(card)
     missing = []
     if f"license: {quoted(UNKNOWN_LICENSE)}" in head or not _has(head, "license"):
         missing.append("license")
@@ -94,15 +94,6 @@ def edit_command(folder: Path, missing: Sequence[str]) -> str:
     options = {"license": "--license cc-by-4.0", "languages": "--languages en de"}
     arguments = " ".join(options[name] for name in missing)
     return f"headwise edit {shlex.quote(str(folder))} {arguments}"
-
-
-def _parts(card: str) -> tuple[list[str], str]:
-    """Return the lines of the metadata (minimal if there are none), and the rest."""
-    first, *lines = card.split("\n")
-    if first == DASHES and DASHES in lines:
-        end = lines.index(DASHES)
-        return lines[:end], "\n".join(lines[end + 1 :])
-    return ["library_name: headwise", "pipeline_tag: translation"], card
 
 
 def _has(head: Sequence[str], name: str) -> bool:

@@ -10,10 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 
 from headwise.data.prepared import CorpusFacts
+from headwise.run_folder.card_fields import UNKNOWN_LICENSE
 from headwise.training.validation import Validation
-
-UNKNOWN_LICENSE = "unknown"
-"""Licence in the metadata if none is given."""
 
 HUB_METRICS = {
     "bleu": "bleu",

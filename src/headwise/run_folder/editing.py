@@ -1,8 +1,8 @@
-"""Edit the card or the decoding settings of a model folder.
+"""Edit a model folder: its card, its decoding settings, the dtype of its weights.
 
 The new folder is written beside the old one and replaces it in one step, so readers see
-either. Weights and tokenizers are copied unchanged. Exports in the folder have the old
-card and settings; they are deleted with the old folder.
+either. All else is copied unchanged. Exports in the folder have the old card and
+settings; they are deleted with the old folder.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from headwise import storage
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.warning_settings import WarningSettings
@@ -24,14 +27,23 @@ from headwise.run_folder.lock import locked, locked_directly
 from headwise.run_folder.model_folder import (
     CARD,
     GOLDEN,
+    WEIGHTS,
     ModelFolder,
     golden_pairs,
     open_model_folder,
 )
+from headwise.run_folder.model_weights import load_weights
 from headwise.run_folder.paths import BEST, GENERATION, RECIPE, model_path
+from headwise.run_folder.safetensors_files import (
+    first_three,
+    read_tensors,
+    write_tensors,
+)
 from headwise.settings import as_table, as_toml, merged, read, read_toml
 from headwise.storage import MANIFEST
 from headwise.tasks import TASKS
+
+HALF = torch.float16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +58,9 @@ class EditResult:
     """Whether one of them may change translations; thresholds of warnings do not."""
 
     card_changed: bool
+    weights_changed: bool
+    """Whether the weights were rounded to float16, which may change translations."""
+
     golden: int
     """Number of golden translations that were made again."""
 
@@ -57,12 +72,18 @@ class EditResult:
 
 
 def edit_model(
-    folder: Path, *, search: Mapping[str, Any], card: CardChanges | None = None
+    folder: Path,
+    *,
+    search: Mapping[str, Any],
+    card: CardChanges | None = None,
+    half: bool = False,
 ) -> EditResult:
     """Change decoding settings and card of a model folder, or of a run's best model.
 
-    The recipe of the run is changed as well, so that later models have the same
-    settings. Raises ``UsageError`` while another process works in the run.
+    With ``half`` the weights are stored as float16, in half the space. The recipe of
+    the run is changed as well, so that later models have the same settings. Raises
+    ``UsageError`` while another process works in the run, and ``SettingsError`` for
+    weights that are too large for float16.
     """
     with _run_of(folder) as run:
         path = model_path(folder)
@@ -81,8 +102,9 @@ def edit_model(
         recipe = None if run is None else _recipe_with(run / RECIPE, search, card)
         changed = _changed(as_table(opened.decoding), as_table(decoding))
         otherwise = _without_warnings(decoding) != _without_warnings(opened.decoding)
-        if changed or after != before:
-            _write(opened, decoding, after)
+        rounded = _rounded(path / WEIGHTS) if half else None
+        if changed or after != before or rounded is not None:
+            _write(opened, decoding, after, rounded)
         else:
             stale = ()
         recipe_changed = run is not None and _write_recipe(run / RECIPE, recipe)
@@ -91,7 +113,8 @@ def edit_model(
             search=changed,
             search_changed=otherwise,
             card_changed=after != before,
-            golden=len(opened.golden) if otherwise else 0,
+            weights_changed=rounded is not None,
+            golden=len(opened.golden) if otherwise or rounded is not None else 0,
             stale=stale,
             recipe=run / RECIPE if run is not None and recipe_changed else None,
         )
@@ -175,16 +198,43 @@ def _without_warnings(decoding: DecodingSettings) -> DecodingSettings:
     return replace(decoding, warnings=WarningSettings())
 
 
-def _write(opened: ModelFolder, decoding: DecodingSettings, card: str) -> None:
-    """Replace the folder by one with the same weights and tokenizers."""
+def _rounded(path: Path) -> dict[str, Tensor] | None:
+    """Return the weights as float16; None if they are that, or bfloat16."""
+    weights = read_tensors(path)
+    if all(each.dtype.itemsize == HALF.itemsize for each in weights.values()):
+        return None
+    rounded = {name: weight.to(HALF) for name, weight in weights.items()}
+    large = [name for name, weight in rounded.items() if not weight.isfinite().all()]
+    if large:
+        most = f"{torch.finfo(HALF).max:,.0f}"
+        raise SettingsError(
+            [
+                f"weights beyond {most}, the largest float16, are in "
+                f"{first_three(large)}; leave the weights as they are"
+            ]
+        )
+    return rounded
+
+
+def _write(
+    opened: ModelFolder,
+    decoding: DecodingSettings,
+    card: str,
+    rounded: Mapping[str, Tensor] | None,
+) -> None:
+    """Replace the folder by one with the same tokenizers, and weights if not given."""
     written = {GENERATION, GOLDEN, CARD}
+    if rounded is not None:
+        written.add(WEIGHTS)
+        load_weights(opened.model, rounded, opened.path / WEIGHTS)
     described = {
         name: value
         for name, value in opened.manifest.items()
         if name not in ("files", "format", "sha256")
     }
     golden = opened.golden
-    if _without_warnings(decoding) != _without_warnings(opened.decoding):
+    otherwise = _without_warnings(decoding) != _without_warnings(opened.decoding)
+    if otherwise or rounded is not None:
         sources = [each.source for each in golden]
         golden = tuple(golden_pairs(opened.any_task, opened.model, sources, decoding))
     with storage.new_folder(opened.path, describe=described) as folder:
@@ -192,6 +242,8 @@ def _write(opened: ModelFolder, decoding: DecodingSettings, card: str) -> None:
             if name not in written:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(opened.path / name, folder / name)
+        if rounded is not None:
+            write_tensors(folder / WEIGHTS, rounded)
         if TASKS[opened.task_name].searches:
             storage.write_json(folder / GENERATION, as_table(decoding))
         storage.write_json(folder / GOLDEN, [as_table(each) for each in golden])

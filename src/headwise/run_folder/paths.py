@@ -10,6 +10,7 @@ from typing import Any
 
 from headwise import storage
 from headwise.errors import ModelError
+from headwise.run_folder.installed_models import find_installed, installed_models
 
 RECIPE = "recipe.toml"
 PREPARED = "prepared"
@@ -61,8 +62,11 @@ def has_checkpoints(folder: Path) -> bool:
 def model_path(folder: Path) -> Path:
     """Return the model folder: ``folder`` itself, or the best model of a run.
 
-    Raises ``ModelError`` if there is none.
+    Where there is no such folder, the installed model of that name. Raises
+    ``ModelError`` if there is none.
     """
+    if installed := find_installed(folder):
+        return installed
     if (folder / CONFIG).is_file():
         return folder
     if folder.is_dir():
@@ -71,8 +75,10 @@ def model_path(folder: Path) -> Path:
     if (folder / BEST / CONFIG).is_file():
         return folder / BEST
     if not folder.is_dir():
+        others = ", ".join(installed_models())
         raise ModelError(
             f"{folder} is not a folder; name a run folder or a model folder"
+            + (f", or an installed model: {others}" if others else "")
         )
     if (folder / RECIPE).is_file():
         raise ModelError(
