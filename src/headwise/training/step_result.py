@@ -48,9 +48,6 @@ class PendingStep:
     loss: Scalar
     """Sum over the target tokens of the step, in nats."""
 
-    kl_divergence: float | None
-    """That of :class:`SummedLoss`; None without two passes."""
-
     gradient_norm: Scalar
     batches: Sequence[tuple[int, Batch]]
     """This rank's batches, each with its index within the step."""
@@ -64,6 +61,9 @@ class PendingStep:
     learning_rate: float
     started: float
     """``time.monotonic()`` at the start of the step."""
+
+    kl_divergence: float | None = None
+    """That of :class:`SummedLoss`; None without two passes."""
 
     def __post_init__(self) -> None:
         if isinstance(self.loss, Tensor) and isinstance(self.gradient_norm, Tensor):
