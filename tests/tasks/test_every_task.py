@@ -1,5 +1,6 @@
 """What holds for every task: a new one is tested the day it is in TASKS."""
 
+import json
 import math
 
 import pytest
@@ -249,3 +250,25 @@ def test_it_is_an_error_to_set_the_options_of_another_task(name):
             continue
         with pytest.raises(SettingsError, match="settings of another task"):
             resolve(extra={"task": name, other: as_table(task.options())})
+
+
+@pytest.mark.parametrize("form", [{"r_drop": 1.0}, {"simcut": 1.0}], ids=str)
+def test_two_passes_are_made_or_refused(name, form, tmp_path):
+    """A task whose outputs are distributions has them; a refusal says which have."""
+    reads_pictures = TASKS[name].pair_format.reads_pictures
+    training = {**form, "steps": 2, "validate_every": 2}
+    table = settings_of(name, tmp_path)
+    table["training"] = {**table["training"], **training}
+    table["model"] = {**table["model"], "dropout": 0.1}
+    if not TASKS[name].has_two_pass_loss or ("simcut" in form and reads_pictures):
+        with pytest.raises(SettingsError, match=r"leave it out|reads pictures"):
+            resolve(extra=table)
+        assert reads_pictures or TASKS[name].two_pass_loss() is None
+        return
+    recipe = resolve(extra=table)
+    train_run(tmp_path / "run", recipe, prepare_corpus(tmp_path / "run", recipe))
+
+    entries = map(json.loads, (tmp_path / "run" / "log.jsonl").read_text().splitlines())
+    updates = [each for each in entries if each["what"] == "update"]
+    assert len(updates) == 2
+    assert all(0 < each["kl_divergence"] < each["loss"] for each in updates)

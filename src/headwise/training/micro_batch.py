@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, cast
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -111,28 +112,30 @@ class MicroBatchRunner:
             micro_batch = double_batch(micro_batch, self._consistency.cut_rate)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=enabled):
             micro_batch = micro_batch.to(self.device)
-            if self._loss_module is not None:
-                return cast(MicroBatchLoss, self._loss_module(micro_batch))
-            return self._compute_loss(micro_batch)
+            compute = self._loss_module or self._bound_loss()
+            found = compute(micro_batch)
+        if isinstance(found, TwoPassLoss):
+            return MicroBatchLoss(*found)
+        return MicroBatchLoss(found)
 
-    def _compute_loss(self, micro_batch: MicroBatch) -> MicroBatchLoss:
+    def _bound_loss(self) -> Callable[[MicroBatch], Tensor | TwoPassLoss]:
+        """Return what computes the loss of a batch: without a frame of its own."""
         smoothing = self.settings.label_smoothing
         if self._consistency is None:
             compiled = self.torch_compile
             loss: LossFunction = self._loss if compiled is None else compiled.loss
-            return MicroBatchLoss(loss(self.model, micro_batch, smoothing=smoothing))
+            return partial(loss, self.model, smoothing=smoothing)
         assert self._two_pass_loss is not None
-        return MicroBatchLoss(
-            *self._two_pass_loss(
-                *(self.model, micro_batch),
-                smoothing=smoothing,
-                consistency=self._consistency,
-            )
+        return partial(
+            self._two_pass_loss,
+            self.model,
+            smoothing=smoothing,
+            consistency=self._consistency,
         )
 
     def make_loss_module(self) -> nn.Module:
         """Compute the loss by a module from now on, for FSDP2 to shard; return it."""
-        self._loss_module = _LossModule(self._compute_loss, self.model)
+        self._loss_module = _LossModule(self._bound_loss(), self.model)
         return self._loss_module
 
     def micro_batches(
@@ -208,13 +211,15 @@ class _LossModule(nn.Module):
     """The loss as a module, so that FSDP2 sees a whole pass as one ``forward``."""
 
     def __init__(
-        self, loss: Callable[[MicroBatch], MicroBatchLoss], model: SequenceModel
+        self,
+        loss: Callable[[MicroBatch], Tensor | TwoPassLoss],
+        model: SequenceModel,
     ) -> None:
         super().__init__()
         self.model = model
         self._loss = loss
 
-    def forward(self, batch: Batch) -> MicroBatchLoss:
+    def forward(self, batch: Batch) -> Tensor | TwoPassLoss:
         return self._loss(batch)
 
 

@@ -100,7 +100,11 @@ class NativeTraining:
 
         Raises ``DataError`` for tokens outside the vocabulary.
         """
-        return self._run(model, batch, smoothing, None).total
+        sentences, tensors = _read(model, batch, smoothing, None)
+        loss, _ = _NativeLoss.apply(  # type: ignore[no-untyped-call]
+            model, sentences, *tensors
+        )
+        return cast(Tensor, loss)
 
     def two_pass_loss(
         self,
@@ -114,45 +118,50 @@ class NativeTraining:
 
         Raises ``DataError`` for tokens outside the vocabulary.
         """
-        return self._run(model, batch, smoothing, consistency)
-
-    def _run(
-        self,
-        model: GenerativeModel,
-        batch: Batch,
-        smoothing: float,
-        consistency: Consistency | None,
-    ) -> TwoPassLoss:
-        target, decoder_input = batch.target, batch.decoder_input
-        if isinstance(model, DecoderOnly):
-            size, source, vectors = model.vocab_size, None, None
-        else:
-            assert isinstance(model, Transformer)
-            size = model.target_vocab_size
-            source, vectors = look_up(model, batch.source)
-        check_vocabulary(target.tokens, size)
-        check_vocabulary(decoder_input.tokens, size)
-        targets = target.tokens
-        if batch.counted is not None:
-            targets = targets.masked_fill(~batch.counted, NOT_COUNTED)
-        sentences = Sentences(
-            source=source,
-            vectors=vectors,
-            decoder_input=decoder_input,
-            targets=targets,
-            smoothing=smoothing,
-            consistency=consistency,
-        )
+        sentences, tensors = _read(model, batch, smoothing, consistency)
         losses = _NativeLoss.apply(  # type: ignore[no-untyped-call]
-            model, sentences, *trained_tensors(model, vectors)
+            model, sentences, *tensors
         )
-        return TwoPassLoss(*cast("tuple[Tensor, Tensor]", losses))
+        return TwoPassLoss(*losses)
+
+
+def _read(
+    model: GenerativeModel,
+    batch: Batch,
+    smoothing: float,
+    consistency: Consistency | None,
+) -> tuple[Sentences, list[Tensor]]:
+    """Return a batch as C reads it, and what C trains.
+
+    Raises ``DataError`` for tokens outside the vocabulary.
+    """
+    target, decoder_input = batch.target, batch.decoder_input
+    if isinstance(model, DecoderOnly):
+        size, source, vectors = model.vocab_size, None, None
+    else:
+        assert isinstance(model, Transformer)
+        size = model.target_vocab_size
+        source, vectors = look_up(model, batch.source)
+    check_vocabulary(target.tokens, size)
+    check_vocabulary(decoder_input.tokens, size)
+    targets = target.tokens
+    if batch.counted is not None:
+        targets = targets.masked_fill(~batch.counted, NOT_COUNTED)
+    sentences = Sentences(
+        source=source,
+        vectors=vectors,
+        decoder_input=decoder_input,
+        targets=targets,
+        smoothing=smoothing,
+        consistency=consistency,
+    )
+    return sentences, trained_tensors(model, vectors)
 
 
 class _NativeLoss(torch.autograd.Function):
     """The loss as a function of all that C trains, as autograd sees it.
 
-    Beside it stands the divergence of two passes, 0 of a single one.
+    The divergence between two passes is returned beside it, 0 of a single one.
 
     So ``torch.autograd.grad``, ``retain_graph`` and hooks of the graph work. The
     gradients of a batch are summed apart from earlier ones, as torch does it, so that
