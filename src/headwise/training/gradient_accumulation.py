@@ -313,11 +313,13 @@ class GradientAccumulator:
         if rows == 1:
             raise _no_memory_for_a_pair(padded_tokens)
         self._max_padded_tokens = _half((rows, padded_tokens))
+        passes = self.settings.num_passes
         self.on_message(
-            f"a batch of {padded_tokens:,} tokens with padding did not fit into "
-            f"memory; from now on at most {self._max_padded_tokens:,} are learned from "
-            "at a time, to the same sum. A smaller training.batch_tokens with a larger "
-            "training.accumulate would save the second attempt"
+            f"a batch of {passes * padded_tokens:,} tokens with padding did not fit "
+            f"into memory; from now on at most {passes * self._max_padded_tokens:,} "
+            "are learned from at a time, to the same sum. A smaller "
+            "training.batch_tokens with a larger training.accumulate would save the "
+            "second attempt"
         )
 
 
