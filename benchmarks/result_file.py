@@ -40,6 +40,7 @@ MODEL = (
 TRAINING = (
     *MODEL,
     *("src/headwise/training/**/*", "src/headwise/data/*", "src/headwise/losses.py"),
+    "src/headwise/consistency.py",
 )
 SEARCH = (*MODEL, "src/headwise/decoding/**/*", "src/headwise/inference/engines/**/*")
 TRANSLATION = (*SEARCH, "src/headwise/text/**/*", "src/headwise/inference/*")

@@ -127,6 +127,25 @@ static ragged_tokens random_tokens(int64_t sentences, int64_t longest, int64_t v
     return (ragged_tokens){random_integers(starts[sentences], 0, vocabulary - 1), starts};
 }
 
+/* Each sentence twice, with tokens of their own: the two passes of a doubled batch. */
+static ragged_tokens doubled(ragged_tokens single, int64_t sentences, int64_t vocabulary) {
+    int64_t *starts = guarded((2 * sentences + 1) * (int64_t)sizeof(int64_t), 8);
+    starts[0] = 0;
+    for (int64_t n = 0; n < 2 * sentences; n++)
+        starts[n + 1] = starts[n] + single.starts[n / 2 + 1] - single.starts[n / 2];
+    return (ragged_tokens){random_integers(starts[2 * sentences], 0, vocabulary - 1), starts};
+}
+
+/* The same labels in both passes; some do not count. */
+static const int64_t *doubled_targets(const int64_t *starts, int64_t sentences,
+                                      int64_t vocabulary) {
+    int64_t *targets = random_integers(starts[sentences], -1, vocabulary - 1);
+    for (int64_t n = 0; n < sentences; n += 2)
+        memcpy(targets + starts[n + 1], targets + starts[n],
+               (starts[n + 1] - starts[n]) * sizeof(int64_t));
+    return targets;
+}
+
 /* Both passes of an encoder alone, the second of them with random gradients of its output. */
 static void encode_and_back(const transformer *m, const train_batch *batch) {
     int64_t size = batch->source.starts[batch->sentences] * m->d_model;
@@ -144,23 +163,36 @@ void training_shape(void) {
     transformer m = random_model(vocabulary, longest);
     train_batch batch = {.sentences = sentences, .seed = (uint64_t)draw(0, 1 << 30)};
     batch.smoothing = happens(60) ? 0.1f : 0;
+    if (m.output.weight && happens(40))
+        batch.consistency = (consistency){happens(50) ? ONE_WAY : BOTH_WAYS, 2.5f};
     describe("sublayers %ld + %ld, d_model %ld, heads %ld, d_k %ld, d_v %ld, d_ff %ld, terms %ld, "
              "pre-norm %ld, activation %ld, dropout %g, %g and %g, smoothing %g, vocabulary %ld, "
-             "%ld sentences of at most %ld, widths %ld and %ld, learned %ld and %ld",
+             "%ld sentences of at most %ld, widths %ld and %ld, learned %ld and %ld, form %ld",
              (long)m.encoder.num_sublayers, (long)m.decoder.num_sublayers, (long)m.d_model,
              (long)m.heads, (long)m.d_k, (long)m.d_v, (long)m.d_ff, (long)m.terms, (long)m.pre_norm,
              (long)m.activation, m.dropout, m.attention_dropout, m.feed_forward_dropout,
              batch.smoothing, (long)vocabulary, (long)sentences, (long)longest,
              (long)m.encoder.embedding.width, (long)m.decoder.embedding.width,
-             (long)m.encoder.embedding.position_width, (long)m.decoder.embedding.position_width);
+             (long)m.encoder.embedding.position_width, (long)m.decoder.embedding.position_width,
+             (long)batch.consistency.form);
     if (has_stack(&m.encoder)) batch.source = random_tokens(sentences, longest, vocabulary);
     if (has_stack(&m.decoder)) batch.decoder_input = random_tokens(sentences, longest, vocabulary);
+    if (batch.consistency.form) {
+        if (has_stack(&m.encoder)) batch.source = doubled(batch.source, sentences, vocabulary);
+        if (has_stack(&m.decoder))
+            batch.decoder_input = doubled(batch.decoder_input, sentences, vocabulary);
+        batch.sentences = sentences *= 2;
+    }
     const ragged_tokens *last = has_stack(&m.decoder) ? &batch.decoder_input : &batch.source;
-    batch.targets = random_integers(last->starts[sentences], 0, vocabulary - 1);
+    batch.targets = batch.consistency.form
+                        ? doubled_targets(last->starts, sentences, vocabulary)
+                        : random_integers(last->starts[sentences], 0, vocabulary - 1);
     if (m.output.weight) {
-        double loss = forward_backward(&m, &batch, guarded(train_scratch_bytes(&m, &batch), 64));
-        if (!isfinite(loss)) fail("the loss is not finite");
-        add_double(loss);
+        batch_loss loss =
+            forward_backward(&m, &batch, guarded(train_scratch_bytes(&m, &batch), 64));
+        if (!isfinite(loss.total) || !isfinite(loss.divergence)) fail("the loss is not finite");
+        add_double(loss.total);
+        add_double(loss.divergence);
     } else
         encode_and_back(&m, &batch);
     for (int64_t i = 0; i < num_told; i++) {

@@ -113,7 +113,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         pieces: int,
         piece: Callable[..., tuple[Tensor, ...]],
     ) -> Tensor:
-        dtype = _matmul_dtype(hidden)
+        dtype = matmul_dtype(hidden)
         exact = torch.promote_types(dtype, torch.float32)
         with torch.autocast(hidden.device.type, enabled=False):
             seen, table = hidden.to(dtype), vectors.to(dtype)
@@ -153,7 +153,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         smoothing: float,
         wants_gradient: bool,
     ) -> Tensor:
-        dtype = _matmul_dtype(hidden)
+        dtype = matmul_dtype(hidden)
         exact = torch.promote_types(dtype, torch.float32)
         with torch.autocast(hidden.device.type, enabled=False):
             seen, table = hidden.to(dtype), vectors.to(dtype)
@@ -232,7 +232,8 @@ def _pad_rows(rows: Tensor, of_all: int) -> tuple[Tensor, int]:
     return (F.pad(rows, (0, 0, 0, missing)) if missing else rows), len(rows)
 
 
-def _matmul_dtype(hidden: Tensor) -> torch.dtype:
+def matmul_dtype(hidden: Tensor) -> torch.dtype:
+    """Return the type in which ``hidden`` is multiplied: autocast's, or its own."""
     device = hidden.device.type
     if torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)

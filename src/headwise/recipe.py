@@ -142,6 +142,7 @@ class Recipe:
                 "text.placeholders is for task = 'translation', not "
                 f"{self.task!r}: leave it out"
             )
+        problems += self._two_pass_problems()
         if (self.text.source_kind == "patches") != reads_pictures:
             wanted = "" if reads_pictures else "another than "
             problems.append(
@@ -178,6 +179,28 @@ class Recipe:
             )
         if problems:
             raise SettingsError(problems)
+
+    def _two_pass_problems(self) -> list[str]:
+        """Return problems of R-Drop and SimCut, which make two passes."""
+        training, model, task = self.training, self.model, find_task(self.task)
+        if training.num_passes == 1:
+            return []
+        name = "training.r_drop" if training.r_drop else "training.simcut"
+        if not task.has_two_pass_loss:
+            others = [each for each in TASKS if TASKS[each].has_two_pass_loss]
+            return [
+                f"{name} is for outputs that are distributions: task = "
+                f"{', '.join(others)}, not {self.task!r}; leave it out"
+            ]
+        if training.simcut and task.pair_format.reads_pictures:
+            return [f"{name} cuts tokens of a text, and {self.task!r} reads pictures"]
+        rates = model.dropout, model.attention_dropout, model.feed_forward_dropout
+        if training.r_drop and not any(rates):
+            return [
+                f"{name} = {training.r_drop} does nothing without dropout, in which "
+                "its two passes differ: set model.dropout, or leave r_drop out"
+            ]
+        return []
 
     def _only_for_transformers(self) -> list[str]:
         """Return problems of training settings that other kinds of models lack."""

@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "src" / "headwise"
 
 BASE = {"errors", "settings", "storage", "subprocesses", "wording"}
-PARTS = {"text", "model", "data", "losses", "metrics", "decoding"}
+PARTS = {"text", "model", "data", "losses", "consistency", "metrics", "decoding"}
 EXPERIMENT = BASE | PARTS | {"backends", "tasks", "training", "recipe", "run_folder"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -20,7 +20,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "subprocesses": {"errors"},
     "text": BASE,
     "model": {"errors"},
-    "backends": BASE | {"model", "data", "losses"},
+    "backends": BASE | {"model", "data", "losses", "consistency"},
+    "consistency": {"losses"},
     "data": BASE | {"text"},
     "demo_corpus": BASE | {"data", "text"},
     "sample_data": {"errors", "storage", "text"},
@@ -28,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": {"errors", "text"},
     "decoding": BASE | {"backends"},
     "tasks": BASE | PARTS | {"backends"},
-    "training": BASE | {"data", "metrics", "model", "backends", "tasks"},
+    "training": BASE | {"data", "metrics", "model", "backends", "consistency", "tasks"},
     "recipe": BASE | {"model", "text", "data", "decoding", "tasks", "training"},
     "run_folder": BASE | PARTS | {"backends", "tasks", "training", "recipe"},
     "reports": BASE | {"text", "metrics", "tasks", "training", "recipe"},

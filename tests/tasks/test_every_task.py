@@ -1,13 +1,18 @@
 """What holds for every task: a new one is tested the day it is in TASKS."""
 
+import json
 import math
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 from tests.tasks.examples import EXAMPLES, INPUTS, settings_of
 
 from headwise.cli.prepare_and_train import prepare_corpus
+from headwise.consistency import Consistency
+from headwise.data.batches import make_batch
+from headwise.data.doubled_batch import double_batch
 from headwise.doctor.check import FAILED
 from headwise.doctor.folder_checks import check_folder
 from headwise.errors import DataError, SettingsError
@@ -249,3 +254,57 @@ def test_it_is_an_error_to_set_the_options_of_another_task(name):
             continue
         with pytest.raises(SettingsError, match="settings of another task"):
             resolve(extra={"task": name, other: as_table(task.options())})
+
+
+@pytest.mark.parametrize("form", [{"r_drop": 1.0}, {"simcut": 1.0}], ids=str)
+def test_two_passes_are_made_or_refused(name, form, tmp_path):
+    """A task whose outputs are distributions has them; a refusal says which have."""
+    reads_pictures = TASKS[name].pair_format.reads_pictures
+    training = {**form, "steps": 2, "validate_every": 2}
+    table = settings_of(name, tmp_path)
+    table["training"] = {**table["training"], **training}
+    table["model"] = {**table["model"], "dropout": 0.1}
+    if not TASKS[name].has_two_pass_loss or ("simcut" in form and reads_pictures):
+        with pytest.raises(SettingsError, match=r"leave it out|reads pictures"):
+            resolve(extra=table)
+        assert reads_pictures or TASKS[name].two_pass_loss() is None
+        return
+    recipe = resolve(extra=table)
+    train_run(tmp_path / "run", recipe, prepare_corpus(tmp_path / "run", recipe))
+
+    entries = map(json.loads, (tmp_path / "run" / "log.jsonl").read_text().splitlines())
+    updates = [each for each in entries if each["what"] == "update"]
+    assert len(updates) == 2
+    assert all(0 < each["kl_divergence"] < each["loss"] for each in updates)
+
+
+def test_identical_passes_have_the_loss_of_one(name, trained):
+    """Without dropout R-Drop is training on a single pass: loss and gradients."""
+    run, recipe, _ = trained
+    if not TASKS[name].has_two_pass_loss:
+        pytest.skip("the task has a single pass")
+    corpus = prepare_corpus(run, recipe)
+    task = open_task(recipe, corpus)
+    model = load_predictor(run).opened.model.eval()
+    batch = make_batch(corpus.train, corpus.train.indices(np.arange(5)))
+    batch = task.training_batch(batch, np.random.PCG64(1))
+    form = Consistency.r_drop(5.0)
+
+    def gradients(loss):
+        model.zero_grad()
+        loss.backward()
+        return [None if p.grad is None else p.grad.clone() for p in model.parameters()]
+
+    single = task.loss(model, batch, smoothing=0.1)
+    expected = gradients(single)
+    twice = task.two_pass_loss(
+        model, double_batch(batch), smoothing=0.1, consistency=form
+    )
+    found = gradients(twice.total)
+
+    assert abs(twice.kl_divergence.item()) < 1e-6
+    assert twice.total.item() == pytest.approx(single.item(), rel=1e-5)
+    largest = max(each.abs().max() for each in expected if each is not None)
+    for one, other in zip(found, expected, strict=True):
+        if other is not None:
+            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5 * largest)

@@ -34,7 +34,7 @@ def with_workers(count):
 
 def gradients_of(trainer, batches):
     loss = trainer.gradients.accumulate(list(enumerate(batches)), step=1, divisor=7.0)
-    return loss, {n: p.grad.clone() for n, p in trainer.model.named_parameters()}
+    return loss.loss, {n: p.grad.clone() for n, p in trainer.model.named_parameters()}
 
 
 def first_batches(trainer, count=1):

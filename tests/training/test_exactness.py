@@ -13,12 +13,15 @@ WAYS = {
     "over several batches an update": {"accumulate": 3},
     "with an EMA": {"ema_decay": 0.9},
     "by Muon": {"optimizer": "muon", "weight_decay": 0.1},
+    "with R-Drop": {"r_drop": 5.0},
+    "with SimCut": {"simcut": 3.0, "simcut_rate": 0.2},
     "in bfloat16": {"precision": "bf16"},
     "reading ahead": {"data_workers": 3},
     "computing activations again": {"activation_checkpointing": True},
     "in two processes": {"processes": 2},
     "all at once": {
         "processes": 2,
+        "simcut": 3.0,
         "accumulate": 2,
         "ema_decay": 0.99,
         "precision": "bf16",
@@ -41,7 +44,10 @@ def continued(make_trainer, first, settings=QUICK, **others):
     )
 
 
-KERNELS = ("plainly", "over several batches an update", "by Muon", "in two processes")
+KERNELS = (
+    *("plainly", "over several batches an update", "by Muon", "in two processes"),
+    *("with R-Drop", "with SimCut"),
+)
 """Ways that are tried by kernels in C as well, where PyTorch would be taken."""
 
 

@@ -22,7 +22,7 @@ STILL = replace(SMALL, dropout=0.0)
 
 def gradients_of(trainer, batch, number=0):
     loss = trainer.gradients.accumulate([(number, batch)], step=1, divisor=7.0)
-    return loss, {n: p.grad.clone() for n, p in trainer.model.named_parameters()}
+    return loss.loss, {n: p.grad.clone() for n, p in trainer.model.named_parameters()}
 
 
 @pytest.fixture

@@ -45,6 +45,11 @@ def test_the_defaults_are_the_papers():
         ("clip_norm", 0.0),
         ("adam_epsilon", 0.0),
         ("label_smoothing", 1.0),
+        ("r_drop", -1.0),
+        ("r_drop", math.inf),
+        ("simcut", math.nan),
+        ("simcut_rate", 0.0),
+        ("simcut_rate", 1.0),
         ("adam_beta1", -0.1),
         ("adam_beta2", 1.0),
         ("objective", "median"),
@@ -110,3 +115,28 @@ def test_epochs_have_a_bound_as_all_are_planned_before_training():
     """10^20 of them were once counted one by one, without a word."""
     with pytest.raises(SettingsError, match="epochs must be at most 10,000, not"):
         TrainingSettings(epochs=10**20)
+
+
+def test_one_loss_of_two_passes_excludes_the_other():
+    with pytest.raises(SettingsError, match=r"r_drop = 5.0 and simcut = 3.0 exclude"):
+        TrainingSettings(r_drop=5.0, simcut=3.0)
+
+
+@pytest.mark.parametrize("name", ["r_drop", "simcut"])
+def test_torch_compile_makes_a_single_pass(name):
+    with pytest.raises(SettingsError, match=f"{name} = 2.0, but backend = "):
+        TrainingSettings(backend="torch_compile", **{name: 2.0})
+
+
+@pytest.mark.parametrize(
+    ("changes", "passes", "tokens"),
+    [({}, 1, 101), ({"r_drop": 5.0}, 2, 50), ({"simcut": 3.0}, 2, 50)],
+)
+def test_both_passes_count_in_the_tokens_of_a_batch(changes, passes, tokens):
+    settings = TrainingSettings(batch_tokens=101, **changes)
+
+    assert (settings.num_passes, settings.example_tokens) == (passes, tokens)
+
+
+def test_a_batch_holds_a_token_at_least():
+    assert TrainingSettings(batch_tokens=1, r_drop=5.0).example_tokens == 1

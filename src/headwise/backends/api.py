@@ -24,6 +24,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from torch import Tensor
 
+from headwise.consistency import Consistency, TwoPassLoss
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.model.decoder_only import DecoderOnly
 from headwise.model.encoder_decoder import EncoderDecoder
@@ -86,6 +87,21 @@ class TrainingBackend(Protocol[AnyModel, AnyBatch]):
         alone reads the decoder input, and no source.
         Its ``backward`` adds the gradients of all weights to ``.grad``.
         """
+        ...
+
+
+class TwoPassBackend(TrainingBackend[AnyModel, AnyBatch], Protocol):
+    """A training backend that also runs doubled batches (``data/doubled_batch.py``)."""
+
+    def two_pass_loss(
+        self,
+        model: AnyModel,
+        batch: AnyBatch,
+        *,
+        smoothing: float,
+        consistency: Consistency,
+    ) -> TwoPassLoss:
+        """Return the loss of both passes, summed over the target tokens of one."""
         ...
 
 

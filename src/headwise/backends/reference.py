@@ -8,6 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwise.backends.api import AnyEncoder, GenerativeModel, WeightVersions
+from headwise.consistency import Consistency, TwoPassLoss, two_pass_loss
+from headwise.data.doubled_batch import is_second_pass
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.losses import cross_entropy
 from headwise.model.encoder_decoder import EncoderDecoder
@@ -24,16 +26,37 @@ class ReferenceTraining:
 
     def loss(self, model: GenerativeModel, batch: Batch, *, smoothing: float) -> Tensor:
         """Return the summed cross-entropy: see :class:`TrainingBackend`."""
+        logits, targets = self._logits(model, batch), batch.target.tokens
+        if batch.counted is not None:
+            logits, targets = logits[batch.counted], targets[batch.counted]
+        return cross_entropy(logits, targets, smoothing)
+
+    def two_pass_loss(
+        self,
+        model: GenerativeModel,
+        batch: Batch,
+        *,
+        smoothing: float,
+        consistency: Consistency,
+    ) -> TwoPassLoss:
+        """Return the loss of both passes: see :class:`TwoPassBackend`."""
+        logits, targets = self._logits(model, batch), batch.target.tokens
+        is_second = is_second_pass(batch.target)
+        first, second = ~is_second, is_second
+        if batch.counted is not None:
+            first, second = first & batch.counted, second & batch.counted
+        return two_pass_loss(
+            logits[first], logits[second], targets[first], smoothing, consistency
+        )
+
+    def _logits(self, model: GenerativeModel, batch: Batch) -> Float[Tensor, "N V"]:
         target = batch.decoder_input
         if isinstance(model, EncoderDecoder):
             source = batch.source
             hidden = model.decode(source.padded(), target.padded(), source.is_real)
         else:
             hidden = model.decode(target.padded())
-        logits, targets = model.logits(hidden[target.is_real]), batch.target.tokens
-        if batch.counted is not None:
-            logits, targets = logits[batch.counted], targets[batch.counted]
-        return cross_entropy(logits, targets, smoothing)
+        return model.logits(hidden[target.is_real])
 
 
 class ReferenceEncoding:

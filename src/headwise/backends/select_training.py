@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from headwise.backends.api import GenerativeModel, TrainingBackend
+from headwise.backends.api import GenerativeModel, TwoPassBackend
 from headwise.backends.native.training import NativeTraining
 from headwise.backends.pytorch.training import TorchTraining
 from headwise.backends.reference import ReferenceTraining
+from headwise.consistency import Consistency, TwoPassLoss
 from headwise.data.ragged_batch import Batch
 
-AnyBackend = TrainingBackend[GenerativeModel, Batch]
+AnyBackend = TwoPassBackend[GenerativeModel, Batch]
 
 TRAINING_BACKENDS: dict[str, tuple[AnyBackend, ...]] = {
     "auto": (NativeTraining(), TorchTraining()),
@@ -45,3 +46,17 @@ def cross_entropy_of(
     """
     backend = training_backend(model, batch)
     return backend.loss(model, batch, smoothing=smoothing)
+
+
+def two_pass_loss_of(
+    model: GenerativeModel, batch: Batch, *, smoothing: float, consistency: Consistency
+) -> TwoPassLoss:
+    """Sum the loss of both passes of a doubled batch, in nats.
+
+    The sums are over the target tokens of one pass: see
+    :mod:`headwise.consistency`.
+    """
+    backend = training_backend(model, batch)
+    return backend.two_pass_loss(
+        model, batch, smoothing=smoothing, consistency=consistency
+    )

@@ -65,8 +65,9 @@ def _table(report: DryRunReport, recipe: Recipe) -> Iterator[list[str]]:
         if training.batch_pairs is None
         else count_of(training.batch_pairs, "pair")
     )
+    twice = ", each example twice" if training.num_passes > 1 else ""
     times = f", {training.accumulate} per update" if training.accumulate > 1 else ""
-    yield ["batches", f"at most {size}{times}; {report.padding:.1%} padding"]
+    yield ["batches", f"at most {size}{twice}{times}; {report.padding:.1%} padding"]
     yield [
         "an epoch",
         f"{count_of(report.updates_an_epoch, 'update')} over "

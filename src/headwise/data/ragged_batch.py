@@ -148,12 +148,20 @@ class Batch:
     """Factor of the loss. Training divides the summed loss of an update by the target
     tokens in the store, which may be more or fewer than those that are counted."""
 
+    input_tokens: Tensor | None = None
+    """[N] what the decoder reads; None: START and the target tokens before."""
+
     def __len__(self) -> int:
         return len(self.indices)
 
     @property
     def decoder_input(self) -> RaggedTokens:
-        """START and the target tokens of each pair (Figure 1: "shifted right")."""
+        """START and the target tokens of each pair (Figure 1: "shifted right").
+
+        Some of them may be others (``input_tokens``).
+        """
+        if self.input_tokens is not None:
+            return replace(self.target, tokens=self.input_tokens)
         return self.target.shifted(START)
 
     @property
@@ -193,15 +201,19 @@ class Batch:
 
     def rows(self, index: Tensor) -> Batch:
         """Select and reorder pairs; padded lengths stay those of this batch."""
-        counted = self.counted
-        if counted is not None:
-            counted = replace(self.target, tokens=counted).rows(index).tokens
+
+        def chosen(each: Tensor | None) -> Tensor | None:
+            if each is None:
+                return None
+            return replace(self.target, tokens=each).rows(index).tokens
+
         return replace(
             self,
             source=self.source.rows(index),
             target=self.target.rows(index),
             indices=self.indices[index],
-            counted=counted,
+            counted=chosen(self.counted),
+            input_tokens=chosen(self.input_tokens),
         )
 
     def to(self, device: torch.device | str) -> Batch:
@@ -214,6 +226,9 @@ class Batch:
             source=RaggedTokens(moved[0], moved[1], source.max_length),
             target=RaggedTokens(moved[2], moved[3], target.max_length),
             counted=None if self.counted is None else self.counted.to(device),
+            input_tokens=(
+                None if self.input_tokens is None else self.input_tokens.to(device)
+            ),
         )
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from headwise.errors import SettingsError
 from headwise.model.config import Stack, TransformerConfig
 from headwise.tasks.spec import stack_problems
 from headwise.text.settings import TextSettings
+
+if TYPE_CHECKING:
+    from headwise.consistency import TwoPassLoss
 
 Pooling = Literal["first", "mean", "context"]
 
@@ -48,6 +51,7 @@ class EncoderSpec:
 
     stacks: tuple[Stack, ...] = ("encoder",)
     searches = False
+    has_two_pass_loss = False
 
     @property
     def defaults(self) -> Mapping[str, Any]:
@@ -73,3 +77,7 @@ class EncoderSpec:
                 "defaults: leave both out"
             )
         return problems
+
+    def two_pass_loss(self) -> Callable[..., TwoPassLoss] | None:
+        """Return None: there is no loss of two passes."""
+        return None

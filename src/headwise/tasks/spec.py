@@ -16,6 +16,7 @@ from headwise.text.settings import TextSettings
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from headwise.consistency import TwoPassLoss
     from headwise.model.sequence_model import SequenceModel
     from headwise.tasks.task import Task
     from headwise.text.tokenizer import TokenizerPair
@@ -110,6 +111,15 @@ class TaskSpec(Protocol):
 
     def loss(self) -> Callable[..., Tensor]:
         """Return the loss function of the task: see ``Task.loss``."""
+        ...
+
+    @property
+    def has_two_pass_loss(self) -> bool:
+        """Whether it has a loss of two passes, as R-Drop and SimCut need it."""
+        ...
+
+    def two_pass_loss(self) -> Callable[..., TwoPassLoss] | None:
+        """Return ``Task.two_pass_loss``, or None if the task has none."""
         ...
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from torch import Tensor
 
+from headwise.consistency import Consistency, TwoPassLoss
 from headwise.data.ragged_batch import Batch
 from headwise.decoding.settings import DecodingSettings
 from headwise.metrics.score import Score
@@ -92,6 +93,16 @@ class Task(Protocol):
 
     def loss(self, model: Any, batch: Batch, *, smoothing: float) -> Tensor:
         """Return the loss, summed over the target tokens, in nats."""
+        ...
+
+    def two_pass_loss(
+        self, model: Any, batch: Batch, *, smoothing: float, consistency: Consistency
+    ) -> TwoPassLoss:
+        """Return the loss of both passes of a doubled batch, summed as in :meth:`loss`.
+
+        The sums are over the target tokens of one pass. Raises ``SettingsError`` if the
+        task has no such loss (``TaskSpec.has_two_pass_loss``).
+        """
         ...
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:

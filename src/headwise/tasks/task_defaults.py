@@ -8,8 +8,10 @@ from typing import Any, Self, cast
 
 import numpy as np
 
+from headwise.consistency import Consistency, TwoPassLoss
 from headwise.data.ragged_batch import Batch
 from headwise.decoding.settings import DecodingSettings
+from headwise.errors import SettingsError
 
 
 class TaskDefaults:
@@ -26,3 +28,11 @@ class TaskDefaults:
     def training_batch(self, batch: Batch, random: np.random.PCG64) -> Batch:
         """Return ``batch``: nothing about it is drawn at random."""
         return batch
+
+    def two_pass_loss(
+        self, model: Any, batch: Batch, *, smoothing: float, consistency: Consistency
+    ) -> TwoPassLoss:
+        """Raise ``SettingsError``: there is no loss of two passes."""
+        raise SettingsError(
+            ["training.r_drop and training.simcut: this task has no loss of two passes"]
+        )

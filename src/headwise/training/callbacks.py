@@ -32,6 +32,10 @@ class StepMetrics:
     seconds: float
     """Wall-clock time of the step."""
 
+    kl_divergence: float | None = None
+    """Kullback-Leibler divergence between the two passes of R-Drop or SimCut, per
+    target token, in nats, which is not in ``loss``; None without them."""
+
 
 class Callback(Protocol):
     """Is told of each event of a training run, in the trainer's thread."""

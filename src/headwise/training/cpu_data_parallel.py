@@ -7,7 +7,7 @@ the workers, so that the sum is the same each time.
 
     to a worker      once its configuration, as JSON; then parts of batches, as
                      safetensors blobs, and the bytes ZERO_GRAD and COPY_GRADIENTS
-    back             JSON: the loss of a part, or null if memory ran out; after
+    back             JSON: the sums of a part, or null if memory ran out; after
                      COPY_GRADIENTS the memory that the worker uses, in bytes
 """
 
@@ -42,6 +42,7 @@ from headwise.training.distributed import LostRankError, Ranks
 from headwise.training.memory_usage import ProcessMemory
 from headwise.training.micro_batch import MicroBatchRunner
 from headwise.training.settings import TrainingSettings
+from headwise.training.step_result import SummedLoss
 
 MIN_TOKENS_PER_WORKER = 1024
 """Target tokens of a batch per worker, below which another worker no longer pays."""
@@ -117,14 +118,14 @@ class WorkerPool:
     @contextmanager
     def running(
         self, parts: Sequence[Batch], step: int, number: int, options: WorkerOptions
-    ) -> Iterator[list[float | None]]:
+    ) -> Iterator[list[SummedLoss | None]]:
         """Run forward and backward over ``parts``, one per worker, during the block.
 
         This process has its share of the threads meanwhile. Yields a list that is empty
         in the block and holds the summed losses after it: None where memory ran out.
         :meth:`zero_grad` comes first. Raises ``LostRankError`` if a worker has ended.
         """
-        losses: list[float | None] = []
+        losses: list[SummedLoss | None] = []
         if not parts:
             yield losses
             return
@@ -137,7 +138,8 @@ class WorkerPool:
             yield losses
         finally:
             torch.set_num_threads(all_threads)
-            losses += [worker.receive() for worker in busy]
+            answers = [worker.receive() for worker in busy]
+            losses += [None if each is None else SummedLoss(*each) for each in answers]
 
     def reduce_gradients(self) -> None:
         """Add the gradients of all workers to those of the model, in place."""
@@ -353,6 +355,7 @@ def main() -> None:
         seed=configuration["seed"],
         worker=worker,
         num_workers=num_workers,
+        two_pass_loss=task.two_pass_loss(),
     )
     try:
         while True:
@@ -368,7 +371,7 @@ def _handle_message(
     if message == ZERO_GRAD:
         runner.model.zero_grad()
         return
-    answer: float | None
+    answer: int | list[float] | None
     if message == COPY_GRADIENTS:
         for parameter in runner.model.parameters():
             if parameter.grad is None:
@@ -381,7 +384,7 @@ def _handle_message(
         batch, step, number, options = _deserialize(message)
         micro_batches = runner.micro_batches(batch, options.max_padded_tokens)
         loss = runner.run(micro_batches, options.loss_scale, step, number)
-        answer = None if loss is None else float(loss)
+        answer = None if loss is None else [float(loss.loss), loss.kl_divergence]
     connection.send_bytes(json.dumps(answer).encode())
 
 

@@ -13,12 +13,13 @@ import numpy as np
 from headwise.data.batches import (
     Indices,
     TrainingOrder,
+    largest_batch,
     make_batch,
     seeded_random,
 )
 from headwise.data.example_stores import ExampleStore, PairStore
 from headwise.data.picture_store import PictureStore
-from headwise.data.prepared import PreparedCorpus
+from headwise.data.prepared import PreparedCorpus, PreparedFacts
 from headwise.data.ragged_batch import Batch
 from headwise.data.token_stream import TokenStream
 from headwise.data.window_order import WindowOrder
@@ -68,14 +69,14 @@ def training_order(
         return WindowOrder(
             corpus.train,
             seed=seed,
-            batch_tokens=settings.batch_tokens,
+            batch_tokens=settings.example_tokens,
             batch_pairs=settings.batch_pairs,
         )
     assert isinstance(corpus.train, PairStore | PictureStore)
     return TrainingOrder(
         corpus.train,
         seed=seed,
-        batch_tokens=settings.batch_tokens,
+        batch_tokens=settings.example_tokens,
         batch_pairs=settings.batch_pairs,
         packed=settings.backend == "torch_compile",
     )
@@ -118,6 +119,12 @@ def _positions(
             yield BatchPosition(epoch, number, count % settings.accumulate, indices)
             count += 1
         epoch, start = epoch + 1, 0
+
+
+def largest_training_batch(facts: PreparedFacts, settings: TrainingSettings) -> Batch:
+    """Return a dummy batch as large as the largest that training may have."""
+    tokens = settings.example_tokens if settings.batch_pairs is None else 1
+    return largest_batch(*facts.train.longest, tokens, facts.ends, facts.patch_values)
 
 
 def make_dummy_batches(

@@ -19,7 +19,7 @@ from headwise.model.decoder import DecoderBlock
 from headwise.model.decoder_only import DecoderOnlyBlock
 from headwise.model.encoder import EncoderBlock
 from headwise.training.distributed import lost_rank_explained
-from headwise.training.step_result import Scalar
+from headwise.training.step_result import SummedLoss
 
 
 def parts_to_shard(model: nn.Module) -> Iterator[nn.Module]:
@@ -66,8 +66,8 @@ class ShardedPasses:
             sharded.set_custom_reduce_scatter(_CountedCollective(scatter, self._count))
 
     def attempt(
-        self, run: Callable[[], Scalar | None], catch_up: Callable[[], object]
-    ) -> Scalar | None:
+        self, run: Callable[[], SummedLoss | None], catch_up: Callable[[], object]
+    ) -> SummedLoss | None:
         """Run one pass; return its loss, or None if this rank ran out of memory.
 
         ``run`` returns None then, and ``catch_up``, a pass of any size, takes part in

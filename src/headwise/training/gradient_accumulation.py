@@ -26,7 +26,7 @@ from headwise.training.fsdp import ShardedPasses, gather_full, parts_to_shard
 from headwise.training.micro_batch import MicroBatch, MicroBatchRunner
 from headwise.training.nan_checks import first_non_finite
 from headwise.training.settings import TrainingSettings
-from headwise.training.step_result import Scalar
+from headwise.training.step_result import Scalar, SummedLoss
 
 BACKENDS_IN_CHECKPOINTS = {
     "auto": "PyTorch",
@@ -69,7 +69,12 @@ class GradientAccumulator:
             1 if customised else choose_num_workers(settings, model.device, ranks)
         )
         self._runner = MicroBatchRunner(
-            task.loss, model, settings, seed=seed, num_workers=num_workers
+            task.loss,
+            model,
+            settings,
+            seed=seed,
+            num_workers=num_workers,
+            two_pass_loss=task.two_pass_loss,
         )
         if settings.backend == "native" and (reason := why_not_native(model)):
             raise SettingsError(
@@ -160,7 +165,7 @@ class GradientAccumulator:
         step: int,
         divisor: float,
         dummy_batches: Sequence[Batch] = (),
-    ) -> Scalar:
+    ) -> SummedLoss:
         """Set the gradients of the summed loss of ``batches`` over ``divisor``.
 
         Each batch comes with its index in the step, which seeds dropout. Returns the
@@ -172,7 +177,7 @@ class GradientAccumulator:
             for weight in self._weights:
                 weight.grad = None
             self.workers.zero_grad()
-            total: Scalar = 0.0
+            total = SummedLoss(0.0)
             for number, batch in batches:
                 self.check_stop()  # weights change after the last batch only
                 loss = self._forward_backward(batch, number, step, divisor)
@@ -207,7 +212,7 @@ class GradientAccumulator:
     ) -> Tensor:
         """Return the summed loss as in :meth:`accumulate`; forward hooks are called."""
         with self._runner.uncompiled():
-            return self._runner.loss(micro_batch, step, number, part)
+            return self._runner.loss(micro_batch, step, number, part).total
 
     def locate_non_finite(
         self, batches: Sequence[tuple[int, Batch]], *, step: int
@@ -235,7 +240,7 @@ class GradientAccumulator:
 
     def _forward_backward(
         self, batch: Batch, number: int, step: int, divisor: float
-    ) -> Scalar | None:
+    ) -> SummedLoss | None:
         """Run one batch, return its summed loss; None if any worker lacks memory."""
         if self._sharded is not None:
             return self._forward_backward_sharded(
@@ -249,7 +254,7 @@ class GradientAccumulator:
         losses = [own, *others]
         found = [each for each in losses if each is not None]
         if len(found) == len(losses):
-            return sum(found)
+            return sum(found, start=SummedLoss(0.0))
         failed = micro_batches[0]
         self._halve_micro_batches(len(failed), failed.padded_tokens)
         return None
@@ -261,7 +266,7 @@ class GradientAccumulator:
         number: int,
         step: int,
         divisor: float,
-    ) -> Scalar | None:
+    ) -> SummedLoss | None:
         """Run one batch where each pass is collective; None if any rank lacks memory.
 
         All ranks run equally many micro-batches; a rank with too few pairs repeats its
@@ -274,7 +279,7 @@ class GradientAccumulator:
             own = self._runner.micro_batches(batch, self._max_padded_tokens)
             count = max(self.ranks.all_gather(len(own)))
         parts = batch.parts(min(count, len(batch)))
-        total: Scalar = 0.0
+        total = SummedLoss(0.0)
         for index in range(count):
             is_dummy = index >= len(parts)
             part = parts[0 if is_dummy else index]
@@ -286,12 +291,13 @@ class GradientAccumulator:
                 sizes = self.ranks.all_gather(failed)
                 self._halve_micro_batches(*min(sizes, key=_half))
                 return None
-            total += 0.0 if is_dummy or loss is None else loss
+            if loss is not None and not is_dummy:
+                total += loss
         return total
 
     def _try_micro_batch(
         self, sharded: ShardedPasses, part: Batch, scale: float, *place: int
-    ) -> Scalar | None:
+    ) -> SummedLoss | None:
         """Run one micro-batch; None if memory ran out on this rank."""
         runner = self._runner
 
@@ -307,11 +313,13 @@ class GradientAccumulator:
         if rows == 1:
             raise _no_memory_for_a_pair(padded_tokens)
         self._max_padded_tokens = _half((rows, padded_tokens))
+        passes = self.settings.num_passes
         self.on_message(
-            f"a batch of {padded_tokens:,} tokens with padding did not fit into "
-            f"memory; from now on at most {self._max_padded_tokens:,} are learned from "
-            "at a time, to the same sum. A smaller training.batch_tokens with a larger "
-            "training.accumulate would save the second attempt"
+            f"a batch of {passes * padded_tokens:,} tokens with padding did not fit "
+            f"into memory; from now on at most {passes * self._max_padded_tokens:,} "
+            "are learned from at a time, to the same sum. A smaller "
+            "training.batch_tokens with a larger training.accumulate would save the "
+            "second attempt"
         )
 
 

@@ -1,6 +1,7 @@
 """``log.jsonl``: one JSON object per line, whose ``what`` says which event it is.
 
-update      step, loss, learning_rate, gradient_norm, tokens, seconds
+update      step, loss, learning_rate, gradient_norm, tokens, seconds; kl_divergence,
+            with R-Drop or SimCut, which is not in the loss
 validation  step, name, loss, perplexity, scores with signatures, samples, best; one
             sample has the cross-attention of its source and reference
 note        text
@@ -106,7 +107,7 @@ def start_entry(state: TrainingState, settings: TrainingSettings) -> Entry:
 
 def update_entry(update: StepMetrics) -> Entry:
     """Return the entry of an update."""
-    return {"what": "update", **asdict(update)}
+    return {"what": "update", **_without_none(asdict(update))}
 
 
 def validation_entry(

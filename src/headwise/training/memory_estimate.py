@@ -9,7 +9,7 @@ underestimates.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -131,9 +131,10 @@ class MemoryEstimator:
     def _run_trial(self, batch_tokens: int | None, *, validate: bool) -> None:
         """Run everything in the order of training, which decides on fragmentation."""
         settings = self.settings
+        tokens = batch_tokens or settings.batch_tokens
         longest, usual, middle = worst_case_batches(
             self.corpus.facts.train,
-            batch_tokens or settings.batch_tokens,
+            replace(settings, batch_tokens=tokens).example_tokens,
             settings.batch_pairs,
             self.corpus.facts.ends,
             self.corpus.facts.patch_values,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import cast
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,19 +18,43 @@ from headwise.backends.pytorch.torch_compile_training import (
     TorchCompileTraining,
     explain_compile_errors,
 )
+from headwise.consistency import Consistency, TwoPassLoss
+from headwise.data.doubled_batch import double_batch
 from headwise.data.ragged_batch import Batch
 from headwise.data.sequence_packing import PackedBatch
 from headwise.errors import is_out_of_memory
 from headwise.model.activation_checkpointing import checkpoint_activations
 from headwise.model.sequence_model import SequenceModel
 from headwise.training.settings import TrainingSettings
-from headwise.training.step_result import Scalar
+from headwise.training.step_result import SummedLoss
 
 MicroBatch = Batch | PackedBatch
 """What one forward and backward pass takes: a batch, or packed sequences."""
 
 LossFunction = Callable[..., Tensor]
 """(model, batch, smoothing=...) -> the loss, summed over target tokens, in nats."""
+
+TwoPassLossFunction = Callable[..., TwoPassLoss]
+"""(model, doubled batch, smoothing=..., consistency=...) -> the loss of both passes."""
+
+
+def consistency_of(settings: TrainingSettings) -> Consistency | None:
+    """Return how settings hold two passes together; None: there is one."""
+    if settings.r_drop:
+        return Consistency.r_drop(settings.r_drop)
+    if settings.simcut:
+        return Consistency.simcut(settings.simcut, settings.simcut_rate)
+    return None
+
+
+class MicroBatchLoss(NamedTuple):
+    """Sums over the target tokens of a micro-batch, in nats."""
+
+    total: Tensor
+    """The loss, which autograd differentiates."""
+
+    kl_divergence: Tensor | None = None
+    """The divergence between two passes in it, before its weight."""
 
 
 class MicroBatchRunner:
@@ -47,7 +72,9 @@ class MicroBatchRunner:
         seed: int,
         worker: int = 0,
         num_workers: int = 1,
+        two_pass_loss: TwoPassLossFunction | None = None,
     ) -> None:
+        """``two_pass_loss`` is needed if the settings ask for two passes."""
         self.model = model
         self.settings = settings
         self.seed = seed
@@ -61,6 +88,8 @@ class MicroBatchRunner:
         """The backend for packed batches, if that was chosen."""
 
         self._loss = loss
+        self._two_pass_loss = two_pass_loss
+        self._consistency = consistency_of(settings)
         self._loss_module: _LossModule | None = None
         if settings.backend == "torch_compile":
             self.torch_compile = TorchCompileTraining(settings.batch_tokens)
@@ -71,25 +100,42 @@ class MicroBatchRunner:
         )
         """Whether losses stay on the device, to be read one step late."""
 
-    def loss(self, micro_batch: MicroBatch, *rng_key: int) -> Tensor:
+    def loss(self, micro_batch: MicroBatch, *rng_key: int) -> MicroBatchLoss:
         """Return the summed loss, in nats, as a tensor that knows its gradient.
 
-        Dropout masks are drawn from the seed and ``rng_key``.
+        Dropout masks, and what SimCut cuts, are drawn from the seed and ``rng_key``.
         """
         seed_rng(self.seed, *rng_key)
         enabled = self.precision == "bf16"
+        if self._consistency is not None:
+            assert isinstance(micro_batch, Batch)
+            micro_batch = double_batch(micro_batch, self._consistency.cut_rate)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=enabled):
             micro_batch = micro_batch.to(self.device)
-            if self._loss_module is not None:
-                return cast(Tensor, self._loss_module(micro_batch))
+            compute = self._loss_module or self._bound_loss()
+            found = compute(micro_batch)
+        if isinstance(found, TwoPassLoss):
+            return MicroBatchLoss(*found)
+        return MicroBatchLoss(found)
+
+    def _bound_loss(self) -> Callable[[MicroBatch], Tensor | TwoPassLoss]:
+        """Return what computes the loss of a batch: without a frame of its own."""
+        smoothing = self.settings.label_smoothing
+        if self._consistency is None:
             compiled = self.torch_compile
             loss: LossFunction = self._loss if compiled is None else compiled.loss
-            smoothing = self.settings.label_smoothing
-            return loss(self.model, micro_batch, smoothing=smoothing)
+            return partial(loss, self.model, smoothing=smoothing)
+        assert self._two_pass_loss is not None
+        return partial(
+            self._two_pass_loss,
+            self.model,
+            smoothing=smoothing,
+            consistency=self._consistency,
+        )
 
     def make_loss_module(self) -> nn.Module:
         """Compute the loss by a module from now on, for FSDP2 to shard; return it."""
-        self._loss_module = _LossModule(self._loss, self.model, self.settings)
+        self._loss_module = _LossModule(self._bound_loss(), self.model)
         return self._loss_module
 
     def micro_batches(
@@ -118,19 +164,20 @@ class MicroBatchRunner:
         step: int,
         number: int,
         first_index: int = 0,
-    ) -> Scalar | None:
+    ) -> SummedLoss | None:
         """Run forward and backward over the micro-batches of batch ``number``.
 
         Returns the summed loss, unscaled, or None if this worker ran out of memory.
         """
-        total: Scalar = 0.0
+        total = SummedLoss(0.0)
         try:
             for index, micro_batch in enumerate(micro_batches, first_index):
                 with explain_compile_errors():
                     rng_index = self.worker + self.num_workers * index
                     loss = self.loss(micro_batch, step, number, rng_index)
-                    (loss * loss_scale).backward()  # type: ignore[no-untyped-call]
-                total += loss.detach() if self.async_metrics else loss.item()
+                    scaled = loss.total * loss_scale
+                    scaled.backward()  # type: ignore[no-untyped-call]
+                total += self._sums(loss)
             return total
         except Exception as error:
             if not is_out_of_memory(error):
@@ -139,6 +186,13 @@ class MicroBatchRunner:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         return None
+
+    def _sums(self, found: MicroBatchLoss) -> SummedLoss:
+        if found.kl_divergence is None or self._consistency is None:
+            total = found.total
+            return SummedLoss(total.detach() if self.async_metrics else total.item())
+        kl = found.kl_divergence.item()
+        return SummedLoss(found.total.item() - self._consistency.weight * kl, kl)
 
     @property
     def precision(self) -> str:
@@ -157,15 +211,16 @@ class _LossModule(nn.Module):
     """The loss as a module, so that FSDP2 sees a whole pass as one ``forward``."""
 
     def __init__(
-        self, loss: LossFunction, model: SequenceModel, settings: TrainingSettings
+        self,
+        loss: Callable[[MicroBatch], Tensor | TwoPassLoss],
+        model: SequenceModel,
     ) -> None:
         super().__init__()
         self.model = model
         self._loss = loss
-        self._smoothing = settings.label_smoothing
 
-    def forward(self, batch: Batch) -> Tensor:
-        return self._loss(self.model, batch, smoothing=self._smoothing)
+    def forward(self, batch: Batch) -> Tensor | TwoPassLoss:
+        return self._loss(batch)
 
 
 def split_batch(batch: Batch, max_padded_tokens: int | None) -> list[Batch]:

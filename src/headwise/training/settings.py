@@ -50,7 +50,8 @@ class TrainingSettings:
     step, a validation and a checkpoint are made in any case."""
 
     batch_tokens: int = 25_000
-    """Maximum target tokens of a batch, with padding, and as many source tokens."""
+    """Maximum target tokens of a batch, with padding, and as many source tokens. Both
+    passes of R-Drop and SimCut count."""
 
     batch_pairs: int | None = None
     """Batch size in pairs instead, however long: 1 makes each sentence a batch."""
@@ -68,6 +69,19 @@ class TrainingSettings:
     word_dropout: float = 0.0
     """Rate at which source tokens are replaced by the unknown symbol in training (word
     dropout, Iyyer et al. 2015): 0 or more, less than 1."""
+
+    r_drop: float = 0.0
+    """Weight of R-Drop (α, Liang et al. 2021): each example goes through the model
+    twice, with other dropout, and the loss holds both outputs together. 5 for
+    translation in the paper; 0: none."""
+
+    simcut: float = 0.0
+    """Weight of SimCut (α, Gao et al. 2022): as R-Drop, but tokens of the second pass
+    are cut, and the labels are learned in the first alone. 3 in the paper; 0: none."""
+
+    simcut_rate: float = 0.05
+    """Rate at which SimCut replaces tokens, of the source and of what the decoder
+    reads, by the unknown symbol (p_cut): more than 0, less than 1."""
 
     schedule: ScheduleName = "paper"
     """paper: Equation 3, inverse square root decay; linear: decay to 0 after the last
@@ -174,6 +188,11 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         problems = [*self._counts(), *self._numbers(), *self._choices()]
         problems += self._conflicts_with_torch_compile()
+        if self.r_drop and self.simcut:
+            problems.append(
+                f"r_drop = {self.r_drop} and simcut = {self.simcut} exclude each "
+                "other: leave one of them out"
+            )
         if self.optimizer == "muon" and self.devices == "shard":
             problems.append(
                 "optimizer = 'muon' needs whole matrices, and devices = 'shard' holds "
@@ -192,6 +211,16 @@ class TrainingSettings:
         """Maximum number of steps, once :func:`epochs_to_steps` has counted epochs."""
         assert self.steps is not None, "epochs are still to be counted"
         return self.steps
+
+    @property
+    def num_passes(self) -> int:
+        """How often each example of a batch goes through the model."""
+        return 2 if self.r_drop or self.simcut else 1
+
+    @property
+    def example_tokens(self) -> int:
+        """Maximum target tokens of the examples of a batch, each counted once."""
+        return max(1, self.batch_tokens // self.num_passes)
 
     @property
     def keep_checkpoints(self) -> int:
@@ -244,6 +273,16 @@ class TrainingSettings:
             and not 0 < getattr(self, name) < math.inf
         ]
         problems += [
+            f"{name} must be 0 or more and finite, not {getattr(self, name)}"
+            for name in ("r_drop", "simcut")
+            if not 0 <= getattr(self, name) < math.inf
+        ]
+        if not 0 < self.simcut_rate < 1:
+            problems.append(
+                f"simcut_rate must be more than 0 and less than 1, not "
+                f"{self.simcut_rate}"
+            )
+        problems += [
             f"{name} must be 0 or more and less than 1, not {getattr(self, name)}"
             for name in (
                 *("label_smoothing", "word_dropout", "weight_decay", "cooldown"),
@@ -261,8 +300,15 @@ class TrainingSettings:
             "batch_pairs": "fills rows by tokens; leave it unset",
             "processes": "learns in one process; leave it unset",
             "devices": "needs all weights on each device; 'replicate' has them",
+            "r_drop": "makes a single pass; 'auto' and 'torch' make two",
+            "simcut": "makes a single pass; 'auto' and 'torch' make two",
         }
-        allowed = {"processes": (None, 1), "devices": ("replicate",)}
+        allowed = {
+            "processes": (None, 1),
+            "devices": ("replicate",),
+            "r_drop": (0,),
+            "simcut": (0,),
+        }
         return [
             f"{name} = {getattr(self, name)!r}, but backend = 'torch_compile' {reason}"
             for name, reason in reasons.items()

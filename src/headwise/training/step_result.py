@@ -23,6 +23,23 @@ Scalar = float | Tensor
 """A number on the host, or a tensor of one number on the device."""
 
 
+@dataclass(frozen=True, slots=True)
+class SummedLoss:
+    """Sums over target tokens, in nats."""
+
+    loss: Scalar
+    """The loss; of two passes, without the divergence between them."""
+
+    kl_divergence: float = 0.0
+    """The divergence between two passes, before its weight."""
+
+    def __add__(self, other: SummedLoss) -> SummedLoss:
+        """Add the sums of other tokens."""
+        return SummedLoss(
+            self.loss + other.loss, self.kl_divergence + other.kl_divergence
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class PendingStep:
     """One optimizer step, whose loss and gradient norm are read when asked for."""
@@ -44,6 +61,9 @@ class PendingStep:
     learning_rate: float
     started: float
     """``time.monotonic()`` at the start of the step."""
+
+    kl_divergence: float | None = None
+    """That of :class:`SummedLoss`; None without two passes."""
 
     def __post_init__(self) -> None:
         if isinstance(self.loss, Tensor) and isinstance(self.gradient_norm, Tensor):
@@ -76,9 +96,11 @@ class PendingStep:
     def to_metrics(self, *, since: float) -> StepMetrics:
         """Return the metrics; time is counted from the later of start and ``since``."""
         loss, norm = self.loss_and_norm
+        kl = self.kl_divergence
         return StepMetrics(
             step=self.step,
             loss=loss / self.num_targets,
+            kl_divergence=None if kl is None else kl / self.num_targets,
             learning_rate=self.learning_rate,
             gradient_norm=norm,
             tokens=self.tokens,

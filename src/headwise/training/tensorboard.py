@@ -59,15 +59,15 @@ class TensorBoardEvents:
 
     def on_step(self, update: StepMetrics, state: TrainingState) -> None:
         """Add a point to each curve of training."""
-        self._scalars(
-            update.step,
-            {
-                "loss/training": update.loss,
-                "training/learning rate": update.learning_rate,
-                "training/gradient norm": update.gradient_norm,
-                "training/tokens per second": update.tokens / max(update.seconds, 1e-9),
-            },
-        )
+        curves = {
+            "loss/training": update.loss,
+            "training/learning rate": update.learning_rate,
+            "training/gradient norm": update.gradient_norm,
+            "training/tokens per second": update.tokens / max(update.seconds, 1e-9),
+        }
+        if update.kl_divergence is not None:
+            curves["training/KL divergence"] = update.kl_divergence
+        self._scalars(update.step, curves)
 
     def on_validation(
         self, validation: Validation, state: TrainingState, name: str, best: bool

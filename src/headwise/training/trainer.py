@@ -14,7 +14,6 @@ from itertools import islice
 
 from torch import Tensor
 
-from headwise.data.batches import largest_batch
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import Stopped
 from headwise.model.sequence_model import SequenceModel
@@ -48,7 +47,7 @@ from headwise.training.schedule import learning_rate
 from headwise.training.settings import TrainingSettings
 from headwise.training.signals import Interrupted, StopSignals
 from headwise.training.state import TrainingState
-from headwise.training.step_result import PendingStep, Scalar
+from headwise.training.step_result import PendingStep, SummedLoss
 from headwise.training.time_limit import TimeLimit
 from headwise.training.validation import Validation, validate
 from headwise.wording import count_of
@@ -170,11 +169,7 @@ class Trainer:
 
     def try_largest_batch(self) -> None:
         """Run the batch that takes most memory now, so that none fails hours later."""
-        facts = self.corpus.facts
-        tokens = self.settings.batch_tokens if self.settings.batch_pairs is None else 1
-        batch = largest_batch(
-            *facts.train.longest, tokens, facts.ends, facts.patch_values
-        )
+        batch = data_loader.largest_training_batch(self.corpus.facts, self.settings)
         self.gradients.accumulate([(0, batch)], step=0, divisor=batch.num_target_tokens)
         self.model.zero_grad()
 
@@ -207,7 +202,8 @@ class Trainer:
         rate = learning_rate(step, settings, self.model.config.d_model, self.state)
         pending = PendingStep(
             step=step,
-            loss=loss,
+            loss=loss.loss,
+            kl_divergence=loss.kl_divergence if settings.num_passes > 1 else None,
             gradient_norm=self.gradients.clip(),
             batches=own,
             num_targets=num_targets,
@@ -255,19 +251,21 @@ class Trainer:
         if self.ranks.size == 1:
             self.signals.check()
 
-    def _all_reduce_loss(self, loss: Scalar) -> tuple[Scalar, int]:
+    def _all_reduce_loss(self, own: SummedLoss) -> tuple[SummedLoss, int]:
         """Sum loss and steps of a new cooldown over all ranks; stop on a signal."""
-        known = 0.0 if isinstance(loss, Tensor) else loss
+        known = 0.0 if isinstance(own.loss, Tensor) else own.loss
         wants_to_stop = self.signals.received is not None
         is_late = self.time_limit.is_reached_after(self.state, self.state.step + 1)
-        total, stops, late, cooldown = self.ranks.all_reduce_sum(
-            known, wants_to_stop, is_late, self.time_limit.cooldown_steps(self.state)
+        ahead = self.time_limit.cooldown_steps(self.state)
+        total, kl, stops, late, cooldown = self.ranks.all_reduce_sum(
+            *(known, own.kl_divergence, wants_to_stop, is_late, ahead)
         )
         self._time_limit_reached = late > 0
         if stops:
             self.signals.check()
             raise Stopped("stopped with another process of the run; all is saved")
-        return (loss if isinstance(loss, Tensor) else total), int(cooldown)
+        loss = own.loss if isinstance(own.loss, Tensor) else total
+        return SummedLoss(loss, kl), int(cooldown)
 
     def _report(self, metrics: StepMetrics) -> None:
         for callback in self.callbacks:

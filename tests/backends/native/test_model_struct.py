@@ -66,7 +66,7 @@ def run_natively(model, side, targets, *, is_decoder):
     size = kernels().train_scratch_bytes(*arguments)
     scratch = np.empty(size + ALIGNMENT, np.uint8)
     begin = -(-scratch.ctypes.data // ALIGNMENT) * ALIGNMENT
-    loss = kernels().forward_backward(*arguments, begin)
+    loss = kernels().forward_backward(*arguments, begin).total
     return loss, buffers.scaled(1.0)
 
 

@@ -22,6 +22,8 @@ from headwise.backends.native import library
 from headwise.backends.native.decoder import NativeDecoder
 from headwise.backends.native.training import NativeTraining
 from headwise.backends.pytorch.install_fused import use_backend
+from headwise.consistency import Consistency
+from headwise.data.doubled_batch import double_batch
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.model import TransformerConfig
 from headwise.model.transformer import Transformer
@@ -51,6 +53,16 @@ for changes in MODELS:
             loss = NativeTraining().loss(model, batch, smoothing=0.1)
         loss.backward()
         for each in [loss.detach(), *(each.grad for each in model.parameters())]:
+            found.update(each.numpy().tobytes())
+        twice, form = double_batch(batch, 0.2), Consistency.r_drop(5.0)
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            loss = NativeTraining().two_pass_loss(
+                model, twice, smoothing=0.1, consistency=form
+            )
+        model.zero_grad()
+        loss.total.backward()
+        tensors = [*(each.detach() for each in loss), *model.parameters()]
+        for each in tensors[:2] + [each.grad for each in tensors[2:]]:
             found.update(each.numpy().tobytes())
         decoder = NativeDecoder(model, "bf16" if half else "float32")
         state = decoder.start(source.padded(), source.is_real)

@@ -8,7 +8,7 @@ keeps alive.
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, Structure, c_float, c_int64, c_uint64, c_void_p
+from ctypes import POINTER, Structure, c_double, c_float, c_int64, c_uint64, c_void_p
 
 LANES = 16
 """Floats of a vector: keys are padded to multiples of it, as in ``simd.h``."""
@@ -271,6 +271,22 @@ class RaggedTokens(Structure):
     _fields_ = (("tokens", c_void_p), ("starts", c_void_p))
 
 
+class Consistency(Structure):
+    """``consistency``: how the two passes of a doubled batch are held together."""
+
+    _fields_ = (("form", c_int64), ("weight", c_float))
+
+
+SINGLE_PASS, ONE_WAY, BOTH_WAYS = range(3)
+"""Forms of ``Consistency``, as ``train.h`` numbers them."""
+
+
+class BatchLoss(Structure):
+    """``batch_loss``: the summed loss, and the divergence between passes in it."""
+
+    _fields_ = (("total", c_double), ("divergence", c_double))
+
+
 class TrainBatch(Structure):
     """Sentences without padding, the loss's smoothing, and the seed of dropout."""
 
@@ -281,6 +297,7 @@ class TrainBatch(Structure):
         ("targets", c_void_p),
         ("smoothing", c_float),
         ("seed", c_uint64),
+        ("consistency", Consistency),
     )
 
 
@@ -290,6 +307,7 @@ TOPK_STATE_BYTES = ctypes.sizeof(TopKState)
 STRUCTS = (
     *(Matrix, MatmulOptions, Linear, LayerNorm, PackedSublayer, Sublayer, Embedding),
     *(Stack, Model, CrossKV, EncodeRequest, PrefillRequest, DecodeRequest, TopKRequest),
-    *(TopKState, TopKRows, BeamRequest, RaggedTokens, TrainBatch),
+    *(TopKState, TopKRows, BeamRequest, RaggedTokens, Consistency, TrainBatch),
+    BatchLoss,
 )
 """In the order of ``struct_bytes`` in ``csrc/struct_sizes.c``."""

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import POINTER, Structure, c_double, c_int64, c_void_p
+from ctypes import POINTER, Structure, c_int64, c_void_p
 from functools import cache
 
 from headwise.backends.native.ctypes_structs import (
     STRUCTS,
+    BatchLoss,
     BeamRequest,
     DecodeRequest,
     EncodeRequest,
@@ -50,7 +51,7 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "beam_step": (c_int64, (POINTER(BeamRequest),)),
     "topk": (c_int64, (POINTER(TopKRows), c_void_p, c_int64)),
     "train_scratch_bytes": (c_int64, (_MODEL, _BATCH)),
-    "forward_backward": (c_double, (_MODEL, _BATCH, c_void_p)),
+    "forward_backward": (BatchLoss, (_MODEL, _BATCH, c_void_p)),
     "encoder_train_bytes": (c_int64, (_MODEL, _BATCH)),
     "encoder_forward": (None, (_MODEL, _BATCH, c_void_p, c_void_p)),
     "encoder_backward": (None, (_MODEL, _BATCH, c_void_p, c_void_p)),

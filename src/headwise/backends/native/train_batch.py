@@ -20,7 +20,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.backends.native import ctypes_structs
-from headwise.backends.native.ctypes_structs import ALIGNMENT, TrainBatch
+from headwise.backends.native.ctypes_structs import (
+    ALIGNMENT,
+    BOTH_WAYS,
+    ONE_WAY,
+    TrainBatch,
+)
+from headwise.consistency import Consistency
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.errors import DataError
 from headwise.model.sequence_model import SequenceModel
@@ -69,7 +75,8 @@ class Sentences:
     """A batch for C; ``struct`` and its parts point at what this object keeps.
 
     A side that a model does not read is None; ``vectors`` is the table of a source of
-    pictures. Dropout is seeded from torch's RNG.
+    pictures. With ``consistency`` it is a doubled batch, of two passes. Dropout is
+    seeded from torch's RNG.
     """
 
     def __init__(
@@ -80,6 +87,7 @@ class Sentences:
         decoder_input: RaggedTokens | None = None,
         targets: Tensor | None = None,
         smoothing: float = 0.0,
+        consistency: Consistency | None = None,
     ) -> None:
         sides = [each for each in (source, decoder_input) if each is not None]
         self._kept: list[Tensor] = []
@@ -94,19 +102,22 @@ class Sentences:
             targets=None if targets is None else self._address(targets),
             smoothing=smoothing,
             seed=int(torch.randint(2**62, (1,))),
+            consistency=_struct_of(consistency),
         )
 
     def parts(self) -> list[TrainBatch]:
         """Split into a batch for each of torch's threads, of about as many tokens.
 
         Each has consecutive sentences, and ``MIN_TOKENS_PER_THREAD`` tokens or more:
-        there may be one part only.
+        there may be one part only. Both passes of an example stay in one.
         """
         useful = max(1, self.num_tokens // MIN_TOKENS_PER_THREAD)
         count = min(torch.get_num_threads(), useful)
         wanted = torch.arange(1, count) * self.num_tokens // count
-        cuts = torch.searchsorted(self._offsets, wanted).tolist()
-        bounds = sorted({0, *cuts, self.struct.sentences})
+        cuts = torch.searchsorted(self._offsets, wanted)
+        if self.struct.consistency.form:
+            cuts -= cuts % 2
+        bounds = sorted({0, *cuts.tolist(), self.struct.sentences})
         return [self._part(first, last) for first, last in pairwise(bounds)]
 
     def _part(self, first: int, last: int) -> TrainBatch:
@@ -127,6 +138,13 @@ class Sentences:
     def _address(self, each: Tensor) -> int:
         self._kept.append(each.contiguous())
         return self._kept[-1].data_ptr()
+
+
+def _struct_of(consistency: Consistency | None) -> ctypes_structs.Consistency:
+    if consistency is None:
+        return ctypes_structs.Consistency()
+    form = BOTH_WAYS if consistency.both_ways else ONE_WAY
+    return ctypes_structs.Consistency(form, consistency.weight)
 
 
 def check_vocabulary(tokens: Tensor, size: int) -> None:

@@ -38,6 +38,7 @@ from headwise.backends.native.train_batch import (
     run_in_threads,
 )
 from headwise.backends.pytorch.install_fused import what_is_swapped
+from headwise.consistency import Consistency, TwoPassLoss
 from headwise.data.ragged_batch import Batch
 from headwise.model.activation_checkpointing import is_checkpointed
 from headwise.model.decoder_only import DecoderOnly
@@ -99,33 +100,68 @@ class NativeTraining:
 
         Raises ``DataError`` for tokens outside the vocabulary.
         """
-        target, decoder_input = batch.target, batch.decoder_input
-        if isinstance(model, DecoderOnly):
-            size, source, vectors = model.vocab_size, None, None
-        else:
-            assert isinstance(model, Transformer)
-            size = model.target_vocab_size
-            source, vectors = look_up(model, batch.source)
-        check_vocabulary(target.tokens, size)
-        check_vocabulary(decoder_input.tokens, size)
-        targets = target.tokens
-        if batch.counted is not None:
-            targets = targets.masked_fill(~batch.counted, NOT_COUNTED)
-        sentences = Sentences(
-            source=source,
-            vectors=vectors,
-            decoder_input=decoder_input,
-            targets=targets,
-            smoothing=smoothing,
-        )
-        loss = _NativeLoss.apply(  # type: ignore[no-untyped-call]
-            model, sentences, *trained_tensors(model, vectors)
+        sentences, tensors = _read(model, batch, smoothing, None)
+        loss, _ = _NativeLoss.apply(  # type: ignore[no-untyped-call]
+            model, sentences, *tensors
         )
         return cast(Tensor, loss)
+
+    def two_pass_loss(
+        self,
+        model: GenerativeModel,
+        batch: Batch,
+        *,
+        smoothing: float,
+        consistency: Consistency,
+    ) -> TwoPassLoss:
+        """Return the loss of both passes: see :class:`TwoPassBackend`.
+
+        Raises ``DataError`` for tokens outside the vocabulary.
+        """
+        sentences, tensors = _read(model, batch, smoothing, consistency)
+        losses = _NativeLoss.apply(  # type: ignore[no-untyped-call]
+            model, sentences, *tensors
+        )
+        return TwoPassLoss(*losses)
+
+
+def _read(
+    model: GenerativeModel,
+    batch: Batch,
+    smoothing: float,
+    consistency: Consistency | None,
+) -> tuple[Sentences, list[Tensor]]:
+    """Return a batch as C reads it, and what C trains.
+
+    Raises ``DataError`` for tokens outside the vocabulary.
+    """
+    target, decoder_input = batch.target, batch.decoder_input
+    if isinstance(model, DecoderOnly):
+        size, source, vectors = model.vocab_size, None, None
+    else:
+        assert isinstance(model, Transformer)
+        size = model.target_vocab_size
+        source, vectors = look_up(model, batch.source)
+    check_vocabulary(target.tokens, size)
+    check_vocabulary(decoder_input.tokens, size)
+    targets = target.tokens
+    if batch.counted is not None:
+        targets = targets.masked_fill(~batch.counted, NOT_COUNTED)
+    sentences = Sentences(
+        source=source,
+        vectors=vectors,
+        decoder_input=decoder_input,
+        targets=targets,
+        smoothing=smoothing,
+        consistency=consistency,
+    )
+    return sentences, trained_tensors(model, vectors)
 
 
 class _NativeLoss(torch.autograd.Function):
     """The loss as a function of all that C trains, as autograd sees it.
+
+    The divergence between two passes is returned beside it, 0 of a single one.
 
     So ``torch.autograd.grad``, ``retain_graph`` and hooks of the graph work. The
     gradients of a batch are summed apart from earlier ones, as torch does it, so that
@@ -138,7 +174,7 @@ class _NativeLoss(torch.autograd.Function):
         model: GenerativeModel,
         batch: Sentences,
         *tensors: Tensor,
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(*tensors)  # so that torch notes when they change
         assert isinstance(model, NativeModel)
         is_alone = isinstance(model, DecoderOnly)
@@ -156,7 +192,9 @@ class _NativeLoss(torch.autograd.Function):
         ctx.gradients, *others = buffers
         for other in others:
             ctx.gradients.add(other)
-        return tensors[0].new_tensor(sum(losses))
+        divergence = tensors[0].new_tensor(sum(each.divergence for each in losses))
+        ctx.mark_non_differentiable(divergence)
+        return tensors[0].new_tensor(sum(each.total for each in losses)), divergence
 
     @staticmethod
     @once_differentiable

@@ -11,6 +11,12 @@ from headwise.backends.pytorch.unpadded_forward import (
     encode_unpadded,
 )
 from headwise.backends.reference import encode_pictures
+from headwise.consistency import (
+    Consistency,
+    TwoPassLoss,
+    projected_two_pass_loss,
+)
+from headwise.data.doubled_batch import is_second_pass
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.losses import projected_cross_entropy
 from headwise.model.decoder_only import DecoderOnly
@@ -30,20 +36,48 @@ class TorchTraining:
 
     def loss(self, model: GenerativeModel, batch: Batch, *, smoothing: float) -> Tensor:
         """Return the summed cross-entropy: see :class:`TrainingBackend`."""
-        source, target = batch.source, batch.decoder_input
-        if isinstance(model, Transformer):
-            hidden = decode_unpadded(model, source, target)
-        elif isinstance(model, DecoderOnly):
-            hidden = decode_only_unpadded(model, target)
-        else:  # a recurrent model, which steps through padded rows side by side
-            hidden = model.decode(source.padded(), target.padded(), source.is_real)
-            hidden = hidden[target.is_real]
-        targets = batch.target.tokens
+        hidden, targets = _decode(model, batch), batch.target.tokens
         if batch.counted is not None:
             hidden, targets = hidden[batch.counted], targets[batch.counted]
         return projected_cross_entropy(
             hidden, model.output_vectors, model.output.bias, targets, smoothing
         )
+
+    def two_pass_loss(
+        self,
+        model: GenerativeModel,
+        batch: Batch,
+        *,
+        smoothing: float,
+        consistency: Consistency,
+    ) -> TwoPassLoss:
+        """Return the loss of both passes: see :class:`TwoPassBackend`."""
+        hidden, targets = _decode(model, batch), batch.target.tokens
+        is_second = is_second_pass(batch.target)
+        first, second = ~is_second, is_second
+        if batch.counted is not None:
+            first, second = first & batch.counted, second & batch.counted
+        return projected_two_pass_loss(
+            hidden[first],
+            hidden[second],
+            model.output_vectors,
+            model.output.bias,
+            targets[first],
+            smoothing,
+            consistency,
+        )
+
+
+def _decode(model: GenerativeModel, batch: Batch) -> Tensor:
+    """Return the vectors of the target tokens, which are projected [N D]."""
+    source, target = batch.source, batch.decoder_input
+    if isinstance(model, Transformer):
+        return decode_unpadded(model, source, target)
+    if isinstance(model, DecoderOnly):
+        return decode_only_unpadded(model, target)
+    # A recurrent model steps through padded rows side by side.
+    hidden = model.decode(source.padded(), target.padded(), source.is_real)
+    return hidden[target.is_real]
 
 
 class TorchEncoding:

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from torch import Tensor
 
 from headwise.backends.select_encoder import encode_padded
+from headwise.consistency import Consistency, TwoPassLoss, two_pass_loss
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.losses import cross_entropy
 from headwise.model.config import TransformerConfig
@@ -88,3 +89,11 @@ def classification_loss(model: Classifier, batch: Batch, *, smoothing: float) ->
     """Return the cross-entropy of the labels, summed over the inputs, in nats."""
     labels = batch.target.tokens - len(SPECIALS)
     return cross_entropy(model(batch.source), labels, smoothing)
+
+
+def two_pass_classification_loss(
+    model: Classifier, batch: Batch, *, smoothing: float, consistency: Consistency
+) -> TwoPassLoss:
+    """Return the loss of both passes of each input: see ``Task.two_pass_loss``."""
+    logits, labels = model(batch.source), batch.target.tokens - len(SPECIALS)
+    return two_pass_loss(logits[::2], logits[1::2], labels[::2], smoothing, consistency)

@@ -14,6 +14,7 @@ from headwise.text.vocabulary import SPECIALS
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from headwise.consistency import TwoPassLoss
     from headwise.tasks.classification.model import Classifier
     from headwise.tasks.classification.task import Classification
     from headwise.text.tokenizer import TokenizerPair
@@ -29,6 +30,7 @@ class ClassificationSpec(EncoderSpec):
     target_tokenizer = "labels"
     measures = ("accuracy", "macro-f1")
     options: type = PoolingSettings
+    has_two_pass_loss = True
 
     def open(
         self,
@@ -73,3 +75,9 @@ class ClassificationSpec(EncoderSpec):
         from headwise.tasks.classification.model import classification_loss
 
         return classification_loss
+
+    def two_pass_loss(self) -> Callable[..., TwoPassLoss] | None:
+        """Return the loss of two passes of the task."""
+        from headwise.tasks.classification.model import two_pass_classification_loss
+
+        return two_pass_classification_loss

@@ -16,6 +16,7 @@ from headwise.tasks.classification.model import (
     Classifier,
     TextClassifier,
     classification_loss,
+    two_pass_classification_loss,
 )
 from headwise.tasks.encoder_task import EncoderTask
 from headwise.tasks.prediction import Prediction
@@ -32,6 +33,7 @@ class Classification(EncoderTask):
     name = "classification"
     always_measured = ("accuracy",)
     loss = staticmethod(classification_loss)
+    two_pass_loss = staticmethod(two_pass_classification_loss)
 
     def new_model(self, config: TransformerConfig, *, seed: int) -> Classifier:
         """Make a model of this architecture for these texts and labels."""

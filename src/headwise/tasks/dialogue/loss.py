@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.backends.select_training import cross_entropy_of
+from headwise.backends.select_training import cross_entropy_of, two_pass_loss_of
+from headwise.consistency import Consistency, TwoPassLoss
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.model.decoder_only import DecoderOnly
 from headwise.text.vocabulary import END
@@ -29,6 +30,16 @@ def answer_loss(model: DecoderOnly, batch: Batch, *, smoothing: float) -> Tensor
     if batch.counted is None:
         batch = join_turns(batch)
     return batch.weight * cross_entropy_of(model, batch, smoothing=smoothing)
+
+
+def two_pass_answer_loss(
+    model: DecoderOnly, batch: Batch, *, smoothing: float, consistency: Consistency
+) -> TwoPassLoss:
+    """Return the loss of both passes of the answers: see ``Task.two_pass_loss``."""
+    if batch.counted is None:
+        batch = join_turns(batch)
+    loss = two_pass_loss_of(model, batch, smoothing=smoothing, consistency=consistency)
+    return TwoPassLoss(batch.weight * loss.total, batch.weight * loss.kl_divergence)
 
 
 def join_turns(batch: Batch, *, assistant: int | None = None) -> Batch:
@@ -57,6 +68,7 @@ def join_turns(batch: Batch, *, assistant: int | None = None) -> Batch:
         source=empty,
         target=joined,
         counted=counted,
+        input_tokens=None,
         weight=len(target.tokens) / int(counted.sum()),
     )
 

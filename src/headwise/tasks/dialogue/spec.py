@@ -15,6 +15,7 @@ from headwise.text.settings import TextSettings
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from headwise.consistency import TwoPassLoss
     from headwise.tasks.dialogue.task import Answering
     from headwise.text.tokenizer import TokenizerPair
 
@@ -75,3 +76,9 @@ class DialogueSpec(LanguageModelSpec):
         from headwise.tasks.dialogue.loss import answer_loss
 
         return answer_loss
+
+    def two_pass_loss(self) -> Callable[..., TwoPassLoss] | None:
+        """Return the loss of two passes of the task."""
+        from headwise.tasks.dialogue.loss import two_pass_answer_loss
+
+        return two_pass_answer_loss

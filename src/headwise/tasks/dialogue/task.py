@@ -15,7 +15,7 @@ from headwise.errors import DataError
 from headwise.metrics.registry import measure
 from headwise.metrics.score import Score
 from headwise.model.decoder_only import DecoderOnly
-from headwise.tasks.dialogue.loss import answer_loss, join_turns
+from headwise.tasks.dialogue.loss import answer_loss, join_turns, two_pass_answer_loss
 from headwise.tasks.language_model.task import LanguageModelling
 from headwise.tasks.prediction import InputError, Prediction
 from headwise.text.dialogue import ASSISTANT, ROLES, read_input
@@ -34,6 +34,7 @@ class Answering(LanguageModelling):
 
     name = "dialogue"
     loss = staticmethod(answer_loss)
+    two_pass_loss = staticmethod(two_pass_answer_loss)
 
     def with_length_limits(self, decoding: DecodingSettings) -> Self:
         """Return this task, whose default search has the limits of ``decoding``."""

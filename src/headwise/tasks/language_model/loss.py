@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.backends.select_training import cross_entropy_of
+from headwise.backends.select_training import cross_entropy_of, two_pass_loss_of
+from headwise.consistency import Consistency, TwoPassLoss
 from headwise.data.ragged_batch import Batch
 from headwise.model.decoder_only import DecoderOnly
 from headwise.tasks.task import BATCH_TOKENS
@@ -23,6 +24,13 @@ def language_model_loss(
     A window begins with START, as a generated text does.
     """
     return cross_entropy_of(model, batch, smoothing=smoothing)
+
+
+def two_pass_language_model_loss(
+    model: DecoderOnly, batch: Batch, *, smoothing: float, consistency: Consistency
+) -> TwoPassLoss:
+    """Return the loss of both passes of each window: see ``Task.two_pass_loss``."""
+    return two_pass_loss_of(model, batch, smoothing=smoothing, consistency=consistency)
 
 
 @torch.inference_mode()

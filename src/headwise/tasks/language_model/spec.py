@@ -15,6 +15,7 @@ from headwise.text.settings import TextSettings
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from headwise.consistency import TwoPassLoss
     from headwise.model.decoder_only import DecoderOnly
     from headwise.tasks.language_model.task import LanguageModelling
     from headwise.text.tokenizer import TokenizerPair
@@ -31,6 +32,7 @@ class LanguageModelSpec:
     hub_task = "text-generation"
     stacks: tuple[Stack, ...] = ("decoder",)
     searches = True
+    has_two_pass_loss = True
     pair_format: pair_formats.PairFormat = pair_formats.DOCUMENTS
     defaults: Mapping[str, Any] = {
         "text": {"normalization": "lossless"},
@@ -94,3 +96,9 @@ class LanguageModelSpec:
         from headwise.tasks.language_model.loss import language_model_loss
 
         return language_model_loss
+
+    def two_pass_loss(self) -> Callable[..., TwoPassLoss] | None:
+        """Return the loss of two passes of the task."""
+        from headwise.tasks.language_model.loss import two_pass_language_model_loss
+
+        return two_pass_language_model_loss

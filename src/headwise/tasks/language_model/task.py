@@ -24,6 +24,7 @@ from headwise.tasks.description import ModelDescription
 from headwise.tasks.language_model.loss import (
     language_model_loss,
     sliding_log_probabilities,
+    two_pass_language_model_loss,
 )
 from headwise.tasks.language_model.settings import LanguageModelSettings
 from headwise.tasks.language_model.sliding_context import SlidingContext
@@ -53,6 +54,7 @@ class LanguageModelling(TaskDefaults):
     name = "language_model"
     always_measured = ()
     loss = staticmethod(language_model_loss)
+    two_pass_loss = staticmethod(two_pass_language_model_loss)
 
     def describe(self, config: TransformerConfig) -> ModelDescription:
         """Return what a model of this architecture is built from."""

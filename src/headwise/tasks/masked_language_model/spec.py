@@ -31,6 +31,7 @@ class MaskedLanguageModelSpec:
     hub_task = "fill-mask"
     stacks: tuple[Stack, ...] = ("encoder",)
     searches = False
+    has_two_pass_loss = False
     pair_format = pair_formats.DOCUMENTS
     defaults: Mapping[str, Any] = {
         "model": {"decoder_layers": 0},
@@ -87,3 +88,6 @@ class MaskedLanguageModelSpec:
         from headwise.tasks.masked_language_model.model import masked_token_loss
 
         return masked_token_loss
+
+    def two_pass_loss(self) -> None:
+        """Return None: it has no loss of two passes."""

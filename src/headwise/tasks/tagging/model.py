@@ -8,6 +8,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from headwise.backends.select_encoder import encode_padded
+from headwise.consistency import Consistency, TwoPassLoss, two_pass_loss
+from headwise.data.doubled_batch import is_second_pass
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.losses import cross_entropy
 from headwise.model.config import TransformerConfig
@@ -50,8 +52,23 @@ def tagging_loss(model: Tagger, batch: Batch, *, smoothing: float) -> Tensor:
 
     A tag stands at the first token of its word; at other tokens stands ``PAD``.
     """
+    logits, labels, _ = _tagged(model, batch)
+    return cross_entropy(logits, labels, smoothing)
+
+
+def two_pass_tagging_loss(
+    model: Tagger, batch: Batch, *, smoothing: float, consistency: Consistency
+) -> TwoPassLoss:
+    """Return the loss of both passes of each text: see ``Task.two_pass_loss``."""
+    logits, labels, is_second = _tagged(model, batch)
+    first, second = logits[~is_second], logits[is_second]
+    return two_pass_loss(first, second, labels[~is_second], smoothing, consistency)
+
+
+def _tagged(model: Tagger, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    """Return logits and labels of the words, and which stand in a second pass."""
     logits = model(batch.source)
     tags = batch.target.tokens
     is_tag = tags != PAD
     tagged = logits[batch.target.row_index[is_tag], batch.target.positions[is_tag]]
-    return cross_entropy(tagged, tags[is_tag] - UNKNOWN, smoothing)
+    return tagged, tags[is_tag] - UNKNOWN, is_second_pass(batch.target)[is_tag]

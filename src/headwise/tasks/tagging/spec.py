@@ -14,6 +14,7 @@ from headwise.text.vocabulary import UNKNOWN
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from headwise.consistency import TwoPassLoss
     from headwise.tasks.tagging.model import Tagger
     from headwise.tasks.tagging.task import Tagging
     from headwise.text.tokenizer import TokenizerPair
@@ -29,6 +30,7 @@ class TaggingSpec(EncoderSpec):
     target_tokenizer = "spaces"
     measures = ("tag-accuracy", "exact-match")
     options: type | None = None
+    has_two_pass_loss = True
 
     def open(
         self,
@@ -65,3 +67,9 @@ class TaggingSpec(EncoderSpec):
         from headwise.tasks.tagging.model import tagging_loss
 
         return tagging_loss
+
+    def two_pass_loss(self) -> Callable[..., TwoPassLoss] | None:
+        """Return the loss of two passes of the task."""
+        from headwise.tasks.tagging.model import two_pass_tagging_loss
+
+        return two_pass_tagging_loss

@@ -21,7 +21,7 @@ from headwise.tasks.encoder_batches import (
 )
 from headwise.tasks.encoder_task import EncoderTask
 from headwise.tasks.prediction import Prediction
-from headwise.tasks.tagging.model import Tagger, tagging_loss
+from headwise.tasks.tagging.model import Tagger, tagging_loss, two_pass_tagging_loss
 from headwise.text.vocabulary import SPECIALS
 
 
@@ -35,6 +35,7 @@ class Tagging(EncoderTask):
     name = "tagging"
     always_measured = ("tag-accuracy",)
     loss = staticmethod(tagging_loss)
+    two_pass_loss = staticmethod(two_pass_tagging_loss)
 
     def new_model(self, config: TransformerConfig, *, seed: int) -> Tagger:
         """Make a model of this architecture for these words and tags."""

@@ -14,6 +14,7 @@ from headwise.text.settings import TARGET_ONLY, TextSettings
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from headwise.consistency import TwoPassLoss
     from headwise.model.encoder_decoder import EncoderDecoder
     from headwise.tasks.translation.task import Translation
     from headwise.text.tokenizer import TokenizerPair
@@ -28,6 +29,7 @@ class TranslationSpec:
     stacks: tuple[Stack, ...] = ("encoder", "decoder")
     kinds: tuple[ModelKind, ...] = get_args(ModelKind)
     searches = True
+    has_two_pass_loss = True
     pair_format: pair_formats.PairFormat = pair_formats.TRANSLATION
     defaults: Mapping[str, Any] = {}
     measures: tuple[str, ...] = (
@@ -84,3 +86,9 @@ class TranslationSpec:
         from headwise.backends.select_training import cross_entropy_of
 
         return cross_entropy_of
+
+    def two_pass_loss(self) -> Callable[..., TwoPassLoss] | None:
+        """Return the loss of two passes of the task."""
+        from headwise.backends.select_training import two_pass_loss_of
+
+        return two_pass_loss_of

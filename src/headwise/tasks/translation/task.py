@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headwise.backends.api import Precision
 from headwise.backends.pytorch.install_fused import use_backend
-from headwise.backends.select_training import cross_entropy_of
+from headwise.backends.select_training import cross_entropy_of, two_pass_loss_of
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.hypothesis import Hypothesis
@@ -63,6 +63,7 @@ class Translation(TaskDefaults, TextCodec):
     name = "translation"
     always_measured = ("bleu",)
     loss = staticmethod(cross_entropy_of)
+    two_pass_loss = staticmethod(two_pass_loss_of)
 
     def with_length_limits(self, decoding: DecodingSettings) -> Self:
         """Return this task, whose default search has the limits of ``decoding``."""

@@ -67,13 +67,21 @@ void stack_backward(const group *g, const stack_state *s) {
     embed_backward(g, s, g->grad_x);
 }
 
+/* The rows of the first passes, then those of the second. */
+static void order_passes(const int64_t *starts, int64_t sentences, int64_t *order) {
+    int64_t half = count_positions(starts, 0, sentences) / 2, rows[2] = {0, half}, row = 0;
+    for (int64_t n = 0; n < sentences; n++)
+        for (int64_t i = starts[n]; i < starts[n + 1]; i++) order[rows[n % 2]++] = row++;
+}
+
 /* Forward and backward pass of a group of sentences; returns its loss. */
-static double train_group(const transformer *m, const train_batch *batch,
+static batch_loss train_group(const transformer *m, const train_batch *batch,
                           const packed_model *packed, arena a) {
     group g = alloc_activations(m, batch, packed, &a);
     alloc_work(&g, batch, &a);
     int64_t has_encoder = has_stack(&m->encoder), has_decoder = has_stack(&m->decoder);
     const stack_state *last = has_decoder ? &g.decoder : &g.encoder;
+    if (g.order) order_passes(last->starts, g.sentences, g.order);
     if (has_encoder) g.encoded = stack_forward(&g, &g.encoder);
     loss_request request = {.output = &m->output,
                             .scores = &packed->output,
@@ -82,8 +90,10 @@ static double train_group(const transformer *m, const train_batch *batch,
                             .targets = batch->targets + last->starts[0],
                             .rows = last->rows,
                             .smoothing = batch->smoothing,
-                            .grad_hidden = g.grad_x};
-    double loss = loss_and_gradients(&request, g.scratch);
+                            .grad_hidden = g.grad_x,
+                            .consistency = batch->consistency,
+                            .order = g.order};
+    batch_loss loss = loss_and_gradients(&request, g.scratch);
     if (has_decoder) {
         memset(g.grad_encoded, 0, g.encoder.rows * m->d_model * 4);
         stack_backward(&g, &g.decoder);
@@ -95,11 +105,12 @@ static double train_group(const transformer *m, const train_batch *batch,
 }
 
 train_batch group_of(const transformer *m, const train_batch *batch, int64_t first) {
-    int64_t limit = max(GROUP_ROWS, 2 * m->d_model), last = first + 1;
+    int64_t passes = batch->consistency.form ? 2 : 1;
+    int64_t limit = max(GROUP_ROWS, 2 * m->d_model), last = first + passes;
     const int64_t *sources = batch->source.starts, *targets = batch->decoder_input.starts;
-    while (last < batch->sentences && count_positions(sources, first, last + 1) <= limit &&
-           count_positions(targets, first, last + 1) <= limit)
-        last++;
+    while (last < batch->sentences && count_positions(sources, first, last + passes) <= limit &&
+           count_positions(targets, first, last + passes) <= limit)
+        last += passes;
     train_batch part = *batch;
     part.sentences = last - first;
     if (sources) part.source.starts += first;
@@ -125,16 +136,18 @@ EXPORT int64_t train_scratch_bytes(const transformer *m, const train_batch *batc
 }
 
 /* Return the summed loss, accumulate its gradients. memory: train_scratch_bytes, aligned to 64. */
-EXPORT double forward_backward(const transformer *m, const train_batch *batch, void *memory) {
+EXPORT batch_loss forward_backward(const transformer *m, const train_batch *batch, void *memory) {
     arena a = {memory, 0};
     packed_model packed = pack_model(m, &a);
-    double loss = 0;
+    batch_loss sum = {0};
     arena rest = {(char *)memory + a.used, 0};
     for (int64_t n = 0; n < batch->sentences;) {
         train_batch part = group_of(m, batch, n);
-        loss += train_group(m, &part, &packed, rest);
+        batch_loss loss = train_group(m, &part, &packed, rest);
+        sum.total += loss.total;
+        sum.divergence += loss.divergence;
         n += part.sentences;
     }
     end_arena(&a);
-    return loss;
+    return sum;
 }

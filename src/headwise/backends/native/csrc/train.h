@@ -109,6 +109,22 @@ typedef struct {
 void attention_backward(const head *h, const float *weights, const float *grad_out, int64_t ldo,
                         head_gradients to, dropout_rng *rng, float *scratch);
 
+/* How the two passes of a doubled batch are held together, in which sentences 2 i and 2 i + 1 are
+ * the same. With p and q, the distributions that a position has in the first and in the second:
+ * ONE_WAY: the cross-entropy of the first, and KL(p || q); BOTH_WAYS: the mean of both, and that of
+ * KL(p || q) and KL(q || p). */
+enum { SINGLE_PASS, ONE_WAY, BOTH_WAYS };
+
+typedef struct {
+    int64_t form;
+    float weight; /* of the divergence */
+} consistency;
+
+/* Summed over positions, in nats: the loss, and the divergence that is in it times its weight. */
+typedef struct {
+    double total, divergence;
+} batch_loss;
+
 /* Label-smoothed cross-entropy of the scores of `hidden`, summed. */
 typedef struct {
     const linear *output;          /* gradients are accumulated */
@@ -119,11 +135,13 @@ typedef struct {
     int64_t rows;
     float smoothing;
     float *grad_hidden;            /* [rows, in], overwritten */
+    consistency consistency;
+    const int64_t *order;          /* of two passes: the rows of the first, then of the second */
 } loss_request;
 
 /* Return the loss, and compute its gradients. scratch: loss_scratch_floats floats. */
-double loss_and_gradients(const loss_request *r, float *scratch);
-int64_t loss_scratch_floats(int64_t in, int64_t out, int64_t rows, int64_t terms);
+batch_loss loss_and_gradients(const loss_request *r, float *scratch);
+int64_t loss_scratch_floats(int64_t in, int64_t out, int64_t rows, int64_t terms, int64_t form);
 
 /* Pack the output matrix for the backward pass; `to`: loss_backward_bytes bytes, aligned to 64. */
 void loss_pack_backward(const float *weight, int64_t in, int64_t out, int64_t terms, void *to);
@@ -141,6 +159,7 @@ typedef struct {
                              * the loss does not count it */
     float smoothing;
     uint64_t seed; /* of dropout */
+    consistency consistency;
 } train_batch;
 
 /* The matrices of a sublayer, packed for the forward pass, and transposed for the backward pass. */
@@ -159,7 +178,7 @@ packed_model pack_model(const transformer *m, arena *a);
 
 /* Loss and all gradients of a batch; memory: train_scratch_bytes, aligned to 64. */
 int64_t train_scratch_bytes(const transformer *m, const train_batch *b);
-double forward_backward(const transformer *m, const train_batch *b, void *memory);
+batch_loss forward_backward(const transformer *m, const train_batch *b, void *memory);
 
 /* An encoder alone: forward pass, then the gradients of its weights, given those of its output
  * [positions of all sentences, D]. The memory, encoder_train_bytes aligned to 64, stays as it is

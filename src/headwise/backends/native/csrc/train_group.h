@@ -43,6 +43,7 @@ typedef struct {
     /* [R, width]; out: of a sublayer, before the residual connection. */
     float *out, *grad_x, *grad_input, *grad_out, *grad_hidden, *grad_qkv, *grad_heads, *grad_kv;
     float *grad_encoded, *packed_x, *scratch;
+    int64_t *order; /* of loss_request; NULL: a single pass */
 } group;
 
 INLINE int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -57,7 +58,8 @@ INLINE shape hidden_shape(const group *g, const stack_state *s) {
     return (shape){s->rows, g->model->d_model};
 }
 
-/* The group of sentences from `first` on: as many as stay in cache. */
+/* The group of sentences from `first` on: as many as stay in cache. Both passes of a sentence are
+ * in one. */
 train_batch group_of(const transformer *m, const train_batch *batch, int64_t first);
 
 /* Lay out the activations of a group; `packed` may be NULL where they are only counted. */

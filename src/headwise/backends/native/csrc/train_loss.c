@@ -2,9 +2,12 @@
  * scores of a batch never stand in memory at once: those of a block of rows do, [rows, row_stride],
  * until their gradients took their place.
  *
+ * Of two passes, a block has as many rows of the first as of the second, in the same order, and
+ * train_consistency.c does what is between the matmuls.
+ *
  * Reference: cross_entropy in losses.py; tests/backends/native/test_training.py holds loss and
  * gradients equal to autograd's. */
-#include "train.h"
+#include "train_loss.h"
 
 #define MAX_SCORES (1 << 22) /* scores kept from the loss to its gradients */
 #define BACKWARD_BLOCK 256   /* tokens whose gradients are computed and propagated together */
@@ -27,23 +30,30 @@ INLINE int64_t max_history_size(int64_t out, int64_t rows) {
 typedef struct {
     float *scores, *max_history;
     void *packed_hidden, *matmul_scratch;
+    float *hidden, *grad_hidden; /* [rows, in]; of two passes, as targets are [rows] */
+    int64_t *targets;
 } loss_scratch;
 
 /* The scratch of a block of rows. */
-INLINE loss_scratch alloc_loss(int64_t in, int64_t out, int64_t rows, int64_t terms, arena *a) {
-    loss_scratch s;
+INLINE loss_scratch alloc_loss(int64_t in, int64_t out, int64_t rows, int64_t terms, int64_t form,
+                               arena *a) {
+    loss_scratch s = {0};
     int64_t widest = in > VOCAB_BLOCK ? in : VOCAB_BLOCK;
     int64_t highest = rows > VOCAB_BLOCK ? rows : VOCAB_BLOCK;
     s.scores = alloc_floats(a, rows * row_stride(out));
     s.max_history = alloc_floats(a, max_history_size(out, rows));
     s.packed_hidden = alloc(a, packed_bytes(rows, in, terms));
     s.matmul_scratch = alloc(a, matmul_scratch_bytes(widest, highest));
+    if (form == SINGLE_PASS) return s;
+    s.hidden = alloc_floats(a, rows * in);
+    s.grad_hidden = alloc_floats(a, rows * in);
+    s.targets = alloc(a, rows * sizeof(int64_t));
     return s;
 }
 
-int64_t loss_scratch_floats(int64_t in, int64_t out, int64_t rows, int64_t terms) {
+int64_t loss_scratch_floats(int64_t in, int64_t out, int64_t rows, int64_t terms, int64_t form) {
     arena a = {0};
-    alloc_loss(in, out, rows_per_block(out, rows), terms, &a);
+    alloc_loss(in, out, rows_per_block(out, rows), terms, form, &a);
     return a.used / 4 + ARENA_SLACK;
 }
 
@@ -59,11 +69,6 @@ void loss_pack_backward(const float *weight, int64_t in, int64_t out, int64_t te
         to = (char *)to + packed_bytes(BACKWARD_BLOCK, in, terms);
     }
 }
-
-/* Running statistics of a row of scores. */
-typedef struct {
-    float max_score, sum_exp, sum_scores, target_score; /* sum_exp: of e^(score - max_score) */
-} row_stats;
 
 /* Update a row's statistics with the scores x of the tokens from `token` on, and replace them by
  * e^(score - max_score). */
@@ -105,50 +110,133 @@ INLINE void softmax_gradient(float *x, float scale, float uniform, int64_t size)
     for (; i < size; i++) x[i] = x[i] * scale - uniform;
 }
 
-static double loss_of_rows(const loss_request *r, const loss_scratch *scratch) {
+/* A block of rows on its way from scores to gradients. */
+typedef struct {
+    const loss_request *request;
+    int64_t rows, ld;   /* ld: from a row of scores to the next */
+    float *scores, *max_history;
+    row_stats *stats;   /* [rows]; of two passes, both of a position side by side */
+    float *logs;        /* [rows] */
+    pass_sums *sums;    /* [rows / 2], of two passes */
+} score_block;
+
+/* Take up the scores of the tokens from `token` on. */
+static void update_rows(const score_block *b, int64_t token, int64_t size) {
+    const int64_t *targets = b->request->targets, ld = b->ld;
+    float *x = b->scores + token;
+    if (b->request->consistency.form) {
+        int64_t half = b->rows / 2;
+        for (int64_t i = 0; i < half; i++)
+            update_passes(b->stats + 2 * i, x + i * ld, x + (half + i) * ld, token, size,
+                          targets[i]);
+        return;
+    }
+    for (int64_t row = 0; row < b->rows; row++) {
+        softmax_block(b->stats + row, x + row * ld, token, size, targets[row]);
+        b->max_history[token / VOCAB_BLOCK * b->rows + row] = b->stats[row].max_score;
+    }
+}
+
+static batch_loss sum_rows(const score_block *b) {
+    const loss_request *r = b->request;
+    int64_t out = r->output->out;
+    double loss = 0;
+    for (int64_t row = 0; row < b->rows; row++) {
+        const row_stats *s = b->stats + row;
+        b->logs[row] = log_sum(s);
+        if (r->targets[row] < 0) continue;
+        loss += smoothed_loss(s, b->logs[row], r->smoothing, out);
+    }
+    return (batch_loss){.total = loss};
+}
+
+static batch_loss sum_positions(const score_block *b) {
+    const loss_request *r = b->request;
+    pass_weights w = weigh_passes(r->consistency);
+    double loss = 0, divergence = 0;
+    for (int64_t i = 0; i < b->rows / 2; i++) {
+        const row_stats *s = b->stats + 2 * i;
+        pass_sums *sums = b->sums + i;
+        *sums = sum_passes(s);
+        if (r->targets[i] < 0) continue;
+        for (int pass = 0; pass < 2; pass++) {
+            loss += w.loss[pass] *
+                    smoothed_loss(s + pass, sums->logs[pass], r->smoothing, r->output->out);
+            divergence += w.divergence[pass] * sums->divergences[pass];
+        }
+    }
+    loss += divergence;
+    return (batch_loss){loss, divergence / r->consistency.weight};
+}
+
+/* Replace the scores of the tokens from `token` on, or what softmax_block left of them, by their
+ * gradients. */
+static void differentiate_rows(const score_block *b, int64_t token, int64_t size) {
+    const loss_request *r = b->request;
+    float *g = b->scores + token, smoothing = r->smoothing;
+    int64_t out = r->output->out;
+    for (int64_t row = 0; row < b->rows; row++, g += b->ld) {
+        if (r->targets[row] < 0) {
+            memset(g, 0, size * 4);
+            continue;
+        }
+        float before = b->max_history[token / VOCAB_BLOCK * b->rows + row];
+        float scale = scalar_exp(before - b->logs[row]);
+        softmax_gradient(g, scale, smoothing / out, size);
+        int64_t target = r->targets[row] - token;
+        if (target >= 0 && target < size) g[target] -= 1 - smoothing;
+    }
+}
+
+static void differentiate_passes(const score_block *b, int64_t token, int64_t size) {
+    const loss_request *r = b->request;
+    pass_weights w = weigh_passes(r->consistency);
+    float *x = b->scores + token, *y = x + b->rows / 2 * b->ld, smoothing = r->smoothing;
+    int64_t out = r->output->out;
+    for (int64_t i = 0; i < b->rows / 2; i++, x += b->ld, y += b->ld) {
+        if (r->targets[i] < 0) {
+            memset(x, 0, size * 4);
+            memset(y, 0, size * 4);
+            continue;
+        }
+        passes_gradient(&w, b->sums + i, smoothing / out, x, y, size);
+        int64_t target = r->targets[i] - token;
+        if (target < 0 || target >= size) continue;
+        x[target] -= w.loss[0] * (1 - smoothing);
+        y[target] -= w.loss[1] * (1 - smoothing);
+    }
+}
+
+static batch_loss loss_of_rows(const loss_request *r, const loss_scratch *scratch) {
     const linear *l = r->output;
     const int64_t rows = r->rows, ld = row_stride(l->out), in = l->in, terms = r->scores->terms;
-    const float smoothing = r->smoothing;
+    const int64_t has_passes = r->consistency.form != SINGLE_PASS;
     const char *packed_backward = r->scores_backward;
     row_stats stats[rows];
-    float logs[rows], *block = scratch->scores, *max_history = scratch->max_history;
+    float logs[rows];
+    pass_sums sums[(rows + 1) / 2];
+    score_block block = {r, rows, ld, scratch->scores, scratch->max_history, stats, logs, sums};
     void *work = scratch->matmul_scratch;
-    double loss = 0;
     for (int64_t row = 0; row < rows; row++) stats[row] = (row_stats){.max_score = -INFINITY};
     for (int64_t token = 0; token < l->out; token += VOCAB_BLOCK) {
         matrix columns = matrix_columns(r->scores, token, VOCAB_BLOCK);
-        matmul(&columns, r->hidden, in, rows, block + token, ld, OVERWRITE, work);
-        for (int64_t row = 0; row < rows; row++) {
-            softmax_block(stats + row, block + row * ld + token, token, columns.out,
-                          r->targets[row]);
-            max_history[token / VOCAB_BLOCK * rows + row] = stats[row].max_score;
-        }
+        matmul(&columns, r->hidden, in, rows, block.scores + token, ld, OVERWRITE, work);
+        update_rows(&block, token, columns.out);
     }
-    for (int64_t row = 0; row < rows; row++) {
-        const row_stats *s = stats + row;
-        logs[row] = s->max_score + scalar_log(s->sum_exp);
-        if (r->targets[row] < 0) continue;
-        loss += logs[row] - (1 - smoothing) * s->target_score - smoothing / l->out * s->sum_scores;
-    }
+    batch_loss loss = has_passes ? sum_positions(&block) : sum_rows(&block);
 
     matrix hidden = {.in = rows, .out = in, .terms = terms, .weight = scratch->packed_hidden};
     pack_matrix(r->hidden, in, rows, in, terms, scratch->packed_hidden);
     memset(r->grad_hidden, 0, rows * in * 4);
     for (int64_t token = 0; token < l->out; token += BACKWARD_BLOCK) {
         int64_t size = l->out - token < BACKWARD_BLOCK ? l->out - token : BACKWARD_BLOCK;
-        float *g = block + token;
+        float *g = block.scores + token;
         matrix weights = {.in = size, .out = in, .terms = terms, .weight = packed_backward};
         packed_backward += packed_bytes(BACKWARD_BLOCK, in, terms);
-        for (int64_t row = 0; row < rows; row++) {
-            if (r->targets[row] < 0) {
-                memset(g + row * ld, 0, size * 4);
-                continue;
-            }
-            float scale = scalar_exp(max_history[token / VOCAB_BLOCK * rows + row] - logs[row]);
-            softmax_gradient(g + row * ld, scale, smoothing / l->out, size);
-            int64_t target = r->targets[row] - token;
-            if (target >= 0 && target < size) g[row * ld + target] -= 1 - smoothing;
-        }
+        if (has_passes)
+            differentiate_passes(&block, token, size);
+        else
+            differentiate_rows(&block, token, size);
         matmul(&weights, g, ld, rows, r->grad_hidden, in, ACCUMULATE, work);
         matmul(&hidden, g, ld, size, l->grad_weight + token * in, in, TRANSPOSED_ACCUMULATE, work);
         if (l->grad_bias)
@@ -158,19 +246,54 @@ static double loss_of_rows(const loss_request *r, const loss_scratch *scratch) {
     return loss;
 }
 
-double loss_and_gradients(const loss_request *r, float *scratch) {
+/* The same of `count` positions from `from` on in two passes, whose rows are put together first. */
+static batch_loss loss_of_positions(const loss_request *r, int64_t from, int64_t count,
+                                    const loss_scratch *scratch) {
+    int64_t in = r->output->in, half = r->rows / 2;
+    loss_request block = *r;
+    block.rows = 2 * count;
+    block.hidden = scratch->hidden;
+    block.targets = scratch->targets;
+    block.grad_hidden = scratch->grad_hidden;
+    for (int64_t i = 0; i < block.rows; i++) {
+        int64_t row = r->order[i < count ? from + i : half + from + i - count];
+        memcpy(scratch->hidden + i * in, r->hidden + row * in, in * 4);
+        scratch->targets[i] = r->targets[row];
+    }
+    batch_loss loss = loss_of_rows(&block, scratch);
+    for (int64_t i = 0; i < block.rows; i++) {
+        int64_t row = r->order[i < count ? from + i : half + from + i - count];
+        memcpy(r->grad_hidden + row * in, scratch->grad_hidden + i * in, in * 4);
+    }
+    return loss;
+}
+
+static batch_loss loss_of_block(const loss_request *r, int64_t from, int64_t rows,
+                                const loss_scratch *scratch) {
+    int64_t in = r->output->in;
+    loss_request block = *r;
+    block.rows = rows;
+    block.hidden += from * in;
+    block.targets += from;
+    block.grad_hidden += from * in;
+    return loss_of_rows(&block, scratch);
+}
+
+batch_loss loss_and_gradients(const loss_request *r, float *scratch) {
     int64_t in = r->output->in, num_rows = rows_per_block(r->output->out, r->rows);
+    int64_t passes = r->consistency.form ? 2 : 1;
+    int64_t positions = r->rows / passes, at_once = num_rows / passes;
     arena a = {align_to_64(scratch), 0};
-    loss_scratch s = alloc_loss(in, r->output->out, num_rows, r->scores->terms, &a);
-    double loss = 0;
-    for (int64_t from = 0; from < r->rows; from += num_rows) {
-        loss_request block = *r;
-        block.rows = r->rows - from < num_rows ? r->rows - from : num_rows;
-        block.hidden += from * in;
-        block.targets += from;
-        block.grad_hidden += from * in;
-        loss += loss_of_rows(&block, &s);
+    loss_scratch s =
+        alloc_loss(in, r->output->out, num_rows, r->scores->terms, r->consistency.form, &a);
+    batch_loss sum = {0};
+    for (int64_t from = 0; from < positions; from += at_once) {
+        int64_t count = positions - from < at_once ? positions - from : at_once;
+        batch_loss loss = passes == 2 ? loss_of_positions(r, from, count, &s)
+                                      : loss_of_block(r, from, count, &s);
+        sum.total += loss.total;
+        sum.divergence += loss.divergence;
     }
     end_arena(&a);
-    return loss;
+    return sum;
 }

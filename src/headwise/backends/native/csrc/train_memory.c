@@ -119,7 +119,9 @@ void alloc_work(group *g, const train_batch *b, arena *a) {
     g->grad_encoded = alloc_floats(a, attended * m->d_model);
     g->packed_x = alloc(a, packed_bytes(rows, widest, m->terms));
     int64_t scratch = max(matmul_scratch_bytes(widest, rows), matmul_scratch_bytes(rows, widest));
-    int64_t loss = loss_scratch_floats(m->d_model, m->output.out, predicted, m->terms);
+    int64_t form = b->consistency.form;
+    int64_t loss = loss_scratch_floats(m->d_model, m->output.out, predicted, m->terms, form);
     if (m->output.weight) scratch = max(scratch, 4 * loss);
+    if (form) g->order = alloc(a, predicted * sizeof(int64_t));
     g->scratch = alloc(a, max(scratch, 4 * attention_scratch_floats(longest, m->d_k, m->d_v)));
 }
