@@ -48,7 +48,7 @@ def test_the_defaults_are_the_papers():
         ("adam_beta1", -0.1),
         ("adam_beta2", 1.0),
         ("objective", "median"),
-        ("schedule", "cosine"),
+        ("schedule", "step"),
         ("precision", "int8"),
         ("measure", "bluerscore"),
     ],
@@ -64,7 +64,7 @@ def test_a_value_that_cannot_work_is_named_with_what_came(name, value):
 
 def test_all_problems_come_at_once():
     with pytest.raises(SettingsError) as caught:
-        TrainingSettings(steps=0, learning_rate=-1.0, schedule="cosine", adam_beta1=2.0)
+        TrainingSettings(steps=0, learning_rate=-1.0, schedule="step", adam_beta1=2.0)
 
     assert len(caught.value.problems) == 4
 

@@ -11,7 +11,7 @@ from headwise.errors import SettingsError
 from headwise.settings import Renamed
 from headwise.tasks import MEASURES as TASK_MEASURES
 
-ScheduleName = Literal["paper", "linear", "constant"]
+ScheduleName = Literal["paper", "linear", "cosine", "constant"]
 Objective = Literal["mean", "sum"]
 OptimizerName = Literal["adam", "muon"]
 Precision = Literal["auto", "float32", "bf16"]
@@ -70,8 +70,9 @@ class TrainingSettings:
     dropout, Iyyer et al. 2015): 0 or more, less than 1."""
 
     schedule: ScheduleName = "paper"
-    """paper: Equation 3, inverse square root decay; linear: decay to 0 after the last
-    step, by ``steps`` or ``epochs``; constant. All with a linear warm-up."""
+    """paper: Equation 3, inverse square root decay; linear, or cosine (Loshchilov and
+    Hutter 2017): decay to 0 after the last step, by ``steps`` or ``epochs``; constant.
+    All with a linear warm-up."""
 
     learning_rate: float | None = None
     """Peak learning rate; not set: that of Equation 3 for d_model and warm-up."""
@@ -202,6 +203,11 @@ class TrainingSettings:
     def lower_is_better(self) -> bool:
         """Whether a lower value of ``measure`` is better."""
         return self.measure in LOWER_IS_BETTER
+
+    @property
+    def falls_to_zero(self) -> bool:
+        """Whether the schedule is 0 after the last step, so that it cannot go on."""
+        return self.schedule in ("linear", "cosine")
 
     def _counts(self) -> list[str]:
         required = [
