@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headwise.data.pair_formats import DOCUMENTS
+from headwise.data.pair_formats import DOCUMENTS, TEXT_PAIRS
 from headwise.data.settings import DataSettings
+from headwise.data.source_noise import CHANGEABLE
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.errors import SettingsError
 from headwise.model.config import TransformerConfig
@@ -129,6 +130,7 @@ class Recipe:
                 f"{self.task!r}; 'auto' and 'torch' train every model"
             )
         problems += self._only_for_transformers()
+        problems += self._problems_of_drawn_texts()
         reads_pictures = task.pair_format.reads_pictures
         has_source_text = not reads_pictures and "encoder" in task.stacks
         has_source_text = has_source_text and task.pair_format is not DOCUMENTS
@@ -188,6 +190,41 @@ class Recipe:
             for name, is_set in of_transformers.items()
             if is_set and self.model.kind != "transformer"
         ]
+
+    def _problems_of_drawn_texts(self) -> list[str]:
+        """Return problems of settings that draw other texts in each epoch."""
+        training, text = self.training, self.text
+        set_names = {
+            "bpe_dropout": training.bpe_dropout > 0,
+            "unigram_alpha": training.unigram_alpha is not None,
+            "source_noise": training.source_noise.is_active,
+        }
+        used = [name for name, is_set in set_names.items() if is_set]
+        able = [name for name, task in TASKS.items() if task.pair_format in TEXT_PAIRS]
+        if self.task not in able:
+            return [
+                f"training.{name} is for task = {', '.join(map(repr, able))}, whose "
+                f"pairs are texts; {self.task!r} needs the segmentation that it was "
+                "prepared with: leave it out"
+                for name in used
+            ]
+        kinds = {"source": text.source_kind, "target": text.target_kind}
+        if training.sampled_sides != "both":
+            kinds = {training.sampled_sides: kinds[training.sampled_sides]}
+        problems = [
+            f"training.{name} needs a tokenizer of kind {kind!r}, and that of the "
+            f"{' and the '.join(kinds)} is {' and '.join(map(repr, kinds.values()))}: "
+            "leave it out, or prepare the text with another tokenizer"
+            for name, kind in (("bpe_dropout", "bpe"), ("unigram_alpha", "unigram"))
+            if name in used and kind not in kinds.values()
+        ]
+        if "source_noise" in used and text.source_kind not in CHANGEABLE:
+            problems.append(
+                f"training.source_noise needs text.tokenizer = "
+                f"{', '.join(map(repr, CHANGEABLE))}, not {text.source_kind!r}, of "
+                "which a changed word is another word"
+            )
+        return problems
 
     @property
     def options(self) -> Any:

@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 
 import pytest
 
+from headwise.data.source_noise import NoiseSettings
 from headwise.errors import SettingsError
 from headwise.training.schedule import SCHEDULES
 from headwise.training.settings import LOWER_IS_BETTER, MEASURES, TrainingSettings
@@ -49,6 +50,11 @@ def test_the_defaults_are_the_papers():
         ("adam_beta2", 1.0),
         ("objective", "median"),
         ("schedule", "step"),
+        ("bpe_dropout", 1.1),
+        ("bpe_dropout", -0.1),
+        ("unigram_alpha", -0.1),
+        ("unigram_alpha", math.inf),
+        ("sampled_sides", "all"),
         ("precision", "int8"),
         ("measure", "bluerscore"),
     ],
@@ -110,3 +116,34 @@ def test_epochs_have_a_bound_as_all_are_planned_before_training():
     """10^20 of them were once counted one by one, without a word."""
     with pytest.raises(SettingsError, match="epochs must be at most 10,000, not"):
         TrainingSettings(epochs=10**20)
+
+
+def test_each_side_is_sampled_with_the_rate_of_its_tokenizer():
+    settings = TrainingSettings(bpe_dropout=0.1, unigram_alpha=0.2)
+
+    assert settings.segmentation_rates("bpe", "unigram") == (0.1, 0.2)
+    assert settings.segmentation_rates("bpe", "labels") == (0.1, None)
+    source, target = (replace(settings, sampled_sides=s) for s in ("source", "target"))
+    assert source.segmentation_rates("bpe", "bpe") == (0.1, None)
+    assert target.segmentation_rates("bpe", "bpe") == (None, 0.1)
+    assert TrainingSettings().segmentation_rates("bpe", "unigram") == (None, None)
+
+
+def test_rate_0_of_bpe_draws_nothing_and_of_unigram_draws_evenly():
+    assert not TrainingSettings().draws_texts
+    assert not TrainingSettings(bpe_dropout=0.0, sampled_sides="source").draws_texts
+    assert TrainingSettings(unigram_alpha=0.0).draws_texts
+    assert TrainingSettings(source_noise=NoiseSettings(typos=0.1)).draws_texts
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        {"bpe_dropout": 0.1},
+        {"unigram_alpha": 0.2},
+        {"source_noise": NoiseSettings(typos=0.1)},
+    ],
+)
+def test_torch_compile_packs_texts_whose_lengths_are_known(drawn):
+    with pytest.raises(SettingsError, match=f"{next(iter(drawn))} draws other texts"):
+        TrainingSettings(backend="torch_compile", **drawn)

@@ -39,9 +39,11 @@ def training_backend(model: GenerativeModel, batch: Batch) -> AnyBackend:
 def cross_entropy_of(
     model: GenerativeModel, batch: Batch, *, smoothing: float
 ) -> Tensor:
-    """Sum the cross-entropy over the target tokens of ``batch``, in nats.
+    """Sum the cross-entropy over the target tokens of ``batch``, times its weight.
 
+    In nats.
     A decoder alone (GPT) reads no source: it predicts the targets from one another.
     """
     backend = training_backend(model, batch)
-    return backend.loss(model, batch, smoothing=smoothing)
+    loss = backend.loss(model, batch, smoothing=smoothing)
+    return loss if batch.weight == 1 else batch.weight * loss

@@ -159,7 +159,8 @@ class Trainer:
 
     def _warn_of_other_hardware(self) -> None:
         """Warn if the checkpoint was trained on hardware that rounds differently."""
-        for note in filter(None, self.gradients.start_notes):
+        notes = (*self.gradients.start_notes, data_loader.augmentation_note(self.order))
+        for note in filter(None, notes):
             self._notify(note)
         now = self.gradients.trained_on
         if (before := self.state.trained_on) and before != now:
@@ -171,10 +172,9 @@ class Trainer:
     def try_largest_batch(self) -> None:
         """Run the batch that takes most memory now, so that none fails hours later."""
         facts = self.corpus.facts
+        longest = data_loader.planned_facts(self.corpus, self.order).longest
         tokens = self.settings.batch_tokens if self.settings.batch_pairs is None else 1
-        batch = largest_batch(
-            *facts.train.longest, tokens, facts.ends, facts.patch_values
-        )
+        batch = largest_batch(*longest, tokens, facts.ends, facts.patch_values)
         self.gradients.accumulate([(0, batch)], step=0, divisor=batch.num_target_tokens)
         self.model.zero_grad()
 

@@ -28,7 +28,7 @@ def answer_loss(model: DecoderOnly, batch: Batch, *, smoothing: float) -> Tensor
     """
     if batch.counted is None:
         batch = join_turns(batch)
-    return batch.weight * cross_entropy_of(model, batch, smoothing=smoothing)
+    return cross_entropy_of(model, batch, smoothing=smoothing)
 
 
 def join_turns(batch: Batch, *, assistant: int | None = None) -> Batch:
