@@ -253,3 +253,68 @@ def test_what_settings_of_old_names_are_called_now_is_said(write):
 def test_torch_compile_trains_translation_only():
     with pytest.raises(SettingsError, match="torch_compile' is for task"):
         resolve(extra={"task": "tagging", "training": {"backend": "torch_compile"}})
+
+
+DRAWN = {
+    "bpe_dropout": "training.bpe_dropout=0.1",
+    "unigram_alpha": "training.unigram_alpha=0.2",
+    "source_noise": "training.source_noise.typos=0.1",
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("task", ["tagging", "language_model", "parsing", "dialogue"])
+def test_texts_are_drawn_for_tasks_over_pairs_of_texts(task, name):
+    found = problems(assignments=[f"task={task}", DRAWN[name]])
+
+    assert [
+        each for each in found if each.startswith(f"training.{name} is for task = ")
+    ]
+    assert "'translation', 'classification', 'regression'" in found[0]
+
+
+@pytest.mark.parametrize("kind", ["words", "characters", "spaces", "unigram"])
+def test_bpe_dropout_needs_bpe(kind):
+    (problem,) = problems(assignments=[f"text.tokenizer={kind}", DRAWN["bpe_dropout"]])
+
+    assert "training.bpe_dropout needs a tokenizer of kind 'bpe', and" in problem
+    assert repr(kind) in problem
+
+
+def test_unigram_sampling_needs_unigram():
+    (problem,) = problems(assignments=[DRAWN["unigram_alpha"]])
+
+    assert "training.unigram_alpha needs a tokenizer of kind 'unigram', and" in problem
+    resolve(assignments=["text.tokenizer=unigram", DRAWN["unigram_alpha"]])
+
+
+def test_the_side_that_is_to_be_sampled_must_have_such_a_tokenizer():
+    apart = [
+        *("text.joint=false", "model.tie_embeddings=output"),
+        *("text.target_tokenizer=words", DRAWN["bpe_dropout"]),
+    ]
+    resolve(assignments=apart)
+    resolve(assignments=[*apart, "training.sampled_sides=source"])
+    (problem,) = problems(assignments=[*apart, "training.sampled_sides=target"])
+    assert "and that of the target is 'words'" in problem
+
+
+@pytest.mark.parametrize("kind", ["words", "spaces"])
+def test_noise_needs_a_tokenizer_that_knows_changed_words(kind):
+    (problem,) = problems(assignments=[f"text.tokenizer={kind}", DRAWN["source_noise"]])
+
+    assert "training.source_noise needs text.tokenizer = 'bpe', 'unigram'" in problem
+
+
+def test_noise_is_a_table_that_is_written_and_read_back(write):
+    recipe = resolve(
+        assignments=["training.source_noise.upper_case=0.1", DRAWN["source_noise"]]
+    )
+    again = resolve(file=write(as_toml(recipe)))
+
+    assert again == recipe
+    assert again.training.source_noise.upper_case == 0.1
+    found = problems(assignments=["training.source_noise.typo=0.1"])
+    assert found == ["training.source_noise.typo is not a setting; did you mean typos?"]
+    (problem,) = problems(assignments=["training.source_noise.typos=2"])
+    assert problem == "training.source_noise.typos must be from 0 to 1, not 2.0"

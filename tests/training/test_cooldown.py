@@ -63,8 +63,9 @@ def test_a_time_limit_brings_a_cooldown_unless_it_is_set_to_0():
     assert cooldown_by_steps(replace(limited, cooldown=0.0)) is None
 
 
-def test_the_linear_schedule_falls_already():
-    assert cooldown_by_steps(replace(CONSTANT, schedule="linear")) is None
+@pytest.mark.parametrize("name", ["linear", "cosine"])
+def test_a_schedule_that_falls_to_0_has_no_cooldown(name):
+    assert cooldown_by_steps(replace(CONSTANT, schedule=name)) is None
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.0, float("nan")])

@@ -1,5 +1,6 @@
 """The data loader: batches in order from any state, each to one rank, loaded ahead."""
 
+import re
 from dataclasses import replace
 from itertools import islice
 
@@ -7,8 +8,10 @@ import pytest
 from tests.training.conftest import QUICK
 from tests.training.test_exactness import continued
 
+from headwise.data.source_noise import NoiseSettings
 from headwise.text.vocabulary import UNKNOWN
 from headwise.training.data_loader import (
+    augmentation_note,
     load_batches,
     make_dummy_batches,
     prefetch,
@@ -62,6 +65,60 @@ def test_word_dropout_depends_on_seed_and_position_alone(corpus):
         assert one.target.tokens.tolist() == whole.target.tokens.tolist()
     shares = [(one.source.tokens == UNKNOWN).float().mean() for one in dropped]
     assert 0.2 < sum(shares) / len(shares) < 0.6  # END is never dropped
+
+
+DRAWN = replace(
+    TWO_A_STEP,
+    bpe_dropout=0.3,
+    source_noise=NoiseSettings(final_punctuation=0.3, typos=0.3),
+)
+
+
+def tokens_of(batch):
+    return batch.source.tokens.tolist(), batch.target.tokens.tolist()
+
+
+def test_drawn_texts_are_the_same_with_any_number_of_threads_and_ranks(corpus):
+    def load(threads, ranks, state=None):
+        settings = replace(DRAWN, data_workers=threads)
+        order = training_order(corpus, settings, seed=1)
+        state = state or TrainingState()
+        stream = load_batches(order, state, settings, ranks, as_it_is)
+        found = [(at, batch) for at, batch in islice(stream, 40)]
+        return {
+            (at.epoch, at.number): tokens_of(batch)
+            for at, batch in found
+            if batch is not None
+        }
+
+    alone = load(0, Ranks())
+    assert len({epoch for epoch, _ in alone}) > 1
+    assert load(3, Ranks()) == alone
+    assert load(0, Ranks(0, 2)) | load(2, Ranks(1, 2)) == alone
+    resumed = load(1, Ranks(), replace(TrainingState(), epoch=1, batch=2))
+    shared = alone.keys() & resumed.keys()
+    assert len(shared) > 5
+    assert all(alone[key] == resumed[key] for key in shared)
+
+
+def test_each_epoch_draws_other_texts(corpus):
+    order = training_order(corpus, DRAWN, seed=1)
+    indices = next(order.epoch(0))
+
+    assert tokens_of(order.make_batch(0, indices)) != tokens_of(
+        order.make_batch(1, indices)
+    )
+
+
+def test_it_is_said_how_long_drawn_texts_are(corpus):
+    note = augmentation_note(training_order(corpus, DRAWN, seed=1))
+
+    assert re.fullmatch(
+        r"other segmentations have 1\.\d\d times the source tokens and 1\.\d\d times "
+        "the target tokens of the corpus; .*",
+        note,
+    )
+    assert augmentation_note(training_order(corpus, QUICK, seed=1)) is None
 
 
 def test_a_task_prepares_each_batch_with_random_numbers_of_its_own(corpus):

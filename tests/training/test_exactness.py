@@ -6,6 +6,7 @@ import pytest
 import torch
 from tests.training.conftest import QUICK, Recorder, assert_same_weights, weights_of
 
+from headwise.data.source_noise import NoiseSettings
 from headwise.training.optimizer import optimizer_tensors
 
 WAYS = {
@@ -19,6 +20,11 @@ WAYS = {
     "reading ahead": {"data_workers": 3},
     "computing activations again": {"activation_checkpointing": True},
     "in two processes": {"processes": 2},
+    "over drawn texts": {
+        "bpe_dropout": 0.3,
+        "source_noise": NoiseSettings(final_punctuation=0.3, typos=0.3),
+        "data_workers": 2,
+    },
     "all at once": {
         "processes": 2,
         "simcut": 3.0,
@@ -46,7 +52,7 @@ def continued(make_trainer, first, settings=QUICK, **others):
 
 KERNELS = (
     *("plainly", "over several batches an update", "by Muon", "in two processes"),
-    *("with R-Drop", "with SimCut"),
+    *("with R-Drop", "with SimCut", "over drawn texts"),
 )
 """Ways that are tried by kernels in C as well, where PyTorch would be taken."""
 

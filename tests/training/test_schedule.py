@@ -1,4 +1,4 @@
-"""The learning rate of each update: Equation 3 and its two relatives."""
+"""The learning rate of each update: Equation 3 and its relatives."""
 
 from dataclasses import replace
 
@@ -76,7 +76,45 @@ def test_without_a_rate_of_its_own_every_schedule_peaks_where_equation_3_does():
         assert peak == pytest.approx(paper_rate(4000, 512, 4000)), name
 
 
-def test_a_run_that_ends_during_warm_up_never_divides_by_0():
-    settings = replace(PAPER, schedule="linear", warmup_steps=100, steps=3)
+@pytest.mark.parametrize("name", ["linear", "cosine"])
+def test_a_run_that_ends_during_warm_up_never_divides_by_0(name):
+    settings = replace(PAPER, schedule=name, warmup_steps=100, steps=3)
 
     assert all(0 < learning_rate(step, settings, 512) < 1 for step in (1, 2, 3))
+
+
+def test_cosine_falls_by_half_a_cosine_and_would_be_0_after_the_last_update():
+    """Warm-up 2, 5 updates: 1/2, 1, then t = 1/4, 1/2, 3/4 of (1 + cos(π t)) / 2."""
+    settings = replace(
+        PAPER, schedule="cosine", learning_rate=1.0, warmup_steps=2, steps=5
+    )
+    rates = [learning_rate(step, settings, 512) for step in range(1, 8)]
+
+    quarter = 0.5**0.5  # cos(π / 4)
+    by_hand = [0.5, 1.0, (1 + quarter) / 2, 0.5, (1 - quarter) / 2, 0.0, 0.0]
+    assert rates == pytest.approx(by_hand)
+
+
+@pytest.mark.parametrize("name", ["linear", "cosine"])
+def test_a_schedule_that_falls_to_0_never_divides_by_0(name):
+    settings = replace(PAPER, schedule=name, warmup_steps=100, steps=100)
+
+    rates = [learning_rate(step, settings, 512) for step in range(1, 101)]
+    assert all(rate > 0 for rate in rates)
+    assert rates == sorted(rates)
+
+
+def test_constant_with_a_cooldown_is_warm_up_stable_decay():
+    """Hu et al. 2024: warm-up 2, stable up to step 6, decay over the last 4 of 10."""
+    settings = replace(
+        PAPER,
+        schedule="constant",
+        learning_rate=1.0,
+        warmup_steps=2,
+        steps=10,
+        cooldown=0.4,
+    )
+    rates = [learning_rate(step, settings, 512) for step in range(1, 11)]
+
+    assert rates[:6] == [0.5, 1, 1, 1, 1, 1]
+    assert rates[6:] == pytest.approx([1 - (k / 5) ** 0.5 for k in (1, 2, 3, 4)])

@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 
 import pytest
 
+from headwise.data.source_noise import NoiseSettings
 from headwise.errors import SettingsError
 from headwise.training.schedule import SCHEDULES
 from headwise.training.settings import LOWER_IS_BETTER, MEASURES, TrainingSettings
@@ -53,7 +54,12 @@ def test_the_defaults_are_the_papers():
         ("adam_beta1", -0.1),
         ("adam_beta2", 1.0),
         ("objective", "median"),
-        ("schedule", "cosine"),
+        ("schedule", "step"),
+        ("bpe_dropout", 1.1),
+        ("bpe_dropout", -0.1),
+        ("unigram_alpha", -0.1),
+        ("unigram_alpha", math.inf),
+        ("sampled_sides", "all"),
         ("precision", "int8"),
         ("measure", "bluerscore"),
     ],
@@ -69,7 +75,7 @@ def test_a_value_that_cannot_work_is_named_with_what_came(name, value):
 
 def test_all_problems_come_at_once():
     with pytest.raises(SettingsError) as caught:
-        TrainingSettings(steps=0, learning_rate=-1.0, schedule="cosine", adam_beta1=2.0)
+        TrainingSettings(steps=0, learning_rate=-1.0, schedule="step", adam_beta1=2.0)
 
     assert len(caught.value.problems) == 4
 
@@ -140,3 +146,34 @@ def test_both_passes_count_in_the_tokens_of_a_batch(changes, passes, tokens):
 
 def test_a_batch_holds_a_token_at_least():
     assert TrainingSettings(batch_tokens=1, r_drop=5.0).example_tokens == 1
+
+
+def test_each_side_is_sampled_with_the_rate_of_its_tokenizer():
+    settings = TrainingSettings(bpe_dropout=0.1, unigram_alpha=0.2)
+
+    assert settings.segmentation_rates("bpe", "unigram") == (0.1, 0.2)
+    assert settings.segmentation_rates("bpe", "labels") == (0.1, None)
+    source, target = (replace(settings, sampled_sides=s) for s in ("source", "target"))
+    assert source.segmentation_rates("bpe", "bpe") == (0.1, None)
+    assert target.segmentation_rates("bpe", "bpe") == (None, 0.1)
+    assert TrainingSettings().segmentation_rates("bpe", "unigram") == (None, None)
+
+
+def test_rate_0_of_bpe_draws_nothing_and_of_unigram_draws_evenly():
+    assert not TrainingSettings().draws_texts
+    assert not TrainingSettings(bpe_dropout=0.0, sampled_sides="source").draws_texts
+    assert TrainingSettings(unigram_alpha=0.0).draws_texts
+    assert TrainingSettings(source_noise=NoiseSettings(typos=0.1)).draws_texts
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        {"bpe_dropout": 0.1},
+        {"unigram_alpha": 0.2},
+        {"source_noise": NoiseSettings(typos=0.1)},
+    ],
+)
+def test_torch_compile_packs_texts_whose_lengths_are_known(drawn):
+    with pytest.raises(SettingsError, match=f"{next(iter(drawn))} draws other texts"):
+        TrainingSettings(backend="torch_compile", **drawn)

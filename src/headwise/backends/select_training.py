@@ -40,12 +40,14 @@ def training_backend(model: GenerativeModel, batch: Batch) -> AnyBackend:
 def cross_entropy_of(
     model: GenerativeModel, batch: Batch, *, smoothing: float
 ) -> Tensor:
-    """Sum the cross-entropy over the target tokens of ``batch``, in nats.
+    """Sum the cross-entropy over the target tokens of ``batch``, times its weight.
 
+    In nats.
     A decoder alone (GPT) reads no source: it predicts the targets from one another.
     """
     backend = training_backend(model, batch)
-    return backend.loss(model, batch, smoothing=smoothing)
+    loss = backend.loss(model, batch, smoothing=smoothing)
+    return loss if batch.weight == 1 else batch.weight * loss
 
 
 def two_pass_loss_of(
@@ -57,6 +59,9 @@ def two_pass_loss_of(
     :mod:`headwise.consistency`.
     """
     backend = training_backend(model, batch)
-    return backend.two_pass_loss(
+    loss = backend.two_pass_loss(
         model, batch, smoothing=smoothing, consistency=consistency
     )
+    if batch.weight == 1:
+        return loss
+    return TwoPassLoss(batch.weight * loss.total, batch.weight * loss.kl_divergence)

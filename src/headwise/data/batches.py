@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from headwise.data.example_stores import ExampleStore, PairedExampleStore, Side
 from headwise.data.prepared import SplitFacts
 from headwise.data.ragged_batch import Batch, RaggedTokens
+from headwise.data.random_bits import to_uniform
 from headwise.data.sequence_packing import split_into_packed_batches
+from headwise.data.text_augmentation import TextAugmentation
 from headwise.errors import SettingsError
 from headwise.text.vocabulary import END, SPECIALS
 
@@ -55,6 +57,9 @@ class TrainingOrder:
 
     With ``packed`` a shard is not sorted: a batch has pairs of all lengths, as many as
     can be packed (:mod:`headwise.data.sequence_packing`) into ``batch_tokens``.
+
+    With ``augmentation`` the texts of a batch are drawn when it is made, and planned by
+    the length that each may have.
     """
 
     def __init__(
@@ -66,6 +71,7 @@ class TrainingOrder:
         batch_pairs: int | None = None,
         shard_pairs: int = 131_072,
         packed: bool = False,
+        augmentation: TextAugmentation | None = None,
     ) -> None:
         _check(seed, batch_tokens, batch_pairs, shard_pairs)
         self.store = store
@@ -73,6 +79,7 @@ class TrainingOrder:
         self.batch_tokens = batch_tokens
         self.batch_pairs = batch_pairs
         self.packed = packed
+        self.augmentation = augmentation
         self._blocks = _blocks(store)
         self._num_shards = max(1, math.ceil(self._blocks.expected.sum() / shard_pairs))
         self._num_batches: dict[tuple[int, int], int] = {}
@@ -101,7 +108,18 @@ class TrainingOrder:
     def batches(self, epoch: int, *, start: int = 0) -> Iterator[Batch]:
         """Yield the batches of ``epoch``, from step ``start``."""
         for indices in self.epoch(epoch, start=start):
-            yield make_batch(self.store, indices)
+            yield self.make_batch(epoch, indices)
+
+    def make_batch(self, epoch: int, indices: Indices) -> Batch:
+        """Return the pairs ``indices`` as a batch of ``epoch``."""
+        if self.augmentation is None:
+            return make_batch(self.store, indices)
+        sides = self.augmentation.sides(epoch, np.asarray(indices))
+        batch = _batch(*sides, indices, self.store.ends)
+        if not self.augmentation.keeps_mean:
+            return batch
+        _, num_targets = self.store.count_tokens(np.asarray(indices))
+        return replace(batch, weight=num_targets / batch.num_target_tokens)
 
     def _shards(self, epoch: int) -> list[Indices]:
         """Assign the blocks to shards of about equal size, at random."""
@@ -117,7 +135,7 @@ class TrainingOrder:
     def _plan(self, epoch: int, shard: int, blocks: Indices) -> list[Indices]:
         """Return the batches of one shard, in the order of training."""
         random = seeded_random(self.seed, epoch, shard + 1)
-        indices, source, target = self._pairs(blocks, random)
+        indices, source, target = self._pairs(epoch, blocks, random)
         keys = random.random_raw(len(indices))
         batches = [indices[each] for each in self._split(keys, source, target)]
         self._num_batches[epoch, shard] = len(batches)
@@ -145,7 +163,7 @@ class TrainingOrder:
         return np.split(order, starts[1:]) if starts else []
 
     def _pairs(
-        self, blocks: Indices, random: np.random.PCG64
+        self, epoch: int, blocks: Indices, random: np.random.PCG64
     ) -> tuple[Indices, Indices, Indices]:
         """Return indices, source and target lengths of the pairs in ``blocks``.
 
@@ -158,7 +176,7 @@ class TrainingOrder:
             whole, part = divmod(self._blocks.weights[block], 1.0)
             times = int(whole) + (uniform(random, stop - start) < part)
             indices.append(np.repeat(np.arange(start, stop), times))
-            source, target = self.store.lengths(start, stop)
+            source, target = self._lengths(epoch, start, stop)
             sources.append(np.repeat(source + 1, times))
             targets.append(np.repeat(target + 1, times))
         self.store.release_pages()
@@ -167,6 +185,11 @@ class TrainingOrder:
             np.concatenate(sources),
             np.concatenate(targets),
         )
+
+    def _lengths(self, epoch: int, start: int, stop: int) -> tuple[Indices, Indices]:
+        if self.augmentation is None:
+            return self.store.lengths(start, stop)
+        return self.augmentation.planned_lengths(epoch, start, stop)
 
 
 def dev_batches(store: ExampleStore, batch_tokens: int) -> Iterator[Batch]:
@@ -328,4 +351,4 @@ def seeded_random(*keys: int) -> np.random.PCG64:
 def uniform(random: np.random.PCG64, count: int) -> NDArray[np.float64]:
     """Return ``count`` uniform numbers in [0, 1)."""
     bits: NDArray[np.uint64] = random.random_raw(int(count))
-    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return to_uniform(bits)

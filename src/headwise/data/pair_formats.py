@@ -196,6 +196,9 @@ DOCUMENTS = Documents()
 TREES = Trees()
 DIALOGUES = Dialogues()
 
+TEXT_PAIRS = (TRANSLATION, LABELLED_TEXT, NUMBERED_TEXT)
+"""Formats of which a side is the tokens of its text and nothing else."""
+
 PAIR_FORMATS: dict[str, PairFormat] = {
     each.name: each
     for each in (

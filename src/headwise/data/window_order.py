@@ -24,6 +24,7 @@ class WindowOrder:
     """
 
     packed = False
+    augmentation: None = None
 
     def __init__(
         self,
@@ -57,7 +58,11 @@ class WindowOrder:
     def batches(self, epoch: int, *, start: int = 0) -> Iterator[Batch]:
         """Yield the batches of ``epoch``, from step ``start``."""
         for indices in self.epoch(epoch, start=start):
-            yield make_batch(self.store, indices)
+            yield self.make_batch(epoch, indices)
+
+    def make_batch(self, epoch: int, indices: Indices) -> Batch:
+        """Return these windows as a batch."""
+        return make_batch(self.store, indices)
 
     def _plan(self, epoch: int) -> Indices:
         """Return all windows of ``epoch``, shuffled.

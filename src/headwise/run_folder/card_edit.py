@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwise.errors import SettingsError
-from headwise.recipe import card_problems
+from headwise.recipe.checks import card_problems
 from headwise.run_folder.card_fields import DASHES, UNKNOWN_LICENSE, card_parts
 from headwise.run_folder.card_metadata import quoted
 

@@ -165,12 +165,13 @@ def _with_steps_until(recipe: Recipe, until: int | None) -> Recipe:
     training = recipe.training
     if until is None or training.steps is None or until <= training.steps:
         return recipe
-    if training.schedule == "linear":
+    if training.falls_to_zero:
         raise SettingsError(
             [
-                f"training ends at training.steps = {training.steps}, where the linear "
-                f"schedule reaches 0, before update {until}; raise training.steps, "
-                "which changes the learning rates, or choose a smaller --until"
+                f"training ends at training.steps = {training.steps}, where the "
+                f"{training.schedule} schedule reaches 0, before update {until}; raise "
+                "training.steps, which changes the learning rates, or choose a smaller "
+                "--until"
             ]
         )
     return replace(recipe, training=replace(training, steps=until))

@@ -7,6 +7,7 @@ read it.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -33,6 +34,12 @@ NORMALIZATIONS = {"nfkc": "nmt_nfkc", "none": "identity", "lossless": "identity"
 
 _ERRORS_ONLY = 2
 _TOO_MANY_CHARACTERS = re.compile(r"smaller than required_chars\. (\d+) vs (\d+)")
+_SAMPLING = threading.Lock()
+"""Held from the seed to the draw, as SentencePiece has one seed for all threads."""
+
+MAX_SAMPLING_SEED = 2**32 - 2
+"""One more is SentencePiece's mark for a seed from the system."""
+
 _NO_TEXT = ("!sentences_.empty()", "(all_chars_count) > (0)")
 
 
@@ -55,6 +62,23 @@ class SentencePieceTokenizer:
     def encode(self, text: str) -> list[int]:
         """Return the ids of ``text``, without start and end."""
         return list(self._processor.encode(replace_surrogates(text)))
+
+    def sample(self, text: str, rate: float, seed: int) -> list[int]:
+        """Return the ids of a segmentation of ``text`` that ``seed`` decides on.
+
+        bpe: each merge is left out with probability ``rate``, 0 to 1 (BPE-dropout,
+        Provilkov et al. 2020, p); one that was left out is not tried again, unless
+        another merge brings it back. unigram: segmentations are drawn in proportion to
+        their probability to the power of ``rate``, 0 or more (Kudo 2018, α, with
+        l = ∞). ``seed`` is from 0 to ``MAX_SAMPLING_SEED``.
+        """
+        text = replace_surrogates(text)
+        with _SAMPLING:
+            sentencepiece.set_random_generator_seed(seed)
+            ids = self._processor.encode(
+                text, enable_sampling=True, alpha=rate, nbest_size=-1
+            )
+        return list(ids)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ``ids``, without pad, start and end.

@@ -43,11 +43,11 @@ def fraction(settings: TrainingSettings) -> float:
 def cooldown_by_steps(settings: TrainingSettings) -> Cooldown | None:
     """Return the cooldown before the last step of the settings, if there is one.
 
-    The linear schedule, which falls to 0 all the way, has none.
+    Schedules that fall to 0 all the way have none.
     """
     last = settings.num_steps
     count = round(fraction(settings) * last)
-    if settings.schedule == "linear" or not count:
+    if settings.falls_to_zero or not count:
         return None
     return Cooldown(last - count + 1, last)
 

@@ -19,8 +19,9 @@ from headwise.data.batches import (
 )
 from headwise.data.example_stores import ExampleStore, PairStore
 from headwise.data.picture_store import PictureStore
-from headwise.data.prepared import PreparedCorpus, PreparedFacts
+from headwise.data.prepared import PreparedCorpus, SplitFacts
 from headwise.data.ragged_batch import Batch
+from headwise.data.text_augmentation import TextAugmentation
 from headwise.data.token_stream import TokenStream
 from headwise.data.window_order import WindowOrder
 from headwise.data.word_dropout import drop_words
@@ -79,6 +80,42 @@ def training_order(
         batch_tokens=settings.example_tokens,
         batch_pairs=settings.batch_pairs,
         packed=settings.backend == "torch_compile",
+        augmentation=text_augmentation(corpus, settings, seed=seed),
+    )
+
+
+def text_augmentation(
+    corpus: PreparedCorpus, settings: TrainingSettings, *, seed: int
+) -> TextAugmentation | None:
+    """Return what draws texts anew in each epoch; None if the settings ask for none."""
+    if not settings.draws_texts:
+        return None
+    text = corpus.tokenizers.settings
+    return TextAugmentation(
+        corpus,
+        seed=seed,
+        rates=settings.segmentation_rates(text.source_kind, text.target_kind),
+        noise=settings.source_noise,
+        keeps_mean=settings.objective == "mean",
+    )
+
+
+def planned_facts(corpus: PreparedCorpus, order: AnyOrder) -> SplitFacts:
+    """Return the counts of the training set by the most tokens that texts may have."""
+    facts = corpus.facts.train
+    augmentation = order.augmentation
+    return facts if augmentation is None else augmentation.planned_facts(facts)
+
+
+def augmentation_note(order: AnyOrder) -> str | None:
+    """Return a message on how long the texts are that are drawn; None: none are."""
+    if order.augmentation is None:
+        return None
+    source, target = order.augmentation.growth
+    return (
+        f"other segmentations have {source:.2f} times the source tokens and "
+        f"{target:.2f} times the target tokens of the corpus; a batch has fewer pairs, "
+        "so that they fit into it"
     )
 
 
@@ -101,7 +138,7 @@ def load_batches(
         if not ranks.has_batch(position.index_in_step):
             return None
         random = seeded_random(order.seed, position.epoch, position.number, NOISE)
-        batch = prepare(make_batch(order.store, position.indices), random)
+        batch = prepare(order.make_batch(position.epoch, position.indices), random)
         return drop_words(batch, rate, random) if rate else batch
 
     return prefetch(_positions(order, state, settings), load, settings.data_workers)
@@ -121,10 +158,14 @@ def _positions(
         epoch, start = epoch + 1, 0
 
 
-def largest_training_batch(facts: PreparedFacts, settings: TrainingSettings) -> Batch:
+def largest_training_batch(
+    corpus: PreparedCorpus, order: AnyOrder, settings: TrainingSettings
+) -> Batch:
     """Return a dummy batch as large as the largest that training may have."""
+    facts = corpus.facts
+    longest = planned_facts(corpus, order).longest
     tokens = settings.example_tokens if settings.batch_pairs is None else 1
-    return largest_batch(*facts.train.longest, tokens, facts.ends, facts.patch_values)
+    return largest_batch(*longest, tokens, facts.ends, facts.patch_values)
 
 
 def make_dummy_batches(

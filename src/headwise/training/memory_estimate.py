@@ -22,6 +22,7 @@ from headwise.data.ragged_batch import Batch
 from headwise.errors import ResourceError, is_out_of_memory
 from headwise.model.sequence_model import SequenceModel
 from headwise.tasks.task import BATCH_TOKENS, Task
+from headwise.training.data_loader import planned_facts, training_order
 from headwise.training.gradient_accumulation import GradientAccumulator
 from headwise.training.memory_usage import MemoryUsage, memory_usage_of
 from headwise.training.optimizer import make_optimizer
@@ -97,6 +98,9 @@ class MemoryEstimator:
         self._future_copies = future_copies
         self._on_cpu = model.device.type == "cpu"
         self._averages = settings.average_last > 1
+        order = training_order(corpus, settings, seed=0)  # no length depends on it
+        self.train_facts = planned_facts(corpus, order)
+        """Counts of the training set by the most tokens that texts may have."""
 
     def estimate(
         self, batch_tokens: int | None = None, *, validate: bool = True
@@ -133,7 +137,7 @@ class MemoryEstimator:
         settings = self.settings
         tokens = batch_tokens or settings.batch_tokens
         longest, usual, middle = worst_case_batches(
-            self.corpus.facts.train,
+            self.train_facts,
             replace(settings, batch_tokens=tokens).example_tokens,
             settings.batch_pairs,
             self.corpus.facts.ends,
@@ -220,7 +224,7 @@ def fit_batch_tokens(estimator: MemoryEstimator) -> tuple[int, MemoryEstimate]:
     At most ``MAX_MEMORY_FRACTION`` of the free memory is used, and no batch is larger
     than the paper's. Raises ``ResourceError`` if not even one pair fits.
     """
-    facts = estimator.corpus.facts.train
+    facts = estimator.train_facts
     least = max(facts.longest_source, facts.longest_target) + 1
     estimate = estimator.estimate(least)  # with a validation, which is the same for all
     held, free = estimate.held, estimate.free

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from headwise.training.cooldown import cooldown_factor
@@ -25,6 +26,17 @@ def linear_decay(step: int, warmup: int, last: int) -> float:
     return float(max(0.0, min(step / warmup, rest)))
 
 
+def cosine(step: int, warmup: int, last: int) -> float:
+    """Linear warm-up, then half a cosine that is 0 after the last step.
+
+    (1 + cos(π · t)) / 2 with t = (step - warmup) / (last + 1 - warmup), which is
+    Equation 5 of Loshchilov and Hutter (2017) with η_min = 0 and without restarts.
+    """
+    done = (step - warmup) / max(1, last + 1 - warmup)
+    fall = (1 + math.cos(math.pi * min(1.0, max(0.0, done)))) / 2
+    return float(min(step / warmup, fall))
+
+
 def constant(step: int, warmup: int, last: int) -> float:
     """Linear warm-up, then constant."""
     return float(min(1.0, step / warmup))
@@ -33,6 +45,7 @@ def constant(step: int, warmup: int, last: int) -> float:
 SCHEDULES: dict[ScheduleName, Callable[[int, int, int], float]] = {
     "paper": inverse_sqrt,
     "linear": linear_decay,
+    "cosine": cosine,
     "constant": constant,
 }
 """Name -> (step, warm-up steps, last step) -> fraction of the peak rate."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, get_args
 
+from headwise.data.source_noise import NoiseSettings
 from headwise.errors import SettingsError
 from headwise.settings import Renamed
 from headwise.tasks import MEASURES as TASK_MEASURES
 
-ScheduleName = Literal["paper", "linear", "constant"]
+ScheduleName = Literal["paper", "linear", "cosine", "constant"]
+SampledSides = Literal["both", "source", "target"]
 Objective = Literal["mean", "sum"]
 OptimizerName = Literal["adam", "muon"]
 Precision = Literal["auto", "float32", "bf16"]
@@ -82,10 +84,27 @@ class TrainingSettings:
     simcut_rate: float = 0.05
     """Rate at which SimCut replaces tokens, of the source and of what the decoder
     reads, by the unknown symbol (p_cut): more than 0, less than 1."""
+    bpe_dropout: float = 0.0
+    """Probability with which each merge of a bpe tokenizer is left out in training
+    (BPE-dropout, Provilkov et al. 2020): each epoch sees other segmentations. 0: none;
+    1: characters; 0.1 in the paper, 0.6 for Chinese and Japanese."""
+
+    unigram_alpha: float | None = None
+    """Draws the segmentations of a unigram tokenizer in training, in proportion to
+    their probability to this power (subword regularization, Kudo 2018, α): 0 or more,
+    less is more random; 0.1 to 0.5 in the paper. Not set: the most probable one."""
+
+    sampled_sides: SampledSides = "both"
+    """Sides of a pair whose segmentation is drawn: source, target, or both, as far as
+    their tokenizers are those of ``bpe_dropout`` and ``unigram_alpha``."""
+
+    source_noise: NoiseSettings = field(default_factory=NoiseSettings)
+    """Changes of source texts in training: capitals, missing punctuation, typos."""
 
     schedule: ScheduleName = "paper"
-    """paper: Equation 3, inverse square root decay; linear: decay to 0 after the last
-    step, by ``steps`` or ``epochs``; constant. All with a linear warm-up."""
+    """paper: Equation 3, inverse square root decay; linear, or cosine (Loshchilov and
+    Hutter 2017): decay to 0 after the last step, by ``steps`` or ``epochs``; constant.
+    All with a linear warm-up."""
 
     learning_rate: float | None = None
     """Peak learning rate; not set: that of Equation 3 for d_model and warm-up."""
@@ -232,6 +251,28 @@ class TrainingSettings:
         """Whether a lower value of ``measure`` is better."""
         return self.measure in LOWER_IS_BETTER
 
+    @property
+    def falls_to_zero(self) -> bool:
+        """Whether the schedule is 0 after the last step, so that it cannot go on."""
+        return self.schedule in ("linear", "cosine")
+
+    @property
+    def draws_texts(self) -> bool:
+        """Whether each epoch sees other segmentations or noise in the texts."""
+        samples = self.bpe_dropout > 0 or self.unigram_alpha is not None
+        return samples or self.source_noise.is_active
+
+    def segmentation_rates(
+        self, source_kind: str, target_kind: str
+    ) -> tuple[float | None, float | None]:
+        """Return what each side of these tokenizers is sampled with; None: nothing."""
+        rates = {"bpe": self.bpe_dropout or None, "unigram": self.unigram_alpha}
+        source, target = rates.get(source_kind), rates.get(target_kind)
+        return (
+            None if self.sampled_sides == "target" else source,
+            None if self.sampled_sides == "source" else target,
+        )
+
     def _counts(self) -> list[str]:
         required = [
             *("batch_tokens", "accumulate", "warmup_steps"),
@@ -290,6 +331,12 @@ class TrainingSettings:
             )
             if getattr(self, name) is not None and not 0 <= getattr(self, name) < 1
         ]
+        if not 0 <= self.bpe_dropout <= 1:
+            problems.append(f"bpe_dropout must be from 0 to 1, not {self.bpe_dropout}")
+        if self.unigram_alpha is not None and not 0 <= self.unigram_alpha < math.inf:
+            problems.append(
+                f"unigram_alpha must be 0 or more and finite, not {self.unigram_alpha}"
+            )
         return problems
 
     def _conflicts_with_torch_compile(self) -> list[str]:
@@ -309,7 +356,17 @@ class TrainingSettings:
             "r_drop": (0,),
             "simcut": (0,),
         }
+        drawn = {
+            "bpe_dropout": self.bpe_dropout > 0,
+            "unigram_alpha": self.unigram_alpha is not None,
+            "source_noise": self.source_noise.is_active,
+        }
         return [
+            f"{name} draws other texts in each epoch, but backend = 'torch_compile' "
+            "packs texts whose lengths are known; 'auto' and 'torch' do not"
+            for name, is_set in drawn.items()
+            if is_set
+        ] + [
             f"{name} = {getattr(self, name)!r}, but backend = 'torch_compile' {reason}"
             for name, reason in reasons.items()
             if getattr(self, name) not in allowed.get(name, (None,))
@@ -320,6 +377,7 @@ class TrainingSettings:
             "objective": get_args(Objective),
             "optimizer": get_args(OptimizerName),
             "schedule": get_args(ScheduleName),
+            "sampled_sides": get_args(SampledSides),
             "precision": get_args(Precision),
             "backend": get_args(Backend),
             "not_finite": get_args(NotFinite),

@@ -158,7 +158,8 @@ class Trainer:
 
     def _warn_of_other_hardware(self) -> None:
         """Warn if the checkpoint was trained on hardware that rounds differently."""
-        for note in filter(None, self.gradients.start_notes):
+        notes = (*self.gradients.start_notes, data_loader.augmentation_note(self.order))
+        for note in filter(None, notes):
             self._notify(note)
         now = self.gradients.trained_on
         if (before := self.state.trained_on) and before != now:
@@ -169,7 +170,9 @@ class Trainer:
 
     def try_largest_batch(self) -> None:
         """Run the batch that takes most memory now, so that none fails hours later."""
-        batch = data_loader.largest_training_batch(self.corpus.facts, self.settings)
+        batch = data_loader.largest_training_batch(
+            self.corpus, self.order, self.settings
+        )
         self.gradients.accumulate([(0, batch)], step=0, divisor=batch.num_target_tokens)
         self.model.zero_grad()
 

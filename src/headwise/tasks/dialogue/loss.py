@@ -29,7 +29,7 @@ def answer_loss(model: DecoderOnly, batch: Batch, *, smoothing: float) -> Tensor
     """
     if batch.counted is None:
         batch = join_turns(batch)
-    return batch.weight * cross_entropy_of(model, batch, smoothing=smoothing)
+    return cross_entropy_of(model, batch, smoothing=smoothing)
 
 
 def two_pass_answer_loss(
@@ -38,8 +38,7 @@ def two_pass_answer_loss(
     """Return the loss of both passes of the answers: see ``Task.two_pass_loss``."""
     if batch.counted is None:
         batch = join_turns(batch)
-    loss = two_pass_loss_of(model, batch, smoothing=smoothing, consistency=consistency)
-    return TwoPassLoss(batch.weight * loss.total, batch.weight * loss.kl_divergence)
+    return two_pass_loss_of(model, batch, smoothing=smoothing, consistency=consistency)
 
 
 def join_turns(batch: Batch, *, assistant: int | None = None) -> Batch:

@@ -6,18 +6,17 @@ Settings come from, in rising priority: defaults, a preset, a recipe file, assig
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headwise.data.pair_formats import DOCUMENTS, TRANSLATION
 from headwise.data.settings import DataSettings
-from headwise.decoding.settings import DecodingSettings, greedy
+from headwise.decoding.settings import DecodingSettings
 from headwise.errors import SettingsError
 from headwise.model.config import TransformerConfig
 from headwise.model.presets import PRESETS
+from headwise.recipe_checks import OPTIONS, recipe_problems
 from headwise.settings import (
     ABSENT,
     as_table,
@@ -27,7 +26,7 @@ from headwise.settings import (
     with_new_names,
     with_overrides,
 )
-from headwise.tasks import TASKS, find_task
+from headwise.tasks import find_task
 from headwise.tasks.captioning.settings import CaptioningSettings
 from headwise.tasks.encoder_spec import PoolingSettings
 from headwise.tasks.language_model.settings import LanguageModelSettings
@@ -38,15 +37,6 @@ from headwise.text.settings import TextSettings
 from headwise.training.settings import TrainingSettings
 
 Table = dict[str, Any]
-
-LICENSE = r"[A-Za-z0-9][A-Za-z0-9.+-]*"
-"""Pattern of SPDX identifiers, the names of licences on model hubs."""
-
-LANGUAGE = (
-    r"[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?"
-    r"(-([a-z0-9]{5,8}|[0-9][a-z0-9]{3}))*"
-)
-"""Pattern of BCP 47 tags: language, script, region and variants."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,114 +98,8 @@ class Recipe:
     """Settings of the task of this name; not set for others."""
 
     def __post_init__(self) -> None:
-        task = find_task(self.task)
-        problems = []
-        if not 0 <= self.seed < 2**63:
-            problems.append(f"seed must be from 0 to {2**63 - 1}, not {self.seed}")
-        problems += task.problems(self.model, self.text)
-        problems += [
-            f"{name} has settings of another task than {self.task!r}; leave them out"
-            for name in OPTIONS
-            if name != self.task and getattr(self, name) is not None
-        ]
-        if self.training.measure not in ("loss", *task.measures):
-            problems.append(
-                f"training.measure must be one of loss, {', '.join(task.measures)} for "
-                f"task = {self.task!r}, not {self.training.measure!r}"
-            )
-        if self.training.backend == "torch_compile" and self.task != "translation":
-            problems.append(
-                "training.backend = 'torch_compile' is for task = 'translation', not "
-                f"{self.task!r}; 'auto' and 'torch' train every model"
-            )
-        problems += self._only_for_transformers()
-        reads_pictures = task.pair_format.reads_pictures
-        has_source_text = not reads_pictures and "encoder" in task.stacks
-        has_source_text = has_source_text and task.pair_format is not DOCUMENTS
-        if self.training.word_dropout and not has_source_text:
-            problems.append(
-                "training.word_dropout is for tasks that have a source text; "
-                f"{self.task!r} has none: leave it out"
-            )
-        if self.text.placeholders and task.pair_format is not TRANSLATION:
-            problems.append(
-                "text.placeholders is for task = 'translation', not "
-                f"{self.task!r}: leave it out"
-            )
-        problems += self._two_pass_problems()
-        if (self.text.source_kind == "patches") != reads_pictures:
-            wanted = "" if reads_pictures else "another than "
-            problems.append(
-                f"text.tokenizer must be {wanted}'patches' for task = {self.task!r}, "
-                f"not {self.text.source_kind!r}"
-            )
-        if not reads_pictures:
-            problems += [
-                f"data: {each.source} has format = 'pictures', which is not for task = "
-                f"{self.task!r}"
-                for each in (*self.data.corpora, self.data.dev)
-                if each is not None and each.layout == "pictures"
-            ]
-        problems += card_problems(self.languages, self.license)
-        what, longest = "a text", self.data.max_tokens + 1
-        if task.searches:
-            problems += [
-                f"decoding.{each}"
-                for each in self.decoding.head_problems(
-                    *self.model.cross_attention_shape
-                )
-            ]
-            what = "the translation of a source"
-            longest = max(
-                search.max_length(self.data.max_tokens)
-                for search in (greedy(), self.decoding)
-            )
-        if self.model.positions == "learned" and self.model.max_positions < longest:
-            problems.append(
-                f"model.max_positions must be at least {longest}, not "
-                f"{self.model.max_positions}: {what} of "
-                f"data.max_tokens={self.data.max_tokens} may be that long, which is "
-                "beyond the learned positions"
-            )
-        if problems:
+        if problems := recipe_problems(self):
             raise SettingsError(problems)
-
-    def _two_pass_problems(self) -> list[str]:
-        """Return problems of R-Drop and SimCut, which make two passes."""
-        training, model, task = self.training, self.model, find_task(self.task)
-        if training.num_passes == 1:
-            return []
-        name = "training.r_drop" if training.r_drop else "training.simcut"
-        if not task.has_two_pass_loss:
-            others = [each for each in TASKS if TASKS[each].has_two_pass_loss]
-            return [
-                f"{name} is for outputs that are distributions: task = "
-                f"{', '.join(others)}, not {self.task!r}; leave it out"
-            ]
-        if training.simcut and task.pair_format.reads_pictures:
-            return [f"{name} cuts tokens of a text, and {self.task!r} reads pictures"]
-        rates = model.dropout, model.attention_dropout, model.feed_forward_dropout
-        if training.r_drop and not any(rates):
-            return [
-                f"{name} = {training.r_drop} does nothing without dropout, in which "
-                "its two passes differ: set model.dropout, or leave r_drop out"
-            ]
-        return []
-
-    def _only_for_transformers(self) -> list[str]:
-        """Return problems of training settings that other kinds of models lack."""
-        of_transformers = {
-            "backend = 'native'": self.training.backend == "native",
-            "backend = 'torch_compile'": self.training.backend == "torch_compile",
-            "activation_checkpointing = true": self.training.activation_checkpointing,
-            "devices = 'shard'": self.training.devices == "shard",
-        }
-        return [
-            f"training.{name} is for model.kind = 'transformer', not "
-            f"{self.model.kind!r}; leave it out"
-            for name, is_set in of_transformers.items()
-            if is_set and self.model.kind != "transformer"
-        ]
 
     @property
     def options(self) -> Any:
@@ -227,25 +111,6 @@ class Recipe:
         """Pixels at each side of a patch; None for tasks without pictures."""
         size: int | None = getattr(self.options, "patch_size", None)
         return size
-
-
-OPTIONS = tuple(name for name, task in TASKS.items() if task.options is not None)
-"""Tables of a recipe that are the settings of one task."""
-
-
-def card_problems(languages: Iterable[str], license: str | None) -> list[str]:
-    """Return problems of languages and licence of a model card."""
-    problems = [
-        f"languages must be tags such as 'en' or 'pt-BR', not {each!r}"
-        for each in languages
-        if not re.fullmatch(LANGUAGE, each)
-    ]
-    if license is not None and not re.fullmatch(LICENSE, license):
-        problems.append(
-            "license must be an SPDX identifier, such as 'cc-by-4.0', 'mit' or "
-            f"'other', not {license!r}"
-        )
-    return problems
 
 
 FEW_DATA: Table = {
