@@ -92,7 +92,6 @@ def test_the_version_is_printed(headwise):
         ["run", "a", "b", "c", "--out", "x"],
         ["run", "a", "b", "--out", ""],  # an unset variable of a script
         ["train"],
-        ["translate"],
         ["translate", "x", "--beam", "0"],
         ["translate", "x", "--beam", "many"],
         ["translate", "x", "--threads", "0"],

@@ -29,7 +29,6 @@ from headwise.cli.options import (
     Precision,
     SearchSettings,
     Threads,
-    parse_path,
     parse_search,
     resolve_device,
     say,
@@ -243,12 +242,22 @@ def _inputs(
         texts = [*([] if model is None else [model]), *files]
         return installed_translator(to, source), [], texts
     if model is None:
-        raise typer.BadParameter(
+        raise UsageError(
             "name the FOLDER of a model, or by --to a language of an installed model"
         )
     if source is not None:
         raise UsageError("--from says which model of --to is meant; add --to")
-    return parse_path(model), [parse_path(each) for each in files], []
+    return _path(model), [_path(each) for each in files], []
+
+
+def _path(text: str) -> Path:
+    """Return a path; an unset variable in a script would mean the current folder."""
+    if not text:
+        raise UsageError(
+            "the name of a model or file: it is empty; name a folder, or . for the "
+            "current one"
+        )
+    return Path(text)
 
 
 def _json(each: Translated) -> str:
