@@ -293,3 +293,16 @@ def test_a_serialized_batch_is_equal_after_the_pipe(make):
             assert torch.equal(side.tokens, expected.tokens)
             assert torch.equal(side.offsets, expected.offsets)
             assert side.max_length == expected.max_length
+
+
+def test_what_only_some_batches_hold_is_serialized_too(make):
+    (plain,) = first_batches(make())
+    tokens = plain.target.tokens
+    batch = replace(plain, counted=tokens > 5, weight=0.5, input_tokens=tokens + 1)
+    found, *_ = cpu_data_parallel._deserialize(
+        cpu_data_parallel._serialize(batch, 12, 3, WorkerOptions(0.25))
+    )
+
+    assert torch.equal(found.counted, batch.counted)
+    assert torch.equal(found.decoder_input.tokens, tokens + 1)
+    assert found.weight == 0.5

@@ -294,10 +294,10 @@ def _shared_file(num_bytes: int) -> IO[bytes]:
 
 def _serialize(batch: Batch, step: int, number: int, options: WorkerOptions) -> bytes:
     limit = options.max_padded_tokens
-    counted = {} if batch.counted is None else {"counted": batch.counted}
+    optional = {"counted": batch.counted, "input_tokens": batch.input_tokens}
     return save(
         {
-            **counted,
+            **{name: each for name, each in optional.items() if each is not None},
             "source": batch.source.tokens,
             "source_offsets": batch.source.offsets,
             "target": batch.target.tokens,
@@ -326,6 +326,7 @@ def _deserialize(message: bytes) -> tuple[Batch, int, int, WorkerOptions]:
         found["indices"],
         found.get("counted"),
         weight,
+        found.get("input_tokens"),
     )
     options = WorkerOptions(loss_scale, None if limit < 0 else limit)
     return batch, step, number, options

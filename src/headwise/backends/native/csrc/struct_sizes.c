@@ -9,5 +9,6 @@ EXPORT const int64_t struct_bytes[] = {
     sizeof(packed_sublayer), sizeof(sublayer),      sizeof(embedding),    sizeof(stack),
     sizeof(transformer),    sizeof(cross_kv),       sizeof(encode_request),
     sizeof(prefill_request), sizeof(decode_request), sizeof(topk_request),   sizeof(topk_state),   sizeof(topk_rows),
-    sizeof(beam_request),   sizeof(ragged_tokens),  sizeof(consistency),   sizeof(train_batch),   sizeof(batch_loss),
+    sizeof(beam_request),   sizeof(ragged_tokens),  sizeof(consistency),  sizeof(train_batch),
+    sizeof(batch_loss),
 };

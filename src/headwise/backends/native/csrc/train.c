@@ -76,7 +76,7 @@ static void order_passes(const int64_t *starts, int64_t sentences, int64_t *orde
 
 /* Forward and backward pass of a group of sentences; returns its loss. */
 static batch_loss train_group(const transformer *m, const train_batch *batch,
-                          const packed_model *packed, arena a) {
+                              const packed_model *packed, arena a) {
     group g = alloc_activations(m, batch, packed, &a);
     alloc_work(&g, batch, &a);
     int64_t has_encoder = has_stack(&m->encoder), has_decoder = has_stack(&m->decoder);

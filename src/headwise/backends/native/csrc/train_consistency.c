@@ -77,7 +77,8 @@ void passes_gradient(const pass_weights *w, const pass_sums *sums, float uniform
         vec log_p = load_partial(x + i, left) - sums->logs[0];
         vec log_q = load_partial(y + i, left) - sums->logs[1];
         vec p = vec_exp(log_p), q = vec_exp(log_q), lead = log_p - log_q;
-        vec toward_p = p * (lead - sums->divergences[0]), toward_q = q * (-lead - sums->divergences[1]);
+        vec toward_p = p * (lead - sums->divergences[0]);
+        vec toward_q = q * (-lead - sums->divergences[1]);
         vec grad_x = w->loss[0] * (p - uniform) + w->divergence[0] * toward_p +
                      w->divergence[1] * (p - q);
         vec grad_y = w->loss[1] * (q - uniform) + w->divergence[1] * toward_q +
