@@ -1,6 +1,6 @@
 """Other segmentations and noisy texts for training, drawn anew in each epoch.
 
-Subword regularization (Kudo 2018; BPE-dropout, Provilkov et al. 2020) shows a model
+Subword regularisation (Kudo 2018; BPE-dropout, Provilkov et al. 2020) shows a model
 other segmentations of the same sentence, and noise (:mod:`headwise.data.source_noise`)
 other spellings. A prepared corpus holds tokens, whose text is what their tokenizer
 decodes; it is changed and encoded again when a batch is loaded.

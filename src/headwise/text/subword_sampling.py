@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Protocol
 
 from headwise.text.sentencepiece_tokenizer import SentencePieceTokenizer
@@ -194,10 +194,13 @@ class UnigramSampler:
 
     def __init__(self, pieces: PieceTable, rate: float) -> None:
         self._pieces = pieces
-        self._rate = rate
         self._words: dict[tuple[int, ...], tuple[Choices, ...]] = {}
         self._num_places = 0
-        self._longest = max(map(len, pieces.ids), default=0)
+        self._weights = [rate * score for score in pieces.scores]
+        self._longest: dict[str, int] = {}
+        for text in pieces.ids:
+            begin = text[:2]
+            self._longest[begin] = max(len(text), self._longest.get(begin, 1))
 
     def sample(self, ids: Sequence[int], draw: Draw) -> list[int]:
         """Return another segmentation of the text of ``ids``."""
@@ -220,20 +223,20 @@ class UnigramSampler:
         """
         if self._pieces.is_fixed[ids[0]]:
             return (((1.0,), ids, (1,)),)
-        text = "".join(self._pieces.texts[each] for each in ids)
-        known, scores, end = self._pieces.ids, self._pieces.scores, len(text)
-        weights = [-math.inf] * end + [0.0]
+        text = "".join([self._pieces.texts[each] for each in ids])
+        known, weights, end = self._pieces.ids, self._weights, len(text)
+        after = [-math.inf] * end + [0.0]
         places: list[Choices] = []
         for start in reversed(range(end)):
+            longest = self._longest.get(text[start : start + 2], 1)
             found = [
-                (self._rate * scores[piece] + weights[stop], piece, stop)
-                for stop in range(start + 1, min(end, start + self._longest) + 1)
-                if weights[stop] > -math.inf
-                and (piece := known.get(text[start:stop])) is not None
+                (weights[piece] + after[stop], piece, stop)
+                for stop in range(start + 1, min(end, start + longest) + 1)
+                if (piece := known.get(text[start:stop])) is not None
+                and after[stop] > -math.inf
             ]
-            if found:
-                weights[start] = _log_sum_exp([each for each, _, _ in found])
-            places.append(_choices(found, weights[start]))
+            after[start], choices = _choices(found)
+            places.append(choices)
         lattice = tuple(reversed(places))
         if self._num_places < MAX_PLACES:
             self._num_places += end
@@ -241,20 +244,16 @@ class UnigramSampler:
         return lattice
 
 
-def _choices(found: Sequence[tuple[float, int, int]], whole: float) -> Choices:
-    bounds, total = [], 0.0
-    for weight, _, _ in found:
-        total += math.exp(weight - whole)
-        bounds.append(total)
-    if bounds:
-        bounds[-1] = 1.0  # which rounding may have missed
-    pieces, stops = (tuple(each[column] for each in found) for column in (1, 2))
-    return tuple(bounds), pieces, stops
-
-
-def _log_sum_exp(values: Sequence[float]) -> float:
-    most = max(values)
-    return most + math.log(sum([math.exp(each - most) for each in values]))
+def _choices(found: Sequence[tuple[float, int, int]]) -> tuple[float, Choices]:
+    """Return the log of the sum of the weights, and what is drawn in proportion."""
+    if not found:
+        return -math.inf, ((), (), ())
+    logs, pieces, stops = zip(*found, strict=True)
+    most = max(logs)
+    sums = [*accumulate([math.exp(each - most) for each in logs])]
+    whole = sums[-1]
+    bounds = (*(each / whole for each in sums[:-1]), 1.0)
+    return most + math.log(whole), (bounds, pieces, stops)
 
 
 class PieceTable:
