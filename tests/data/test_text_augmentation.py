@@ -320,7 +320,9 @@ def test_changes_come_as_often_as_their_probability_says(captions):
     assert share(has_typos=True, case="upper") == pytest.approx(0.08, abs=0.01)
 
 
-def test_texts_with_unknown_characters_stay_as_they_were_prepared(tmp_path):
+def test_texts_with_unknown_characters_get_no_noise_and_are_sampled_around_them(
+    tmp_path,
+):
     source, target = write_text(tmp_path / "text")
     lines = source.read_text(encoding="utf-8")
     source.write_text(lines.replace("six.", "猫.", 1), encoding="utf-8")
@@ -328,10 +330,13 @@ def test_texts_with_unknown_characters_stay_as_they_were_prepared(tmp_path):
     before = stored(corpus)
     (unknown,) = [index for index, row in enumerate(before[0]) if 3 in row]
 
-    noise = NoiseSettings(final_punctuation=0.5)
-    found = drawn(augmented(corpus, rates=(0.5, 0.5), noise=noise))
+    noise = NoiseSettings(final_punctuation=1.0)
+    noisy = drawn(augmented(corpus, noise=noise))
+    assert noisy[0][unknown] == before[0][unknown]
 
-    assert found[0][unknown] == before[0][unknown]
+    sampled = drawn(augmented(corpus, rates=(0.9, None)))
+    assert sampled[0][unknown].count(3) == 1
+    assert texts(corpus, sampled)[0] == texts(corpus, before)[0]
 
 
 def test_labels_stay_and_their_texts_are_drawn(tmp_path):

@@ -6,13 +6,14 @@ Letters used for sizes in this file: N texts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwise.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from headwise.text.subword_sampling import SubwordSampler
 from headwise.text.tokenizer import Tokenizer
 from headwise.text.vocabulary import UNKNOWN
 
@@ -46,18 +47,11 @@ class Growth:
 
 
 class SideTexts:
-    """Texts of one side and their segmentations.
+    """Texts of one side, and their segmentations; without a sampler none are drawn."""
 
-    ``rate`` is that of :meth:`SentencePieceTokenizer.sample`; None: none are drawn.
-    """
-
-    def __init__(self, tokenizer: Tokenizer, rate: float | None) -> None:
+    def __init__(self, tokenizer: Tokenizer, sampler: SubwordSampler | None) -> None:
         self._tokenizer = tokenizer
-        self._sample: Callable[[str, int], list[int]] | None = None
-        if rate is not None:
-            assert isinstance(tokenizer, SentencePieceTokenizer)
-            sampling = tokenizer.sample
-            self._sample = lambda text, seed: sampling(text, rate, seed)
+        self._sampler = sampler
 
     def text(self, stored: list[int]) -> str | None:
         """Return the text of a row; None if it has characters without a token."""
@@ -65,9 +59,9 @@ class SideTexts:
 
     def row(self, stored: list[int], seed: int, limit: int) -> list[int]:
         """Return a segmentation of the text of a row; the row if it is too long."""
-        if self._sample is None or (text := self.text(stored)) is None:
+        if self._sampler is None:
             return stored
-        drawn = self._sample(text, seed)
+        drawn = self._sampler.sample(stored, random.Random(seed).random)
         return drawn if len(drawn) <= limit else stored
 
     def encoded(self, text: str, seed: int, limit: int) -> list[int] | None:
@@ -75,10 +69,6 @@ class SideTexts:
 
         That is one that is too long, or has characters without a token.
         """
-        if self._sample is not None:
-            drawn = self._sample(text, seed)
-            if len(drawn) <= limit and UNKNOWN not in drawn:
-                return drawn
         plain = self._tokenizer.encode(text)
         usable = 0 < len(plain) <= limit and UNKNOWN not in plain
-        return plain if usable else None
+        return self.row(plain, seed, limit) if usable else None

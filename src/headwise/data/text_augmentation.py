@@ -1,6 +1,6 @@
 """Other segmentations and noisy texts for training, drawn anew in each epoch.
 
-Subword regularization (Kudo 2018; BPE-dropout, Provilkov et al. 2020) shows a model
+Subword regularisation (Kudo 2018; BPE-dropout, Provilkov et al. 2020) shows a model
 other segmentations of the same sentence, and noise (:mod:`headwise.data.source_noise`)
 other spellings. A prepared corpus holds tokens, whose text is what their tokenizer
 decodes; it is changed and encoded again when a batch is loaded.
@@ -37,7 +37,10 @@ from headwise.data.source_noise import (
     changed_pair,
 )
 from headwise.text.normalization import Symbols
-from headwise.text.sentencepiece_tokenizer import MAX_SAMPLING_SEED
+from headwise.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from headwise.text.settings import TextSettings, TokenizerName
+from headwise.text.subword_sampling import SubwordSampler, subword_sampler
+from headwise.text.tokenizer import Tokenizer
 
 Indices = NDArray[np.int64]
 
@@ -56,7 +59,8 @@ STREAMS = ("case", "typos", "punctuation", "letters", "source", "target")
 class TextAugmentation:
     """Draws the texts of training pairs anew in each epoch.
 
-    ``rates`` are those that the sides are sampled with (:class:`SideTexts`). With
+    ``rates`` are those that the sides are sampled with, or None
+    (:mod:`headwise.text.subword_sampling`). With
     ``keeps_mean`` a batch gets the weight (:class:`headwise.data.ragged_batch.Batch`)
     that makes its summed loss, over the target tokens in the corpus, the mean over
     those that were drawn. A pair that an epoch takes several times is the same each
@@ -83,8 +87,8 @@ class TextAugmentation:
         self._target_may_change = noise.change_target and text.target_kind in CHANGEABLE
         self._symbols = Symbols(text.all_symbols)
         self._sides = (
-            SideTexts(tokenizers.source, rates[0]),
-            SideTexts(tokenizers.target, rates[1]),
+            _side(tokenizers.source, text.source_kind, rates[0], text),
+            _side(tokenizers.target, text.target_kind, rates[1], text),
         )
 
     def sides(self, epoch: int, indices: Indices) -> tuple[Side, Side]:
@@ -135,19 +139,12 @@ class TextAugmentation:
         return source.factor, target.factor
 
     def _draw(self, seed: int, epoch: int, indices: Indices) -> _Drawn:
-        bits = {
-            name: random_bits(indices, seed, epoch, STREAMS.index(name))
+        letters, source, target = (
+            random_bits(indices, seed, epoch, STREAMS.index(name)).tolist()
             for name in ("letters", "source", "target")
-        }
-        seeds = [
-            (bits[name] % np.uint64(MAX_SAMPLING_SEED + 1)).tolist()
-            for name in ("source", "target")
-        ]
-        return _Drawn(
-            self._changes(seed, epoch, indices),
-            bits["letters"].tolist(),
-            list(zip(*seeds, strict=True)),
         )
+        seeds = list(zip(source, target, strict=True))
+        return _Drawn(self._changes(seed, epoch, indices), letters, seeds)
 
     def _changes(self, seed: int, epoch: int, indices: Indices) -> Indices:
         """Return the number of the change of each pair [N]."""
@@ -291,6 +288,16 @@ class _Drawn:
 
     seeds: Sequence[tuple[int, int]]
     """Seeds of the segmentations of source and target."""
+
+
+def _side(
+    tokenizer: Tokenizer, kind: TokenizerName, rate: float | None, text: TextSettings
+) -> SideTexts:
+    sampler: SubwordSampler | None = None
+    if rate is not None:
+        assert isinstance(tokenizer, SentencePieceTokenizer)
+        sampler = subword_sampler(kind, tokenizer, rate, text)
+    return SideTexts(tokenizer, sampler)
 
 
 def _change(number: int) -> Change:

@@ -119,10 +119,10 @@ def _drawn_text_problems(recipe: Recipe) -> list[str]:
     kinds = {"source": text.source_kind, "target": text.target_kind}
     if training.sampled_sides != "both":
         kinds = {training.sampled_sides: kinds[training.sampled_sides]}
+    there = " and ".join(f"{kind!r} for the {side}" for side, kind in kinds.items())
     problems = [
-        f"training.{name} needs a tokenizer of kind {kind!r}, and that of the "
-        f"{' and the '.join(kinds)} is {' and '.join(map(repr, kinds.values()))}: "
-        "leave it out, or prepare the text with another tokenizer"
+        f"training.{name} samples a tokenizer of kind {kind!r}; there is {there}: "
+        f"leave it out, or prepare the text with text.tokenizer = {kind!r}"
         for name, kind in (("bpe_dropout", "bpe"), ("unigram_alpha", "unigram"))
         if name in used and kind not in kinds.values()
     ]

@@ -7,7 +7,6 @@ read it.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -34,12 +33,6 @@ NORMALIZATIONS = {"nfkc": "nmt_nfkc", "none": "identity", "lossless": "identity"
 
 _ERRORS_ONLY = 2
 _TOO_MANY_CHARACTERS = re.compile(r"smaller than required_chars\. (\d+) vs (\d+)")
-_SAMPLING = threading.Lock()
-"""Held from the seed to the draw, as SentencePiece has one seed for all threads."""
-
-MAX_SAMPLING_SEED = 2**32 - 2
-"""One more is SentencePiece's mark for a seed from the system."""
-
 _NO_TEXT = ("!sentences_.empty()", "(all_chars_count) > (0)")
 
 
@@ -63,23 +56,6 @@ class SentencePieceTokenizer:
         """Return the ids of ``text``, without start and end."""
         return list(self._processor.encode(replace_surrogates(text)))
 
-    def sample(self, text: str, rate: float, seed: int) -> list[int]:
-        """Return the ids of a segmentation of ``text`` that ``seed`` decides on.
-
-        bpe: each merge is left out with probability ``rate``, 0 to 1 (BPE-dropout,
-        Provilkov et al. 2020, p); one that was left out is not tried again, unless
-        another merge brings it back. unigram: segmentations are drawn in proportion to
-        their probability to the power of ``rate``, 0 or more (Kudo 2018, α, with
-        l = ∞). ``seed`` is from 0 to ``MAX_SAMPLING_SEED``.
-        """
-        text = replace_surrogates(text)
-        with _SAMPLING:
-            sentencepiece.set_random_generator_seed(seed)
-            ids = self._processor.encode(
-                text, enable_sampling=True, alpha=rate, nbest_size=-1
-            )
-        return list(ids)
-
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ``ids``, without pad, start and end.
 
@@ -91,6 +67,18 @@ class SentencePieceTokenizer:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Return the piece of each id."""
         return [self._pieces[int(each)] for each in ids]
+
+    @property
+    def scores(self) -> list[float]:
+        """Score of each piece: its ln p; of BPE the higher, the sooner it is merged."""
+        return [float(self._processor.get_score(i)) for i in range(self.size)]
+
+    @property
+    def is_special(self) -> list[bool]:
+        """Whether each piece is something else than text, such as END or a byte."""
+        kinds = ("is_control", "is_unknown", "is_byte", "is_unused")
+        tests = [getattr(self._processor, kind) for kind in kinds]
+        return [any(test(i) for test in tests) for i in range(self.size)]
 
     def save(self, file: Path) -> None:
         """Write the model to ``file``."""

@@ -108,8 +108,8 @@ def planned_facts(corpus: PreparedCorpus, order: AnyOrder) -> SplitFacts:
 
 
 def augmentation_note(order: AnyOrder) -> str | None:
-    """Return a message on how long the texts are that are drawn; None: none are."""
-    if order.augmentation is None:
+    """Return a message on the lengths of drawn texts; None: they are as they were."""
+    if order.augmentation is None or order.augmentation.growth == (1.0, 1.0):
         return None
     source, target = order.augmentation.growth
     return (

@@ -91,7 +91,7 @@ class TrainingSettings:
 
     unigram_alpha: float | None = None
     """Draws the segmentations of a unigram tokenizer in training, in proportion to
-    their probability to this power (subword regularization, Kudo 2018, α): 0 or more,
+    their probability to this power (subword regularisation, Kudo 2018, α): 0 or more,
     less is more random; 0.1 to 0.5 in the paper. Not set: the most probable one."""
 
     sampled_sides: SampledSides = "both"
