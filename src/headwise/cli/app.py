@@ -10,6 +10,7 @@ import typer
 from headwise import __version__
 from headwise.cli.chat import chat
 from headwise.cli.command_classes import Command, CommandGroup
+from headwise.cli.data import data
 from headwise.cli.demo import demo
 from headwise.cli.doctor import doctor
 from headwise.cli.edit import edit
@@ -40,7 +41,7 @@ class MainGroup(CommandGroup):
     """``headwise`` itself."""
 
     groups: ClassVar = {
-        "Train": ("run", "prepare", "train", "sweep", "demo"),
+        "Train": ("run", "prepare", "train", "sweep", "data", "demo"),
         "Use": ("translate", "predict", "generate", "chat", "embed"),
         "Measure": ("evaluate", "score", "doctor", "runs"),
         "Change": ("export", "edit", "recipe"),
@@ -82,6 +83,7 @@ COMMANDS = (
 for command in COMMANDS:
     app.command(cls=Command)(exit_on_errors(command, resumable=command in RESUMABLE))
 app.add_typer(runs, name="runs")
+app.add_typer(data, name="data")
 
 
 def _show_version(wanted: bool) -> None:
