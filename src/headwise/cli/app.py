@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from headwise import __version__
+from headwise.cli.back_translate import back_translate
 from headwise.cli.chat import chat
 from headwise.cli.command_classes import Command, CommandGroup
 from headwise.cli.data import data
@@ -41,7 +42,8 @@ class MainGroup(CommandGroup):
     """``headwise`` itself."""
 
     groups: ClassVar = {
-        "Train": ("run", "prepare", "train", "sweep", "data", "demo"),
+        "Train": ("run", "prepare", "train", "sweep", "demo"),
+        "Data": ("data", "back-translate"),
         "Use": ("translate", "predict", "generate", "chat", "embed"),
         "Measure": ("evaluate", "score", "doctor", "runs"),
         "Change": ("export", "edit", "recipe"),
@@ -58,7 +60,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-RESUMABLE = (run, prepare, train, sweep, demo)
+RESUMABLE = (run, prepare, train, sweep, back_translate, demo)
 """Commands that save on a stop signal; the same command resumes."""
 
 COMMANDS = (
@@ -66,6 +68,7 @@ COMMANDS = (
     prepare,
     train,
     sweep,
+    back_translate,
     translate,
     predict,
     generate,

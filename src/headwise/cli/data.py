@@ -11,7 +11,7 @@ import typer
 
 from headwise.cli.command_classes import Command, CommandGroup
 from headwise.cli.errors import exit_on_errors
-from headwise.cli.options import output_folder, parse_path, say
+from headwise.cli.options import output_folder, say
 from headwise.cli.standard_streams import output
 from headwise.errors import UsageError
 
@@ -102,13 +102,11 @@ def get(
     from headwise.wording import count_of
 
     corpus = _corpus(name)
-    if local is not None and not is_url(local):
-        folder = parse_path(local)
-        if not folder.is_dir():
-            raise UsageError(
-                f"--from {local} is not a folder; name a folder with the publisher's "
-                "files, or the http:// or https:// URL of a mirror"
-            )
+    if local is not None and not is_url(local) and not (local and Path(local).is_dir()):
+        raise UsageError(
+            f"--from {local or '(empty)'} is not a folder; name a folder with the "
+            "publisher's files, or the http:// or https:// URL of a mirror"
+        )
     folder = CORPORA_FOLDER / name if out is None else out
     say(f"{name}: {corpus.license}; cite: {corpus.citation}")
     is_new = get_corpus(
@@ -125,7 +123,9 @@ def _corpus(name: str) -> PublicCorpus:
     from headwise.data.public.catalogue import CORPORA
 
     if name not in CORPORA:
-        close = [each for each in CORPORA if name and name in each]
+        start, _, target = name.rpartition("-")
+        swapped = f"{start.rpartition('-')[0]}-{target}-{start.rpartition('-')[2]}"
+        close = [each for each in CORPORA if (name and name in each) or each == swapped]
         close = close or difflib.get_close_matches(name, CORPORA, n=1)
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
         raise UsageError(

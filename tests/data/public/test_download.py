@@ -138,4 +138,6 @@ def test_a_local_file_without_a_stated_checksum_is_said_to_be_trusted(
 
 
 def test_a_mirror_holds_files_under_their_names(pinned):
-    assert moved_to(pinned, "http://mirror/x/").urls == ("http://mirror/x/set/file.bin",)
+    assert moved_to(pinned, "http://mirror/x/").urls == (
+        "http://mirror/x/set/file.bin",
+    )

@@ -47,7 +47,7 @@ def test_a_broken_connection_is_resumed_where_it_broke(get, path, server):
 
 def test_another_process_goes_on_where_one_was_killed(get, path, server):
     server.cuts = [300_000] + [0] * module.RETRIES
-    with pytest.raises(ResourceError, match="300 KB of 1.0 MB received; the same"):
+    with pytest.raises(ResourceError, match=r"300 KB of 1\.0 MB received; the same"):
         get()
     assert get.pauses == [1.0, 2.0, 4.0, 8.0, 16.0]
 
@@ -114,7 +114,7 @@ def test_a_busy_server_is_asked_again(get, path, server):
 
 
 def test_what_is_not_there_is_not_asked_for_again(get, server):
-    with pytest.raises(NotThere, match="/gone cannot be downloaded: .* 404"):
+    with pytest.raises(NotThere, match=r"/gone cannot be downloaded: .* 404"):
         get("/gone")
     assert len(server.requests) == 1
 
@@ -141,7 +141,7 @@ def test_redirects_are_followed(get, path, server):
 @pytest.mark.parametrize("to", ["file:///etc/passwd", "ftp://127.0.0.1/file.bin"])
 def test_redirects_to_other_protocols_are_not(get, path, server, to):
     server.redirects["/old"] = to
-    with pytest.raises(NotThere, match="not followed|not allowed"):
+    with pytest.raises(NotThere, match=r"not followed|not allowed"):
         get("/old")
     assert not part_of(path).exists()
 
