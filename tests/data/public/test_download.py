@@ -90,6 +90,17 @@ def test_a_mirror_is_asked_where_the_publisher_has_nothing(pinned, server, tmp_p
         fetch(replace(pinned, name="other", urls=urls[:2]), tmp_path)
 
 
+def test_a_mirror_is_asked_where_the_publisher_cannot_be_reached(
+    pinned, server, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    urls = ("http://127.0.0.1:9/file.bin", *pinned.urls)
+    assert fetch(replace(pinned, urls=urls), tmp_path).sha256 == DIGEST
+    gone = replace(pinned, name="other", urls=urls[:1])
+    with pytest.raises(ResourceError, match=r"(?s)refused.*--from"):
+        fetch(gone, tmp_path)
+
+
 def test_another_mirror_goes_on_with_the_same_half(pinned, server, tmp_path):
     """What was received from one of them is a part of the same file."""
     path = tmp_path / "set" / "file.bin"

@@ -8,7 +8,7 @@ import pytest
 from tests.data.public.conftest import CONTENT
 
 from headwise.data.public import transfer as module
-from headwise.data.public.transfer import NotThere, part_of, size_text, transfer
+from headwise.data.public.transfer import Unavailable, part_of, size_text, transfer
 from headwise.errors import DataError, ResourceError
 
 
@@ -114,7 +114,7 @@ def test_a_busy_server_is_asked_again(get, path, server):
 
 
 def test_what_is_not_there_is_not_asked_for_again(get, server):
-    with pytest.raises(NotThere, match=r"/gone cannot be downloaded: .* 404"):
+    with pytest.raises(Unavailable, match=r"/gone cannot be downloaded: .* 404"):
         get("/gone")
     assert len(server.requests) == 1
 
@@ -127,7 +127,7 @@ def test_another_size_than_the_stated_one_is_noticed_before_the_transfer(get, pa
 
 def test_a_file_of_unknown_length_is_refused(get, server):
     server.says_length = False
-    with pytest.raises(NotThere, match="does not say how long"):
+    with pytest.raises(Unavailable, match="does not say how long"):
         get()
 
 
@@ -141,7 +141,7 @@ def test_redirects_are_followed(get, path, server):
 @pytest.mark.parametrize("to", ["file:///etc/passwd", "ftp://127.0.0.1/file.bin"])
 def test_redirects_to_other_protocols_are_not(get, path, server, to):
     server.redirects["/old"] = to
-    with pytest.raises(NotThere, match=r"not followed|not allowed"):
+    with pytest.raises(Unavailable, match=r"not followed|not allowed"):
         get("/old")
     assert not part_of(path).exists()
 
@@ -149,13 +149,13 @@ def test_redirects_to_other_protocols_are_not(get, path, server, to):
 def test_a_redirect_from_https_to_http_is_not_followed():
     handler = module._SafeRedirects()
     request = module.urllib.request.Request("https://example.org/file")
-    with pytest.raises(NotThere, match="must be HTTPS"):
+    with pytest.raises(Unavailable, match="must be HTTPS"):
         handler.redirect_request(request, None, 302, "", {}, "http://example.org/file")
 
 
 def test_a_redirect_that_never_ends_is_given_up(get, server):
     server.redirects["/old"] = "/old"
-    with pytest.raises(NotThere, match="302"):
+    with pytest.raises(Unavailable, match="302"):
         get("/old")
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from headwise import storage
 from headwise.data.public.corpus import Download
 from headwise.data.public.transfer import (
-    NotThere,
+    Unavailable,
     part_of,
     size_text,
     state_of,
@@ -108,7 +108,7 @@ def _transfer_any(download: Download, path: Path, say: Say) -> bool:
         say(f"downloading {url}{size}")
         try:
             return transfer(url, path, num_bytes=download.num_bytes, say=say)
-        except NotThere as error:
+        except Unavailable as error:
             refused.append(str(error))
     raise ResourceError(
         "\n".join(refused)

@@ -41,8 +41,8 @@ TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
 """HTTP status codes after which a later request may succeed."""
 
 
-class NotThere(ResourceError):  # noqa: N818 - the server's answer
-    """The server answers that it does not give the file; another server may."""
+class Unavailable(ResourceError):  # noqa: N818 - a state of the server
+    """The server does not give the file, or cannot be reached; a mirror may be."""
 
 
 class _Lost(Exception):  # noqa: N818 - retried, and shown only at the end
@@ -57,7 +57,7 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
     ) -> Any:
         old, new = urlsplit(req.full_url).scheme, urlsplit(newurl).scheme
         if new not in ("http", "https") or (old, new) == ("https", "http"):
-            raise NotThere(
+            raise Unavailable(
                 f"{req.full_url} redirects to {newurl}, which is not followed: it "
                 "must be HTTPS, or HTTP from HTTP"
             )
@@ -80,14 +80,14 @@ def transfer(
     *,
     num_bytes: int | None = None,
     say: Say = lambda _: None,
-    pause: Callable[[float], object] = time.sleep,
+    pause: Callable[[float], object] = lambda seconds: time.sleep(seconds),
 ) -> bool:
     """Transfer ``url`` into the partial file of ``path``, and resume one that is there.
 
     Returns whether an earlier partial file was resumed. ``num_bytes`` is the size that
-    the file must have. Raises ``NotThere`` if the server does not have it,
-    ``DataError`` if it has another size, and ``ResourceError`` for a network or disk
-    that fails; the partial file stays.
+    the file must have. Raises ``Unavailable`` if the server does not have it or the
+    network fails, ``DataError`` if it has another size, and ``ResourceError`` for a
+    disk that fails; the partial file stays.
     """
     connection = _Transfer(url, path, num_bytes, say)
     resumed = connection.received > 0
@@ -100,7 +100,7 @@ def transfer(
         except _Lost as lost:
             failures = 0 if connection.received > before else failures + 1
             if failures >= RETRIES:
-                raise ResourceError(
+                raise Unavailable(
                     f"{url} could not be downloaded: {lost}. {connection.progress()}; "
                     "the same command goes on from there"
                 ) from None
@@ -194,7 +194,7 @@ class _Transfer:
             length = response.headers.get("Content-Length", "")
             self.total = int(length) if length.isdigit() else self.num_bytes
             if self.total is None and not response.chunked:
-                raise NotThere(
+                raise Unavailable(
                     f"{self.url}: the server does not say how long the file is, so "
                     "that a part of it would pass for all of it; download it by other "
                     "means, and name its folder with --from"
@@ -213,17 +213,17 @@ class _Transfer:
             raise _Lost("the partial file is longer than the file of the server")
         if error.code in TEMPORARY:
             raise _Lost(f"the server answers {error.code} {error.reason}")
-        raise NotThere(
+        raise Unavailable(
             f"{self.url} cannot be downloaded: the server answers {error.code} "
             f"{error.reason}"
         )
 
     def _failure(self, error: Exception) -> Exception:
         reason = getattr(error, "reason", error)
-        if isinstance(reason, NotThere):
+        if isinstance(reason, Unavailable):
             return reason
         if isinstance(reason, ssl.SSLCertVerificationError):
-            return ResourceError(
+            return Unavailable(
                 f"{self.url} cannot be trusted: {reason.verify_message}; check the "
                 "date of this machine and its certificates"
             )
