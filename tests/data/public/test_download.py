@@ -101,6 +101,16 @@ def test_a_mirror_is_asked_where_the_publisher_cannot_be_reached(
         fetch(gone, tmp_path)
 
 
+def test_a_mirror_is_asked_where_a_publisher_has_replaced_the_file(
+    pinned, server, tmp_path
+):
+    server.files["/new.bin"] = b"another version"
+    urls = (f"{server.url}/new.bin", *pinned.urls)
+    assert fetch(replace(pinned, urls=urls), tmp_path).sha256 == DIGEST
+    with pytest.raises(DataError, match=r"(?s)has 15 bytes, but must have.*--from"):
+        fetch(replace(pinned, name="other", urls=urls[:1]), tmp_path)
+
+
 def test_another_mirror_goes_on_with_the_same_half(pinned, server, tmp_path):
     """What was received from one of them is a part of the same file."""
     path = tmp_path / "set" / "file.bin"

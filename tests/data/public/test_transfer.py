@@ -76,6 +76,15 @@ def test_a_partial_file_of_unknown_origin_is_not_resumed(get, path, server):
     assert server.requests == [("/file.bin", "")]
 
 
+def test_a_file_without_identity_is_not_resumed(get, path, server):
+    """Its server names no version of it, and nobody states its size."""
+    server.etags["/file.bin"] = ""
+    server.cuts = [300_000]
+    get()
+    assert part_of(path).read_bytes() == CONTENT
+    assert [asked for _, asked in server.requests] == ["", ""]
+
+
 @pytest.mark.parametrize("how", [{"has_ranges": False}, {"shifts_ranges": True}])
 def test_a_server_that_cannot_resume_sends_the_file_anew(get, path, server, how):
     server.cuts = [300_000] + [0] * module.RETRIES

@@ -103,15 +103,16 @@ def find(
 def _transfer_any(download: Download, path: Path, say: Say) -> bool:
     """Transfer from the first URL that has the file; return whether it was resumed."""
     size = "" if download.num_bytes is None else f" ({size_text(download.num_bytes)})"
-    refused: list[str] = []
+    refused: list[DataError | Unavailable] = []
     for url in download.urls:
         say(f"downloading {url}{size}")
         try:
             return transfer(url, path, num_bytes=download.num_bytes, say=say)
-        except Unavailable as error:
-            refused.append(str(error))
-    raise ResourceError(
-        "\n".join(refused)
+        except (DataError, Unavailable) as error:
+            refused.append(error)
+    kind = DataError if isinstance(refused[0], DataError) else ResourceError
+    raise kind(
+        "\n".join(map(str, refused))
         + f"\nIf you have {Path(download.name).name}, name its folder with --from"
     )
 

@@ -119,7 +119,7 @@ class _Transfer:
         self.num_bytes = num_bytes
         self.say = say
         self.validator = self._read_validator()
-        self.received = self._size_of_part()
+        self.received = self.part.stat().st_size if self.part.exists() else 0
         self.total: int | None = num_bytes
         self._said_at = time.monotonic()
         self._opener = urllib.request.build_opener(_SafeRedirects)
@@ -173,6 +173,8 @@ class _Transfer:
     def _request(self) -> Any:
         """Open the connection; a context manager of None if nothing is missing."""
         headers = {"User-Agent": "headwise", "Accept-Encoding": "identity"}
+        if not self.validator and self.num_bytes is None:
+            self._start_over()  # the rest might be that of another file
         if self.received:
             headers["Range"] = f"bytes={self.received}-"
             if self.validator:
@@ -261,14 +263,6 @@ class _Transfer:
         self.part.unlink(missing_ok=True)
         self.received = 0
         self.validator = ""
-
-    def _size_of_part(self) -> int:
-        """Return the bytes to resume from: none that may belong to another file."""
-        if not self.part.exists():
-            return 0
-        if not self.validator and self.num_bytes is None:
-            self.part.unlink()
-        return self.part.stat().st_size if self.part.exists() else 0
 
     def _read_validator(self) -> str:
         try:
