@@ -114,8 +114,7 @@ def test_a_recipe_reads_tagged_pairs_as_one_more_corpus(
     from headwise.data.prepared import PreparedCorpus
 
     tokenizer = PreparedCorpus.open(corpus).tokenizers.source
-    (tag, *_) = tokenizer.pieces(tokenizer.encode("<BT> eins."))
-    assert tag == "<BT>"
+    assert "<BT>" in tokenizer.pieces(tokenizer.encode("<BT> eins."))
 
 
 @pytest.mark.parametrize(

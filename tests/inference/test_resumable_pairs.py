@@ -119,7 +119,7 @@ def begin(out):
 def test_another_model_text_or_search_is_refused(out, finish):
     finish(out)
     for name in IDENTITY:
-        with pytest.raises(UsageError, match=f"begun with another {name}; choose"):
+        with pytest.raises(UsageError, match=f"started with another {name}; choose"):
             write(out, {**IDENTITY, name: "other"})
 
 

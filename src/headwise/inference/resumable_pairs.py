@@ -30,7 +30,7 @@ class ResumablePairs:
     """Writer of ``out``, a TSV file, as a context manager.
 
     ``identity`` is what determines its content. Raises ``UsageError`` if ``out``
-    was begun with another one, or has other content, and ``ResourceError`` for a disk
+    was started with another one, or has other content, and ``ResourceError`` for a disk
     that fails.
     """
 
@@ -149,7 +149,7 @@ class ResumablePairs:
         ]
         if changed:
             raise UsageError(
-                f"{self.out} was begun with another {', '.join(changed)}; choose "
+                f"{self.out} was started with another {', '.join(changed)}; choose "
                 f"another --out, or delete {self.out}* to begin anew"
             )
         if not self.is_complete and not self.part.exists() and self.out.exists():
