@@ -195,7 +195,7 @@ def test_a_stopped_process_goes_on_where_it_was(start, tiny_run, tmp_path, how):
         process = start(*command, to)
         _, error = process.communicate(timeout=300)
         assert process.returncode == 0, error.decode()
-        assert (b"going on after" in error) == (to == out)
+        assert (b"resuming after" in error) == (to == out)
 
     assert out.read_bytes() == whole.read_bytes()
     assert out.read_bytes().count(b"\n") > 7 * module.BLOCK_LINES

@@ -100,8 +100,8 @@ def back_translate(
 
     Blank and overlong lines are left out, and so are outputs that are empty, repeat
     themselves, reach their length limit, are far longer or shorter than the line, or
-    copy it. FILE.tsv.left-out.tsv names each of them, with the reason. If it is
-    stopped, the same command goes on where it was.
+    copy it. FILE.tsv.left-out.tsv names each of them, with the reason. The
+    same command resumes after a stop.
 
     \b
     headwise back-translate de-en news.de --out bt.tsv
@@ -117,7 +117,7 @@ def back_translate(
     check_translates(*folders)
     if any(map(is_standard_input, files)):
         raise UsageError(
-            "standard input cannot be read again to go on after an interruption; "
+            "standard input cannot be read again to resume after an interruption; "
             "write it to a file first, and name that"
         )
     check_files(*files)
@@ -177,7 +177,7 @@ def _write(
     from headwise.inference.back_translation import blocks_of
 
     if pairs.num_lines:
-        say(f"going on after {count_of(pairs.num_lines, 'line')}")
+        say(f"resuming after {count_of(pairs.num_lines, 'line')}")
     lines = InputLines(files, refuse_old_mac=False)
     texts: Iterator[str] = (each for each in lines if isinstance(each, str))
     said = time.monotonic()

@@ -102,7 +102,7 @@ def transfer(
             if failures >= RETRIES:
                 raise Unavailable(
                     f"{url} could not be downloaded: {lost}. {connection.progress()}; "
-                    "the same command goes on from there"
+                    "the same command resumes it"
                 ) from None
             seconds = 2.0**failures
             say(f"{url}: {lost}; trying again in {seconds:.0f} s")
