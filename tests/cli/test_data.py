@@ -7,6 +7,7 @@ import threading
 import time
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -61,7 +62,7 @@ class SlowHandler(SimpleHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        body = open(self.translate_path(self.path), "rb").read()  # noqa: SIM115
+        body = Path(self.translate_path(self.path)).read_bytes()
         start = int(self.headers.get("Range", "bytes=0-")[6:-1])
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(body) - start))
