@@ -59,7 +59,7 @@ def tatoeba(corpora: Path, work: Path, language: str) -> dict[str, Any]:
     """Name the files of Tatoeba, English to French; TSV is split for evaluation."""
     folder = corpora / "tatoeba-en-fr"
     return {
-        "recipe": "tatoeba",
+        "recipe": "tatoeba-en-fr",
         "arguments": [folder / "train.tsv.gz"],
         "dev": split_columns(folder / "dev.tsv", work / "dev", (0, 1)),
         "tests": {"test": split_columns(folder / "test.tsv", work / "test", (0, 1))},

@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -7,7 +8,9 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.warning_settings import WarningSettings
 from headwise.decoding.warnings import (
     CUT_OFF,
+    WARNING_KINDS,
     find_loop,
+    kind_of,
     longest_copy,
     merge_warnings,
     search_loops_again,
@@ -17,6 +20,7 @@ from headwise.errors import SettingsError
 
 USUAL = WarningSettings()
 UNKNOWN = 3
+HOW = {"unknown": UNKNOWN, "limits": USUAL}
 
 
 def output(tokens, *, finished=True):
@@ -203,3 +207,22 @@ def test_find_loop_agrees_with_its_definition():
         found.append(has_loop(tokens))
         assert bool(find_loop(tokens, limits)) == found[-1], tokens
     assert 200 < sum(found) < 1800
+
+
+def test_every_warning_about_an_output_has_its_kind():
+    """Each is provoked once; a warning about something else has none."""
+    words = ["one", "two", "three", "four", "five"]
+    source = " ".join(words)
+    loop = [[output([5] * 20)]]
+    again = search_loops_again(lambda *_: loop, loop, DecodingSettings(), USUAL)[1]
+    kept = replace(USUAL, loop_no_repeat_ngram=0)
+    repeats = search_loops_again(lambda *_: loop, loop, DecodingSettings(), kept)[1]
+    found = [
+        *again.values(),
+        *repeats.values(),
+        *warnings_of(source, [5] * 4, source, output([6] * 40, finished=False), **HOW),
+        *warnings_of(source, [5] * 40, "x", output([6, UNKNOWN]), **HOW),
+    ]
+
+    assert {kind_of(each) for each in found} == set(WARNING_KINDS)
+    assert kind_of("the line is longer than the 40 tokens") is None

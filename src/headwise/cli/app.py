@@ -8,8 +8,10 @@ from typing import Annotated, ClassVar
 import typer
 
 from headwise import __version__
+from headwise.cli.back_translate import back_translate
 from headwise.cli.chat import chat
 from headwise.cli.command_classes import Command, CommandGroup
+from headwise.cli.data import data
 from headwise.cli.demo import demo
 from headwise.cli.doctor import doctor
 from headwise.cli.edit import edit
@@ -42,6 +44,7 @@ class MainGroup(CommandGroup):
 
     groups: ClassVar = {
         "Train": ("run", "prepare", "train", "sweep", "demo"),
+        "Data": ("data", "back-translate"),
         "Use": ("translate", "predict", "generate", "chat", "embed", "models"),
         "Measure": ("evaluate", "score", "doctor", "runs"),
         "Change": ("export", "edit", "recipe"),
@@ -58,7 +61,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-RESUMABLE = (run, prepare, train, sweep, demo)
+RESUMABLE = (run, prepare, train, sweep, back_translate, demo)
 """Commands that save on a stop signal; the same command resumes."""
 
 COMMANDS = (
@@ -66,6 +69,7 @@ COMMANDS = (
     prepare,
     train,
     sweep,
+    back_translate,
     translate,
     predict,
     generate,
@@ -84,6 +88,7 @@ COMMANDS = (
 for command in COMMANDS:
     app.command(cls=Command)(exit_on_errors(command, resumable=command in RESUMABLE))
 app.add_typer(runs, name="runs")
+app.add_typer(data, name="data")
 
 
 def _show_version(wanted: bool) -> None:

@@ -16,6 +16,25 @@ CUT_OFF = (
     "max_length_factor or max_length_offset allows more"
 )
 
+REPEATS = "the translation repeats itself"
+SEARCHED_AGAIN = "the translation repeated itself; it was searched again with "
+
+WARNING_KINDS = {
+    "unfinished": CUT_OFF,
+    "loop": REPEATS,
+    "loop, searched again": SEARCHED_AGAIN,
+    "long": "the translation is long: ",
+    "short": "the translation is short: ",
+    "copied": " were copied from the source",
+    "unknown": " unknown token",
+}
+"""What each kind of warning about an output says, besides its numbers."""
+
+
+def kind_of(warning: str) -> str | None:
+    """Return the kind of a warning about one output; None if it is another warning."""
+    return next((kind for kind, text in WARNING_KINDS.items() if text in warning), None)
+
 
 def find_loop(tokens: Sequence[int], limits: WarningSettings) -> tuple[int, ...]:
     """Return the shortest sequence that repeats too often in a row, or ()."""
@@ -56,14 +75,11 @@ def search_loops_again(
     if not looping:
         return outputs, {}
     if not size or settings.no_repeat_ngram:
-        return outputs, dict.fromkeys(looping, "the translation repeats itself")
+        return outputs, dict.fromkeys(looping, REPEATS)
     again = search(looping, replace(settings, no_repeat_ngram=size))
     for index, each in zip(looping, again, strict=True):
         outputs[index] = each
-    warning = (
-        "the translation repeated itself; it was searched again with "
-        f"no_repeat_ngram={size}"
-    )
+    warning = f"{SEARCHED_AGAIN}no_repeat_ngram={size}"
     return outputs, dict.fromkeys(looping, warning)
 
 
@@ -139,7 +155,7 @@ def _copy_warnings(
     span = longest_copy(source, output)
     if span >= threshold:
         total = count_of(len(output), "word")
-        yield f"{span} of {total} were copied from the source"
+        yield f"{span} of {total}{WARNING_KINDS['copied']}"
 
 
 def _length_warnings(
@@ -149,10 +165,10 @@ def _length_warnings(
         return
     if limits.longer_than and output > limits.longer_than * source:
         tokens = count_of(output, "token")
-        yield f"the translation is long: {tokens} for {source} of the source"
+        yield f"{WARNING_KINDS['long']}{tokens} for {source} of the source"
     if limits.shorter_than and output < limits.shorter_than * source:
         tokens = count_of(output, "token")
         yield (
-            f"the translation is short: {tokens} for {source} of the source; "
+            f"{WARNING_KINDS['short']}{tokens} for {source} of the source; "
             "something may be missing"
         )

@@ -82,6 +82,11 @@ class Translator:
         )
 
     @property
+    def folders(self) -> list[ModelFolder]:
+        """The opened folders, several of an ensemble."""
+        return list(self._folders)
+
+    @property
     def models(self) -> list[EncoderDecoder]:
         """The models; their weights are read now if the engine has not needed them."""
         return [each.model for each in self._folders]

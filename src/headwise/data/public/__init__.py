@@ -1,0 +1,1 @@
+"""Public corpora: downloaded from their publishers, verified, written as plain text."""

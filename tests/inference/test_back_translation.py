@@ -1,0 +1,115 @@
+"""Each line gives one pair, or a reason why it gives none."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwise.inference import back_translation as module
+from headwise.inference.back_translation import REASONS, back_translate, blocks_of
+from headwise.inference.translator import load
+
+BEAM = {"beam": 2}
+
+
+@pytest.fixture(scope="module")
+def translator(tiny_run):
+    return load(tiny_run, engine="torch")
+
+
+def test_pairs_are_in_the_order_of_the_lines(translator):
+    lines = ["one two.", "three.", "six six four."]
+    found = back_translate(translator, lines, BEAM)
+
+    assert [each.target for each in found] == lines
+    assert [each.source for each in found] == translator.translate(lines, **BEAM)
+    assert not any(each.reason for each in found)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("", "blank"),
+        (" \t\u3000", "blank"),
+        ("one \ufffd.", "not UTF-8"),
+        ("one.\rtwo.", "carriage return"),
+        ("one two " * 40, "too long"),
+    ],
+)
+def test_lines_that_are_not_translated(translator, line, reason):
+    found = back_translate(translator, ["one.", line, "two."], BEAM)
+    assert [each.reason for each in found] == ["", reason, ""]
+    assert found[1].source == ""
+    assert found[1].target == line
+
+
+@pytest.mark.parametrize(
+    ("search", "reason"),
+    [
+        ({"max_length_factor": 0.0, "max_length_offset": 1}, "unfinished"),
+        ({"warnings": {"longer_than": 0.1, "length_from": 1}}, "long"),
+        (
+            {
+                "warnings": {"loop_repeats": 2, "loop_tokens": 2},
+                "min_length_factor": 4.0,
+                "max_length_factor": 5.0,
+            },
+            "loop",
+        ),
+    ],
+)
+def test_outputs_that_would_teach_wrong_things(translator, search, reason):
+    (found,) = back_translate(translator, ["six six six."], {**BEAM, **search})
+    assert found.reason == reason
+    assert found.source, "for the list of what was left out"
+
+
+def test_empty_and_copied_outputs_are_left_out(translator, monkeypatch):
+    plain = type(translator).lines
+
+    def lines(self, texts, **search):
+        outputs = iter(["", "one two three four"])
+        for each in plain(self, texts, **search):
+            text = next(outputs)
+            warnings = ("4 of 4 words were copied from the source",) if text else ()
+            (best, *_) = each.candidates
+            yield replace(
+                each, candidates=(replace(best, text=text),), warnings=warnings
+            )
+
+    monkeypatch.setattr(type(translator), "lines", lines)
+    found = back_translate(translator, ["one.", "one two three four"], BEAM)
+    assert [each.reason for each in found] == ["empty", "copied"]
+
+
+def test_samples_depend_on_seed_and_line_only(translator):
+    lines = [f"one two {word}." for word in ("one", "two", "three", "four")] * 4
+    search = {"search": "sampling", "temperature": 3.0}
+
+    def sources(seed, lines):
+        found = back_translate(translator, lines, {**search, "seed": seed})
+        return {each.target: each.source for each in found}
+
+    assert sources(1, lines) == sources(1, lines)
+    assert sources(1, lines[:3]).items() <= sources(1, lines).items()
+    assert sources(1, lines) != sources(2, lines)
+
+
+@given(st.lists(st.text(max_size=8), max_size=30), st.integers(0, 30))
+def test_blocks_are_the_lines_and_can_be_entered_at_any_end(lines, number):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module, "BLOCK_LINES", 4)
+        patched.setattr(module, "BLOCK_CHARACTERS", 10)
+        blocks = [*blocks_of(lines)]
+        assert [line for block in blocks for line in block] == lines
+        done = sum(map(len, blocks[:number]))
+        assert [*blocks_of(lines[done:])] == blocks[number:]
+    assert all(len(block) <= 4 for block in blocks)
+
+
+def test_every_reason_is_a_kind_of_line_or_output():
+    from headwise.decoding.warnings import WARNING_KINDS
+
+    of_lines = {"blank", "not UTF-8", "carriage return", "too long"}
+    assert set(REASONS) - of_lines - {"empty"} <= set(WARNING_KINDS)
