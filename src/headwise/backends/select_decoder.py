@@ -27,6 +27,16 @@ def runs_natively(model: SequenceModel) -> bool:
     )
 
 
+def why_reference_only(model: SequenceModel) -> str | None:
+    """Return why fast backends may not run a model, or None: interventions by name."""
+    if not model.interventions:
+        return None
+    return (
+        f"{', '.join(model.interventions)}: interventions are hooks, which only the "
+        "model itself calls"
+    )
+
+
 def make_decoder(
     model: GenerativeModel,
     precision: Precision = "float32",
@@ -39,8 +49,11 @@ def make_decoder(
     GPU (True), or for PyTorch (False). None takes CUDA graphs on a GPU, and on a CPU
     the C kernels if they were measured to be faster than PyTorch. A model that the C
     kernels cannot run gets PyTorch. A decoder alone has C kernels on a CPU, or else
-    decodes by its own ``step``, in its own precision; a recurrent model always does.
+    decodes by its own ``step``, in its own precision; a recurrent model always does,
+    and so does any model with interventions (:func:`why_reference_only`).
     """
+    if why_reference_only(model) is not None:
+        return ReferenceDecoder(model)
     if (
         native is not False
         and model.device.type == "cuda"
