@@ -10,8 +10,15 @@ from tests.reference.numpy_transformer import NumpyTransformer
 
 from headwise.backends.native.customization_check import find_customization
 from headwise.backends.native.decoder import NativeDecoder
-from headwise.backends.reference import ReferenceDecoder
+from headwise.backends.pytorch.install_fused import use_backend
+from headwise.backends.reference import (
+    ReferenceDecoder,
+    ReferenceEncoding,
+    why_reference_only,
+)
 from headwise.backends.select_decoder import make_decoder
+from headwise.backends.select_encoder import encode_batch, encoding_backend
+from headwise.data.ragged_batch import RaggedTokens
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.errors import UsageError
 from headwise.inspection.interventions import (
@@ -30,6 +37,7 @@ from headwise.inspection.places import (
     sublayers,
 )
 from headwise.inspection.token_pair import run_model
+from headwise.model import EncoderOnly, TransformerConfig
 from headwise.model.attention_hooks import record_attention_weights
 
 ROW = (0.25, 0.0, 0.75)
@@ -243,17 +251,11 @@ def test_the_native_decoder_would_ignore_a_hook_and_so_is_not_taken(pair):
         decoder = make_decoder(model)
         assert isinstance(decoder, ReferenceDecoder)
         torch.testing.assert_close(first_logits(decoder), changed)
-        assert "cross.1.0 off" in str(find_interventions(model))
+        assert "cross.1.0 off" in str(why_reference_only(model))
 
     torch.testing.assert_close(ignoring, plain)
     assert not torch.allclose(changed, plain)
     assert isinstance(make_decoder(model), NativeDecoder)
-
-
-def find_interventions(model):
-    from headwise.backends.select_decoder import why_reference_only
-
-    return why_reference_only(model)
 
 
 @pytest.mark.usefixtures("uses_native_backend")
@@ -272,10 +274,12 @@ def test_a_generator_takes_its_fast_decoder_again_afterwards(demo):
 
 
 def test_training_kernels_step_aside_by_name(model):
-    with intervene(model, ResidualOff(parse_place("encoder.0.feed_forward"))):
-        assert find_customization(model) == "the model.interventions was changed"
-    with intervene(model, HeadOff(parse_head("encoder.0.0"))):
-        assert "to_output has a hook" in find_customization(model)
+    for change in (
+        ResidualOff(parse_place("encoder.0.feed_forward")),
+        HeadOff(parse_head("encoder.0.0")),
+    ):
+        with intervene(model, change):
+            assert find_customization(model).startswith(f"{change}: interventions are")
 
 
 def test_alignments_are_of_the_changed_model(demo):
@@ -291,3 +295,24 @@ def test_alignments_are_of_the_changed_model(demo):
     expected = opened.task.scorer(zeroed).cross_attention([pairs[0][0]], [pairs[0][1]])
 
     torch.testing.assert_close(found, expected)
+
+
+def test_encoders_alone_fall_back_to_the_reference():
+    """Without padding there is no row of weights to replace; with it there is."""
+    config = TransformerConfig(
+        encoder_layers=1, decoder_layers=0, d_model=16, d_ff=24, num_heads=4
+    )
+    model = use_backend(EncoderOnly(config, 13), "auto").eval()
+    tokens = RaggedTokens.from_lengths(
+        torch.tensor([5, 6, 7, 2, 8, 2]), torch.tensor([4, 2])
+    )
+    changes = [ReplaceRow(parse_head("encoder.0.1"), 1, (1.0,))]
+    with torch.inference_mode(), intervene(model, *changes):
+        found = encode_batch(model, tokens)
+        assert isinstance(encoding_backend(model, tokens), ReferenceEncoding)
+        expected = model.encode(tokens.padded(), tokens.is_real)[tokens.is_real]
+    with torch.inference_mode():
+        plain = encode_batch(model, tokens)
+
+    torch.testing.assert_close(found, expected)
+    assert not torch.allclose(found, plain)

@@ -11,7 +11,7 @@ from headwise.backends.native.decoder_only import NativeDecoderOnly
 from headwise.backends.native.library import NativeLibraryError
 from headwise.backends.native.measured_speed import prefers_native
 from headwise.backends.pytorch.decoder import TorchDecoder
-from headwise.backends.reference import ReferenceDecoder
+from headwise.backends.reference import ReferenceDecoder, why_reference_only
 from headwise.errors import ModelError
 from headwise.model.decoder_only import DecoderOnly
 from headwise.model.patches import PatchEmbedding
@@ -24,16 +24,6 @@ def runs_natively(model: SequenceModel) -> bool:
     return all(
         each.dtype == torch.float32 and each.device.type == "cpu"
         for each in model.parameters()
-    )
-
-
-def why_reference_only(model: SequenceModel) -> str | None:
-    """Return why fast backends may not run a model, or None: interventions by name."""
-    if not model.interventions:
-        return None
-    return (
-        f"{', '.join(model.interventions)}: interventions are hooks, which only the "
-        "model itself calls"
     )
 
 

@@ -18,6 +18,7 @@ from headwise.cli.errors import exit_on_errors
 from headwise.cli.evaluate import evaluate
 from headwise.cli.export import export
 from headwise.cli.generate import generate
+from headwise.cli.inspect import inspect
 from headwise.cli.predict import predict
 from headwise.cli.prepare import prepare
 from headwise.cli.recipe import recipe
@@ -42,7 +43,7 @@ class MainGroup(CommandGroup):
     groups: ClassVar = {
         "Train": ("run", "prepare", "train", "sweep", "demo"),
         "Use": ("translate", "predict", "generate", "chat", "embed"),
-        "Measure": ("evaluate", "score", "doctor", "runs"),
+        "Measure": ("evaluate", "score", "inspect", "doctor", "runs"),
         "Change": ("export", "edit", "recipe"),
     }
 
@@ -72,6 +73,7 @@ COMMANDS = (
     embed,
     evaluate,
     score,
+    inspect,
     export,
     edit,
     recipe,

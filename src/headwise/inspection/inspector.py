@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -13,6 +13,7 @@ from headwise.errors import UsageError
 from headwise.inspection.attention import Attention, attention_of
 from headwise.inspection.attribution import Attribution, attribution_of
 from headwise.inspection.beam_tree import BeamTree, beam_tree
+from headwise.inspection.head_ranking import HeadRanking, heads_zeroed, rank_heads
 from headwise.inspection.head_statistics import HeadStatistics, head_statistics
 from headwise.inspection.interventions import Intervention, intervene
 from headwise.inspection.logit_lens import LogitLens, logit_lens
@@ -219,6 +220,34 @@ class Inspector:
         """Return what each head attends to over lines and their translations."""
         model = self._encoder_decoder("statistics of heads")
         return head_statistics(model, self.token_pairs(sources, targets))
+
+    def rank_heads(
+        self,
+        sources: Sequence[str],
+        references: Sequence[str],
+        *,
+        on_head: Callable[[Head], None] = lambda head: None,
+    ) -> HeadRanking:
+        """Rank the heads by what references lose without them: :func:`rank_heads`."""
+        model = self._encoder_decoder("a ranking of heads")
+        pairs = self.token_pairs(sources, references)
+        return rank_heads(model, pairs, on_head=on_head)
+
+    def bleu_without(
+        self,
+        heads: Sequence[Head],
+        sources: Sequence[str],
+        references: Sequence[str],
+        **search: Any,
+    ) -> float:
+        """Return the BLEU of translations by the model without ``heads``."""
+        translation = self._translation("BLEU")
+        with heads_zeroed(self.model, heads):
+            found = self._generator().search(
+                translation.encode(sources), self._settings({**search, "num_best": 1})
+            )
+        outputs = [translation.decode(best) for best, *_ in found]
+        return translation.measure("bleu", outputs, references).value
 
     @contextmanager
     def intervene(self, *changes: Intervention) -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 Each is a hook that is there only inside :func:`intervene`. Fast backends would bypass
 hooks, so they fall back to the model itself meanwhile, and say which intervention it is
-(``backends.select_decoder.why_reference_only``, ``customization_check``).
+(``backends.reference.why_reference_only``).
 
 Letters used for sizes are those of ``model/attention.py``.
 """

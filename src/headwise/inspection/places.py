@@ -200,6 +200,11 @@ def parse_place(text: str) -> Head | SublayerName:
             f"{text!r} does not name a sublayer; those are encoder.LAYER.SUBLAYER and "
             f"decoder.LAYER.SUBLAYER, with {', '.join(get_args(SublayerKind))}"
         )
+    if stack not in get_args(AttentionKind) or not _are_numbers(rest, 2):
+        raise UsageError(
+            f"{text!r} names neither a head, such as {', '.join(_EXAMPLES)}, nor a "
+            "sublayer, such as encoder.0.feed_forward or decoder.1.cross_attention"
+        )
     return parse_head(text)
 
 

@@ -12,7 +12,8 @@ from threading import Lock
 
 from headwise.backends.native.library import build
 from headwise.backends.native.measured_speed import why_not_preferred
-from headwise.backends.select_decoder import runs_natively, why_reference_only
+from headwise.backends.reference import why_reference_only
+from headwise.backends.select_decoder import runs_natively
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import HeadwiseError

@@ -11,7 +11,7 @@ from typing import cast, get_args
 from headwise.backends.api import Precision
 from headwise.backends.native.library import requested, why_unavailable
 from headwise.backends.native.measured_speed import prefers_native, why_not_preferred
-from headwise.backends.select_decoder import why_reference_only
+from headwise.backends.reference import why_reference_only
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError

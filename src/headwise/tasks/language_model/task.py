@@ -12,7 +12,8 @@ from torch import Tensor
 
 from headwise.backends.api import DecoderBackend
 from headwise.backends.pytorch.install_fused import use_backend
-from headwise.backends.select_decoder import make_decoder, why_reference_only
+from headwise.backends.reference import why_reference_only
+from headwise.backends.select_decoder import make_decoder
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.search import SearchRequest, search
 from headwise.decoding.settings import DecodingSettings, greedy

@@ -10,7 +10,8 @@ import torch
 
 from headwise.backends.api import DecoderBackend, Precision
 from headwise.backends.pytorch.uncached_decoder import UncachedDecoder
-from headwise.backends.select_decoder import make_decoder, why_reference_only
+from headwise.backends.reference import why_reference_only
+from headwise.backends.select_decoder import make_decoder
 from headwise.decoding.beam_step_report import OnBeamStep
 from headwise.decoding.ensemble import Ensemble
 from headwise.decoding.forced_prefix import NO_PREFIX, Prefix
