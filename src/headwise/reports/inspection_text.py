@@ -199,10 +199,10 @@ def comparison_text(found: Comparison) -> list[str]:
                 f"{title:7} {each.text}  (score {each.score:.4f}, "
                 f"ln p {each.log_probability:.3f})"
             )
-    lines.append(
-        f"ln p of the output before: {found.before[0].log_probability:.3f}, and "
-        f"{found.before_changed:.3f} after"
-    )
+    before = f"{found.before[0].log_probability:.3f}"
+    changed = f"{found.before_changed:.3f}"
+    if before != changed:  # a prefix alone leaves the model as it is
+        lines.append(f"ln p of the output before: {before}, and {changed} after")
     return lines
 
 
