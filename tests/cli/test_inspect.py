@@ -115,6 +115,7 @@ def test_an_option_without_effect_is_named(headwise):
     [
         ([], 2, "give a TEXT to look at"),
         ([" "], 4, "the text is blank"),
+        (["a\nb"], 4, "the text has several lines; give one"),
         ([TIRED, "--target", " "], 4, "the target is blank"),
         ([TIRED, "--show", "all"], 2, "--show must be one of these, not 'all'"),
         ([TIRED, "--out", "found.txt"], 2, "must end in .json, .svg, .png"),
@@ -195,6 +196,7 @@ def test_a_model_is_not_replaced_by_its_pruned_self(headwise, pairs, tmp_path):
         (["--prune", 24, "--out", "new"], "give 1 to 23"),
         (["--out", "found.svg"], "must end in .json here"),
         (["--head", "cross.0.0"], "--head is for one sentence"),
+        (["--position", 0], "--position is for one sentence"),
     ],
 )
 def test_mistakes_of_rankings_are_named(

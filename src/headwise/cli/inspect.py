@@ -189,7 +189,8 @@ def inspect(
     if rank_heads is not None or head_statistics is not None:
         given = {"TEXT": text, "--show": show, "--off": off, "--target": target}
         given |= {"--head": head, "--no-residual": no_residual, "--prefix": prefix}
-        if named := [name for name, value in given.items() if value]:
+        given |= {"--donor": donor, "--other": other, "--position": position}
+        if named := [name for name, value in given.items() if value not in (None, "")]:
             raise UsageError(
                 f"{named[0]} is for one sentence; leave it out, or leave out "
                 "--rank-heads and --head-statistics"

@@ -106,6 +106,8 @@ def require_transformer(model: nn.Module, what: str) -> Transformer:
 
 
 def require_text(text: str, what: str) -> None:
-    """Raise ``DataError`` for a blank text, of which nothing can be shown."""
+    """Raise ``DataError`` for a blank text, and for one of several lines."""
+    if "\n" in text.strip():
+        raise DataError(f"{what} has several lines; give one")
     if not text.strip():
         raise DataError(f"{what} is blank, so there is nothing to look at; give a text")
