@@ -35,8 +35,7 @@ FONTS = (
 letters."""
 
 UNASSIGNED = "\U0010fffd"
-"""A letter that no font has: what it looks like is what all others look like that a
-font has not."""
+"""A letter that no font has: its glyph is the one for all letters that are missing."""
 
 MAX_PNG_PIXELS = 60_000_000
 """Most pixels of a PNG; a larger drawing is refused rather than memory exhausted."""
