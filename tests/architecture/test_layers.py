@@ -32,15 +32,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "training": BASE | {"data", "metrics", "model", "backends", "consistency", "tasks"},
     "recipe": BASE | {"model", "text", "data", "decoding", "tasks", "training"},
     "run_folder": BASE | PARTS | {"backends", "tasks", "training", "recipe"},
-    "reports": BASE | {"text", "metrics", "tasks", "training", "recipe"},
+    "inspection": BASE | {"text", "model", "metrics", "decoding", "tasks"},
+    "reports": BASE | {"text", "metrics", "tasks", "training", "recipe", "inspection"},
     "interop": BASE | {"model", "text", "recipe", "run_folder"},
-    "inference": EXPERIMENT | {"interop"},
+    "inference": EXPERIMENT | {"interop", "inspection"},
     "pipelines": BASE | {"decoding", "inference"},
     "doctor": EXPERIMENT | {"interop", "inference"},
     "sweep": EXPERIMENT | {"reports"},
     "cli": EXPERIMENT
     | {"demo_corpus", "sample_data", "reports", "interop", "inference", "doctor"}
-    | {"sweep"},
+    | {"sweep", "inspection"},
     "__main__": {"errors", "cli"},
     "__init__": {
         "inference",

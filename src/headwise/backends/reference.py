@@ -17,6 +17,16 @@ from headwise.model.picture_encoder import PictureEncoder
 from headwise.model.sequence_model import SequenceModel
 
 
+def why_reference_only(model: SequenceModel) -> str | None:
+    """Return why fast backends may not run a model, or None: interventions by name."""
+    if not model.interventions:
+        return None
+    return (
+        f"{', '.join(model.interventions)}: interventions are hooks, which only the "
+        "model itself calls"
+    )
+
+
 class ReferenceTraining:
     """Runs padded batches through the ``decode`` of a model; it can run any model."""
 

@@ -11,7 +11,7 @@ from headwise.backends.native.decoder_only import NativeDecoderOnly
 from headwise.backends.native.library import NativeLibraryError
 from headwise.backends.native.measured_speed import prefers_native
 from headwise.backends.pytorch.decoder import TorchDecoder
-from headwise.backends.reference import ReferenceDecoder
+from headwise.backends.reference import ReferenceDecoder, why_reference_only
 from headwise.errors import ModelError
 from headwise.model.decoder_only import DecoderOnly
 from headwise.model.patches import PatchEmbedding
@@ -39,8 +39,11 @@ def make_decoder(
     GPU (True), or for PyTorch (False). None takes CUDA graphs on a GPU, and on a CPU
     the C kernels if they were measured to be faster than PyTorch. A model that the C
     kernels cannot run gets PyTorch. A decoder alone has C kernels on a CPU, or else
-    decodes by its own ``step``, in its own precision; a recurrent model always does.
+    decodes by its own ``step``, in its own precision; a recurrent model always does,
+    and so does any model with interventions (:func:`why_reference_only`).
     """
+    if why_reference_only(model) is not None:
+        return ReferenceDecoder(model)
     if (
         native is not False
         and model.device.type == "cuda"

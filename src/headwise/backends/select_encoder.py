@@ -17,11 +17,11 @@ from headwise.data.ragged_batch import RaggedTokens
 from headwise.model.picture_encoder import PictureEncoder
 
 ENCODING_BACKENDS: dict[str, tuple[EncodingBackend, ...]] = {
-    "auto": (NativeEncoding(), TorchEncoding()),
-    "native": (NativeEncoding(), TorchEncoding()),
-    "torch": (TorchEncoding(),),
+    "auto": (NativeEncoding(), TorchEncoding(), ReferenceEncoding()),
+    "native": (NativeEncoding(), TorchEncoding(), ReferenceEncoding()),
+    "torch": (TorchEncoding(), ReferenceEncoding()),
     "reference": (ReferenceEncoding(),),
-    "torch_compile": (TorchEncoding(),),
+    "torch_compile": (TorchEncoding(), ReferenceEncoding()),
 }
 """Name of a backend -> what runs a batch, in order of preference."""
 

@@ -19,11 +19,12 @@ from headwise.data.ragged_batch import Batch
 AnyBackend = TwoPassBackend[GenerativeModel, Batch]
 
 TRAINING_BACKENDS: dict[str, tuple[AnyBackend, ...]] = {
-    "auto": (NativeTraining(), TorchTraining()),
-    "native": (NativeTraining(), TorchTraining()),
-    "torch": (TorchTraining(),),
+    "auto": (NativeTraining(), TorchTraining(), ReferenceTraining()),
+    "native": (NativeTraining(), TorchTraining(), ReferenceTraining()),
+    "torch": (TorchTraining(), ReferenceTraining()),
     "reference": (ReferenceTraining(),),
-    "torch_compile": (TorchTraining(),),  # TorchCompileTraining runs packed batches
+    # TorchCompileTraining runs packed batches
+    "torch_compile": (TorchTraining(), ReferenceTraining()),
 }
 """Name of a backend -> what runs a batch, in order of preference."""
 

@@ -20,6 +20,7 @@ from headwise.cli.errors import exit_on_errors
 from headwise.cli.evaluate import evaluate
 from headwise.cli.export import export
 from headwise.cli.generate import generate
+from headwise.cli.inspect import inspect
 from headwise.cli.models import models
 from headwise.cli.predict import predict
 from headwise.cli.prepare import prepare
@@ -46,7 +47,7 @@ class MainGroup(CommandGroup):
         "Train": ("run", "prepare", "train", "sweep", "demo"),
         "Data": ("data", "back-translate"),
         "Use": ("translate", "predict", "generate", "chat", "embed", "models"),
-        "Measure": ("evaluate", "score", "doctor", "runs"),
+        "Measure": ("evaluate", "score", "inspect", "doctor", "runs"),
         "Change": ("export", "edit", "recipe"),
     }
 
@@ -78,6 +79,7 @@ COMMANDS = (
     models,
     evaluate,
     score,
+    inspect,
     export,
     edit,
     recipe,

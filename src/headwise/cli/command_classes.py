@@ -37,6 +37,8 @@ EXAMPLES = {
     "--columns": "2 1",
     "--dev": "dev.en dev.de",
     "--test": "test.en test.de",
+    "--rank-heads": "dev.en dev.de",
+    "--head-statistics": "dev.en dev.de",
 }
 """Example values of options that take two."""
 

@@ -24,6 +24,7 @@ from headwise.decoding.argument_checks import (
 )
 from headwise.decoding.beam_group import BeamGroup, BeamOptions
 from headwise.decoding.beam_step_native import NativeBeamGroup
+from headwise.decoding.beam_step_report import OnBeamStep
 from headwise.decoding.coverage import Coverage
 from headwise.decoding.diversity import HammingDiversity
 from headwise.decoding.hypothesis import Hypothesis
@@ -60,6 +61,7 @@ def beam_search(
     diversity: float = 0.0,
     token_scores: bool = False,
     check_stop: Callable[[], None] = lambda: None,
+    on_step: OnBeamStep | None = None,
     device: torch.device | str = "cpu",
 ) -> list[list[Hypothesis]]:
     """Return the ``num_best`` best hypotheses of each row of ``state``, a sentence.
@@ -67,7 +69,8 @@ def beam_search(
     Fewer are returned only if the model allows fewer. ``max_lengths`` counts END. The
     ``groups`` share the beam. ``token_scores`` asks for the ln p of each token;
     ``coverage`` needs one group and an ``AttentionDecoder``. ``check_stop`` is called
-    before each step, and raises to cancel the search.
+    before each step, and raises to cancel the search; ``on_step`` after each, of every
+    group, and makes no difference to the search.
     """
     check_beam(beam, num_best, groups)
     check_lengths(max_lengths, num_sentences)
@@ -86,6 +89,7 @@ def beam_search(
         rules=(*rules, *([hamming] if hamming else [])),
         coverage=coverage,
         token_scores=token_scores,
+        on_step=on_step,
     )
     make = make_beam_group(options, groups, device)
     beams = [make(options, num_sentences, device) for _ in range(groups)]
@@ -148,6 +152,7 @@ def make_beam_group(
         and not options.rules
         and options.coverage is None
         and not options.token_scores
+        and options.on_step is None
         and torch.device(device).type == "cpu"
         and why_unavailable() is None
     )

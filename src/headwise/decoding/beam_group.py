@@ -18,6 +18,7 @@ from torch import Tensor
 
 from headwise.decoding.argument_checks import no_token_allowed
 from headwise.decoding.beam_step import Continuations, extend_hypotheses, select_alive
+from headwise.decoding.beam_step_report import OnBeamStep, report_step
 from headwise.decoding.coverage import Coverage
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.incremental_decoder import TopK
@@ -42,6 +43,7 @@ class BeamOptions:
     rules: tuple[Rule, ...]
     coverage: Coverage | None
     token_scores: bool
+    on_step: OnBeamStep | None = None
 
     @property
     def num_continuations(self) -> int:
@@ -97,6 +99,7 @@ class BeamGroup:
         limits = [options.max_lengths[sentence] for sentence in self.sentences]
         at_limit = [limit == self.length for limit in limits]
         is_end = continuations.tokens == options.end
+        num_completed = [len(self.completed[each]) for each in self.sentences]
         self._complete(continuations, is_end, at_limit)
 
         alive = select_alive(continuations, is_end, options.beam)
@@ -104,6 +107,20 @@ class BeamGroup:
         for index, best_total in enumerate(alive.totals[:, 0].tolist()):
             if not self._is_done(index, best_total, limits[index]):
                 unfinished.append(index)
+        if options.on_step is not None:
+            for index, sentence in enumerate(self.sentences):
+                options.on_step(
+                    report_step(
+                        continuations,
+                        alive,
+                        index,
+                        sentence=sentence,
+                        length=self.length,
+                        completed=self.completed[sentence][num_completed[index] :],
+                        is_done=index not in unfinished,
+                        at_limit=at_limit[index],
+                    )
+                )
 
         self.sentences = [self.sentences[index] for index in unfinished]
         indices = torch.tensor(unfinished, dtype=torch.long, device=self.totals.device)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from headwise.decoding.beam import beam_search
+from headwise.decoding.beam_step_report import OnBeamStep
 from headwise.decoding.coverage import Coverage
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.greedy import greedy_search
@@ -51,6 +52,9 @@ class SearchRequest:
 
     check_stop: Callable[[], None] = lambda: None
     """Called before each step; raises to cancel the search."""
+
+    on_beam_step: OnBeamStep | None = None
+    """Called after each step of a beam; a beam of 1 is greedy search, and has none."""
 
     def max_lengths(self, settings: DecodingSettings) -> list[int]:
         """Return the length limit of each sentence; a forced prefix raises it."""
@@ -186,4 +190,5 @@ def _beam_arguments(
         "num_best": settings.num_best,
         "stopping": STOPPING[settings.stopping],
         "patience": settings.patience,
+        "on_step": request.on_beam_step,
     }

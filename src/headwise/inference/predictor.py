@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 from headwise.decoding.settings import DecodingSettings
@@ -22,6 +23,8 @@ from headwise.text.nonblocking_lines import Pause
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from headwise.inspection.inspector import Inspector
 
 READ_AHEAD = 1024
 """Lines that are collected to be predicted together."""
@@ -42,6 +45,13 @@ class Predictor:
     def task(self) -> str:
         """Name of the task, such as ``classification``."""
         return self._task.name
+
+    @cached_property
+    def inspector(self) -> Inspector:
+        """What looks into the model."""
+        from headwise.inspection.inspector import Inspector
+
+        return Inspector(self._task, self._model, self.opened.decoding)
 
     def with_search(self, table: Mapping[str, Any]) -> Predictor:
         """Return a predictor of the same model with these decoding settings changed.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -44,6 +45,7 @@ from headwise.wording import count_of
 if TYPE_CHECKING:
     import torch
 
+    from headwise.inspection.inspector import Inspector
     from headwise.model.encoder_decoder import EncoderDecoder
 
 __all__ = [
@@ -99,6 +101,13 @@ class Translator:
     def decoding(self) -> DecodingSettings:
         """The default settings of a search."""
         return self.opened.decoding
+
+    @cached_property
+    def inspector(self) -> Inspector:
+        """What looks into the model, the first one of an ensemble."""
+        from headwise.inspection.inspector import Inspector
+
+        return Inspector(self.opened.task, self.opened.model, self.decoding)
 
     @overload
     def translate(self, text: str, **search: Any) -> str: ...

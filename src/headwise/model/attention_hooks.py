@@ -11,17 +11,16 @@ from typing import Any
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from headwise.model.attention import (
     AttentionFunction,
     MultiHeadAttention,
     attention_weights,
-    scaled_dot_product_attention,
 )
 from headwise.model.recurrent.additive_attention import (
     AdditiveAttention,
     WeightFunction,
-    additive_weights,
 )
 
 AttentionRecord = dict[str, list[Float[Tensor, "B H Q K"]]]
@@ -47,7 +46,7 @@ def record_attention_weights(model: nn.Module) -> Iterator[AttentionRecord]:
         (layer, swapped, getattr(layer, swapped)) for _, layer, swapped, _ in layers
     ]
     for name, layer, swapped, make_recording in layers:
-        setattr(layer, swapped, make_recording(record[name]))
+        setattr(layer, swapped, make_recording(record[name], getattr(layer, swapped)))
     try:
         yield record
     finally:
@@ -55,7 +54,9 @@ def record_attention_weights(model: nn.Module) -> Iterator[AttentionRecord]:
             setattr(layer, swapped, original)
 
 
-def _recording_attention(recorded: list[Tensor]) -> AttentionFunction:
+def _recording_attention(recorded: list[Tensor], original: Any) -> AttentionFunction:
+    weigh = getattr(original, "weigh", attention_weights)  # an intervention has its own
+
     def attend(
         queries: Float[Tensor, "B H Q C"],
         keys: Float[Tensor, "B H K C"],
@@ -63,22 +64,23 @@ def _recording_attention(recorded: list[Tensor]) -> AttentionFunction:
         mask: Bool[Tensor, "#B #H #Q K"] | None,
         dropout: float,
     ) -> Float[Tensor, "B H Q V"]:
-        recorded.append(attention_weights(queries, keys, mask).detach())
-        return scaled_dot_product_attention(queries, keys, values, mask, dropout)
+        weights: Tensor = weigh(queries, keys, mask)
+        recorded.append(weights.detach())
+        return F.dropout(weights, dropout) @ values
 
     return attend
 
 
-def _recording_weights(recorded: list[Tensor]) -> WeightFunction:
+def _recording_weights(recorded: list[Tensor], original: Any) -> WeightFunction:
     def weigh(*inputs: Tensor) -> Float[Tensor, "B Q K"]:
-        weights = additive_weights(*inputs)
+        weights: Tensor = original(*inputs)
         recorded.append(weights.detach()[:, None])  # B Q K -> B 1 Q K
         return weights
 
     return weigh
 
 
-RECORDERS: dict[type[nn.Module], tuple[str, Callable[[list[Tensor]], Any]]] = {
+RECORDERS: dict[type[nn.Module], tuple[str, Callable[[list[Tensor], Any], Any]]] = {
     MultiHeadAttention: ("attend", _recording_attention),
     AdditiveAttention: ("weigh", _recording_weights),
 }

@@ -16,6 +16,9 @@ class SequenceModel(nn.Module):
         self.config = config
         self.backend = "reference"
         """The backend that was installed; see headwise.backends.select_decoder."""
+        self.interventions: tuple[str, ...] = ()
+        """What is changed in it for a while (headwise.inspection.interventions). Hooks
+        do that, which fast backends would bypass: they fall back while there is any."""
 
     @property
     def device(self) -> torch.device:

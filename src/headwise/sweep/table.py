@@ -10,10 +10,10 @@ from statistics import mean, stdev
 from typing import Any, Literal
 
 from headwise.metrics.paired_bootstrap import PAIRED, paired_bootstrap
+from headwise.metrics.paired_difference import Difference, paired_difference
 from headwise.reports.formatting import columns
 from headwise.sweep.ledger import OUTPUTS, Ledger, Trial
 from headwise.sweep.space import Settings, rounded, shown
-from headwise.sweep.statistics import Difference, paired_difference
 from headwise.training.settings import LOWER_IS_BETTER
 
 Baseline = Literal["best", "first"]

@@ -14,6 +14,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from headwise.backends.reference import why_reference_only
 from headwise.model.captioner import Captioner
 from headwise.model.config import TransformerConfig
 from headwise.model.decoder_only import DecoderOnly
@@ -101,11 +102,13 @@ def _find_replaced(model: SequenceModel, of_whole: str) -> str | None:
 
 
 def find_customization(model: SequenceModel) -> str | None:
-    """Name a frozen weight, a hook, or a module that was changed; None if all is usual.
+    """Name an intervention, frozen weight, hook or changed module; None if none is.
 
     The kernels compute all gradients at once and call no hook meanwhile. Of a model
     that contains others, such as an encoder with a head, its own modules may be any.
     """
+    if reason := why_reference_only(model):
+        return reason
     for name, weight in model.named_parameters():
         if not weight.requires_grad:
             return f"{name} is frozen (requires_grad = False)"

@@ -10,7 +10,7 @@ from headwise.backends.pytorch.unpadded_forward import (
     decode_unpadded,
     encode_unpadded,
 )
-from headwise.backends.reference import encode_pictures
+from headwise.backends.reference import encode_pictures, why_reference_only
 from headwise.consistency import (
     Consistency,
     TwoPassLoss,
@@ -25,14 +25,14 @@ from headwise.model.transformer import Transformer
 
 
 class TorchTraining:
-    """Runs a batch without padding; it can run any model.
+    """Runs a batch without padding; it can run any model without interventions.
 
     The model needs the functions of :mod:`headwise.backends.pytorch.install_fused`.
     """
 
     def why_not(self, model: GenerativeModel, batch: Batch) -> str | None:
-        """Return None: see :class:`TrainingBackend`."""
-        return None
+        """Return why interventions need the reference: see :class:`TrainingBackend`."""
+        return why_reference_only(model)
 
     def loss(self, model: GenerativeModel, batch: Batch, *, smoothing: float) -> Tensor:
         """Return the summed cross-entropy: see :class:`TrainingBackend`."""
@@ -81,15 +81,16 @@ def _decode(model: GenerativeModel, batch: Batch) -> Tensor:
 
 
 class TorchEncoding:
-    """Runs texts without padding, and pictures with it; it can run any model.
+    """Runs texts without padding, and pictures with it.
 
-    Pictures of one size have no padding anyway. The model needs the functions of
+    It can run any model without interventions. Pictures of one size have no padding
+    anyway. The model needs the functions of
     :mod:`headwise.backends.pytorch.install_fused`.
     """
 
     def why_not(self, model: AnyEncoder, tokens: RaggedTokens) -> str | None:
-        """Return None: see :class:`EncodingBackend`."""
-        return None
+        """Return why interventions need the reference: see :class:`EncodingBackend`."""
+        return why_reference_only(model)
 
     def encode(self, model: AnyEncoder, tokens: RaggedTokens) -> Tensor:
         """Return a vector for each token: see :class:`EncodingBackend`."""

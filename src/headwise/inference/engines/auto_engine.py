@@ -12,6 +12,7 @@ from threading import Lock
 
 from headwise.backends.native.library import build
 from headwise.backends.native.measured_speed import why_not_preferred
+from headwise.backends.reference import why_reference_only
 from headwise.backends.select_decoder import runs_natively
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
@@ -89,6 +90,8 @@ class AutoEngine:
         """Return the engine for this search, and a note that says why."""
         if self._only is not None:
             return self._only, self._only.used.get(self._only.name, "")
+        if reason := why_reference_only(self.opened.model):
+            return self._torch, reason
         slower: str | None = ""
         if runs_natively(self.opened.model):
             slower = why_not_preferred("decoding", "ctranslate2")

@@ -120,6 +120,13 @@ class CTranslate2Engine:
         ]
         if reasons:
             raise SettingsError([str(each) for each in reasons])
+        model = self.opened.weights.model  # not read if this engine alone is used
+        if model is not None and model.interventions:
+            raise UsageError(
+                f"{', '.join(model.interventions)}: interventions are hooks in the "
+                "model, which its export to CTranslate2 does not have; use the engine "
+                "torch or auto"
+            )
         lengths = [len(source) for source in sources]
         batches = [
             self.batch(

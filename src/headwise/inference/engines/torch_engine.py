@@ -11,6 +11,7 @@ from typing import cast, get_args
 from headwise.backends.api import Precision
 from headwise.backends.native.library import requested, why_unavailable
 from headwise.backends.native.measured_speed import prefers_native, why_not_preferred
+from headwise.backends.reference import why_reference_only
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
@@ -96,6 +97,8 @@ class TorchEngine:
         """Return whether the C kernels are used."""
         generator = self.generator
         if not generator.cached or self.model.device.type != "cpu" or why_unavailable():
+            return False
+        if why_reference_only(self.model):
             return False
         if generator.native is None:
             return prefers_native("decoding")

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from headwise.backends.api import DecoderBackend
 from headwise.backends.pytorch.install_fused import use_backend
+from headwise.backends.reference import why_reference_only
 from headwise.backends.select_decoder import make_decoder
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.search import SearchRequest, search
@@ -246,6 +247,8 @@ _decoders: WeakKeyDictionary[DecoderOnly, DecoderBackend] = WeakKeyDictionary()
 
 def _decoder(model: DecoderOnly) -> DecoderBackend:
     """Return a decoder for the weights of ``model`` as they are now."""
+    if why_reference_only(model):  # for a while, so it is not kept
+        return make_decoder(model)
     found = _decoders.get(model)
     if found is None or not found.is_current(model):
         found = _decoders[model] = make_decoder(model)

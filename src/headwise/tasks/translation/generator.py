@@ -10,7 +10,9 @@ import torch
 
 from headwise.backends.api import DecoderBackend, Precision
 from headwise.backends.pytorch.uncached_decoder import UncachedDecoder
+from headwise.backends.reference import why_reference_only
 from headwise.backends.select_decoder import make_decoder
+from headwise.decoding.beam_step_report import OnBeamStep
 from headwise.decoding.ensemble import Ensemble
 from headwise.decoding.forced_prefix import NO_PREFIX, Prefix
 from headwise.decoding.hypothesis import Hypothesis
@@ -65,6 +67,8 @@ class Generator:
     deterministic: bool = False
     """Whether each sentence is computed alone and on one thread, for equal bits."""
     check_stop: Callable[[], None] = lambda: None
+    on_beam_step: OnBeamStep | None = None
+    """Called after each step of a beam search; see ``decoding.beam_step_report``."""
     decoders: dict[EncoderDecoder, DecoderBackend] = field(default_factory=dict)
     """The decoder of each model; one with outdated weights is made anew."""
 
@@ -163,10 +167,13 @@ class Generator:
     def _num_threads(self, settings: DecodingSettings) -> int:
         """Return the number of batches that may be searched in parallel.
 
-        1 if attention is recorded, which swaps ``attend`` on the shared modules.
+        1 if attention is recorded, which swaps ``attend`` on the shared modules; if
+        interventions have hooks there; or if the steps of beams are reported.
         """
         records = settings.coverage or settings.alignments or settings.replace_unknown
         if records or not self.cached or self.models[0].device.type != "cpu":
+            return 1
+        if self.on_beam_step or any(map(why_reference_only, self.models)):
             return 1
         for model in self.models:
             self._cached_decoder(model)  # before several threads ask for it
@@ -212,6 +219,7 @@ class Generator:
             pieces=piece_texts(self.tokenizers.target) if needs_pieces else (),
             device=self.models[0].device,
             check_stop=check_stop,
+            on_beam_step=self.on_beam_step,
         )
         of_search = settings
         if settings.banned:
@@ -276,6 +284,8 @@ class Generator:
         return decoders[0]
 
     def _cached_decoder(self, model: EncoderDecoder) -> DecoderBackend:
+        if why_reference_only(model):  # for a while, so it is not kept
+            return make_decoder(model)
         decoder = self.decoders.get(model)
         if decoder is None or not decoder.is_current(model):
             decoder = make_decoder(model, self.precision, native=self.native)

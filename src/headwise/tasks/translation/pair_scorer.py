@@ -158,7 +158,9 @@ class PairScorer:
         return AVERAGES[settings.ensemble](torch.stack(each))
 
     def _target_in(self, targets: Sequence[Sequence[int]]) -> Tensor:
-        return _pad([[START, *target] for target in targets]).to(self.models[0].device)
+        return pad_tokens([[START, *target] for target in targets]).to(
+            self.models[0].device
+        )
 
     def _batches(self, sizes: Sequence[int]) -> Iterator[list[int]]:
         with single_threaded(self.deterministic):
@@ -191,7 +193,7 @@ def pad_sources(
         stacked = np.stack([np.asarray(each) for each in sources])
         patches = torch.from_numpy(stacked).to(device)
         return patches, patches.new_ones(patches.shape[:2], dtype=torch.bool)
-    padded = _pad([[*source, END] for source in sources]).to(device)
+    padded = pad_tokens([[*source, END] for source in sources]).to(device)
     return padded, padded != PAD
 
 
@@ -199,7 +201,8 @@ def _pair_length(source: Sequence[int], target: Sequence[int]) -> int:
     return max(len(source), len(target)) + 1
 
 
-def _pad(rows: Sequence[Sequence[int]]) -> Tensor:
+def pad_tokens(rows: Sequence[Sequence[int]]) -> Tensor:
+    """Return rows of tokens as a matrix [R T], shorter ones padded."""
     padded = torch.full((len(rows), max(map(len, rows), default=0)), PAD)
     for row, ids in zip(padded, rows, strict=True):
         row[: len(ids)] = torch.tensor(ids)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwise.sweep.statistics import paired_difference, t_quantile, t_within
+from headwise.metrics.paired_difference import paired_difference, t_quantile, t_within
 
 
 @pytest.mark.parametrize(

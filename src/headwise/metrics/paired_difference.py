@@ -1,4 +1,4 @@
-"""Differences over seeds: mean, spread, and Student's t interval of paired values."""
+"""Student's t interval of paired differences, such as over seeds or sentences."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ HALVINGS = 80
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A paired difference over seeds."""
+    """The mean of paired differences, with its interval."""
 
     mean: float
     pairs: int
-    """Number of seeds that both have (n)."""
+    """Number of pairs, such as the seeds that both have (n)."""
 
     low: float | None
     """Lower end of the 95% interval; None of a single pair, which has none."""
@@ -30,8 +30,8 @@ class Difference:
 def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
     """Return the mean of ``ours - theirs`` with its t interval of n - 1 degrees.
 
-    Both have the same seeds in the same order, at least one. The interval supposes that
-    differences are normally distributed over seeds.
+    Both are of the same seeds, or sentences, in the same order, at least one. The
+    interval supposes that their mean difference is normally distributed.
     """
     differences = [one - other for one, other in zip(ours, theirs, strict=True)]
     middle, n = mean(differences), len(differences)
