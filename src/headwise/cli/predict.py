@@ -85,7 +85,11 @@ def predict(
         from headwise.cli.translate import translate
 
         translate(
-            folder, files, threads=threads, device=device, deterministic=deterministic
+            str(folder),
+            [str(each) for each in files or ()],
+            threads=threads,
+            device=device,
+            deterministic=deterministic,
         )
         return
 

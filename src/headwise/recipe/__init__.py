@@ -16,7 +16,7 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.errors import SettingsError
 from headwise.model.config import TransformerConfig
 from headwise.model.presets import PRESETS
-from headwise.recipe_checks import OPTIONS, recipe_problems
+from headwise.recipe.checks import OPTIONS, recipe_problems
 from headwise.settings import (
     ABSENT,
     as_table,
