@@ -21,7 +21,7 @@ from headwise.errors import (
 )
 
 COMMANDS = [
-    *(command.callback.__name__ for command in app.registered_commands),
+    *(each.callback.__name__.replace("_", "-") for each in app.registered_commands),
     *(group.name for group in app.registered_groups),
 ]
 
@@ -40,9 +40,9 @@ print(*sorted({{"torch", "numpy", "rich", "sentencepiece"}} & sys.modules.keys()
 
 def test_all_commands_are_there():
     assert [
-        *("run", "prepare", "train", "sweep", "translate", "predict", "generate"),
-        *("chat", "embed", "models", "evaluate", "score", "export", "edit"),
-        *("recipe", "doctor", "demo", "runs"),
+        *("run", "prepare", "train", "sweep", "back-translate", "translate", "predict"),
+        *("generate", "chat", "embed", "models", "evaluate", "score", "inspect"),
+        *("export", "edit", "recipe", "doctor", "demo", "runs", "data"),
     ] == COMMANDS
 
 
@@ -50,6 +50,7 @@ def test_no_help_imports_anything_heavy():
     calls = [["--help"], ["--version"], *([command, "--help"] for command in COMMANDS)]
     calls += [["recipe", "--preset", "tiny"], ["recipe", "--list"]]
     calls += [["runs", "diff", "--help"], ["runs", "list", "--help"]]
+    calls += [["data", "get", "--help"], ["data", "list"]]
     done = subprocess.run(
         [sys.executable, "-c", PROBE.format(calls=calls)],
         capture_output=True,
@@ -212,6 +213,8 @@ def test_debug_stands_before_the_command_or_behind(headwise, monkeypatch, argume
         headwise(*arguments)
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "runs list", "runs diff"])
+@pytest.mark.parametrize(
+    "command", [*COMMANDS, "runs list", "runs diff", "data list", "data get"]
+)
 def test_every_command_takes_debug(headwise, command):
     assert "--debug" in headwise(*command.split(), "--help").out
