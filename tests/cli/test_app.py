@@ -41,7 +41,7 @@ print(*sorted({{"torch", "numpy", "rich", "sentencepiece"}} & sys.modules.keys()
 def test_all_commands_are_there():
     assert [
         *("run", "prepare", "train", "sweep", "translate", "predict", "generate"),
-        *("chat", "embed", "evaluate", "score", "export", "edit"),
+        *("chat", "embed", "evaluate", "score", "inspect", "export", "edit"),
         *("recipe", "doctor", "demo", "runs"),
     ] == COMMANDS
 
