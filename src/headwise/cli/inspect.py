@@ -187,14 +187,10 @@ def inspect(
     check_models(folder)
     table = parse_search(search)
     if rank_heads is not None or head_statistics is not None:
-        given: dict[str, object] = {
-            "TEXT": text,
-            "--show": show,
-            "--off": off,
-            "--target": target,
-        }
+        given: dict[str, object] = {"TEXT": text, "--show": show, "--target": target}
         given |= {"--head": head, "--no-residual": no_residual, "--prefix": prefix}
-        given |= {"--donor": donor, "--other": other, "--position": position}
+        given |= {"--off": off, "--donor": donor, "--other": other}
+        given |= {"--position": position}
         if named := [name for name, value in given.items() if value not in (None, "")]:
             raise UsageError(
                 f"{named[0]} is for one sentence; leave it out, or leave out "
