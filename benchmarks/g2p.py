@@ -21,12 +21,11 @@ from typing import Any
 
 import torch
 from result_file import TRAINING, Measurement, place_of
-from trials import add_run, origin, parse_trial_options, recipe_of
+from trials import add_run, origin, parse_trial_options, recipe_of, timed_training
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.inference.translator import load
 from headwise.metrics.registry import measure
-from headwise.run_folder.run import train_run
 from headwise.storage import write_json
 
 ROOT = Path(__file__).parents[1]
@@ -106,7 +105,7 @@ def trial(
     file = "g2p-all.toml" if tagged else "g2p.toml"
     recipe = recipe_of(ROOT / "recipes" / file, extra, folder)
     corpus = prepare_corpus(folder, recipe)
-    state = train_run(folder, recipe, corpus)
+    state, processor_minutes = timed_training(folder, recipe, corpus)
     translator = load(folder)
     errors = {}
     for each in languages:
@@ -123,6 +122,7 @@ def trial(
         ),
         "updates": state.step,
         "minutes": state.seconds / 60,
+        "processor_minutes": processor_minutes,
         **origin(recipe),
     }
     write_json(done, figures)

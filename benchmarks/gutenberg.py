@@ -32,7 +32,7 @@ import pyppmd
 import torch
 from kneser_ney import KneserNey
 from result_file import TRAINING, Measurement, add_options, place_of
-from trials import add_run, origin, recipe_of
+from trials import add_run, origin, recipe_of, timed_training
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.data.corpus_reader import read_documents
@@ -40,7 +40,6 @@ from headwise.data.prepared import PreparedCorpus
 from headwise.data.settings import CorpusSettings
 from headwise.inference.load import load_predictor
 from headwise.recipe import Recipe
-from headwise.run_folder.run import train_run
 from headwise.storage import write_json
 from headwise.text.tokenizer import Tokenizer, open_tokenizers
 from headwise.text.vocabulary import UNKNOWN
@@ -138,7 +137,7 @@ def trial(size: str, seed: int, files: Files, arguments: argparse.Namespace) -> 
         return found
     recipe = sized_recipe(size, seed, files, folder, rehearse=arguments.rehearse)
     corpus = prepare_corpus(folder, recipe)
-    state = train_run(folder, recipe, corpus, device=arguments.device)
+    state, processor_minutes = timed_training(folder, recipe, corpus, arguments.device)
     opened = load_predictor(folder, device=arguments.device).opened
     task, model = opened.any_task, opened.model
     bits = {}
@@ -154,6 +153,7 @@ def trial(size: str, seed: int, files: Files, arguments: argparse.Namespace) -> 
         "updates": state.step,
         "tokens": state.tokens,
         "minutes": state.seconds / 60,
+        "processor_minutes": processor_minutes,
         "curve": curve(folder, corpus, files["valid"], state.tokens / state.step),
         **origin(recipe),
     }

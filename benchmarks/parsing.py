@@ -28,7 +28,7 @@ import torch
 from pcfg import PCFG, Settings
 from result_file import TRAINING, Measurement, place_of
 from result_file import write_json as write_result
-from trials import add_run, origin, parse_trial_options, recipe_of
+from trials import add_run, origin, parse_trial_options, recipe_of, timed_training
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.cli.translate_and_score import read_parallel
@@ -37,7 +37,6 @@ from headwise.inference.load import load_predictor
 from headwise.metrics.bracket_f1 import BracketCounts, bracket_scores
 from headwise.metrics.right_branching import right_branching
 from headwise.metrics.tree_lines import read_trees_of_lines, scores_by_length
-from headwise.run_folder.run import train_run
 from headwise.storage import write_json
 from headwise.text.tree_normalization import normalize_tree
 from headwise.text.trees import Tree, escape_brackets, split_words, unescape_brackets
@@ -155,7 +154,7 @@ def trial(
         extra["training"] = {"steps": 4, "validate_every": 2, "validation_pairs": 10}
     recipe = recipe_of(recipe_file(arguments.recipe), extra, folder)
     corpus = prepare_corpus(folder, recipe)
-    state = train_run(folder, recipe, corpus)
+    state, processor_minutes = timed_training(folder, recipe, corpus)
     outputs = load_predictor(folder).predict(words)
     figures = {
         "seed": seed,
@@ -164,6 +163,7 @@ def trial(
         "updates": state.step,
         "tokens": state.tokens,
         "minutes": state.seconds / 60,
+        "processor_minutes": processor_minutes,
         **origin(recipe),
     }
     print(json.dumps(figures), file=sys.stderr)

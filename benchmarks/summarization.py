@@ -22,12 +22,11 @@ from typing import Any
 import torch
 from result_file import TRAINING, Measurement, place_of
 from rouge_score.rouge_scorer import RougeScorer
-from trials import add_run, origin, parse_trial_options, recipe_of
+from trials import add_run, origin, parse_trial_options, recipe_of, timed_training
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.data.treebank import read_trees
 from headwise.inference.load import load_predictor
-from headwise.run_folder.run import train_run
 from headwise.sample_data.sentence_compression import pairs
 from headwise.storage import write_json
 from headwise.text.tree_normalization import normalize_tree
@@ -99,7 +98,8 @@ def trial(
         extra["training"] = {"steps": 20, "validate_every": 10}
         extra["text"] = {"vocab_size": 500}
     recipe = recipe_of(ROOT / "recipes" / "summarization.toml", extra, folder)
-    state = train_run(folder, recipe, prepare_corpus(folder, recipe))
+    corpus = prepare_corpus(folder, recipe)
+    state, processor_minutes = timed_training(folder, recipe, corpus)
     sentences, summaries = zip(*parts["test"], strict=True)
     outputs = load_predictor(folder).predict(sentences)
     figures = {
@@ -111,6 +111,7 @@ def trial(
         "updates": state.step,
         "tokens": state.tokens,
         "minutes": state.seconds / 60,
+        "processor_minutes": processor_minutes,
         **origin(recipe),
     }
     write_json(done, figures)

@@ -24,11 +24,10 @@ from typing import Any
 
 import torch
 from result_file import TRAINING, Measurement, place_of
-from trials import add_run, origin, parse_trial_options, recipe_of
+from trials import add_run, origin, parse_trial_options, recipe_of, timed_training
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.inference.load import load_predictor
-from headwise.run_folder.run import train_run
 from headwise.storage import write_json
 from headwise.training.allocator import keep_freed_memory
 
@@ -87,7 +86,7 @@ def trial(
     recipe = recipe_of(ROOT / "recipes" / f"{arguments.recipe}.toml", extra, folder)
     corpus = prepare_corpus(folder, recipe)
     began = time.monotonic()
-    state = train_run(folder, recipe, corpus, device=arguments.device)
+    state, processor_minutes = timed_training(folder, recipe, corpus, arguments.device)
     minutes = (time.monotonic() - began) / 60
     figures = {
         "seed": seed,
@@ -96,6 +95,7 @@ def trial(
         "updates": state.step,
         "tokens": state.tokens,
         "minutes": minutes,
+        "processor_minutes": processor_minutes,
         **origin(recipe),
     }
     write_json(done, figures)

@@ -17,17 +17,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from result_file import add_options, machine
+from result_file import add_options, machine, own_seconds
 
 from headwise.cli.build_recipe import resolve_checked
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.cli.translate_and_score import predict_and_score
+from headwise.data.prepared import PreparedCorpus
 from headwise.inference.load import load_predictor
 from headwise.recipe import Recipe
+from headwise.run_folder.paths import has_checkpoints
 from headwise.run_folder.run import train_run
 from headwise.settings import as_table
 from headwise.storage import write_json
 from headwise.tasks import TASKS
+from headwise.training.state import TrainingState
 
 Table = dict[str, Any]
 
@@ -74,7 +77,7 @@ def run_trial(
         return found
     corpus = prepare_corpus(folder, recipe)
     began = time.monotonic()
-    state = train_run(folder, recipe, corpus)
+    state, processor_minutes = timed_training(folder, recipe, corpus)
     inputs, references = test
     names = metrics or TASKS[recipe.task].final_measures
     scores, _ = predict_and_score(load_predictor(folder), inputs, references, names)
@@ -86,10 +89,25 @@ def run_trial(
         "updates": state.step,
         "tokens": state.tokens,
         "minutes": (time.monotonic() - began) / 60,
+        "processor_minutes": processor_minutes,
         **origin(recipe),
     }
     write_json(done, figures)
     return figures
+
+
+def timed_training(
+    folder: Path, recipe: Recipe, corpus: PreparedCorpus, device: str = "cpu"
+) -> tuple[TrainingState, float | None]:
+    """Train in ``folder``; return the final state and the processor minutes of it.
+
+    They count validations and the processes that training starts, and, unlike minutes
+    of the clock, no other program. None where an earlier process trained a part.
+    """
+    is_resumed = has_checkpoints(folder)
+    began = own_seconds()
+    state = train_run(folder, recipe, corpus, device=device)
+    return state, None if is_resumed else (own_seconds() - began) / 60
 
 
 def origin(recipe: Recipe) -> Table:
