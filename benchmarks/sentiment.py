@@ -18,9 +18,7 @@ of words and pairs of words.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,6 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 from result_file import TRAINING, Measurement, add_options, place_of
+from review_texts import folded, pretraining_texts, read
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.svm import LinearSVC
@@ -39,11 +38,13 @@ from headwise.run_folder.run import train_run
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "sentiment.json"
-SOURCES = [*TRAINING, "src/headwise/tasks/**/*", "recipes/sentiment-*.toml"]
+SOURCES = [
+    *TRAINING,
+    "src/headwise/tasks/**/*",
+    "recipes/sentiment-*.toml",
+    "benchmarks/review_texts.py",
+]
 FOLDS = 10
-PRETRAINING_DEV = 300
-"""Sentences of sst on which the masked language model is validated."""
-
 PENALTIES = (0.01, 0.03, 0.1, 0.3, 1.0)
 """Values of the SVMs' C, of which the dev set chooses."""
 
@@ -180,34 +181,6 @@ def pretrain(arguments: argparse.Namespace) -> tuple[Path, dict[str, Any]]:
     }
 
 
-def pretraining_texts(corpora: Path) -> dict[str, list[str]]:
-    """Return all movie reviews, and the sentences of sst's training trees.
-
-    Some of the sentences are for validation. Those that stand in sst's dev or test part
-    too, neutral ones included, are left out.
-    """
-    rows = read(corpora / "movie-reviews" / "reviews.folds.tsv.gz")
-    parts = {
-        part: [text for _, text in read(corpora / "sst" / f"sst5_{part}.tsv{suffix}")]
-        for part, suffix in (("train", ".gz"), ("dev", ""), ("test", ".gz"))
-    }
-    held_out = {folded(text) for part in ("dev", "test") for text in parts[part]}
-    sentences = [x.lower() for x in parts["train"] if folded(x) not in held_out]
-    return {
-        "reviews": [as_in_treebank(row[3]) for row in rows],
-        "sentences": sentences[PRETRAINING_DEV:],
-        "dev": sentences[:PRETRAINING_DEV],
-    }
-
-
-def as_in_treebank(text: str) -> str:
-    """Return a text in lower case, its words divided as those of sst are."""
-    text = re.sub(r"n't\b", " n't", text.lower().replace('"', " '' "))
-    text = re.sub(r"'(s|re|ve|ll|d|m)\b", r" '\1", text)
-    text = re.sub(r"([.,!?;:()]|--)(?=\s|$)", r" \1", text)
-    return " ".join(text.split())
-
-
 def baselines(splits: Sequence[Parts]) -> dict[str, float]:
     """Return the mean accuracy of each baseline on the test parts, in percent."""
     found: dict[str, list[float]] = {}
@@ -291,18 +264,6 @@ DATA: dict[str, Callable[[Path], list[Parts]]] = {
     "movie-reviews": folds("reviews.folds.tsv.gz", 3),
 }
 """Name of a data set, which is also its folder -> what reads its splits."""
-
-
-def read(path: Path) -> list[list[str]]:
-    """Return the columns of each line of a table."""
-    raw = path.read_bytes()
-    text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
-    return [line.split("\t") for line in text.split("\n") if line]
-
-
-def folded(text: str) -> str:
-    """Return the words of a text, without case and punctuation."""
-    return " ".join(re.sub(r"[^\w]+", " ", text.lower()).split())
 
 
 def write(parts: Parts, folder: Path) -> dict[str, Path]:
