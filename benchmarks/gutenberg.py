@@ -57,6 +57,7 @@ SOURCES = [
 ]
 PARTS = ("train", "valid", "test")
 SIZES: dict[str, dict[str, int]] = {
+    "mini": {"d_model": 32, "d_ff": 128, "num_heads": 1},
     "tiny": {"d_model": 64, "d_ff": 256, "num_heads": 2},
     "small": {"d_model": 128, "d_ff": 512},
     "medium": {"d_model": 192, "d_ff": 768, "num_heads": 6},
