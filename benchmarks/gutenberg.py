@@ -316,8 +316,10 @@ def draw(result: Table, file: Path) -> None:
         xlabel="parameters, millions", ylabel="bits per byte", title="test, each seed"
     )
     by_tokens.set(xlabel="tokens of training, millions", title="validation, first seed")
-    for axes in (by_size, by_tokens):
-        axes.legend()
+    by_size.set_xscale("log")
+    by_size.set_xticks(parameters, [f"{each:.2g}" for each in parameters])
+    by_size.minorticks_off()
+    figure.legend(*by_tokens.get_legend_handles_labels(), loc="outside right upper")
     figure.savefig(file, dpi=120)
 
 
