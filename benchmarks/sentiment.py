@@ -66,6 +66,10 @@ def main() -> None:
     parser.add_argument("--pretrain", action="store_true")
     add_options(parser, RESULTS)
     arguments = parser.parse_args()
+    if unknown := sorted({*arguments.only} - {*DATA}):
+        parser.error(f"--only knows {', '.join(DATA)}, not {', '.join(unknown)}")
+    if arguments.pretrain and (arguments.baselines or arguments.only != [*DATA]):
+        parser.error("--pretrain is about sst alone: leave out --only and --baselines")
     measurement = Measurement.begin(SOURCES)
     place = place_of(arguments)
     known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
