@@ -1,22 +1,24 @@
 """Measure sentiment classification on real reviews, beside scikit-learn's classifiers.
 
 python benchmarks/sentiment.py --corpora FOLDER --work FOLDER [--only sst] [--seeds 1,2]
+python benchmarks/sentiment.py --corpora FOLDER --work FOLDER --pretrain
 
 Three data sets: ``sst``, phrases of the training trees of the Stanford Sentiment
 Treebank, its dev and test sentences (two classes; phrases that are a dev or test
 sentence, case and punctuation apart, are left out); ``sentence-polarity`` and
 ``movie-reviews``, in ten folds, of which each is the test set once, and the next one
 chooses. sst shares sentences with sentence-polarity: each is only ever tested on its
-own. ``--baselines`` leaves out training: Naive Bayes, a linear SVM, and the SVM on
-Naive Bayes' log-count ratios, all on counts of words and pairs of words.
+own. ``--pretrain`` is about sst alone: a masked language model is trained first, on the
+texts of movie-reviews, without their labels, and on the sentences of sst's training
+trees; the classifier starts from its encoder. ``--baselines`` leaves out training:
+Naive Bayes, a linear SVM, and the SVM on Naive Bayes' log-count ratios, all on counts
+of words and pairs of words.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,14 +27,23 @@ from typing import Any
 import numpy as np
 import torch
 from result_file import TRAINING, Measurement, add_options, place_of
+from review_texts import folded, pretraining_texts, read
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.svm import LinearSVC
-from trials import recipe_of, run_trial, summary
+from trials import origin, recipe_of, run_trial, summary
+
+from headwise.cli.prepare_and_train import prepare_corpus
+from headwise.run_folder.run import train_run
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "sentiment.json"
-SOURCES = [*TRAINING, "src/headwise/tasks/**/*", "recipes/sentiment-*.toml"]
+SOURCES = [
+    *TRAINING,
+    "src/headwise/tasks/**/*",
+    "recipes/sentiment-*.toml",
+    "benchmarks/review_texts.py",
+]
 FOLDS = 10
 PENALTIES = (0.01, 0.03, 0.1, 0.3, 1.0)
 """Values of the SVMs' C, of which the dev set chooses."""
@@ -52,8 +63,13 @@ def main() -> None:
     parser.add_argument("--only", type=names, default=[*DATA])
     parser.add_argument("--seeds", type=lambda text: [*map(int, text.split(","))])
     parser.add_argument("--baselines", action="store_true")
+    parser.add_argument("--pretrain", action="store_true")
     add_options(parser, RESULTS)
     arguments = parser.parse_args()
+    if unknown := sorted({*arguments.only} - {*DATA}):
+        parser.error(f"--only knows {', '.join(DATA)}, not {', '.join(unknown)}")
+    if arguments.pretrain and (arguments.baselines or arguments.only != [*DATA]):
+        parser.error("--pretrain is about sst alone: leave out --only and --baselines")
     measurement = Measurement.begin(SOURCES)
     place = place_of(arguments)
     known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
@@ -61,11 +77,26 @@ def main() -> None:
         "threads": torch.get_num_threads(),
         "data": known.get("data", {}),
     }
+    if arguments.pretrain:
+        encoder, facts = pretrain(arguments)
+        splits = [begin_of(each, arguments) for each in sst(arguments.corpora / "sst")]
+        runs = train("sst", splits, arguments, encoder)
+        found = result["data"].setdefault("sst", {})
+        found["pretrained"] = {
+            "pretraining": facts,
+            "runs": runs,
+            **summary(runs),
+            "threads": torch.get_num_threads(),
+            **measurement.provenance(),
+        }
+        print(json.dumps(found["pretrained"], indent=2), file=sys.stderr)
+        measurement.write(place, result)
+        return
     for name in arguments.only:
         found = result["data"].setdefault(name, {})
-        splits = DATA[name](arguments.corpora / name)
-        if arguments.rehearse:
-            splits = [{part: each[:200] for part, each in splits[0].items()}]
+        splits = [
+            begin_of(each, arguments) for each in DATA[name](arguments.corpora / name)
+        ]
         if arguments.baselines or arguments.rehearse:
             found["baselines"] = baselines(splits)
         if not arguments.baselines:
@@ -75,19 +106,33 @@ def main() -> None:
         measurement.write(place, result)
 
 
+def begin_of(parts: Parts, arguments: argparse.Namespace) -> Parts:
+    """Return ``parts``, of a rehearsal 200 examples of each."""
+    most = 200 if arguments.rehearse else None
+    return {part: each[:most] for part, each in parts.items()}
+
+
 def train(
-    name: str, splits: Sequence[Parts], arguments: argparse.Namespace
+    name: str,
+    splits: Sequence[Parts],
+    arguments: argparse.Namespace,
+    encoder: Path | None = None,
 ) -> list[dict[str, Any]]:
-    """Train one seed for each fold, or each seed where there are no folds."""
+    """Train one seed for each fold, or each seed where there are no folds.
+
+    Training starts from the model in the folder ``encoder``, if there is one.
+    """
     many = len(splits) > 1
     seeds = arguments.seeds or ([*range(len(splits))] if many else [1, 2, 3])
+    recipe_name = name if encoder is None else f"{name}-pretrained"
     runs = []
-    for seed in seeds:
+    for seed in seeds[:1] if arguments.rehearse else seeds:
         parts = splits[seed if many else 0]
-        folder = arguments.work / f"{name}-{seed}"
+        folder = arguments.work / f"{recipe_name}-{seed}"
         files = write(parts, arguments.work / "data" / (f"{name}-{seed}"))
         extra: dict[str, Any] = {
             "seed": seed + 1 if many else seed,
+            "initialize_from": [] if encoder is None else [str(encoder)],
             "data": {
                 "corpora": [{"source": str(files["train"])}],
                 "dev": {"source": str(files["dev"])},
@@ -95,11 +140,49 @@ def train(
         }
         if arguments.rehearse:
             extra["training"] = {"steps": 20, "validate_every": 10, "epochs": None}
-        recipe = recipe_of(ROOT / "recipes" / f"sentiment-{name}.toml", extra, folder)
+        file = ROOT / "recipes" / f"sentiment-{recipe_name}.toml"
         texts, labels = zip(*parts["test"], strict=True)
-        runs.append(run_trial(folder, recipe, (texts, labels)))
-        print(json.dumps({name: runs[-1]}), file=sys.stderr)
+        run = run_trial(folder, recipe_of(file, extra, folder), (texts, labels))
+        runs.append(run)
+        print(json.dumps({recipe_name: run}), file=sys.stderr)
     return runs
+
+
+def pretrain(arguments: argparse.Namespace) -> tuple[Path, dict[str, Any]]:
+    """Train the masked language model, unless that was done.
+
+    Return its folder and its figures; losses are in nats for each masked token.
+    """
+    files = {
+        name: arguments.work / "data" / f"pretraining-{name}.txt"
+        for name in ("reviews", "sentences", "dev")
+    }
+    for name, lines in pretraining_texts(arguments.corpora).items():
+        files[name].parent.mkdir(parents=True, exist_ok=True)
+        few = lines[:50] if arguments.rehearse else lines
+        files[name].write_text("".join(f"{line}\n" for line in few), encoding="utf-8")
+    folder = arguments.work / "pretraining"
+    extra: dict[str, Any] = {
+        "data": {
+            "corpora": [
+                {"source": str(files["reviews"]), "format": "text"},
+                {"source": str(files["sentences"]), "format": "text", "weight": 2.0},
+            ],
+            "dev": {"source": str(files["dev"]), "format": "text"},
+        }
+    }
+    if arguments.rehearse:
+        extra["training"] = {"steps": 4, "validate_every": 2}
+        extra["text"] = {"vocab_size": 500}
+    recipe = recipe_of(ROOT / "recipes" / "sentiment-pretraining.toml", extra, folder)
+    state = train_run(folder, recipe, prepare_corpus(folder, recipe))
+    return folder, {
+        "validation": state.best_loss,
+        "updates": state.step,
+        "tokens": state.tokens,
+        "minutes": state.seconds / 60,
+        **origin(recipe),
+    }
 
 
 def baselines(splits: Sequence[Parts]) -> dict[str, float]:
@@ -185,18 +268,6 @@ DATA: dict[str, Callable[[Path], list[Parts]]] = {
     "movie-reviews": folds("reviews.folds.tsv.gz", 3),
 }
 """Name of a data set, which is also its folder -> what reads its splits."""
-
-
-def read(path: Path) -> list[list[str]]:
-    """Return the columns of each line of a table."""
-    raw = path.read_bytes()
-    text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
-    return [line.split("\t") for line in text.split("\n") if line]
-
-
-def folded(text: str) -> str:
-    """Return the words of a text, without case and punctuation."""
-    return " ".join(re.sub(r"[^\w]+", " ", text.lower()).split())
 
 
 def write(parts: Parts, folder: Path) -> dict[str, Path]:
