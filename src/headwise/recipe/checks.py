@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from headwise.data.pair_formats import DOCUMENTS, TEXT_PAIRS, TRANSLATION
+from headwise.data.settings import DataSettings
 from headwise.data.source_noise import CHANGEABLE
-from headwise.decoding.settings import greedy
+from headwise.decoding.settings import DecodingSettings, greedy
+from headwise.model.config import TransformerConfig
 from headwise.tasks import TASKS, find_task
-
-if TYPE_CHECKING:
-    from headwise.recipe import Recipe
+from headwise.text.settings import TextSettings
+from headwise.training.settings import TrainingSettings
 
 OPTIONS = tuple(name for name, task in TASKS.items() if task.options is not None)
 """Tables of a recipe that are the settings of one task."""
@@ -27,7 +28,56 @@ LANGUAGE = (
 """Pattern of BCP 47 tags: language, script, region and variants."""
 
 
-def recipe_problems(recipe: Recipe) -> list[str]:
+class Tables(Protocol):
+    """The tables of a recipe, and what stands beside them."""
+
+    @property
+    def task(self) -> str:
+        """The name of what is learned."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """The seed of everything that is drawn."""
+        ...
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Source and target, for the model card."""
+        ...
+
+    @property
+    def license(self) -> str | None:
+        """Licence for the model card."""
+        ...
+
+    @property
+    def data(self) -> DataSettings:
+        """The corpora."""
+        ...
+
+    @property
+    def text(self) -> TextSettings:
+        """The tokenizers."""
+        ...
+
+    @property
+    def model(self) -> TransformerConfig:
+        """The architecture."""
+        ...
+
+    @property
+    def training(self) -> TrainingSettings:
+        """The settings of training."""
+        ...
+
+    @property
+    def decoding(self) -> DecodingSettings:
+        """The default search."""
+        ...
+
+
+def recipe_problems(recipe: Tables) -> list[str]:
     """Return all problems of a recipe whose tables are valid by themselves."""
     problems = []
     if not 0 <= recipe.seed < 2**63:
@@ -60,7 +110,7 @@ def card_problems(languages: Iterable[str], license: str | None) -> list[str]:
     return problems
 
 
-def _task_problems(recipe: Recipe) -> list[str]:
+def _task_problems(recipe: Tables) -> list[str]:
     """Return problems of settings that do not suit the task."""
     task = find_task(recipe.task)
     problems = [*task.problems(recipe.model, recipe.text)]
@@ -82,7 +132,7 @@ def _task_problems(recipe: Recipe) -> list[str]:
     return problems
 
 
-def _kind_problems(recipe: Recipe) -> list[str]:
+def _kind_problems(recipe: Tables) -> list[str]:
     """Return problems of training settings that other kinds of models lack."""
     training = recipe.training
     of_transformers = {
@@ -99,7 +149,7 @@ def _kind_problems(recipe: Recipe) -> list[str]:
     ]
 
 
-def _drawn_text_problems(recipe: Recipe) -> list[str]:
+def _drawn_text_problems(recipe: Tables) -> list[str]:
     """Return problems of settings that draw other texts in each epoch."""
     training, text = recipe.training, recipe.text
     set_names = {
@@ -135,7 +185,7 @@ def _drawn_text_problems(recipe: Recipe) -> list[str]:
     return problems
 
 
-def _source_text_problems(recipe: Recipe) -> list[str]:
+def _source_text_problems(recipe: Tables) -> list[str]:
     """Return problems of what is done to source texts, which some tasks lack."""
     task = find_task(recipe.task)
     problems = []
@@ -154,7 +204,7 @@ def _source_text_problems(recipe: Recipe) -> list[str]:
     return problems
 
 
-def _two_pass_problems(recipe: Recipe) -> list[str]:
+def _two_pass_problems(recipe: Tables) -> list[str]:
     """Return problems of R-Drop and SimCut, which make two passes."""
     training, model, task = recipe.training, recipe.model, find_task(recipe.task)
     if training.num_passes == 1:
@@ -177,7 +227,7 @@ def _two_pass_problems(recipe: Recipe) -> list[str]:
     return []
 
 
-def _picture_problems(recipe: Recipe) -> list[str]:
+def _picture_problems(recipe: Tables) -> list[str]:
     """Return problems of pictures where texts are read, and the other way round."""
     reads_pictures = find_task(recipe.task).pair_format.reads_pictures
     problems = []
@@ -197,7 +247,7 @@ def _picture_problems(recipe: Recipe) -> list[str]:
     return problems
 
 
-def _length_problems(recipe: Recipe) -> list[str]:
+def _length_problems(recipe: Tables) -> list[str]:
     """Return problems of the search, and of learned positions that are too few."""
     model, max_tokens = recipe.model, recipe.data.max_tokens
     problems = []
