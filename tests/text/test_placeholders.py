@@ -41,6 +41,15 @@ def test_what_is_copied(text, masked, values):
     assert mask_copied(text, is_unknown) == (masked, tuple(values))
 
 
+def test_unknown_characters_beside_an_address_are_copied_too():
+    """Also where the vocabulary lacks the characters of addresses."""
+    text = "See http://a.b/ Привет / 👍 now."
+
+    masked = mask_copied(text, lambda each: is_unknown(each) or each in "/:")
+
+    assert masked == ("See <copy> <copy> now.", ("http://a.b/", "Привет / 👍"))
+
+
 @given(st.text(st.one_of(st.sampled_from("a b.@:/шщ👍\u200d\u0301"), st.characters())))
 def test_restoring_the_source_gives_the_source(text):
     """A law: so nothing is lost, whatever the text."""

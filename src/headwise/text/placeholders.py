@@ -45,11 +45,13 @@ def mask_copied(text: str, is_unknown: IsUnknown) -> Masked:
     spans = [*_exact_spans(text)]
     unknown = {each for each in {*text} if not each.isspace() and is_unknown(each)}
     if unknown:
-        spans += [
-            span
-            for span in _unknown_spans(text, unknown)
-            if not any(_overlap(span, each) for each in spans)
-        ]
+        stops = [start for start, _ in spans]
+        starts = [0, *(end for _, end in spans)]
+        for start, stop in zip(starts, [*stops, len(text)], strict=True):
+            spans += [
+                (start + first, start + last)
+                for first, last in _unknown_spans(text[start:stop], unknown)
+            ]
     return _mask(text, sorted(spans))
 
 
@@ -216,10 +218,6 @@ def _mask(text: str, spans: Sequence[Span]) -> Masked:
         position = end
     values = tuple(text[start:end] for start, end in spans)
     return Masked(masked + text[position:], values)
-
-
-def _overlap(one: Span, other: Span) -> bool:
-    return one[0] < other[1] and other[0] < one[1]
 
 
 def _draws(key: str) -> Iterator[float]:
