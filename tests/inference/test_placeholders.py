@@ -8,6 +8,8 @@ from tests.tiny import SETTINGS, WORDS
 from headwise.data.prepare import prepare
 from headwise.errors import SettingsError
 from headwise.inference.translator import load
+from headwise.inspection.interventions import HeadOff
+from headwise.inspection.places import parse_head
 from headwise.recipe import resolve
 from headwise.run_folder.paths import PREPARED
 from headwise.run_folder.run import train_run
@@ -130,6 +132,18 @@ def test_a_long_line_is_split_and_keeps_them(translator):
 
     assert [word for word in output.replace(". ", " ").split() if "http" in word]
     assert all(f"{URL}{n}" in output for n in range(8))
+
+
+def test_a_look_inside_sees_what_is_translated(translator):
+    line = f"one {URL}, two."
+    head = parse_head("cross.0.0")
+
+    found = translator.inspector.compare(line, HeadOff(head), beam=2)
+
+    assert found.before[0].text == translator.translate(line, beam=2)
+    assert found.after[0].text.count(URL) == 1
+    shown = translator.inspector.attention(line, heads=[head]).maps[0]
+    assert shown.weights.shape[1] == len(translator.inspector.pair(line).source)
 
 
 def test_ctranslate2_loses_none_of_them(run):

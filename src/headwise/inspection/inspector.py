@@ -37,6 +37,7 @@ from headwise.settings import as_table, merged, read
 from headwise.tasks.task import Task
 from headwise.tasks.translation.generator import Generator
 from headwise.tasks.translation.task import Translation
+from headwise.text.placeholders import restore
 from headwise.text.vocabulary import END
 
 
@@ -93,7 +94,7 @@ class Inspector:
         tokenizers = self.task.tokenizers
         if self._has(EncoderDecoder):
             translation = self._translation("a source with its target")
-            (source,) = translation.encode([text])
+            source, _ = self._source(translation, text)
             if target is not None:
                 require_text(target, "the target")
                 return make_pair(tokenizers, source, tokenizers.target.encode(target))
@@ -148,7 +149,7 @@ class Inspector:
         """
         require_text(text, "the text")
         translation = self._translation("a beam search")
-        (source,) = translation.encode([text])
+        source, _ = self._source(translation, text)
         forced = translation.prefix(prefix) if prefix else None
         return beam_tree(
             self._generator(), source, self._settings(search), prefix=forced
@@ -195,7 +196,9 @@ class Inspector:
         for each, what in ((text, "the text"), (donor, "the donor")):
             require_text(each, what)
         translation = self._translation("activation patching")
-        source, given = ([*each, END] for each in translation.encode([text, donor]))
+        source, given = (
+            [*self._source(translation, each)[0], END] for each in (text, donor)
+        )
         prefix, answers = self._answers(target, other)
         receiver, giver, heads, layers = patch_activations(
             model, source, given, prefix, answers
@@ -266,7 +269,7 @@ class Inspector:
         if not changes and not prefix:
             raise UsageError("there is nothing to compare; give a change or a prefix")
         translation = self._translation("a comparison of translations")
-        (source,) = translation.encode([text])
+        source, copied = self._source(translation, text)
         settings = self._settings(search)
         generator = self._generator()
         (before,) = generator.search([source], settings)
@@ -280,8 +283,8 @@ class Inspector:
         return Comparison(
             text,
             tuple(names),
-            self._found(before),
-            self._found(after),
+            self._found(before, copied),
+            self._found(after, copied),
             changed.log_probability,
         )
 
@@ -317,11 +320,26 @@ class Inspector:
             "that are the same up to one word, such as ... il and ... elle"
         )
 
-    def _found(self, hypotheses: Sequence[Hypothesis]) -> tuple[FoundOutput, ...]:
+    def _source(
+        self, translation: Translation, text: str
+    ) -> tuple[list[int], Sequence[str]]:
+        """Return the tokens of a text, and what its placeholders stand for."""
+        masked, copied = translation.mask_copied(text)
+        (source,) = translation.encode([masked])
+        return source, copied
+
+    def _found(
+        self, hypotheses: Sequence[Hypothesis], copied: Sequence[str]
+    ) -> tuple[FoundOutput, ...]:
         decode = cast(Translation, self.task).decode
+        texts = (decode(each) for each in hypotheses)
         return tuple(
-            FoundOutput(decode(each), each.score, each.log_probability)
-            for each in hypotheses
+            FoundOutput(
+                restore(text, copied) if copied else text,
+                each.score,
+                each.log_probability,
+            )
+            for text, each in zip(texts, hypotheses, strict=True)
         )
 
     def _settings(self, search: Mapping[str, Any]) -> DecodingSettings:

@@ -84,6 +84,7 @@ class TrainingSettings:
     simcut_rate: float = 0.05
     """Rate at which SimCut replaces tokens, of the source and of what the decoder
     reads, by the unknown symbol (p_cut): more than 0, less than 1."""
+
     bpe_dropout: float = 0.0
     """Probability with which each merge of a bpe tokenizer is left out in training
     (BPE-dropout, Provilkov et al. 2020): each epoch sees other segmentations. 0: none;
