@@ -1,0 +1,45 @@
+// Small functions that make elements. Texts are always text nodes: nothing that a model
+// writes is read as HTML.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** Make an HTML element. Attributes that are null or false are left out; `on…` are
+ *  listeners. Children are nodes or texts. */
+export function element(name, attributes = {}, ...children) {
+  return filled(document.createElement(name), attributes, children);
+}
+
+/** Make an SVG element in the same way. */
+export function svg(name, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, name), attributes, children);
+}
+
+/** Make a table with a caption. `header` are the names of the columns; the first cell
+ *  of each row is its header. Cells are texts, numbers or nodes. */
+export function table(caption, header, rows, attributes = {}) {
+  return element(
+    "table",
+    attributes,
+    element("caption", {}, caption),
+    element("thead", {}, element("tr", {}, ...header.map((each) => element("th", { scope: "col" }, each)))),
+    element("tbody", {}, ...rows.map(([first, ...rest]) =>
+      element("tr", {}, element("th", { scope: "row" }, first), ...rest.map((each) => element("td", {}, each))))),
+  );
+}
+
+/** Make the numbers behind a picture available to everyone: a table that is folded. */
+export function behindPicture(summary, content) {
+  return element("details", { class: "numbers" }, element("summary", {}, summary),
+    element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": summary }, content));
+}
+
+function filled(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((each) => each !== null && each !== undefined).map((each) =>
+    each instanceof Node ? each : String(each)));
+  return node;
+}
