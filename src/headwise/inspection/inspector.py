@@ -12,10 +12,16 @@ from headwise.inspection.attention import Attention
 from headwise.inspection.attribution import Attribution, attribution_of
 from headwise.inspection.beam_tree import BeamTree
 from headwise.inspection.comparison import Comparison
-from headwise.inspection.head_ranking import HeadRanking, heads_zeroed, rank_heads
+from headwise.inspection.head_ranking import (
+    HeadRanking,
+    References,
+    heads_zeroed,
+    rank_heads,
+)
 from headwise.inspection.head_statistics import HeadStatistics, head_statistics
 from headwise.inspection.inspected.base import VIEWS, require_text
 from headwise.inspection.inspected.kinds import inspected_model
+from headwise.inspection.inspected.translator import InspectedTranslator
 from headwise.inspection.interventions import Intervention, intervene
 from headwise.inspection.logit_lens import LogitLens
 from headwise.inspection.output import Output
@@ -161,8 +167,10 @@ class Inspector:
     ) -> list[HeadStatistics]:
         """Return what each head attends to over lines and their translations."""
         self._translation("statistics of heads")
-        pairs = self.token_pairs(sources, targets)
-        return head_statistics(cast(EncoderDecoder, self.model), pairs)
+        _check_equal(sources, targets)
+        inspected = cast(InspectedTranslator, self._inspected)
+        pairs = inspected.token_pairs(sources, targets)
+        return head_statistics(inspected.model, pairs)
 
     def rank_heads(
         self,
@@ -171,9 +179,23 @@ class Inspector:
         *,
         on_head: Callable[[Head], None] = lambda head: None,
     ) -> HeadRanking:
-        """Rank the heads by what references lose without them: :func:`rank_heads`."""
-        pairs = self.token_pairs(sources, references)
-        return rank_heads(cast(EncoderDecoder, self.model), pairs, on_head=on_head)
+        """Rank the heads by what references lose without them: :func:`rank_heads`.
+
+        References are translations, trees, captions or labels.
+        """
+        found = self.references(sources, references)
+        return rank_heads(self.model, found, on_head=on_head)
+
+    def references(
+        self, sources: Sequence[str], references: Sequence[str]
+    ) -> References:
+        """Return the right outputs of inputs, as rankings read them.
+
+        Raises ``UsageError`` unless there are as many of both, and for a task whose
+        outputs have no probability.
+        """
+        _check_equal(sources, references)
+        return self._inspected.references(sources, references)
 
     def bleu_without(
         self,
@@ -223,20 +245,6 @@ class Inspector:
             changed,
         )
 
-    def token_pairs(
-        self, sources: Sequence[str], targets: Sequence[str]
-    ) -> list[tuple[Any, list[int]]]:
-        """Return inputs and their references as tokens without END.
-
-        Raises ``UsageError`` unless there are as many of both.
-        """
-        if len(sources) != len(targets):
-            raise UsageError(
-                f"each source needs its target: there are {len(sources):,} sources "
-                f"and {len(targets):,} targets"
-            )
-        return self._inspected.token_pairs(sources, targets)
-
     def _translation(self, what: str) -> Translation:
         """Return the task if it is translation; raise ``UsageError`` for others."""
         if self.task.name != Translation.name:
@@ -244,3 +252,11 @@ class Inspector:
                 f"{what} is of models of translation, not of {self.task.name}"
             )
         return cast(Translation, self.task)
+
+
+def _check_equal(sources: Sequence[str], targets: Sequence[str]) -> None:
+    if len(sources) != len(targets):
+        raise UsageError(
+            f"each source needs its target: there are {len(sources):,} sources "
+            f"and {len(targets):,} targets"
+        )

@@ -93,12 +93,13 @@ def make_pair(
     of_source, of_target = tokenizers.source, tokenizers.target
     source_ids = () if source is None else (*source, END)
     target_ids = () if target is None else (*target, END)
+    (start_piece,) = of_target.pieces([START])
     return TokenPair(
         source_ids,
         target_ids,
         tuple(of_source.pieces(source_ids)),
         tuple(of_target.pieces(target_ids)),
-        *of_target.pieces([START]),
+        start_piece,
     )
 
 

@@ -59,7 +59,7 @@ class Rectangle:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class Bitmap:
     """A picture, enlarged without smoothing: its pixels stay squares."""
 
     x: float
@@ -98,7 +98,7 @@ class Text:
     bold: bool = False
 
 
-Shape = Rectangle | Picture | Line | Text
+Shape = Rectangle | Bitmap | Line | Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def _svg_shape(shape: Shape) -> str:
             f'<rect x="{shape.x:g}" y="{shape.y:g}" width="{shape.width:g}" '
             f'height="{shape.height:g}" fill="{shape.fill}"{more}/>'
         )
-    if isinstance(shape, Picture):
+    if isinstance(shape, Bitmap):
         return (
             f'<image x="{shape.x:g}" y="{shape.y:g}" width="{shape.width:g}" '
             f'height="{shape.height:g}" preserveAspectRatio="none" '
@@ -196,7 +196,7 @@ def to_png(drawing: Drawing) -> bytes:
                 fill=(*fill, round(255 * shape.opacity)),
                 outline=shape.stroke or None,
             )
-        elif isinstance(shape, Picture):
+        elif isinstance(shape, Bitmap):
             _paste(image, shape)
         elif isinstance(shape, Line):
             ends = (shape.x1, shape.y1, shape.x2, shape.y2)
@@ -259,7 +259,7 @@ def _known_letters(letters: set[str], name: str) -> set[str]:
 ANCHORS = {"start": "lm", "middle": "mm", "end": "rm"}
 
 
-def _paste(image: Image, shape: Picture) -> None:
+def _paste(image: Image, shape: Bitmap) -> None:
     from PIL import Image
 
     written = base64.b64decode(shape.url.split(",", 1)[1])

@@ -13,6 +13,7 @@ from headwise.reports.drawing import (
     BLUE,
     RED,
     Drawing,
+    Line,
     Rectangle,
     Shape,
     Text,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from headwise.reports.drawing import (
     BLUE,
     RED,
+    Bitmap,
     Drawing,
-    Picture,
     Rectangle,
     Shape,
     Text,
@@ -50,7 +50,7 @@ def draw_over_patches(
     top = SIZE + 8
     shapes: list[Shape] = [
         Text(0, SIZE / 2, title, SIZE),
-        Picture(0, top, width, height, grid.image),
+        Bitmap(0, top, width, height, grid.image),
     ]
     for patch, value in enumerate(values):
         frame, rest = divmod(patch, grid.rows * grid.columns)

@@ -12,6 +12,7 @@ from headwise.inspection.attention import Attention, attention_of
 from headwise.inspection.attribution import AttributedOutput
 from headwise.inspection.beam_tree import BeamTree
 from headwise.inspection.comparison import Answer
+from headwise.inspection.head_ranking import References
 from headwise.inspection.logit_lens import LogitLens
 from headwise.inspection.output import Output
 from headwise.inspection.patching import Patching
@@ -116,17 +117,14 @@ class InspectedModel(ABC):
         """Return which activations carry the difference between two texts."""
         raise NotImplementedError
 
-    def token_pairs(
-        self, sources: Sequence[str], targets: Sequence[str]
-    ) -> list[tuple[Any, list[int]]]:
-        """Return inputs and their references as tokens without END.
+    def references(self, sources: Sequence[str], targets: Sequence[str]) -> References:
+        """Return the right outputs of inputs, as many of both, to rank heads by.
 
-        Raises ``UsageError`` for a task whose references are no texts.
+        Raises ``UsageError`` for a task that has none with a probability.
         """
         raise UsageError(
-            f"pairs of lines are of a source and its target, which a model of "
-            f"{self.task.name} does not have; models of translation, parsing and "
-            "captioning do"
+            "heads are ranked by the probability of references: of translations, trees, "
+            f"captions or labels, none of which a model of {self.task.name} has"
         )
 
     def settings(self, search: Mapping[str, Any]) -> DecodingSettings:

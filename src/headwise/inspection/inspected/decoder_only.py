@@ -38,6 +38,7 @@ class InspectedLanguageModel(InspectedModel):
 
     def prompt(self, text: str, continuation: str = "") -> list[int]:
         """Return the tokens of a text, and of what is given to follow it."""
+        tokens: list[int]
         (tokens,) = self.task.encode([text + continuation])
         return tokens
 
@@ -90,7 +91,7 @@ class InspectedLanguageModel(InspectedModel):
         for each in self._search(tokens, self.settings(search)):
             end = [END] if each.finished else []
             own = (*tokens[given:], *each.tokens, *end)
-            log_p = each.log_probability
+            log_p: float | None = each.log_probability
             if given < len(tokens):  # the search does not count what it was given
                 log_p = self._log_p([*tokens[:given], *own], given)
             found = FoundOutput(prefix + decode(each.tokens), each.score, log_p)
@@ -139,9 +140,9 @@ class InspectedLanguageModel(InspectedModel):
     def _of_tokens(self, tokens: list[int], given: int) -> TokenPair:
         """Return a text, of whose tokens the first ones were given."""
         pieces = self.task.tokenizers.target.pieces
-        return TokenPair(
-            (), tuple(tokens), (), tuple(pieces(tokens)), *pieces([START]), given
-        )
+        (start_piece,) = pieces([START])
+        ids = tuple(tokens)
+        return TokenPair((), ids, (), tuple(pieces(ids)), start_piece, given)
 
     @torch.no_grad()
     def _next_token(self, tokens: list[int]) -> int:

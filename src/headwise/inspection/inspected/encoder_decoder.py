@@ -14,6 +14,7 @@ from headwise.inspection.attention import Attention, recurrent_attention
 from headwise.inspection.attribution import AttributedOutput, target_of_transformer
 from headwise.inspection.beam_tree import BeamTree, beam_tree
 from headwise.inspection.comparison import Answer, FoundOutput
+from headwise.inspection.head_ranking import References, references_of_pairs
 from headwise.inspection.inspected.base import InspectedModel, require_text
 from headwise.inspection.logit_lens import LogitLens, logit_lens
 from headwise.inspection.output import Output, output_of
@@ -148,6 +149,10 @@ class InspectedEncoderDecoder(InspectedModel):
             (self.source(source), self.target(source, target))
             for source, target in zip(sources, targets, strict=True)
         ]
+
+    def references(self, sources: Sequence[str], targets: Sequence[str]) -> References:
+        """Return the targets of sources as references."""
+        return references_of_pairs(self.model, self.token_pairs(sources, targets))
 
     def _generator(self) -> Generator:
         return self.task.generator(self.model)

@@ -14,8 +14,10 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import Tensor
 
+from headwise.errors import DataError
 from headwise.inspection.attribution import AttributedOutput
 from headwise.inspection.comparison import Answer, FoundOutput
+from headwise.inspection.head_ranking import References
 from headwise.inspection.hooks import evaluation_mode
 from headwise.inspection.inspected.base import InspectedModel
 from headwise.inspection.inspected.captioner import read_patches
@@ -53,7 +55,8 @@ class InspectedEncoder(InspectedModel):
     def as_pair(self, source: tuple[int, ...]) -> TokenPair:
         """Return tokens as a source alone."""
         pieces = self.task.tokenizers.source.pieces
-        return TokenPair(source, (), tuple(pieces(source)), (), *pieces([START]))
+        (start_piece,) = pieces([START])
+        return TokenPair(source, (), tuple(pieces(source)), (), start_piece)
 
     def encode(self, pair: TokenPair, is_real: Tensor) -> Tensor:
         """Return vectors [R S D] of the source R times.
@@ -106,7 +109,8 @@ class InspectedChoices(InspectedEncoder):
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
         """Return the names of tokens of the output."""
-        return self.task.tokenizers.target.pieces(tokens)
+        found: list[str] = self.task.tokenizers.target.pieces(tokens)
+        return found
 
     def pair(
         self, text: str, target: str | None, prefix: str, search: Mapping[str, Any]
@@ -232,6 +236,23 @@ class InspectedClassifier(InspectedChoices):
             label = self.text_of(replace(pair, answer=tokens))
             answers.append(Answer(FoundOutput(label, log_p, log_p), tokens))
         return answers
+
+    def references(self, sources: Sequence[str], targets: Sequence[str]) -> References:
+        """Return the labels of inputs, whose ln p fast backends compute."""
+        labels = [
+            tokens[0] for tokens in map(self.task.tokenizers.target.encode, targets)
+        ]
+        if not labels:
+            raise DataError("there are no labels to rank heads by; give some lines")
+
+        def log_probabilities() -> list[float]:
+            rows = self.task.log_probabilities(self.model, sources)
+            return [
+                row[label - self.first_token].item()
+                for row, label in zip(rows, labels, strict=True)
+            ]
+
+        return References(log_probabilities, len(labels))
 
 
 class InspectedPictureClassifier(InspectedClassifier):
