@@ -123,8 +123,8 @@ class InspectedModel(ABC):
         Raises ``UsageError`` for a task that has none with a probability.
         """
         raise UsageError(
-            "heads are ranked by the probability of references: of translations, trees, "
-            f"captions or labels, none of which a model of {self.task.name} has"
+            "heads are ranked by how probable references are, which are translations, "
+            f"trees, captions or labels: a model of {self.task.name} has none of them"
         )
 
     def settings(self, search: Mapping[str, Any]) -> DecodingSettings:
