@@ -27,7 +27,7 @@ class InspectedMaskedLanguageModel(InspectedChoices):
 
     def read(self, text: str) -> TokenPair:
         """Return the text after START, with masks under their own name."""
-        tokens, is_mask = self.task.encode_masked(text)
+        tokens, is_mask = self.task.encode_with_masks(text)
         pair = self.as_pair((START, *tokens))
         pieces = [
             MASK if masked else piece

@@ -10,7 +10,6 @@ from headwise.errors import UsageError
 from headwise.inspection.inspected.base import require_text
 from headwise.inspection.inspected.encoder_decoder import InspectedEncoderDecoder
 from headwise.inspection.patching import Patching, patch_activations
-from headwise.text.placeholders import restore
 from headwise.text.vocabulary import END
 
 
@@ -26,8 +25,7 @@ class InspectedTranslator(InspectedEncoderDecoder):
     def text_of(self, text: str, hypothesis: Hypothesis) -> str:
         """Return the translation, with what its placeholders stand for."""
         _, copied = self.task.mask_copied(text)
-        found = self.task.decode(hypothesis)
-        return restore(found, copied) if copied else found
+        return self.task.decode(hypothesis, copied)
 
     def patch(self, text: str, donor: str, target: str, other: str) -> Patching:
         """Return which activations carry the difference between two texts."""
