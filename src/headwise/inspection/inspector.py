@@ -33,6 +33,7 @@ from headwise.model.encoder_decoder import EncoderDecoder
 from headwise.model.sequence_model import SequenceModel
 from headwise.tasks.task import Task
 from headwise.tasks.translation.task import Translation
+from headwise.tasks.translation.thread_pool import CheckStop
 
 
 class Inspector:
@@ -42,16 +43,22 @@ class Inspector:
     given, that output is looked at, and else the model's own, which starts with
     ``prefix``. :meth:`views` lists what a model can be asked for; anything else raises
     ``UsageError``. Hooks are swapped into the model meanwhile, so one thread at a time
-    may use it.
+    may use it. ``check_stop`` is called now and then during long computations, and may
+    raise; without it that of the task is.
     """
 
     def __init__(
-        self, task: Task, model: SequenceModel, decoding: DecodingSettings
+        self,
+        task: Task,
+        model: SequenceModel,
+        decoding: DecodingSettings,
+        *,
+        check_stop: CheckStop | None = None,
     ) -> None:
-        self.task = task
+        self.task = task if check_stop is None else task.with_check_stop(check_stop)
         self.model = model
         self.decoding = decoding
-        self._inspected = inspected_model(task, model, decoding)
+        self._inspected = inspected_model(self.task, model, decoding)
 
     def views(self) -> tuple[str, ...]:
         """Return the names of the methods that this model can answer."""
@@ -139,7 +146,11 @@ class Inspector:
         """Return what each part of the output owes to each token of the input."""
         self._inspected.require("attribution")
         pair = self.pair(text, target, prefix=prefix)
-        return attribution_of(self._inspected.attributed(pair), positions=positions)
+        return attribution_of(
+            self._inspected.attributed(pair),
+            positions=positions,
+            check_stop=self.task.check_stop,
+        )
 
     def lens(
         self,
