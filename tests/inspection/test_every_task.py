@@ -220,14 +220,14 @@ def test_a_recurrent_model_has_its_attention_and_its_search(recurrent):
 
 
 def test_a_long_computation_can_be_stopped(inspector, text):
-    class Stopped(Exception):
+    class StoppedError(Exception):
         pass
 
     def stop():
-        raise Stopped
+        raise StoppedError
 
     stopped = Inspector(
         inspector.task, inspector.model, inspector.decoding, check_stop=stop
     )
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         stopped.attribution(text)
