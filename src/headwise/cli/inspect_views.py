@@ -50,6 +50,7 @@ def _attention(inspector: Inspector, request: Request) -> Any:
     return inspector.attention(
         request.text,
         request.target,
+        prefix=request.prefix,
         heads=request.heads or None,
         norms=True,
         rollout=not request.heads,
@@ -57,7 +58,9 @@ def _attention(inspector: Inspector, request: Request) -> Any:
 
 
 def _output(inspector: Inspector, request: Request) -> Any:
-    return inspector.output(request.text, request.target, count=request.count)
+    return inspector.output(
+        request.text, request.target, prefix=request.prefix, count=request.count
+    )
 
 
 def _beam(inspector: Inspector, request: Request) -> Any:
@@ -71,17 +74,25 @@ def _word(inspector: Inspector, request: Request) -> Any:
             "--position 2; positions are counted from 0"
         )
     return inspector.word(
-        request.text, request.heads[0], request.position, request.target
+        request.text,
+        request.heads[0],
+        request.position,
+        request.target,
+        prefix=request.prefix,
     )
 
 
 def _attribution(inspector: Inspector, request: Request) -> Any:
     positions = None if request.position is None else [request.position]
-    return inspector.attribution(request.text, request.target, positions=positions)
+    return inspector.attribution(
+        request.text, request.target, prefix=request.prefix, positions=positions
+    )
 
 
 def _lens(inspector: Inspector, request: Request) -> Any:
-    return inspector.lens(request.text, request.target, count=request.count)
+    return inspector.lens(
+        request.text, request.target, prefix=request.prefix, count=request.count
+    )
 
 
 def _patch(inspector: Inspector, request: Request) -> Any:
@@ -106,25 +117,25 @@ def _compare(inspector: Inspector, request: Request) -> Any:
 
 VIEWS: dict[str, View] = {
     "output": View(
-        "the probability of each output token, and alternatives",
+        "the probability of each output token, label or tag, and alternatives",
         _output,
         "output_text",
         "draw_output",
-        frozenset({"target", "count"}),
+        frozenset({"target", "prefix", "count"}),
     ),
     "attention": View(
         "the weights of each head, norms and attention rollout",
         _attention,
         "attention_text",
         "draw_attention",
-        frozenset({"target", "head"}),
+        frozenset({"target", "prefix", "head"}),
     ),
     "attribution": View(
-        "what each output token owes to each source token",
+        "what each part of the output owes to each token of the input",
         _attribution,
         "attribution_text",
         "draw_attribution",
-        frozenset({"target", "position"}),
+        frozenset({"target", "prefix", "position"}),
     ),
     "beam": View(
         "the beam search as a tree",
@@ -138,14 +149,14 @@ VIEWS: dict[str, View] = {
         _word,
         "word_text",
         "draw_word",
-        frozenset({"target", "head", "position"}),
+        frozenset({"target", "prefix", "head", "position"}),
     ),
     "lens": View(
         "what each layer of the decoder would say",
         _lens,
         "lens_text",
         "draw_lens",
-        frozenset({"target", "count"}),
+        frozenset({"target", "prefix", "count"}),
     ),
     "patch": View(
         "which heads carry the difference between two sentences",
