@@ -1,33 +1,12 @@
 """The demo model behind the app of the inspection page, without a browser."""
 
-from pathlib import Path
-
 import pytest
 from starlette.testclient import TestClient
 from tests.cli.conftest import headwise, start  # noqa: F401 - fixtures
+from tests.serving.demo_requests import DEMO, TIRED
 
 from headwise.serving.inspected_model import open_model
 from headwise.serving.inspection_app import inspection_app
-
-DEMO = Path(__file__).parents[1] / "models" / "demo"
-TIRED = "The animal didn't cross the street because it was too tired."
-WIDE = "The animal didn't cross the street because it was too wide."
-IL = "L'animal n'a pas traversé la rue parce qu'il"
-ELLE = "L'animal n'a pas traversé la rue parce qu'elle"
-
-BODIES = {
-    "word": {"heads": ["encoder.1.1"], "position": 9},
-    "patch": {"donor": WIDE, "target": IL, "other": ELLE},
-    "compare": {"changes": [{"off": "cross.0.3"}]},
-}
-"""View -> what it needs besides the text."""
-
-ARGUMENTS = {
-    "word": ["--head", "encoder.1.1", "--position", "9"],
-    "patch": ["--donor", WIDE, "--target", IL, "--other", ELLE],
-    "compare": ["--off", "cross.0.3"],
-}
-"""The same for the command line."""
 
 
 @pytest.fixture(scope="session")
