@@ -7,11 +7,13 @@ from tests.tiny import SETTINGS, WORDS
 
 from headwise.data.prepare import prepare
 from headwise.errors import SettingsError
+from headwise.inference.predictor import Predictor
 from headwise.inference.translator import load
 from headwise.inspection.interventions import HeadOff
 from headwise.inspection.places import parse_head
 from headwise.recipe import resolve
-from headwise.run_folder.paths import PREPARED
+from headwise.run_folder.model_folder import open_model_folder
+from headwise.run_folder.paths import BEST, PREPARED
 from headwise.run_folder.run import train_run
 from headwise.text.placeholders import PLACEHOLDER
 from headwise.text.tokenizer import open_tokenizers
@@ -144,6 +146,17 @@ def test_a_look_inside_sees_what_is_translated(translator):
     assert found.after[0].text.count(URL) == 1
     shown = translator.inspector.attention(line, heads=[head]).maps[0]
     assert shown.weights.shape[1] == len(translator.inspector.pair(line).source)
+
+
+def test_predictions_are_the_translations(run, translator):
+    """JSON lines of ``predict`` and validation once had the text unmasked."""
+    lines = [f"one {URL}, two.", "", "two Привет мир one."]
+    predictor = Predictor(open_model_folder(run / BEST))
+
+    found = predictor.with_search({"beam": 1}).predictions(lines)
+
+    assert [each.output for each in found] == translator.translate(lines, beam=1)
+    assert found[0].output.count(URL) == 1
 
 
 def test_ctranslate2_loses_none_of_them(run):

@@ -14,7 +14,7 @@ from headwise.tasks.translation.alignment import (
     word_links,
 )
 from headwise.tasks.translation.prefix_tokenization import encode_prefix
-from headwise.text.placeholders import PLACEHOLDER, Masked, mask_copied
+from headwise.text.placeholders import PLACEHOLDER, Masked, mask_copied, restore
 from headwise.text.settings import TextSettings
 from headwise.text.tokenizer import Tokenizer, TokenizerPair
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
@@ -60,9 +60,19 @@ class TextCodec:
         """Tokenize source texts, without END."""
         return [self.tokenizers.source.encode(text) for text in texts]
 
-    def decode(self, hypothesis: Hypothesis) -> str:
-        """Detokenize an output."""
-        return self.tokenizers.target.decode(hypothesis.tokens)
+    def encode_masked(
+        self, texts: Sequence[str]
+    ) -> tuple[list[list[int]], list[tuple[str, ...]]]:
+        """Tokenize texts in which what is copied is masked; return that as well."""
+        masked = [self.mask_copied(text) for text in texts]
+        return self.encode([each.text for each in masked]), [
+            each.values for each in masked
+        ]
+
+    def decode(self, hypothesis: Hypothesis, copied: Sequence[str] = ()) -> str:
+        """Detokenize an output, with what is ``copied`` in place of placeholders."""
+        text = self.tokenizers.target.decode(hypothesis.tokens)
+        return restore(text, copied) if copied else text
 
     def text(
         self,
