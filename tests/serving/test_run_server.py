@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import threading
+from contextlib import closing
 
 import pytest
 from tests.serving.demo_requests import DEMO, TIRED
@@ -32,11 +33,11 @@ def served(start):
 
 
 def ask(host, port):
-    connection = http.client.HTTPConnection(host, port, timeout=60)
     headers = {"content-type": "application/json"}
-    connection.request("POST", "/api/output", json.dumps({"text": TIRED}), headers)
-    answer = connection.getresponse()
-    return answer.status, json.loads(answer.read())
+    with closing(http.client.HTTPConnection(host, port, timeout=60)) as connection:
+        connection.request("POST", "/api/output", json.dumps({"text": TIRED}), headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,8 @@ def test_it_answers_until_it_is_stopped(served, number, code, said):
     status, answer = ask("127.0.0.1", port)
 
     process.send_signal(number)
-    out, error = process.communicate(timeout=30)
+    process.wait(timeout=30)
+    out, error = process.stdout.read(), process.stderr.read()
 
     assert (status, answer["show"]) == (200, "output")
     assert link.endswith(
