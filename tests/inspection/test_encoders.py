@@ -65,13 +65,14 @@ def attributed(inspector, pair):
 
 
 def test_gradient_times_input_is_captums(name, inspector, pair):
-    vectors = inspector.model.encoder_only.embedding(torch.tensor([pair.source]))
+    embedding = inspector.model.encoder_only.embedding
+    vectors = embedding(torch.tensor([pair.source])).detach().requires_grad_()
     attribute = InputXGradient(
         lambda given: parts(name, inspector, pair, given)
     ).attribute
     expected = torch.stack(
         [
-            attribute(vectors.detach(), target=(part, column))[0].sum(dim=-1)
+            attribute(vectors, target=(part, column))[0].sum(dim=-1)
             for part, column in enumerate(columns(name, pair))
         ]
     )

@@ -217,3 +217,17 @@ def test_a_recurrent_model_has_its_attention_and_its_search(recurrent):
             looked(inspector, view, text)
     with pytest.raises(UsageError, match="no multi-head attention"):
         looked(inspector, "compare", text)
+
+
+def test_a_long_computation_can_be_stopped(inspector, text):
+    class StoppedError(Exception):
+        pass
+
+    def stop():
+        raise StoppedError
+
+    stopped = Inspector(
+        inspector.task, inspector.model, inspector.decoding, check_stop=stop
+    )
+    with pytest.raises(StoppedError):
+        stopped.attribution(text)

@@ -23,6 +23,7 @@ from headwise.model.decoder_only import DecoderOnly, make_window_mask
 from headwise.model.sequence_model import SequenceModel
 from headwise.model.transformer import Transformer
 from headwise.tasks.translation.pair_scorer import BATCH_TOKENS
+from headwise.tasks.translation.thread_pool import CheckStop
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +89,16 @@ class AttributedOutput:
 
 
 def attribution_of(
-    output: AttributedOutput, *, positions: Sequence[int] | None = None
+    output: AttributedOutput,
+    *,
+    positions: Sequence[int] | None = None,
+    check_stop: CheckStop = lambda: None,
 ) -> Attribution:
     """Return both attributions, of ``positions`` of the output or of all.
 
-    Rows are computed in batches of at most ``BATCH_TOKENS`` positions. Raises
-    ``UsageError`` for a position that there is not.
+    Rows are computed in batches of at most ``BATCH_TOKENS`` positions; ``check_stop``
+    is called before each, and may raise. Raises ``UsageError`` for a position that
+    there is not.
     """
     chosen = tuple(output.default if positions is None else positions)
     for each in chosen:
@@ -107,14 +112,18 @@ def attribution_of(
             output.columns,
             output.rows,
             chosen,
-            gradient_times_input(output, chosen),
-            leave_one_out(output, chosen),
+            gradient_times_input(output, chosen, check_stop),
+            leave_one_out(output, chosen, check_stop),
             output.unit,
             output.patches,
         )
 
 
-def gradient_times_input(output: AttributedOutput, positions: Sequence[int]) -> Tensor:
+def gradient_times_input(
+    output: AttributedOutput,
+    positions: Sequence[int],
+    check_stop: CheckStop = lambda: None,
+) -> Tensor:
     """Return the gradient times the input embedding, [O S].
 
     The input is the embedding times √d_model, before positions are added. Each row of a
@@ -122,6 +131,7 @@ def gradient_times_input(output: AttributedOutput, positions: Sequence[int]) -> 
     """
     rows = []
     for batch in _batches(positions, output):
+        check_stop()
         is_real = _all_real(output, len(batch))
         with torch.enable_grad(), _leaf(output.entrance) as vectors:
             numbers = output.numbers(is_real)
@@ -132,11 +142,16 @@ def gradient_times_input(output: AttributedOutput, positions: Sequence[int]) -> 
 
 
 @torch.no_grad()
-def leave_one_out(output: AttributedOutput, positions: Sequence[int]) -> Tensor:
+def leave_one_out(
+    output: AttributedOutput,
+    positions: Sequence[int],
+    check_stop: CheckStop = lambda: None,
+) -> Tensor:
     """Return the parts less the same without each token of the input, [O S]."""
     whole = output.numbers(_all_real(output, 1))
     columns = []
     for batch in _batches(range(len(output.columns)), output):
+        check_stop()
         is_real = _all_real(output, len(batch))
         is_real[torch.arange(len(batch)), torch.tensor(batch)] = False
         columns.append(whole - output.numbers(is_real))

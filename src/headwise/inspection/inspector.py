@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, cast
-
-from torch import Tensor
 
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
@@ -47,7 +44,7 @@ class Inspector:
     ``prefix``. :meth:`views` lists what a model can be asked for; anything else raises
     ``UsageError``. Hooks are swapped into the model meanwhile, so one thread at a time
     may use it. ``check_stop`` is called now and then during long computations, and may
-    raise.
+    raise; without it that of the task is.
     """
 
     def __init__(
@@ -56,14 +53,12 @@ class Inspector:
         model: SequenceModel,
         decoding: DecodingSettings,
         *,
-        check_stop: CheckStop = lambda: None,
+        check_stop: CheckStop | None = None,
     ) -> None:
-        self.task = task
+        self.task = task if check_stop is None else task.with_check_stop(check_stop)
         self.model = model
         self.decoding = decoding
-        self.check_stop = check_stop
-        self._inspected = inspected_model(task, model, decoding)
-        self._inspected.check_stop = check_stop
+        self._inspected = inspected_model(self.task, model, decoding)
 
     def views(self) -> tuple[str, ...]:
         """Return the names of the methods that this model can answer."""
@@ -151,13 +146,11 @@ class Inspector:
         """Return what each part of the output owes to each token of the input."""
         self._inspected.require("attribution")
         pair = self.pair(text, target, prefix=prefix)
-        output = self._inspected.attributed(pair)
-
-        def numbers(is_real: Tensor) -> Tensor:
-            self.check_stop()
-            return output.numbers(is_real)
-
-        return attribution_of(replace(output, numbers=numbers), positions=positions)
+        return attribution_of(
+            self._inspected.attributed(pair),
+            positions=positions,
+            check_stop=self.task.check_stop,
+        )
 
     def lens(
         self,

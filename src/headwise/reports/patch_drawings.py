@@ -71,7 +71,7 @@ def draw_patch_attention(found: Attention) -> Iterator[Drawing]:
     one for each head: what the [class] token attends to, or all patches on average.
     """
     grid = found.patches
-    assert grid is not None, "the caller has looked"
+    assert grid is not None, "only pictures are drawn here"
     for name, maps in groupby(found.maps, key=lambda each: each.head.attention):
         if name.kind == "decoder":
             continue
@@ -89,7 +89,7 @@ def draw_patch_attention(found: Attention) -> Iterator[Drawing]:
 def count_cells(found: Attention) -> int:
     """Return how many patches are drawn over."""
     grid = found.patches
-    assert grid is not None, "the caller has looked"
+    assert grid is not None, "only pictures are drawn here"
     patches = grid.rows * grid.columns * grid.frames
     pictures = {"cross": len(found.target), "encoder": 1, "decoder": 0}
     return patches * sum(pictures[each.head.kind] for each in found.maps)
@@ -118,7 +118,7 @@ def _of_encoder(grid: PatchGrid, rows: Sequence[Sequence[float]]) -> list[float]
 def draw_patch_attribution(found: Attribution) -> Drawing:
     """Draw both attributions of each part of the output over the patches."""
     grid = found.patches
-    assert grid is not None, "the caller has looked"
+    assert grid is not None, "only pictures are drawn here"
     lines = []
     for title, values in (
         ("gradient x input", found.gradient_input),

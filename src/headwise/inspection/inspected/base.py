@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from headwise.decoding.settings import DecodingSettings
@@ -51,8 +51,6 @@ class InspectedModel(ABC):
         self.task: Any = task
         self.model: Any = model
         self.decoding = decoding
-        self.check_stop: Callable[[], None] = lambda: None
-        """Called now and then during long computations; it may raise."""
 
     def why_not(self, view: str) -> str | None:
         """Return why a view makes no sense for this model; None if it does."""

@@ -155,4 +155,4 @@ class InspectedEncoderDecoder(InspectedModel):
         return references_of_pairs(self.model, self.token_pairs(sources, targets))
 
     def _generator(self) -> Generator:
-        return replace(self.task.generator(self.model), check_stop=self.check_stop)
+        return self.task.generator(self.model)

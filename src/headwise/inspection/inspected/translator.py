@@ -34,7 +34,12 @@ class InspectedTranslator(InspectedEncoderDecoder):
         source, given = ([*self.source(each), END] for each in (text, donor))
         prefix, answers = self._answers(target, other)
         receiver, giver, heads, layers = patch_activations(
-            self.model, source, given, prefix, answers, check_stop=self.check_stop
+            self.model,
+            source,
+            given,
+            prefix,
+            answers,
+            check_stop=self.task.check_stop,
         )
         tokenizers = self.task.tokenizers
         pair = self.make_pair(text, source[:-1], prefix)
