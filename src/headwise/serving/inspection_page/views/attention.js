@@ -1,11 +1,11 @@
 // Attention: all heads as small multiples, one head as a matrix and as lines, one cell in
 // numbers.
 
-import { behindPicture, element, table } from "../dom.js";
+import { element, table } from "../dom.js";
 import { share } from "../numbers.js";
 import { base, switched } from "../state.js";
 import { shown } from "../tokens.js";
-import { cellOf } from "./attention_cell.js";
+import { cellOf, whenOpened } from "./attention_cell.js";
 import { makeLines } from "./attention_lines.js";
 import { KINDS, parsed, sidesOf, strongest } from "./attention_maps.js";
 import { makeMatrix } from "./attention_matrix.js";
@@ -183,19 +183,16 @@ function problem(error) {
   return element("p", { class: "problem", role: "alert" }, error.message);
 }
 
-/** The weights as a table, made when it is opened: all of few, the strongest of many. */
+/** The weights as a table: all of few, the strongest of many. */
 function tableBehind(map, sides, head) {
   const whole = map.rows <= WHOLE_TABLE && map.columns <= WHOLE_TABLE;
-  const place = element("div");
-  const behind = behindPicture(whole ? "The weights as a table" : "The three greatest weights of each query as a table", place);
   const piece = (side, index) => element("bdi", { dir: "auto" }, shown(side.pieces[index]));
-  behind.addEventListener("toggle", () => {
-    if (!behind.open || place.firstChild) return;
-    const rows = Array.from({ length: map.rows }, (_, row) => [piece(sides.rows, row), ...(whole
-      ? Array.from(map.weights.subarray(row * map.columns, (row + 1) * map.columns), share)
-      : strongest(map, row, 3).map(({ index, weight }) => element("span", {}, piece(sides.columns, index), ` ${share(weight)}`)))]);
-    const header = whole ? sides.columns.pieces.map((each, index) => piece(sides.columns, index)) : ["first", "second", "third"];
-    place.append(table(`Weights of ${head}`, ["query", ...header], rows));
+  const row = (query) => (whole
+    ? Array.from(map.weights.subarray(query * map.columns, (query + 1) * map.columns), share)
+    : strongest(map, query, 3).map(({ index, weight }) => element("span", {}, piece(sides.columns, index), ` ${share(weight)}`)));
+  return whenOpened(whole ? "The weights as a table" : "The three greatest weights of each query as a table", () => {
+    const header = whole ? sides.columns.pieces.map((_, index) => piece(sides.columns, index)) : ["first", "second", "third"];
+    const rows = Array.from({ length: map.rows }, (_, query) => [piece(sides.rows, query), ...row(query)]);
+    return table(`Weights of ${head}`, ["query", ...header], rows);
   });
-  return behind;
 }

@@ -31,11 +31,21 @@ export function cellOf(found, key, predicted) {
         ...channels.map((each, index) => [index, signed(each.query), signed(each.key), signed(each.product)]),
         ["Sum", "", "", signed(channels.reduce((sum, each) => sum + each.product, 0))],
       ])),
-    behindPicture("All scores and weights of this query", table(`${shown(found.piece)} attends to`,
+    whenOpened("All scores and weights of this query", () => table(`${shown(found.piece)} attends to`,
       ["Key", "q·k", "÷ √d_k", "Weight"],
       found.attended.map((each, index) => [piece(each), ...(found.mask[index]
         ? [signed(found.scores[index]), signed(found.scaled_scores[index]), share(found.weights[index])]
         : ["masked", "masked", "0"])]))));
+}
+
+/** A folded table that is made when it is opened first: of a long text it is large. */
+export function whenOpened(summary, make) {
+  const place = element("div");
+  const behind = behindPicture(summary, place);
+  behind.addEventListener("toggle", () => {
+    if (behind.open && !place.firstChild) place.append(make());
+  });
+  return behind;
 }
 
 function piece(text) {

@@ -1,6 +1,7 @@
 // One head as lines between tokens: the darker a line, the greater the weight.
 
 import { element, svg } from "../dom.js";
+import { share } from "../numbers.js";
 import { onHover, shown, token, tokenId } from "../tokens.js";
 import { strongest } from "./attention_maps.js";
 
@@ -38,21 +39,26 @@ export function makeLines(place, map, sides, { pick }) {
 
 function picture(map, sides, queries, keys, query, pick) {
   const height = HEIGHT * Math.max(queries.length, keys.length);
-  const middle = (list, at) => (height - HEIGHT * list.length) / 2 * (list.length === 1 ? 1 : 0) + HEIGHT * (at + 0.5);
-  const lines = linesOf(map, queries, keys).map(({ query: from, key, weight }) => ({
+  // A query that is alone stands in the middle.
+  const middle = (list, at) => (list.length === 1 ? height / 2 : HEIGHT * (at + 0.5));
+  const one = queries.length === 1;
+  const strong = linesOf(map, queries, keys);
+  const most = one ? Math.max(...strong.map((each) => each.weight)) : 1;
+  const lines = strong.map(({ query: from, key, weight }) => ({
     from: tokenId(sides.rows.side, queries[from]), to: tokenId(sides.columns.side, keys[key]),
     node: svg("line", {
       x1: 0, x2: WIDTH, y1: middle(queries, from), y2: middle(keys, key),
-      "stroke-opacity": Math.max(0.05, weight).toFixed(2), "stroke-width": (0.8 + 2.2 * weight).toFixed(2),
+      "stroke-opacity": Math.max(0.05, weight / most).toFixed(2), "stroke-width": (0.8 + 2.2 * weight / most).toFixed(2),
     }),
   }));
   const drawing = svg("svg", { width: WIDTH, height, viewBox: `0 0 ${WIDTH} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" }, ...lines.map((each) => each.node));
   const left = queries.map((index) => token(sides.rows.side, index, sides.rows.pieces[index], {
     onpress: () => pick(index), pressed: String(index === query), title: shown(sides.rows.pieces[index]) }));
   const right = keys.map((index) => token(sides.columns.side, index, sides.columns.pieces[index], { title: shown(sides.columns.pieces[index]) }));
-  const column = (name, list) => element("ul", { class: `column ${name}`, "aria-label": name },
-    ...list.map((each) => element("li", {}, each)));
-  const node = element("div", { class: "lines" }, column("queries", left), drawing, column("keys", right));
+  const column = (name, list, weights) => element("ul", { class: `column ${name}`, "aria-label": name },
+    ...list.map((each, index) => element("li", {}, each, weights ? element("span", { class: "name" }, share(weights[index])) : null)));
+  const weights = one ? keys.map((key) => map.weights[queries[0] * map.columns + key]) : null;
+  const node = element("div", { class: "lines" }, column("queries", left), drawing, column("keys", right, weights));
   return {
     node,
     light(lit) {

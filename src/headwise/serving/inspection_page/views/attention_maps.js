@@ -63,19 +63,27 @@ export function strongest({ columns, weights }, row, count) {
   return order.sort((a, b) => b.weight - a.weight || a.index - b.index).slice(0, count);
 }
 
-/** Draw values of 0 to 1 on a canvas of one pixel each. */
-export function imageOf({ rows, columns, values }, shades) {
+/** Draw values of 0 to `greatest` on a canvas of one pixel each. */
+export function imageOf({ rows, columns, values }, shades, greatest = 1) {
   const canvas = document.createElement("canvas");
   canvas.width = columns;
   canvas.height = rows;
   const image = new ImageData(columns, rows);
   const pixels = new Uint32Array(image.data.buffer);
-  for (let i = 0; i < pixels.length; i++) pixels[i] = shades[Math.sqrt(values[i]) * 255 + 0.5 | 0];
+  const scale = greatest > 0 ? 1 / greatest : 0;
+  for (let i = 0; i < pixels.length; i++) pixels[i] = shades[Math.min(255, Math.sqrt(values[i] * scale) * 255 + 0.5 | 0)];
   canvas.getContext("2d").putImageData(image, 0, 0);
   return canvas;
 }
 
-/** Return the 256 colours of weights from 0 to 1, by the square root of the weight: else
+/** Return the greatest weight of a map. */
+export function greatestOf({ weights }) {
+  let greatest = 0;
+  for (const weight of weights) if (weight > greatest) greatest = weight;
+  return greatest;
+}
+
+/** Return the 256 colours of weights from 0 to the greatest, by the square root of the weight: else
  *  all but the strongest ones would look alike. As pixels of `ImageData`. */
 export function makeShades() {
   const [low, high] = [colour("--card"), colour("--heat")];

@@ -5,7 +5,7 @@ import { element } from "../dom.js";
 import { share } from "../numbers.js";
 import { light, onHover, shown, tokenId } from "../tokens.js";
 import { shortened, widest, writeLabel } from "./attention_labels.js";
-import { imageOf, litIndices, makeShades, maxPooled, onColourScheme, oncePerFrame } from "./attention_maps.js";
+import { greatestOf, imageOf, litIndices, makeShades, maxPooled, onColourScheme, oncePerFrame } from "./attention_maps.js";
 
 const LARGEST = 30; // sides of a cell, in CSS pixels
 const LABELLED = 10; // the smallest cell whose row has a label
@@ -25,12 +25,13 @@ export function makeMatrix(place, map, sides, { name, pick }) {
   }, space);
   const context = canvas.getContext("2d");
   const view = { cell: 0, left: 0, top: 0, width: 0, height: 0, chosen: { query: null, key: null }, at: null, lit: new Set() };
+  const greatest = greatestOf(map);
   let images = null;
 
   const colours = () => {
     const shades = makeShades();
     const whole = { rows: map.rows, columns: map.columns, values: map.weights };
-    images = { whole: imageOf(whole, shades), shades, pooled: new Map() };
+    images = { whole: imageOf(whole, shades, greatest), shades, pooled: new Map() };
   };
   const layout = (cell) => {
     context.font = fontOf(frame);
@@ -65,7 +66,7 @@ export function makeMatrix(place, map, sides, { name, pick }) {
     const pixels = view.cell * (window.devicePixelRatio || 1);
     const factor = Math.max(1, Math.floor(1 / pixels));
     if (factor > 1 && !images.pooled.has(factor)) {
-      images.pooled.set(factor, imageOf(maxPooled(map, Math.ceil(Math.max(map.rows, map.columns) / factor)), images.shades));
+      images.pooled.set(factor, imageOf(maxPooled(map, Math.ceil(Math.max(map.rows, map.columns) / factor)), images.shades, greatest));
     }
     const image = factor > 1 ? images.pooled.get(factor) : images.whole;
     context.save();
@@ -121,7 +122,8 @@ export function makeMatrix(place, map, sides, { name, pick }) {
   place.replaceChildren(
     element("div", { class: "tools" },
       button("−", "Zoom out (−)", () => zoom(1 / 1.5)), button("+", "Zoom in (+)", () => zoom(1.5)), button("Fit", "Show all of it", () => layout()),
-      element("span", { class: "about" }, "queries down, keys across")),
+      element("span", { class: "about" }, "queries down, keys across"),
+      element("span", { class: "scale" }, "0", element("i"), share(greatest))),
     frame, readout);
   colours();
   layout();
