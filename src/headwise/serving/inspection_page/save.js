@@ -1,0 +1,45 @@
+// Buttons that save the current view as a file, and copy a link to it.
+
+import { download, isSnapshot, save } from "./api.js";
+import { element } from "./dom.js";
+
+/** Fill `place`. `current()` returns {view, request, state, name, canvas}, where `canvas`
+ *  is the picture of a view that draws on one, or null; `report(text, failed)` tells what
+ *  became of it. */
+export function makeSave(place, { current, report }) {
+  const act = (format) => async () => {
+    const { view, request, state, name, canvas } = current();
+    try {
+      if (format === "png" && isSnapshot && canvas) {
+        save(await new Promise((resolve) => { canvas.toBlob(resolve); }), `${name}-${view}.png`);
+      } else {
+        report(`Saving ${format.toUpperCase()} …`, false);
+        await download(view, request, format, { state, name });
+      }
+      report(`${format.toUpperCase()} saved.`, false);
+    } catch (error) {
+      report(error.message, true);
+    }
+  };
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(location.href);
+      report("Link copied.", false);
+    } catch {
+      report("The browser does not let this page copy; the address bar has the link.", true);
+    }
+  };
+  const formats = isSnapshot ? ["json", "png"] : ["html", "svg", "png", "json"];
+  const buttons = formats.map((format) =>
+    element("button", { type: "button", onclick: act(format), "aria-label": `Save as ${format.toUpperCase()}` }, format.toUpperCase()));
+  place.replaceChildren(element("span", { class: "name" }, "Save as"), ...buttons,
+    element("button", { type: "button", onclick: copy }, "Copy link"));
+  return {
+    /** Show only the formats that the view has. */
+    update({ drawn, canvas }) {
+      formats.forEach((format, index) => {
+        buttons[index].hidden = isSnapshot ? format === "png" && !canvas : format === "svg" && !drawn || format === "png" && !drawn;
+      });
+    },
+  };
+}
