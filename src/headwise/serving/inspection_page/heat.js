@@ -2,10 +2,13 @@
 // CSS, so that a million cells cost no more nodes than one.
 
 import { element } from "./dom.js";
+import { signed } from "./numbers.js";
 import { light, onHover, shown, token, tokenId } from "./tokens.js";
 
 const LARGEST_SIDE = 2000;
 const LABELLED = 11;
+const LONGEST_LINE = 128;
+const STRIP = 768;
 
 /** Rows or columns that are tokens; `indices` are their positions in the sentence. */
 export function tokenAxis(side, pieces, indices = null) {
@@ -32,17 +35,20 @@ export function channels(count, name = "channel") {
  * Draw a matrix. `value(row, column)` is a number, or null for a masked cell; its colour
  * is that of its sign, its strength the share of `largest`. `write(row, column)` is what
  * is said of the cell that is pointed at, in `readout` or in a line of its own;
- * `press(row, column)` is called when it is clicked, or Enter is pressed on it.
+ * `press(row, column)` is called when it is clicked, or Enter is pressed on it. Cells are
+ * `high` by `wide` pixels, by default as large as fits.
  */
-export function heatMap({ label, rows, columns, value, write, largest = null, cell = null,
+export function heatMap({ label, rows, columns, value, write, largest = null, high = null, wide = high,
   readout = null, press = null, from = null, tone = "--heat" }) {
-  const side = cell ?? Math.max(2, Math.min(18, Math.floor(LARGEST_SIDE / Math.max(rows.count, columns.count))));
+  const most = Math.max(rows.count, columns.count);
+  const fitting = Math.max(2, Math.min(18, Math.floor(LARGEST_SIDE / most)));
+  const [height, width] = [high ?? fitting, wide ?? fitting];
   const line = readout ?? element("p", { class: "readout", "aria-live": "polite" }, "\u00a0");
   const canvas = element("canvas", { width: columns.count, height: rows.count, "aria-hidden": "true" });
   const mark = element("span", { class: "mark", hidden: true });
   const bands = [element("span", { class: "band", hidden: true }), element("span", { class: "band", hidden: true })];
   const cells = element("div", {
-    class: side >= LABELLED ? "cells ruled" : "cells", tabindex: "0", role: "application",
+    class: Math.min(height, width) >= LABELLED ? "cells ruled" : "cells", tabindex: "0", role: "application",
     "aria-roledescription": "matrix", "aria-label": `${label}. Arrow keys move from cell to cell.`,
   }, canvas, ...bands, mark);
   const at = { row: from?.[0] ?? 0, column: from?.[1] ?? 0 };
@@ -78,14 +84,28 @@ export function heatMap({ label, rows, columns, value, write, largest = null, ce
   });
 
   const found = element("div", { class: press ? "heat-map pressable" : "heat-map" },
-    labels("columns", columns, side), labels("rows", rows, side), cells);
-  found.style.setProperty("--cell", `${side}px`);
+    labels("columns", columns, width), labels("rows", rows, height), cells);
+  found.style.setProperty("--high", `${height}px`);
+  found.style.setProperty("--wide", `${width}px`);
   found.style.setProperty("--rows", rows.count);
   found.style.setProperty("--columns", columns.count);
   paint(canvas, rows.count, columns.count, value, largest, tone);
   whenSchemeChanges(canvas, () => paint(canvas, rows.count, columns.count, value, largest, tone));
   followTokens(canvas, bands, rows, columns);
   return element("div", { class: "heat-block" }, element("div", { class: "scroll" }, found), readout ? null : line);
+}
+
+/** Draw a vector as a strip of coloured cells, a long one in several lines. */
+export function strip(name, vector, readout, { largest = null, tone = "--heat" } = {}) {
+  const across = Math.min(vector.length, LONGEST_LINE);
+  const at = (row, column) => row * across + column;
+  return heatMap({
+    label: name, rows: { count: Math.ceil(vector.length / across), id: () => null, label: null }, columns: channels(across),
+    high: vector.length > across ? 10 : 20, wide: Math.max(3, Math.min(12, Math.floor(STRIP / across))),
+    value: (row, column) => vector[at(row, column)] ?? 0, largest, tone, readout,
+    write: (row, column) => (at(row, column) < vector.length
+      ? `${name}, channel ${at(row, column)}: ${signed(vector[at(row, column)], 4)}` : "\u00a0"),
+  });
 }
 
 /** Return the cell that an arrow key leads to, or null if the key is another. */
@@ -103,8 +123,8 @@ function inside(share, count) {
   return Math.min(count - 1, Math.max(0, Math.floor(share * count)));
 }
 
-function labels(name, axis, side) {
-  if (!axis.label || side < LABELLED) return element("div", { class: `labels ${name}` });
+function labels(name, axis, size) {
+  if (!axis.label || size < LABELLED) return element("div", { class: `labels ${name}` });
   return element("div", { class: `labels ${name}` },
     ...Array.from({ length: axis.count }, (_, i) => element("div", {}, axis.label(i))));
 }

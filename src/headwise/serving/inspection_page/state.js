@@ -19,7 +19,7 @@ const rows = { empty: [], read: readRows, write: writeRows };
 export const KEYS = {
   text, target: text, prefix: text, view: text, head: text, query: number, key: number,
   off: list, noResidual: list, rows, donor: text, other: text, kind: text, level: text,
-  position: number, count: number, beam: number,
+  position: number, count: number, beam: number, beside: text, hideDropped: text,
 };
 
 /** Keys that make no entry in the history of the browser. */

@@ -32,7 +32,7 @@ export const embeddings = {
 
 function row(point) {
   return [element("bdi", { dir: "auto" }, shown(point.piece)), point.side, point.index ?? "", signed(point.x, 4), signed(point.y, 4),
-    point.nearest.map((each) => `${shown(each.piece)} ${signed(each.similarity, 3)}`).join("  ")];
+    point.nearest.map((each) => `${shown(each.piece)} ${signed(each.cosine, 3)}`).join("  ")];
 }
 
 /** Return a point for each piece of a side, with all its positions. */
@@ -124,7 +124,7 @@ function describe(chosen, point) {
   const where = point.indices.length ? `${point.side}, position ${point.indices.join(", ")}` : "in the vocabulary";
   chosen.replaceChildren(
     element("h3", {}, element("bdi", { dir: "auto" }, shown(point.piece))), note(where),
-    element("ol", { class: "bars" }, ...point.nearest.map((each) => element("li", {}, bar(each.similarity, {},
-      element("bdi", { dir: "auto" }, shown(each.piece)), element("span", { class: "p" }, signed(each.similarity, 3)))))),
+    element("ol", { class: "bars" }, ...point.nearest.map((each) => element("li", {}, bar(each.cosine, {},
+      element("bdi", { dir: "auto" }, shown(each.piece)), element("span", { class: "p" }, signed(each.cosine, 3)))))),
     note("Nearest in all dimensions, by cosine similarity."));
 }

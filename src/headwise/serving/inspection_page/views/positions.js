@@ -6,6 +6,13 @@ import { signed } from "../numbers.js";
 import { choice, matrixNumbers, note, numbers, panel } from "../parts.js";
 import { base } from "../state.js";
 
+const KINDS = {
+  sinusoidal: "sine and cosine in turn",
+  sinusoidal_halves: "sines, then cosines",
+  learned: "learned",
+  rotary: "sines and cosines of the angles by which queries and keys are rotated",
+};
+
 export const positions = {
   name: "positions",
   title: "Positions",
@@ -15,21 +22,25 @@ export const positions = {
   request: (state) => (state.text ? base(state) : null),
   render(place, found, context) {
     const { encodings, wavelengths } = found;
+    if (!encodings.length) {
+      place.append(note("This model adds no positional encodings."));
+      return;
+    }
     const side = context.state.kind === "target" && found.decoder_input.length ? "input" : "source";
     const pieces = side === "source" && found.source.length ? found.source : found.decoder_input;
     const rows = rowsOf(side, pieces, encodings.length);
-    const columns = channels(encodings[0]?.length ?? 0);
+    const columns = channels(encodings[0].length);
     const write = (at, channel) => `${rows.name(at)}, channel ${channel}: ${signed(encodings[at][channel], 4)}${wavelengths ? `, wavelength ${period(wavelengths[channel])}` : ""}`;
     place.append(element("div", { class: "positions-view" },
       found.source.length && found.decoder_input.length
         ? choice("Tokens beside the positions", [["source", "source"], ["target", "decoder input"]], side === "source" ? "source" : "target", (kind) => context.set({ kind }))
         : null,
       element("div", { class: "panels" },
-        panel(`Encodings (${found.positions})`, "Rows are positions, columns channels. Blue is above 0, orange below.",
+        panel(`Encodings: ${KINDS[found.kind] ?? found.kind}`, "Rows are positions, columns channels. Blue is above 0, orange below.",
           heatMap({ label: "Positional encodings: positions by channels", rows, columns, value: (at, channel) => encodings[at][channel], write }),
           matrixNumbers("Numbers: encodings", "position", rows, columns, (at, channel) => signed(encodings[at][channel], 4))),
-        counter(rows)),
-      wavelengths ? waves(wavelengths) : note("These encodings were learned or rotate queries and keys: there are no fixed wavelengths to list.")));
+        counter(rows, found.binary)),
+      wavelengths ? waves(wavelengths) : note("These encodings were learned: there are no wavelengths.")));
   },
 };
 
@@ -45,13 +56,12 @@ function rowsOf(side, pieces, count) {
   };
 }
 
-function counter(rows) {
-  const bits = Math.max(1, Math.ceil(Math.log2(rows.count)));
-  const bit = (at, column) => Math.floor(at / 2 ** column) % 2;
-  const columns = nameAxis(Array.from({ length: bits }, (_, column) => String(2 ** column)));
+function counter(rows, binary) {
+  const bit = (at, column) => binary[at][column];
+  const columns = nameAxis(binary[0].map((_, column) => String(2 ** column)));
   return panel("A binary counter", "The same positions as binary numbers, the lowest bit first: it changes at every position, the next at every second, and so on. Sines do the same smoothly.",
     heatMap({
-      label: "Binary counter: positions by bits", rows, columns, value: bit, largest: 1, tone: "--c4", cell: rows.count > 110 ? null : 18,
+      label: "Binary counter: positions by bits", rows, columns, value: bit, largest: 1, tone: "--c4",
       write: (at, column) => `position ${at}, bit of ${2 ** column}: ${bit(at, column)}`,
     }),
     matrixNumbers("Numbers: binary counter", "position", rows, columns, bit));
