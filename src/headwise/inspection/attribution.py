@@ -20,6 +20,7 @@ from headwise.inspection.hooks import evaluation_mode
 from headwise.inspection.token_pair import TokenPair
 from headwise.model.transformer import Transformer
 from headwise.tasks.translation.pair_scorer import BATCH_TOKENS
+from headwise.tasks.translation.thread_pool import CheckStop
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +43,16 @@ class Attribution:
 
 
 def attribution_of(
-    model: Transformer, pair: TokenPair, *, positions: Sequence[int] | None = None
+    model: Transformer,
+    pair: TokenPair,
+    *,
+    positions: Sequence[int] | None = None,
+    check_stop: CheckStop = lambda: None,
 ) -> Attribution:
     """Return both attributions, of ``positions`` of the target or of all.
 
-    Rows are computed in batches of at most ``BATCH_TOKENS`` positions.
+    Rows are computed in batches of at most ``BATCH_TOKENS`` positions; ``check_stop``
+    is called before each, and may raise.
     """
     chosen = tuple(range(len(pair.target)) if positions is None else positions)
     for each in chosen:
@@ -60,13 +66,16 @@ def attribution_of(
             pair.source_pieces,
             pair.target_pieces,
             chosen,
-            gradient_times_input(model, pair, chosen),
-            leave_one_out(model, pair, chosen),
+            gradient_times_input(model, pair, chosen, check_stop),
+            leave_one_out(model, pair, chosen, check_stop),
         )
 
 
 def gradient_times_input(
-    model: Transformer, pair: TokenPair, positions: Sequence[int]
+    model: Transformer,
+    pair: TokenPair,
+    positions: Sequence[int],
+    check_stop: CheckStop = lambda: None,
 ) -> Tensor:
     """Return the gradient of ln p times the input embedding, [T S].
 
@@ -75,6 +84,7 @@ def gradient_times_input(
     """
     rows = []
     for batch in _batches(positions, pair):
+        check_stop()
         source, inputs, is_real = _repeated(model, pair, len(batch))
         with torch.enable_grad(), _source_vectors(model) as vectors:
             log_p = _log_p(model, pair, source, inputs, is_real)
@@ -86,12 +96,16 @@ def gradient_times_input(
 
 @torch.no_grad()
 def leave_one_out(
-    model: Transformer, pair: TokenPair, positions: Sequence[int]
+    model: Transformer,
+    pair: TokenPair,
+    positions: Sequence[int],
+    check_stop: CheckStop = lambda: None,
 ) -> Tensor:
     """Return ln p less ln p without each source token, [T S]."""
     whole = _log_p(model, pair, *_repeated(model, pair, 1))
     columns = []
     for batch in _batches(range(len(pair.source)), pair):
+        check_stop()
         source, inputs, is_real = _repeated(model, pair, len(batch))
         is_real[torch.arange(len(batch)), torch.tensor(batch)] = False
         columns.append(whole - _log_p(model, pair, source, inputs, is_real))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from headwise.decoding.hypothesis import Hypothesis
@@ -37,6 +37,7 @@ from headwise.settings import as_table, merged, read
 from headwise.tasks.task import Task
 from headwise.tasks.translation.generator import Generator
 from headwise.tasks.translation.task import Translation
+from headwise.tasks.translation.thread_pool import CheckStop
 from headwise.text.placeholders import restore
 from headwise.text.vocabulary import END
 
@@ -74,15 +75,22 @@ class Inspector:
 
     A text is one line. Where a ``target`` may be given, that output is looked at, and
     else the model's own translation. Hooks are swapped into the model meanwhile, so one
-    thread at a time may use it.
+    thread at a time may use it. ``check_stop`` is called now and then during long
+    computations, and may raise.
     """
 
     def __init__(
-        self, task: Task, model: SequenceModel, decoding: DecodingSettings
+        self,
+        task: Task,
+        model: SequenceModel,
+        decoding: DecodingSettings,
+        *,
+        check_stop: CheckStop = lambda: None,
     ) -> None:
         self.task = task
         self.model = model
         self.decoding = decoding
+        self.check_stop = check_stop
 
     def pair(self, text: str, target: str | None = None, **search: Any) -> TokenPair:
         """Return the tokens of a text and its target, which the model may write.
@@ -170,7 +178,12 @@ class Inspector:
     ) -> Attribution:
         """Return what each output token owes to each source token."""
         model = require_transformer(self.model, "attribution")
-        return attribution_of(model, self.pair(text, target), positions=positions)
+        return attribution_of(
+            model,
+            self.pair(text, target),
+            positions=positions,
+            check_stop=self.check_stop,
+        )
 
     def lens(
         self, text: str, target: str | None = None, *, count: int = 3
@@ -201,7 +214,7 @@ class Inspector:
         )
         prefix, answers = self._answers(target, other)
         receiver, giver, heads, layers = patch_activations(
-            model, source, given, prefix, answers
+            model, source, given, prefix, answers, check_stop=self.check_stop
         )
         tokenizers = self.task.tokenizers
         pair = make_pair(tokenizers, source[:-1], prefix)
@@ -346,9 +359,10 @@ class Inspector:
         return read(DecodingSettings, merged(as_table(self.decoding), search))
 
     def _generator(self) -> Generator:
-        return self._translation("a search").generator(
+        generator = self._translation("a search").generator(
             self._encoder_decoder("a search")
         )
+        return replace(generator, check_stop=self.check_stop)
 
     def _translation(self, what: str) -> Translation:
         """Return the task if it is translation; raise ``UsageError`` for others."""

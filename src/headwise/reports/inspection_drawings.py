@@ -8,7 +8,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from headwise.errors import ResourceError
-from headwise.inspection.beam_tree import BeamNode, BeamTree
 from headwise.reports.drawing import (
     Drawing,
     Line,
@@ -24,6 +23,7 @@ from headwise.reports.heat_map import MAX_LABEL_LETTERS, readable
 if TYPE_CHECKING:
     from headwise.inspection.attention import Attention
     from headwise.inspection.attribution import Attribution
+    from headwise.inspection.beam_tree import BeamNode, BeamTree
     from headwise.inspection.logit_lens import LogitLens
     from headwise.inspection.output import Output
     from headwise.inspection.patching import Patching
