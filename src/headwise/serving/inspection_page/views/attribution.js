@@ -11,8 +11,8 @@ export const attribution = {
   title: "Attribution",
   about: "How much the probability of each output token owes to each source token: rows are the output, columns the source.",
   view: "attribution",
-  needs: "text",
-  request: (state) => (state.text ? base(state) : null),
+  needs: "Write a text above.",
+  request: base,
   render(place, found, context) {
     const axes = {
       rows: tokenAxis("target", found.positions.map((t) => found.target[t]), found.positions),

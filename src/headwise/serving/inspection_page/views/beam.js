@@ -19,8 +19,8 @@ export const beam = {
   title: "Beam search",
   about: "The search step by step, from left to right: which continuations it kept, which it dropped, and how it ended.",
   view: "beam",
-  needs: "text",
-  request: (state) => (state.text ? base(state) : null),
+  needs: "Write a text above.",
+  request: base,
   render(place, found, context) {
     const hides = context.state.hideDropped === "1";
     const told = element("div", { class: "card chosen", "aria-live": "polite" });

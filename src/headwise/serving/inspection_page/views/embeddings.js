@@ -16,8 +16,8 @@ export const embeddings = {
   title: "Embeddings",
   about: "Pieces of the sentence and their nearest neighbours in the vocabulary, in the two directions in which they differ most.",
   view: "embeddings",
-  needs: "text",
-  request: (state) => (state.text ? base(state) : null),
+  needs: "Write a text above.",
+  request: base,
   render(place, found) {
     const chosen = element("div", { class: "card chosen", "aria-live": "polite" });
     const [x, y] = found.explained;

@@ -11,8 +11,8 @@ export const lens = {
   title: "Logit lens",
   about: "The output matrix applied after each layer of the decoder, as if it were the last: when does the model know what to write?",
   view: "lens",
-  needs: "text",
-  request: (state) => (state.text ? { ...base(state), count: 5 } : null),
+  needs: "Write a text above.",
+  request: (state) => ({ ...base(state), count: 5 }),
   render(place, found) {
     const chosen = element("div", { class: "card chosen", "aria-live": "polite" });
     const cells = found.target.flatMap((piece, t) => found.layers.map((layer) => cell(layer, t, piece, chosen)));

@@ -11,7 +11,7 @@ export const model = {
   title: "Model",
   about: "What the model is made of. Press a part to look inside it; switch parts off, and every view shows the changed model.",
   view: null,
-  needs: "text",
+  needs: "Write a text above.",
   request: () => ({}),
   render(place, found, context) {
     const parts = partsOf(context.model);

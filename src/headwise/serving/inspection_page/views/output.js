@@ -13,8 +13,8 @@ export const output = {
   title: "Output",
   about: "Each token that the model writes, with its probability given all before it, and the most probable alternatives.",
   view: "output",
-  needs: "text",
-  request: (state) => (state.text ? { ...base(state), count: 6 } : null),
+  needs: "Write a text above.",
+  request: (state) => ({ ...base(state), count: 6 }),
   render(place, found, context) {
     place.append(element("div", { class: "output" }, sentence(found), otherOutput(context),
       note("Press an alternative to force it: the output is kept up to there, and the model writes the rest anew."),

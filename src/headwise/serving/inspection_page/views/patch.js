@@ -19,7 +19,7 @@ export const patch = {
   title: "Patching",
   about: "Activations of the run on one sentence are put into the run on another, one at a time: how much of the difference does each carry?",
   view: "patch",
-  needs: "patch",
+  needs: "Fill in two texts that differ in a word, and the two outputs that fit them.",
   request: (state) => (FIELDS.every(([name]) => state[name])
     ? { text: state.text, donor: state.donor, target: state.target, other: state.other, changes: changes(state) } : null),
   form: patchForm,

@@ -18,8 +18,8 @@ export const positions = {
   title: "Positions",
   about: "What is added to the embedding at each position, so that the model can tell the order of words.",
   view: "positions",
-  needs: "text",
-  request: (state) => (state.text ? base(state) : null),
+  needs: "Write a text above.",
+  request: base,
   render(place, found, context) {
     const { encodings, wavelengths } = found;
     if (!encodings.length) {

@@ -16,8 +16,8 @@ export const word = {
   title: "Word by word",
   about: "One word through one head and the rest of its layer, step by step, with the numbers that the model computes.",
   view: "word",
-  needs: "Choose a head and a position.",
-  request: (state, model) => ({ ...base(state), heads: [headOf(state, model)], position: state.query ?? 0 }),
+  needs: "Write a text above.",
+  request: (state, model) => ({ ...base(state), heads: [state.head || model.heads[0]], position: state.query ?? 0 }),
   render(place, found, context) {
     const readout = element("p", { class: "readout sticky", "aria-live": "polite" }, "Point at a cell, or move through it by arrow keys, to read its number.");
     const kind = found.head.split(".")[0];
@@ -32,10 +32,6 @@ export const word = {
       ...tables(seen)));
   },
 };
-
-function headOf(state, model) {
-  return state.head || (model ? model.heads[0] : "encoder.0.0");
-}
 
 function controls(found, kind, { state, set, model, ask, base: body }) {
   const ofRows = (name) => (name.startsWith("encoder") ? "source" : "input");
