@@ -22,7 +22,7 @@ begin().catch((error) => showProblem(part("panel"), error));
 
 async function begin() {
   const model = await askModel();
-  const views = VIEWS.filter((each) => model.views.includes(each.view));
+  const views = VIEWS.filter((each) => each.view === null || model.views.includes(each.view));
   start({ text: model.examples?.[0]?.text ?? "", ...savedState });
   showModel(model);
   const question = makeQuestion(part("question"), { model, set, locked: isSnapshot });
@@ -82,11 +82,11 @@ function showModel(model) {
 function showTabs(page, state) {
   const chosen = viewOf(page, state);
   const tabs = page.views.map((view) => {
-    const request = view.request(state);
+    const request = view.request(state, page.model);
     return element("button", {
       type: "button", role: "tab", id: `tab-${view.name}`, class: "tab", "aria-controls": "panel",
       "aria-selected": String(view === chosen), tabindex: view === chosen ? "0" : "-1",
-      disabled: request !== null && !canAnswer(view.view, request),
+      disabled: view.view !== null && request !== null && !canAnswer(view.view, request),
       onclick: () => set({ view: view.name }),
     }, view.title);
   });
@@ -121,24 +121,30 @@ async function showComparison(page, state) {
 async function showView(page, state, view) {
   const panel = part("panel");
   const about = element("p", { class: "about lead" }, view.about);
-  const request = state.text ? view.request(state) : null;
+  const request = state.text ? view.request(state, page.model) : null;
+  const context = { state, set, model: page.model, ask, base, say };
   if (request === null) {
     page.asked += 1;
     replaceView(page, { view });
     panel.classList.remove("busy");
     panel.replaceChildren(about, element("p", { class: "needs" }, state.text ? view.needs : "Write a text above."));
+    if (view.form) panel.append(view.form(context));
     return;
   }
-  await inTurn(page, "asked", panel, { view: view.view, request }, (found) => {
+  const show = (found) => {
     const place = element("div", { class: `view ${view.name}` });
-    const context = { state, set, model: page.model, ask, base, say };
     keepFocus(() => {
       replaceView(page, { view });
       panel.replaceChildren(about, place);
       const made = view.render(place, found, context);
       page.shown = { view, ...(typeof made === "function" ? { clean: made } : made) };
     });
-  });
+  };
+  if (view.view === null) {
+    page.asked += 1;
+    panel.classList.remove("busy");
+    show(null);
+  } else await inTurn(page, "asked", panel, { view: view.view, request }, show);
 }
 
 /** Let the view that is shown clean up, and note another. */
@@ -201,6 +207,6 @@ function report(text, failed) {
 function current(page) {
   const state = get();
   const view = viewOf(page, state);
-  const saved = view.saved ? view.saved(state) : view.request(state);
+  const saved = view.saved ? view.saved(state) : view.request(state, page.model);
   return { view: view.view, request: saved, state, name: page.model.name, canvas: document.querySelector("#panel canvas.picture") };
 }

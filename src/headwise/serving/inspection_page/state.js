@@ -19,8 +19,11 @@ const rows = { empty: [], read: readRows, write: writeRows };
 export const KEYS = {
   text, target: text, prefix: text, view: text, head: text, query: number, key: number,
   off: list, noResidual: list, rows, donor: text, other: text, kind: text, level: text,
-  position: number, count: number, beam: number,
+  position: number, count: number, beam: number, beside: text, hideDropped: text,
 };
+
+/** Keys that say a place in a text, and mean nothing in another. */
+const PLACES = ["query", "key", "position"];
 
 /** Keys that make no entry in the history of the browser. */
 const FLEETING = new Set(["query", "key", "kind", "level"]);
@@ -35,6 +38,7 @@ export function get() {
 /** Change some keys; undefined or null resets one. Listeners hear which are different. */
 export function set(changes) {
   const next = { ...state };
+  if ((changes.text ?? state.text) !== state.text) for (const key of PLACES) next[key] = null;
   for (const [key, value] of Object.entries(changes)) {
     if (!(key in KEYS)) throw new Error(`the state has no key ${key}; add it to KEYS`);
     next[key] = value ?? KEYS[key].empty;
