@@ -40,7 +40,7 @@ function line(name, parts, logProbability, mark = "del") {
     const word = text.trimEnd();
     return [element(mark, {}, word), text.slice(word.length)];
   });
-  return element("div", { class: "output" },
+  return element("div", { class: "written" },
     element("span", { class: "name" }, name),
     element("bdi", { class: "text", dir: "auto" }, ...texts),
     element("span", { class: "score" }, `ln p ${signed(logProbability)}`));

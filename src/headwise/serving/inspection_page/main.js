@@ -208,5 +208,5 @@ function current(page) {
   const state = get();
   const view = viewOf(page, state);
   const saved = view.saved ? view.saved(state) : view.request(state, page.model);
-  return { view: view.view ?? view.name, request: saved, state, name: page.model.name, canvas: document.querySelector("#panel canvas.picture") };
+  return { view: view.view ?? view.name, request: saved, state, name: page.model.name, canvas: document.querySelector("#panel canvas.matrix-canvas") };
 }

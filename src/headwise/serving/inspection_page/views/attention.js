@@ -96,14 +96,14 @@ class Screen {
     const sides = sidesOf(this.found, head);
     const { kind, layer, index } = parsed(head);
     const off = state.off.includes(head);
-    const [matrix, lines] = [element("div", { class: "card matrix" }), element("div", { class: "card" })];
+    const [matrix, lines] = [element("div", { class: "card matrix-card" }), element("div", { class: "card" })];
     this.largePlace.replaceChildren(
       element("div", { class: "tools title" },
         element("h2", {}, head),
         element("span", { class: "about" }, `${KINDS[kind]}, layer ${layer}, head ${index}`),
         element("button", { type: "button", id: "turn-head", onclick: () => context.set(switched(this.state, head)) },
           off ? "Switch this head on" : "Switch this head off")),
-      element("div", { class: "pair" }, matrix, lines),
+      element("div", { class: "head-pair" }, matrix, lines),
       tableBehind(map, sides, head));
     this.matrix = makeMatrix(matrix, map, sides, { name: head, pick: (query, key) => context.set({ head, query, key }) });
     this.lines = makeLines(lines, map, sides, { pick: (query) => this.pickQuery(query) });

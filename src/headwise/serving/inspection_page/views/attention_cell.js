@@ -14,10 +14,10 @@ export function cellOf(found, key, predicted) {
   const allowed = found.mask[key];
   const [asking, asked] = [piece(found.piece), piece(found.attended[key])];
   const count = found.mask.filter(Boolean).length;
-  return element("div", { class: "cell" },
+  return element("div", { class: "cell-numbers" },
     element("h3", {}, "q·k of ", asking, " and ", asked, ` in ${found.head}`),
     predicted === null ? null : element("p", { class: "about" }, "The query is that of the last piece before: ", piece(predicted), " is what this position predicts."),
-    element("div", { class: "equation" },
+    element("div", { class: "score-steps" },
       sign(`${channels.length} products add up to`),
       number("q·k", signed(found.scores[key])),
       sign(`÷ √${channels.length} →`),
@@ -53,11 +53,11 @@ function piece(text) {
 }
 
 function number(name, value) {
-  return element("div", { class: "number" }, element("span", { class: "name" }, name), element("strong", {}, value));
+  return element("div", { class: "named-number" }, element("span", { class: "name" }, name), element("strong", {}, value));
 }
 
 function sign(text) {
-  return element("span", { class: "sign" }, text);
+  return element("span", { class: "score-sign" }, text);
 }
 
 /** Draw the product of each channel as a bar, up where it adds to the score. */
@@ -72,7 +72,7 @@ function bars(channels) {
       class: product < 0 ? "less" : "more",
     }, svg("title", {}, `channel ${index}: ${signed(query)} × ${signed(key)} = ${signed(product)}`));
   });
-  return element("div", { class: "scroll channels", tabindex: "0", role: "region", "aria-label": "Products of the channels" },
+  return element("div", { class: "scroll channel-bars", tabindex: "0", role: "region", "aria-label": "Products of the channels" },
     svg("svg", { width, height: BAR.height, viewBox: `0 0 ${width} ${BAR.height}`, role: "img", "aria-label": "Query times key of each channel: bars up add to the score, bars down take from it. The numbers are in the table below." },
       svg("line", { x1: 0, x2: width, y1: middle, y2: middle }), ...drawn));
 }

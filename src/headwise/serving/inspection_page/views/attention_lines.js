@@ -55,10 +55,10 @@ function picture(map, sides, queries, keys, query, pick) {
   const left = queries.map((index) => token(sides.rows.side, index, sides.rows.pieces[index], {
     onpress: () => pick(index), pressed: String(index === query), title: shown(sides.rows.pieces[index]) }));
   const right = keys.map((index) => token(sides.columns.side, index, sides.columns.pieces[index], { title: shown(sides.columns.pieces[index]) }));
-  const column = (name, list, weights) => element("ul", { class: `column ${name}`, "aria-label": name },
+  const column = (name, list, weights) => element("ul", { class: `token-list ${name}`, "aria-label": name },
     ...list.map((each, index) => element("li", {}, each, weights ? element("span", { class: "name" }, share(weights[index])) : null)));
   const weights = one ? keys.map((key) => map.weights[queries[0] * map.columns + key]) : null;
-  const node = element("div", { class: "lines" }, column("queries", left), drawing, column("keys", right, weights));
+  const node = element("div", { class: "token-lines" }, column("queries", left), drawing, column("keys", right, weights));
   return {
     node,
     light(lit) {

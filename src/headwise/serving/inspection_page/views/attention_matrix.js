@@ -16,11 +16,11 @@ const PAGE = 10; // cells that Page Up and Page Down move
 /** Fill `place`. `pick(query, key)` is called when a cell is chosen. Returns
  *  {update({query, key}), clean()}. */
 export function makeMatrix(place, map, sides, { name, pick }) {
-  const canvas = element("canvas", { class: "picture", "aria-hidden": "true" });
-  const space = element("div", { class: "space" }, canvas);
-  const readout = element("p", { class: "readout", "aria-live": "polite" });
+  const canvas = element("canvas", { class: "matrix-canvas", "aria-hidden": "true" });
+  const space = element("div", { class: "matrix-space" }, canvas);
+  const readout = element("p", { class: "matrix-readout", "aria-live": "polite" });
   const frame = element("div", {
-    class: "frame scroll", id: "matrix", tabindex: "0", role: "application", "aria-roledescription": "attention matrix",
+    class: "matrix-frame scroll", id: "matrix", tabindex: "0", role: "application", "aria-roledescription": "attention matrix",
     "aria-label": `Weights of ${name}: ${map.rows} queries, ${map.columns} keys. Arrow keys move the cell, Enter shows its numbers, plus and minus zoom.`,
   }, space);
   const context = canvas.getContext("2d");
@@ -123,7 +123,7 @@ export function makeMatrix(place, map, sides, { name, pick }) {
     element("div", { class: "tools" },
       button("−", "Zoom out (−)", () => zoom(1 / 1.5)), button("+", "Zoom in (+)", () => zoom(1.5)), button("Fit", "Show all of it", () => layout()),
       element("span", { class: "about" }, "queries down, keys across"),
-      element("span", { class: "scale" }, "0", element("i"), share(greatest))),
+      element("span", { class: "shade-scale" }, "0", element("i"), share(greatest))),
     frame, readout);
   colours();
   layout();

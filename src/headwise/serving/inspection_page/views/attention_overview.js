@@ -42,7 +42,7 @@ function makeTile(map, found, { off, open, turn }) {
   const size = SIDE * Math.min(2, window.devicePixelRatio || 1);
   const canvas = element("canvas", { width: size, height: size, "aria-hidden": "true" });
   const button = element("button", {
-    type: "button", class: "head", id: `head-${head}`, "aria-pressed": "false", tabindex: "-1",
+    type: "button", class: "tile-button", id: `head-${head}`, "aria-pressed": "false", tabindex: "-1",
     "aria-label": off ? `${head}, off` : head, "data-head": head, title: head, onclick: () => open(head),
   }, canvas);
   const power = element("button", {
@@ -90,10 +90,10 @@ function frame(context, x, y, width, height, line) {
 
 function gridOf(kind, tiles) {
   const layers = [...new Set(tiles.map((tile) => tile.layer))];
-  const rows = layers.map((layer) => element("div", { role: "row", class: "row" },
+  const rows = layers.map((layer) => element("div", { role: "row", class: "layer-row" },
     element("span", { role: "rowheader", class: "name" }, element("span", { class: "hidden" }, "layer "), String(layer)),
     ...tiles.filter((tile) => tile.layer === layer).map((tile) => tile.node)));
-  return element("section", { class: "card kind" },
+  return element("section", { class: "card heads-kind" },
     element("h3", {}, KINDS[kind]),
     element("p", { class: "about" }, "layers down, heads across"),
     element("div", { class: "scroll" },

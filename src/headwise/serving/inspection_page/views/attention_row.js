@@ -50,7 +50,7 @@ function typed(map, sides, { query, key, last, replace }) {
     element("summary", {}, "Type the weights"),
     element("form", { onsubmit: apply },
       element("p", { class: "about" }, indices.length > last ? "They are divided by their sum." : "They are divided by their sum; keys that are not listed get 0."),
-      element("ul", { class: "weights" }, ...indices.map((index, at) => element("li", {},
+      element("ul", { class: "typed-weights" }, ...indices.map((index, at) => element("li", {},
         element("bdi", { class: "token", dir: "auto" }, shown(sides.columns.pieces[index])), inputs[at]))),
       problem,
       element("button", { type: "submit", class: "main" }, "Replace the row")));
