@@ -38,11 +38,11 @@ export function channels(count, name = "channel") {
  * `press(row, column)` is called when it is clicked, or Enter is pressed on it. Cells are
  * `high` by `wide` pixels, by default as large as fits.
  */
-export function heatMap({ label, rows, columns, value, write, largest = null, high = null, wide = high,
+export function heatMap({ label, rows, columns, value, write, largest = null, high = null, wide = null,
   readout = null, press = null, from = null, tone = "--heat" }) {
   const most = Math.max(rows.count, columns.count);
   const fitting = Math.max(2, Math.min(18, Math.floor(LARGEST_SIDE / most)));
-  const [height, width] = [high ?? fitting, wide ?? fitting];
+  const [height, width] = [high ?? fitting, wide ?? high ?? fitting];
   const line = readout ?? element("p", { class: "readout", "aria-live": "polite" }, "\u00a0");
   const canvas = element("canvas", { width: columns.count, height: rows.count, "aria-hidden": "true" });
   const mark = element("span", { class: "mark", hidden: true });

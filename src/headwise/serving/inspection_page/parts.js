@@ -68,14 +68,19 @@ export function field(label, name, value, attributes = {}) {
 }
 
 /** A choice of one of several options, [value, text], in groups if `group` says so. */
-export function choice(label, options, chosen, onchoose, group = null) {
+export function choice(label, options, chosen, onchoose, { group = null, id = null } = {}) {
   const one = ([value, text]) => element("option", { value, selected: value === chosen }, text);
   const groups = group ? [...Map.groupBy(options, group)] : null;
   const children = groups
     ? groups.map(([name, members]) => element("optgroup", { label: name }, ...members.map(one)))
     : options.map(one);
   return element("label", { class: "field" }, element("span", {}, label),
-    element("select", { onchange: (event) => onchoose(event.target.value) }, ...children));
+    element("select", { id, onchange: (event) => onchoose(event.target.value) }, ...children));
+}
+
+/** A formula: what follows ^ is raised. */
+export function formula(text) {
+  return text.split(/\^(\S)/).map((each, index) => (index % 2 ? element("sup", {}, each) : each));
 }
 
 /** A paragraph of secondary text. */

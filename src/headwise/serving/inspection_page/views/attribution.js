@@ -16,16 +16,16 @@ export const attribution = {
   render(place, found, context) {
     const axes = {
       rows: tokenAxis("target", found.positions.map((t) => found.target[t]), found.positions),
-      columns: tokenAxis("source", found.source),
+      columns: tokenAxis(context.model.heads.every((each) => each.startsWith("decoder")) ? "input" : "source", found.source),
     };
     const unit = found.unit ?? "nats";
     const beside = element("div", { class: "beside" });
-    place.append(element("div", { class: "attribution" },
+    place.append(
       element("div", { class: "panels" },
         matrix("Leave one out", `By how much ln p falls if nothing attends to the source token${unit ? `, in ${unit}` : ""}. Orange: it rises.`, found.leave_one_out, unit, axes),
         matrix("Gradient \u00d7 input", "The slope of ln p along the embedding of the source token: a first-order estimate of the same.", found.gradient_input, unit, axes),
         beside),
-      ...attentionBeside(context, found, axes, beside)));
+      ...attentionBeside(context, found, axes, beside));
   },
 };
 
@@ -49,7 +49,7 @@ function attentionBeside({ state, set, model, ask, base: body }, found, axes, pl
       .catch((error) => place.replaceChildren(note(error.message)));
   }
   return [element("p", {}, element("label", { class: "check" },
-    element("input", { type: "checkbox", checked: asked, onchange: (event) => set({ beside: event.target.checked ? "attention" : null }) }),
+    element("input", { type: "checkbox", id: "beside-attention", checked: asked, onchange: (event) => set({ beside: event.target.checked ? "attention" : null }) }),
     ` Attention beside them: the mean of the ${heads.length} cross-attention heads of layer ${last}`)),
   note("Attention weights are not explanations: a head may look at a token that changes nothing, and a token can matter through other heads and layers.")];
 }

@@ -6,7 +6,7 @@ import { note, numbers } from "../parts.js";
 import { base } from "../state.js";
 import { light, shown, tokenId } from "../tokens.js";
 
-const WIDTH = 112;
+const WIDTH = 128;
 const HEIGHT = 34;
 const EDGE = 26;
 const AHEAD = 6;
@@ -25,18 +25,18 @@ export const beam = {
     const hides = context.state.hideDropped === "1";
     const told = element("div", { class: "card chosen", "aria-live": "polite" });
     const tree = drawTree(found, hides, (node) => told.replaceChildren(...description(found, node)));
-    place.append(element("div", { class: "beam" },
+    place.append(
       note(`A beam of ${found.beam}; the search ended by ${found.ended_by}. Arrow keys follow the tree.`),
       element("p", { class: "line" },
         element("label", { class: "check" }, element("input", {
-          type: "checkbox", checked: hides, onchange: (event) => context.set({ hideDropped: event.target.checked ? "1" : null }),
+          type: "checkbox", id: "hide-dropped", checked: hides, onchange: (event) => context.set({ hideDropped: event.target.checked ? "1" : null }),
         }), " Hide what was dropped"),
         ...LEGEND.map(([name, text]) => element("span", { class: `key ${name}` }, text))),
       tree, told,
       element("ol", { class: "results" }, ...found.results.map((each) => element("li", {},
         element("bdi", { dir: "auto" }, each.text), note(`score ${signed(each.score, 4)}, ln p ${signed(each.log_probability)}${each.finished ? "" : ", cut off"}`)))),
       numbers("All hypotheses of the search", ["step", "rank", "token", "after", "ln p of token", "total", "score", "status"],
-        found.nodes.length, (i) => row(found, found.nodes[i]))));
+        found.nodes.length, (i) => row(found, found.nodes[i])));
     tree.dispatchEvent(new Event("shown"));
   },
 };
@@ -79,11 +79,8 @@ function description(found, node) {
 /** Draw the steps that can be seen, and a few on either side: long outputs have tens of
  *  thousands of nodes. */
 function drawTree(found, hides, tell) {
-  const steps = [];
-  for (const node of found.nodes) {
-    if (hides && DROPPED.has(node.status)) continue;
-    (steps[node.step - 1] ??= []).push(node);
-  }
+  const steps = Array.from({ length: found.nodes.at(-1).step }, () => []);
+  for (const node of found.nodes) if (!hides || !DROPPED.has(node.status)) steps[node.step - 1].push(node);
   const lanes = Math.max(...steps.map((each) => each.length));
   const laneOf = new Map(steps.flatMap((each) => each.map((node, lane) => [node.id, lane])));
   const best = new Map();
@@ -152,7 +149,7 @@ function neighbour({ steps, laneOf, best, found }, node, key) {
     ArrowRight: child ?? steps[node.step]?.[0],
     ArrowUp: step[lane - 1],
     ArrowDown: step[lane + 1],
-    Home: steps[0][0],
+    Home: pathTo(found, node)[0],
     End: last.find((each) => best.get(each.id) === "best") ?? last[0],
   }[key] ?? null;
 }
@@ -160,7 +157,7 @@ function neighbour({ steps, laneOf, best, found }, node, key) {
 function button({ laneOf, best }, node, isChosen, choose) {
   const tell = () => choose(node);
   const found = element("button", {
-    type: "button", class: `node ${kindOf(node)} ${best.get(node.id) ?? ""}`, "data-node": node.id,
+    type: "button", class: `node ${kindOf(node)} ${best.get(node.id) ?? ""}`, "data-node": node.id, title: shown(node.piece),
     tabindex: isChosen ? "0" : "-1", onfocus: tell, onpointerenter: tell,
     "aria-label": `${shown(node.piece)}, ${kindOf(node)}, step ${node.step}, rank ${node.rank}, total ${signed(node.total, 2)}`,
   }, piece(node), element("span", { class: "p" }, signed(node.score ?? node.total, 2)));

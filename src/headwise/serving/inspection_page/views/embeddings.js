@@ -10,6 +10,7 @@ const WIDE = 900;
 const HIGH = 560;
 const MARGIN = 34;
 const LETTER = 7.4;
+const MOST_LABELS = 400;
 
 export const embeddings = {
   name: "embeddings",
@@ -21,12 +22,12 @@ export const embeddings = {
   render(place, found) {
     const chosen = element("div", { class: "card chosen", "aria-live": "polite" });
     const [x, y] = found.explained;
-    place.append(element("div", { class: "embeddings" },
+    place.append(
       element("p", { class: "line" }, ...["source", "target", "neighbour"].map((side) => element("span", { class: `key ${side}` }, side))),
       element("div", { class: "beside-list" }, scatter(found, chosen), chosen),
       note(`Principal components: ${percent(x)} of the variance of these points from left to right, ${percent(y)} from bottom to top. The rest cannot be seen here, `,
         "so near in the picture need not be near: the list has the cosine similarity in all dimensions."),
-      numbers("Numbers: all points", ["piece", "side", "position", "x", "y", "nearest, with cosine similarity"], found.points.length, (i) => row(found.points[i]))));
+      numbers("Numbers: all points", ["piece", "side", "position", "x", "y", "nearest, with cosine similarity"], found.points.length, (i) => row(found.points[i])));
   },
 };
 
@@ -43,7 +44,7 @@ function distinct(points) {
     if (!found.has(name)) found.set(name, { ...point, indices: [] });
     if (point.index !== null) found.get(name).indices.push(point.index);
   }
-  return [...found.values()];
+  return [...found.values()].sort((one, another) => (another.side === "neighbour") - (one.side === "neighbour"));
 }
 
 function scatter(found, chosen) {
@@ -73,7 +74,7 @@ function scatter(found, chosen) {
       marks[to].focus();
     });
   });
-  if (points.length) tell(0);
+  if (points.length) tell(Math.max(0, points.findIndex((each) => each.indices.length)));
   light();
   return element("div", { class: "scroll" },
     svg("svg", { class: "scatter", viewBox: `0 0 ${WIDE} ${HIGH}`, role: "group", "aria-label": "Embeddings in two dimensions" }, ...marks));
@@ -95,11 +96,13 @@ function cut(text) {
 
 /** Label the points whose names overlap no other, those of the sentence first. */
 function label(points) {
+  const overlap = (one, other) => one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3];
+  const own = points.filter((point) => point.side !== "neighbour").slice(-MOST_LABELS);
+  const circles = own.map((point) => [point.left - 6, point.top - 6, point.left + 6, point.top + 6]);
   const boxes = [];
-  const order = [...points].sort((one, another) => (one.side === "neighbour") - (another.side === "neighbour"));
-  for (const point of order) {
-    const box = [point.left - 6, point.top - 9, point.left + 10 + LETTER * Math.min(14, shown(point.piece).length), point.top + 9];
-    point.isLabelled = boxes.length < 400 && !boxes.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3]);
+  for (const point of [...points].reverse()) {
+    const box = [point.left + 7, point.top - 9, point.left + 10 + LETTER * Math.min(14, shown(point.piece).length), point.top + 9];
+    point.isLabelled = boxes.length < MOST_LABELS && ![...boxes, ...circles].some((other) => overlap(box, other));
     if (point.isLabelled) boxes.push(box);
   }
 }

@@ -23,7 +23,7 @@ export const lens = {
       ...cells.slice(t * across, (t + 1) * across).map((each) => element("td", {}, each))));
     const heads = found.layers.map((layer) => element("th", { scope: "col" }, layerName(layer)));
     describe(chosen, found.layers[across - 1], 0, found.target[0]);
-    place.append(element("div", { class: "lens" },
+    place.append(
       note("Each cell is the most probable token there; the stronger its colour, the more probable. A framed cell is the token that was written."),
       element("div", { class: "beside-list" },
         element("div", { class: "scroll" }, element("table", {},
@@ -32,7 +32,7 @@ export const lens = {
           element("tbody", {}, ...rows))),
         chosen),
       numbers("All numbers of the logit lens", ["position", "written", "layer", "best", "p of best", "p of written", "rank of written", "entropy, nats"],
-        cells.length, (i) => row(found, Math.floor(i / across), i % across))));
+        cells.length, (i) => row(found, Math.floor(i / across), i % across)));
   },
 };
 

@@ -1,7 +1,7 @@
 // The model at four levels, from a black box down to its heads, with its real sizes.
 
 import { element } from "../dom.js";
-import { note, numbers } from "../parts.js";
+import { formula, note, numbers } from "../parts.js";
 import { base, switched } from "../state.js";
 
 const ATTENTION = { self_attention: "Self-attention", cross_attention: "Cross-attention", feed_forward: "Feed-forward" };
@@ -60,7 +60,13 @@ function path(level, parts, { set }) {
   if (parts.all.some((each) => each.name === inner)) crumbs.push([inner, ATTENTION[inner.split(".")[2]]]);
   const current = name || level.name;
   return element("nav", { class: "path", "aria-label": "Levels" }, element("ol", {}, ...crumbs.map(([target, text]) => element("li", {},
-    element("button", { type: "button", "aria-current": target === current ? "step" : null, onclick: () => set({ level: target }) }, text)))));
+    element("button", { type: "button", "aria-current": target === current ? "step" : null, id: `level-${target}`, onclick: () => set({ level: target }) }, text)))));
+}
+
+/** Go to a level, and leave the keyboard at its name. */
+function enter(level, set) {
+  set({ level });
+  document.getElementById(`level-${level}`)?.focus();
 }
 
 function firstLayer(parts) {
@@ -73,10 +79,10 @@ function capital(text) {
 
 /** A box that leads one level down, with its sizes and what is off inside it. */
 function part(title, facts, { to = null, off = 0, name = "", set = null }) {
-  const content = [element("strong", {}, title), ...facts.filter(Boolean).map((each) => element("span", { class: "fact" }, each)),
+  const content = [element("strong", {}, ...formula(title)), ...facts.filter(Boolean).map((each) => element("span", { class: "fact" }, each)),
     off ? element("span", { class: "is-off" }, off === true ? "off" : `${off} changed`) : null];
   return to
-    ? element("button", { type: "button", class: `part ${name}`, onclick: () => set({ level: to }) }, ...content)
+    ? element("button", { type: "button", class: `part ${name}`, onclick: () => enter(to, set) }, ...content)
     : element("div", { class: `part ${name}` }, ...content);
 }
 
@@ -124,10 +130,11 @@ function inLayer({ layer }, parts, context) {
       part("Add & Norm", [sizes.norm === "pre" ? "x + Sublayer(LayerNorm(x))" : "LayerNorm(x + Sublayer(x))"], { name: "norm" }),
       arrow("\u2191"),
       part(ATTENTION[each.kind], sublayerFacts(each, sizes), { to: each.name, off: context.state.off.includes(each.name) || count(each.heads, context), set: context.set, name: each.kind }),
+      arrow("\u2191"),
       element("div", { class: "residual", title: "residual connection" }),
       element("div", { class: "switches-of" }, onOff(each.name, "on", context), residualSwitch(each.name, context)));
   });
-  return element("div", { class: "picture layer" }, note("to the layer above"), ...groups.flatMap((each, i) => (i ? [arrow("\u2191"), each] : [each])), arrow("\u2191"), note("from below: one vector of d_model = ", sizes.d_model, " channels for each position"));
+  return element("div", { class: "picture layer" }, note("to the layer above"), ...groups, note("from below: one vector of d_model = ", sizes.d_model, " channels for each position"));
 }
 
 function sublayerFacts(each, { d_model: width, d_k, d_ff, activation }) {
@@ -155,7 +162,7 @@ function inAttention({ sublayer }, parts, context) {
   const heads = sublayer.heads.map((name) => element("div", { class: context.state.off.includes(name) ? "part head off" : "part head", role: "group", "aria-label": name },
     element("strong", {}, `Head ${name.split(".")[2]}`),
     element("span", { class: "fact" }, "softmax(q K\u1d40 / \u221ad_k) V"),
-    element("span", { class: "fact" }, `W^Q, W^K, W^V: ${width} \u00d7 ${d_k} each`),
+    element("span", { class: "fact" }, ...formula(`W^Q, W^K, W^V: ${width} \u00d7 ${d_k} each`)),
     onOff(name, "on", context),
     element("span", { class: "line" },
       element("button", { type: "button", "aria-label": `Attention of ${name}`, onclick: () => context.set({ view: "attention", head: name }) }, "Attention"),
@@ -180,7 +187,7 @@ function changed({ state, set }) {
   const names = [...state.off.map((each) => `${each} off`), ...state.noResidual.map((each) => `${each} without residual connection`)];
   if (!names.length) return note("Everything is on.");
   return element("p", { class: "line" }, `Changed: ${names.join(", ")}.`,
-    element("button", { type: "button", onclick: () => set({ off: [], noResidual: [] }) }, "Everything on again"));
+    element("button", { type: "button", id: "everything-on", onclick: () => set({ off: [], noResidual: [] }) }, "Everything on again"));
 }
 
 function row(each, { state, model: { config } }) {

@@ -16,11 +16,12 @@ export const output = {
   needs: "Write a text above.",
   request: (state) => ({ ...base(state), count: 6 }),
   render(place, found, context) {
-    place.append(element("div", { class: "output" }, sentence(found), otherOutput(context),
-      note("Press an alternative to force it: the output is kept up to there, and the model writes the rest anew."),
-      element("ol", { class: "positions", start: "0" }, ...found.positions.map((each, t) => position(found, each, t, context))),
+    const writes = context.model.views.includes("beam");
+    place.append(sentence(found), ...(writes ? [otherOutput(context),
+      note("Press an alternative to force it: the output is kept up to there, and the model writes the rest anew.")] : []),
+      element("ol", { class: "written", start: "0" }, ...found.positions.map((each, t) => position(found, each, t, writes ? context.set : null))),
       numbers("All numbers of this output", ["position", "token", "p", "ln p", "rank", "entropy, nats", "alternatives"],
-        found.positions.length, (t) => row(found.positions[t], t))));
+        found.positions.length, (t) => row(found.positions[t], t)));
   },
 };
 
@@ -46,25 +47,30 @@ function otherOutput({ state, set }) {
       : null);
 }
 
-function position(found, each, t, { set }) {
+function position(found, each, t, set) {
   const p = each.log_probability === null ? null : Math.exp(each.log_probability);
   const others = each.alternatives.filter((other) => other.token !== each.token);
-  const most = Math.max(p ?? 0, ...others.map((other) => other.probability));
   return element("li", { class: each.rank > 1 ? "position surprising" : "position" },
     element("span", { class: "number", "aria-hidden": "true" }, t),
-    token("target", t, each.piece, { title: shown(each.piece) }),
+    element("span", { class: "pieces" }, about(found, each), token("target", t, each.piece, { title: shown(each.piece) })),
     bar(p ?? 0, { class: "own", title: "probability" }, p === null ? "" : share(p)),
     element("span", { class: "rank" }, each.rank === 1 ? "" : `rank ${each.rank}`),
-    element("span", { class: "alternatives" }, ...others.map((other) => alternative(found, other, t, most, set))));
+    element("span", { class: "alternatives" }, ...others.map((other, index) => alternative(found, other, t, set, `force-${t}-${index}`))));
 }
 
-function alternative(found, other, t, most, set) {
+/** The source token that a label is about, of models that write none of their own. */
+function about(found, each) {
+  const index = each.source_position ?? null;
+  return index === null ? null : token("source", index, found.source[index], { title: shown(found.source[index]) });
+}
+
+function alternative(found, other, t, set, id) {
   const content = [element("bdi", { class: "token", dir: "auto" }, shown(other.piece)),
     element("span", { class: "p" }, share(other.probability))];
-  const forced = beginning(found, t, other.piece);
-  if (forced === null) return bar(other.probability / most, { class: "alternative" }, ...content);
-  return bar(other.probability / most, {
-    tag: "button", type: "button", class: "alternative", title: `Force: ${forced}`,
+  const forced = set ? beginning(found, t, other.piece) : null;
+  if (forced === null) return bar(other.probability, { class: "alternative" }, ...content);
+  return bar(other.probability, {
+    tag: "button", type: "button", id, class: "alternative", title: `Force: ${forced}`,
     "aria-label": `${shown(other.piece)}, ${share(other.probability)}: force it as token ${t}`,
     onclick: () => set({ prefix: forced, target: null }),
   }, ...content);

@@ -10,8 +10,8 @@ import { shown, token } from "../tokens.js";
 const FIELDS = [
   ["text", "Text"],
   ["donor", "Donor: the same sentence but for a word"],
-  ["target", "Output that fits the donor"],
-  ["other", "Output that fits the text"],
+  ["target", "Output up to the word in question, as the donor has it"],
+  ["other", "The same with the other word"],
 ];
 
 export const patch = {
@@ -26,7 +26,7 @@ export const patch = {
   render(place, found, context) {
     const [ours, theirs] = found.answers.map(shown);
     const best = everyPatch(found);
-    place.append(element("div", { class: "patch" },
+    place.append(
       patchForm(context),
       element("div", { class: "card" },
         element("p", { class: "said" }, verdict(best[0])),
@@ -36,7 +36,7 @@ export const patch = {
       numbers("Every patch of a head, the largest first", ["head", "position", "token", "carries"], best.length, (i) => {
         const { name, position, carried } = best[i];
         return [name, position, pieceAt(found, name, position), percent(carried)];
-      })));
+      }));
   },
 };
 
@@ -60,7 +60,7 @@ export function patchForm({ state, set, model }) {
   const examples = (model.examples ?? []).filter((each) => FIELDS.every(([name]) => each[name]));
   return element("form", { class: "fields", onsubmit: submit },
     ...FIELDS.map(([name, label]) => field(label, name, state[name], { required: true })),
-    element("p", { class: "line" }, element("button", { type: "submit" }, "Patch"),
+    element("p", { class: "line" }, element("button", { type: "submit", id: "patch-run" }, "Patch"),
       ...examples.map((each, index) => element("button", { type: "button", class: "plain", onclick: () => fill(each), title: each.text },
         examples.length > 1 ? `Example ${index + 1}` : "Fill in the example"))),
     note("Both texts need the same number of tokens, and both outputs are the same up to one word: the one in question."));

@@ -6,6 +6,8 @@ import { signed } from "../numbers.js";
 import { choice, matrixNumbers, note, numbers, panel } from "../parts.js";
 import { base } from "../state.js";
 
+const WIDTH = 768;
+
 const KINDS = {
   sinusoidal: "sine and cosine in turn",
   sinusoidal_halves: "sines, then cosines",
@@ -26,18 +28,21 @@ export const positions = {
       place.append(note("This model adds no positional encodings."));
       return;
     }
-    const side = context.state.kind === "target" && found.decoder_input.length ? "input" : "source";
+    const side = context.state.beside === "target" && found.decoder_input.length ? "input" : "source";
     const pieces = side === "source" && found.source.length ? found.source : found.decoder_input;
     const rows = rowsOf(side, pieces, encodings.length);
     const columns = channels(encodings[0].length);
     const write = (at, channel) => `${rows.name(at)}, channel ${channel}: ${signed(encodings[at][channel], 4)}${wavelengths ? `, wavelength ${period(wavelengths[channel])}` : ""}`;
     place.append(element("div", { class: "positions-view" },
       found.source.length && found.decoder_input.length
-        ? choice("Tokens beside the positions", [["source", "source"], ["target", "decoder input"]], side === "source" ? "source" : "target", (kind) => context.set({ kind }))
+        ? choice("Tokens beside the positions", [["source", "source"], ["target", "decoder input"]], side === "source" ? "source" : "target", (beside) => context.set({ beside }))
         : null,
       element("div", { class: "panels" },
         panel(`Encodings: ${KINDS[found.kind] ?? found.kind}`, "Rows are positions, columns channels. Blue is above 0, orange below.",
-          heatMap({ label: "Positional encodings: positions by channels", rows, columns, value: (at, channel) => encodings[at][channel], write }),
+          heatMap({
+            label: "Positional encodings: positions by channels", rows, columns, write,
+            value: (at, channel) => encodings[at][channel], wide: Math.max(2, Math.min(18, Math.floor(WIDTH / columns.count))),
+          }),
           matrixNumbers("Numbers: encodings", "position", rows, columns, (at, channel) => signed(encodings[at][channel], 4))),
         counter(rows, found.binary)),
       wavelengths ? waves(wavelengths) : note("These encodings were learned: there are no wavelengths.")));

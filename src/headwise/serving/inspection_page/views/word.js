@@ -4,7 +4,7 @@
 import { element } from "../dom.js";
 import { channels, heatMap, nameAxis, strip, tokenAxis } from "../heat.js";
 import { share, signed } from "../numbers.js";
-import { bar, choice, headTitle, matrixNumbers, note, numbers, rove } from "../parts.js";
+import { bar, choice, formula, headTitle, matrixNumbers, note, numbers, rove } from "../parts.js";
 import { base } from "../state.js";
 import { shown, token } from "../tokens.js";
 
@@ -37,10 +37,10 @@ function controls(found, kind, { state, set, model, ask, base: body }) {
   const ofRows = (name) => (name.startsWith("encoder") ? "source" : "input");
   const heads = choice("Head", model.heads.map((each) => [each, each]), found.head,
     (head) => set({ head, query: ofRows(head) === ofRows(found.head) ? found.position : 0, key: null }),
-    ([name]) => `${KINDS[name.split(".")[0]]}, layer ${name.split(".")[1]}`);
+    { group: ([name]) => `${KINDS[name.split(".")[0]]}, layer ${name.split(".")[1]}`, id: "word-head" });
   const place = element("div", { class: "tokens scroll", role: "group", "aria-label": "Position" });
   const fill = (pieces) => place.replaceChildren(...rove(pieces.map((piece, index) => token(ofRows(found.head), index, piece, {
-    pressed: String(index === found.position), title: `position ${index}: ${shown(piece)}`,
+    id: `word-position-${index}`, pressed: String(index === found.position), title: `position ${index}: ${shown(piece)}`,
     onpress: () => set({ head: found.head, query: index, key: null }),
   })), pieces.length, Math.min(found.position, pieces.length - 1)));
   if (kind !== "cross") fill(found.attended);
@@ -54,8 +54,8 @@ function controls(found, kind, { state, set, model, ask, base: body }) {
   return element("div", { class: "controls" }, heads, element("div", { class: "field" }, element("span", {}, "Position"), place));
 }
 
-function step(title, formula, about, ...children) {
-  return element("li", { class: "step" }, element("h3", {}, title, formula ? element("code", {}, formula) : null), about ? note(about) : null, ...children);
+function step(title, symbols, about, ...children) {
+  return element("li", { class: "step" }, element("h3", {}, title, symbols ? element("code", {}, ...formula(symbols)) : null), about ? note(about) : null, ...children);
 }
 
 function named(name, vector, readout, options) {
@@ -87,12 +87,12 @@ function score(seen) {
   return step("Scores and weights", "softmax(q K\u1d40 / \u221ad_k)",
     `Each key is multiplied with the query, divided by \u221a${size} = ${Math.sqrt(size).toFixed(3)}; what lies ahead is masked; softmax makes weights that sum to 1.`,
     element("div", { class: "scroll aligned" },
-      element("div", { class: "column wide" }, element("span", { class: "head" }, "k = x W^K"), matrix("Key", found.keys, attended)),
+      element("div", { class: "column wide" }, element("span", { class: "head" }, ...formula("k = x W^K")), matrix("Key", found.keys, attended)),
       column("q\u00b7k", number(found.scores)),
       column(`\u00f7 \u221a${size}`, number(found.scaled_scores)),
       column("mask", number(found.masked_scores)),
       column("weight", (k) => bar(found.weights[k] / (most || 1), { class: "number" }, share(found.weights[k]))),
-      element("div", { class: "column wide" }, element("span", { class: "head" }, "v = x W^V"), matrix("Value", found.values, bare)),
+      element("div", { class: "column wide" }, element("span", { class: "head" }, ...formula("v = x W^V")), matrix("Value", found.values, bare)),
       element("div", { class: "column wide" }, element("span", { class: "head" }, "weight \u00d7 v"), matrix("Weighted value", found.weighted_values, bare))));
 }
 
@@ -116,7 +116,7 @@ function join({ found, readout }) {
   const head = Number(found.head.split(".")[2]);
   const width = found.head_output.length;
   return step("Concatenation of all heads", "Concat(z\u2080, z\u2081, \u2026) W^O",
-    `Channels ${head * width} to ${(head + 1) * width - 1} are this head\u2019s. Times W^O, it is the output of the attention below.`,
+    `Channels ${head * width} to ${(head + 1) * width - 1} are this head\u2019s. Times the output matrix, it is what the attention adds below.`,
     named("concatenation", found.concatenation, readout));
 }
 
