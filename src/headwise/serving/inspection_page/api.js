@@ -23,9 +23,10 @@ export const savedState = snapshot ? snapshot.state : {};
 const kept = new Map(); // the last one used is the last
 let keptBytes = 0;
 const inUse = new Map();
-const recorded = new Map(
-  (snapshot ? snapshot.answers : []).map((each) => [keyOf(each.view, each.request), each.answer]),
-);
+const recorded = snapshot ? snapshot.answers : [];
+
+/** What a request asks about a recorded answer that has more than was asked for. */
+const AMOUNTS = new Set(["count", "norms", "rollout", "kinds", "heads", "max_side"]);
 
 /** Return what is known of the model. */
 export async function model() {
@@ -35,7 +36,7 @@ export async function model() {
 
 /** Whether an answer will come without the server: always, unless this page was saved. */
 export function canAnswer(view, request) {
-  return !isSnapshot || recorded.has(keyOf(view, request));
+  return !isSnapshot || recordedAnswer(view, request) !== null;
 }
 
 /** Return the answer of a view to a request. Throws an `Error` whose message is for
@@ -50,7 +51,7 @@ export async function ask(view, request) {
     return old.answer;
   }
   const entry = { answer: null, bytes: 0 };
-  entry.answer = answerOf(view, request, key, entry);
+  entry.answer = answerOf(view, request, entry);
   kept.set(key, entry);
   try {
     return await entry.answer;
@@ -100,6 +101,7 @@ export function decodeAttention(buffer) {
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
   const maps = new Map();
   for (const { head, what, rows, columns, offset, row_factor = 1, column_factor = 1 } of header.arrays) {
+    if (head === null) continue; // the rollout, which belongs to no head
     const found = maps.get(head) ?? { head, rows, columns, rowFactor: row_factor, columnFactor: column_factor };
     found[what] = new Float32Array(buffer, 4 + length + 4 * offset, rows * columns);
     maps.set(head, found);
@@ -108,11 +110,11 @@ export function decodeAttention(buffer) {
   return { ...texts, maps: [...maps.values()] };
 }
 
-async function answerOf(view, request, key, entry) {
+async function answerOf(view, request, entry) {
   if (isSnapshot) {
-    if (!recorded.has(key)) throw new NotRecorded();
-    const found = recorded.get(key);
-    return view === "attention" ? decodeAttention(bytesOf(found.base64)) : found;
+    const found = recordedAnswer(view, request);
+    if (!found) throw new NotRecorded();
+    return view === "attention" ? mapsAsked(decodeAttention(bytesOf(found.base64)), request) : found;
   }
   const response = await post(view, request);
   if (view === "attention") {
@@ -123,6 +125,24 @@ async function answerOf(view, request, key, entry) {
   const content = await response.text();
   remember(entry, 2 * content.length);
   return JSON.parse(content);
+}
+
+/** Return what was recorded of a request, or of one that is the same but for how much it
+ *  asks for; null if there is nothing. */
+function recordedAnswer(view, request) {
+  const of = (wanted, name) => recorded.find((each) => each.view === view && name(each.request) === name(wanted));
+  const question = (body) => keyOf(view, Object.fromEntries(Object.entries(body).filter(([key]) => !AMOUNTS.has(key))));
+  return (of(request, (body) => keyOf(view, body)) ?? of(request, question))?.answer ?? null;
+}
+
+/** Keep the maps that were asked for; throw `NotRecorded` if one is missing, or smaller. */
+function mapsAsked(found, { heads = [], kinds = [], max_side: side = null }) {
+  const wanted = (map) => (heads.length === 0 || heads.includes(map.head))
+    && (kinds.length === 0 || kinds.includes(map.head.split(".")[0]));
+  const maps = found.maps.filter(wanted);
+  const small = (map) => map.rowFactor * map.columnFactor > 1 && (side === null || Math.max(map.rows, map.columns) * 2 < side);
+  if (maps.length === 0 || heads.some((head) => !maps.some((map) => map.head === head)) || maps.some(small)) throw new NotRecorded();
+  return { ...found, maps };
 }
 
 /** Count what an answer takes, and drop the oldest ones beyond the limit. */

@@ -35,8 +35,12 @@ export function comparisonOf(view, found, state) {
 }
 
 function line(name, parts, logProbability, mark = "del") {
-  const texts = parts.map((each) => (each.same ? each.text : element(mark, {}, each.text)));
-  return element("div", { class: "output" },
+  const texts = parts.flatMap(({ text, same }) => {
+    if (same) return [text];
+    const word = text.trimEnd();
+    return [element(mark, {}, word), text.slice(word.length)];
+  });
+  return element("div", { class: "written" },
     element("span", { class: "name" }, name),
     element("bdi", { class: "text", dir: "auto" }, ...texts),
     element("span", { class: "score" }, `ln p ${signed(logProbability)}`));

@@ -51,7 +51,7 @@ function refresh(page, saver, different) {
     if (ofOutput) showChanges(part("changes"), { state, set, model: page.model });
     showTabs(page, state);
   });
-  saver.update({ drawn: DRAWN.has(view.view), canvas: view.view === "attention" });
+  saver.update({ asked: view.view !== null, drawn: DRAWN.has(view.view), canvas: view.view === "attention" });
   showComparison(page, state);
   showView(page, state, view);
 }
@@ -208,5 +208,5 @@ function current(page) {
   const state = get();
   const view = viewOf(page, state);
   const saved = view.saved ? view.saved(state) : view.request(state, page.model);
-  return { view: view.view, request: saved, state, name: page.model.name, canvas: document.querySelector("#panel canvas.picture") };
+  return { view: view.view ?? view.name, request: saved, state, name: page.model.name, canvas: document.querySelector("#panel canvas.matrix-canvas") };
 }

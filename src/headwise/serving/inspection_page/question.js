@@ -61,7 +61,7 @@ function examples(list, set) {
   const choose = (event) => {
     const { target = "", donor = "", other = "", text } = list[Number(event.target.value)];
     event.target.value = "";
-    set({ text, target, donor, other, prefix: "", query: null, key: null, rows: [] });
+    set({ text, target, donor, other, prefix: "" });
   };
   return element("select", { "aria-label": "Examples", onchange: choose },
     element("option", { value: "" }, "Examples …"),

@@ -5,11 +5,12 @@ import { element } from "./dom.js";
 
 /** Fill `place`. `current()` returns {view, request, state, name, canvas}, where `canvas`
  *  is the picture of a view that draws on one, or null; `report(text, failed)` tells what
- *  became of it. */
+ *  became of it. A request that is null has nothing to save. */
 export function makeSave(place, { current, report }) {
   const act = (format) => async () => {
     const { view, request, state, name, canvas } = current();
     try {
+      if (format !== "html" && !request) throw new Error("There is nothing to save yet.");
       if (format === "png" && isSnapshot && canvas) {
         save(await new Promise((resolve) => { canvas.toBlob(resolve); }), `${name}-${view}.png`);
       } else {
@@ -36,10 +37,9 @@ export function makeSave(place, { current, report }) {
     element("button", { type: "button", onclick: copy }, "Copy link"));
   return {
     /** Show only the formats that the view has. */
-    update({ drawn, canvas }) {
-      formats.forEach((format, index) => {
-        buttons[index].hidden = isSnapshot ? format === "png" && !canvas : format === "svg" && !drawn || format === "png" && !drawn;
-      });
+    update({ asked, drawn, canvas }) {
+      const has = { html: true, json: asked, svg: drawn, png: isSnapshot ? canvas : drawn };
+      formats.forEach((format, index) => { buttons[index].hidden = !has[format]; });
     },
   };
 }

@@ -23,7 +23,7 @@ export const KEYS = {
 };
 
 /** Keys that say a place in a text, and mean nothing in another. */
-const PLACES = ["query", "key", "position"];
+const PLACES = ["query", "key", "position", "rows"];
 
 /** Keys that make no entry in the history of the browser. */
 const FLEETING = new Set(["query", "key", "kind", "level"]);
@@ -38,7 +38,7 @@ export function get() {
 /** Change some keys; undefined or null resets one. Listeners hear which are different. */
 export function set(changes) {
   const next = { ...state };
-  if ((changes.text ?? state.text) !== state.text) for (const key of PLACES) next[key] = null;
+  if ((changes.text ?? state.text) !== state.text) for (const key of PLACES) next[key] = KEYS[key].empty;
   for (const [key, value] of Object.entries(changes)) {
     if (!(key in KEYS)) throw new Error(`the state has no key ${key}; add it to KEYS`);
     next[key] = value ?? KEYS[key].empty;

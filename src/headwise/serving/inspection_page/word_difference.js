@@ -2,8 +2,9 @@
 
 const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
 
-/** Return two lists of {text, same}, of the one text and of the other. Words are those of
- *  Unicode, so that texts without spaces have some too; spaces go with the word before. */
+/** Return two lists of {text, same}, of the one text and of the other; each word that is
+ *  not the same is one of its own. Words are those of Unicode, so that texts without
+ *  spaces have some too; spaces go with the word before. */
 export function wordDifference(one, other) {
   const [left, right] = [words(one), words(other)];
   const shared = sharedWords(left.map(bare), right.map(bare));
@@ -50,7 +51,7 @@ function joined(list) {
   const found = [];
   for (const each of list) {
     const last = found.at(-1);
-    if (last && last.same === each.same) last.text += each.text;
+    if (last?.same && each.same) last.text += each.text;
     else found.push({ ...each });
   }
   return found;
