@@ -90,7 +90,7 @@ export function note(...children) {
 
 /** A picture with its title, what it shows, and what belongs to it. */
 export function panel(title, about, ...children) {
-  return element("section", { class: "panel" }, element("h3", {}, title), about ? note(about) : null, ...children);
+  return element("section", { class: "panel" }, element("h2", {}, title), about ? note(about) : null, ...children);
 }
 
 /** What a head is called in a sentence: cross.0.3 is cross-attention, layer 0, head 3. */

@@ -126,7 +126,7 @@ function towards(points, index, key) {
 function describe(chosen, point) {
   const where = point.indices.length ? `${point.side}, position ${point.indices.join(", ")}` : "in the vocabulary";
   chosen.replaceChildren(
-    element("h3", {}, element("bdi", { dir: "auto" }, shown(point.piece))), note(where),
+    element("h2", {}, element("bdi", { dir: "auto" }, shown(point.piece))), note(where),
     element("ol", { class: "bars" }, ...point.nearest.map((each) => element("li", {}, bar(each.cosine, {},
       element("bdi", { dir: "auto" }, shown(each.piece)), element("span", { class: "p" }, signed(each.cosine, 3)))))),
     note("Nearest in all dimensions, by cosine similarity."));

@@ -57,7 +57,7 @@ function describe(chosen, layer, t, piece) {
   const each = layer.positions[t];
   const own = Math.exp(each.log_probability);
   chosen.replaceChildren(
-    element("h3", {}, `${layerName(layer) === "input" ? "Before the first layer" : `After ${layerName(layer)}`}, position ${t}`),
+    element("h2", {}, `${layerName(layer) === "input" ? "Before the first layer" : `After ${layerName(layer)}`}, position ${t}`),
     element("ol", { class: "bars" }, ...each.alternatives.map((other) => element("li", {},
       bar(other.probability, { class: other.token === each.token ? "own" : "" },
         element("bdi", { dir: "auto" }, shown(other.piece)), element("span", { class: "p" }, share(other.probability)))))),

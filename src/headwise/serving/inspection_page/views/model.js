@@ -113,7 +113,7 @@ function stacks(level, parts, context) {
   const columns = [...parts.stacks].map(([stack, layers]) => element("div", { class: `stack ${stack}`, role: "group", "aria-label": stack },
     stack === "decoder" ? part("Linear and softmax", [`${sizes.d_model} \u2192 ${sizes.vocab_size ?? "vocabulary"}`], { name: "plain" }) : null,
     stack === "decoder" ? arrow("\u2191") : null,
-    element("div", { class: "layers" }, element("h3", {}, `${capital(stack)}: ${layers.length} ${layers.length === 1 ? "layer" : "layers"}`),
+    element("div", { class: "layers" }, element("h2", {}, `${capital(stack)}: ${layers.length} ${layers.length === 1 ? "layer" : "layers"}`),
       ...[...layers].reverse().map((each) => part(`Layer ${each.name.split(".")[1]}`, [each.sublayers.map((sublayer) => ATTENTION[sublayer.kind].toLowerCase()).join(", ")],
         { to: each.name, off: count(each.sublayers.flatMap(namesIn), context), set: context.set }))),
     arrow("\u2191"),

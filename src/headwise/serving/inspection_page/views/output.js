@@ -19,7 +19,7 @@ export const output = {
     const writes = context.model.views.includes("beam");
     place.append(sentence(found), ...(writes ? [otherOutput(context),
       note("Press an alternative to force it: the output is kept up to there, and the model writes the rest anew.")] : []),
-      element("ol", { class: "written", start: "0" }, ...found.positions.map((each, t) => position(found, each, t, writes ? context.set : null))),
+      element("ol", { class: "token-list", start: "0" }, ...found.positions.map((each, t) => position(found, each, t, writes ? context.set : null))),
       numbers("All numbers of this output", ["position", "token", "p", "ln p", "rank", "entropy, nats", "alternatives"],
         found.positions.length, (t) => row(found.positions[t], t)));
   },

@@ -55,7 +55,7 @@ function controls(found, kind, { state, set, model, ask, base: body }) {
 }
 
 function step(title, symbols, about, ...children) {
-  return element("li", { class: "step" }, element("h3", {}, title, symbols ? element("code", {}, ...formula(symbols)) : null), about ? note(about) : null, ...children);
+  return element("li", { class: "step" }, element("h2", {}, title, symbols ? element("code", {}, ...formula(symbols)) : null), about ? note(about) : null, ...children);
 }
 
 function named(name, vector, readout, options) {
@@ -81,16 +81,17 @@ function score(seen) {
   });
   const bare = { ...attended, label: null };
   const most = Math.max(...found.weights);
+  const isMasked = !found.mask.every(Boolean);
   const column = (title, write) => element("div", { class: "column" }, element("span", { class: "head" }, title),
     ...found.attended.map((_, k) => write(k)));
   const number = (values) => (k) => element("span", { class: found.mask[k] ? "number" : "number masked" }, signed(values[k]));
   return step("Scores and weights", "softmax(q K\u1d40 / \u221ad_k)",
-    `Each key is multiplied with the query, divided by \u221a${size} = ${Math.sqrt(size).toFixed(3)}; what lies ahead is masked; softmax makes weights that sum to 1.`,
+    `Each key is multiplied with the query, divided by \u221a${size} = ${Math.sqrt(size).toFixed(3)}; ${isMasked ? "what may not be attended to is masked; " : ""}softmax makes weights that sum to 1.`,
     element("div", { class: "scroll aligned" },
       element("div", { class: "column wide" }, element("span", { class: "head" }, ...formula("k = x W^K")), matrix("Key", found.keys, attended)),
       column("q\u00b7k", number(found.scores)),
       column(`\u00f7 \u221a${size}`, number(found.scaled_scores)),
-      column("mask", number(found.masked_scores)),
+      isMasked ? column("masked", number(found.masked_scores)) : null,
       column("weight", (k) => bar(found.weights[k] / (most || 1), { class: "number" }, share(found.weights[k]))),
       element("div", { class: "column wide" }, element("span", { class: "head" }, ...formula("v = x W^V")), matrix("Value", found.values, bare)),
       element("div", { class: "column wide" }, element("span", { class: "head" }, "weight \u00d7 v"), matrix("Weighted value", found.weighted_values, bare))));
