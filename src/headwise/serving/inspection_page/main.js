@@ -120,7 +120,7 @@ async function showComparison(page, state) {
 
 async function showView(page, state, view) {
   const panel = part("panel");
-  const about = element("p", { class: "about lead" }, view.about);
+  const about = element("div", {}, element("h2", { class: "hidden" }, view.title), element("p", { class: "about lead" }, view.about));
   const request = state.text ? view.request(state, page.model) : null;
   const context = { state, set, model: page.model, ask, base, say };
   if (request === null) {

@@ -99,7 +99,7 @@ class Screen {
     const [matrix, lines] = [element("div", { class: "card matrix-card" }), element("div", { class: "card" })];
     this.largePlace.replaceChildren(
       element("div", { class: "tools title" },
-        element("h2", {}, head),
+        element("h3", {}, head),
         element("span", { class: "about" }, `${KINDS[kind]}, layer ${layer}, head ${index}`),
         element("button", { type: "button", id: "turn-head", onclick: () => context.set(switched(this.state, head)) },
           off ? "Switch this head on" : "Switch this head off")),

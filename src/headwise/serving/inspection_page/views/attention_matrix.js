@@ -7,7 +7,7 @@ import { light, onHover, shown, tokenId } from "../tokens.js";
 import { shortened, widest, writeLabel } from "./attention_labels.js";
 import { greatestOf, imageOf, litIndices, makeShades, maxPooled, onColourScheme, oncePerFrame } from "./attention_maps.js";
 
-const LARGEST = 30; // sides of a cell, in CSS pixels
+const LARGEST = 40; // sides of a cell, in CSS pixels
 const LABELLED = 10; // the smallest cell whose row has a label
 const MOST_LABEL = 120;
 const TALLEST = 640;

@@ -31,7 +31,7 @@ function typed(map, sides, { query, key, last, replace }) {
   for (let index = 0; index <= last && few.size < MOST; index++) few.add(index);
   const indices = [...few].filter((index) => index <= last).sort((a, b) => a - b);
   const inputs = indices.map((index) => element("input", {
-    type: "number", min: "0", max: "1", step: "any", id: `weight-${index}`,
+    type: "number", min: "0", step: "any", id: `weight-${index}`,
     value: share(map.weights[query * map.columns + index]), "aria-label": `Weight of key ${index}, ${shown(sides.columns.pieces[index])}`,
   }));
   const problem = element("p", { class: "problem", role: "alert" });
