@@ -156,6 +156,21 @@ def _compare(inspector: Inspector, request: Request) -> Any:
     )
 
 
+def _positions(inspector: Inspector, request: Request) -> Any:
+    from headwise.inspection.positions import positions_of
+
+    pair = inspector.pair(request.text, request.target)
+    return positions_of(inspector.model, pair)
+
+
+def _embeddings(inspector: Inspector, request: Request) -> Any:
+    from headwise.inspection.embeddings import embeddings_of
+
+    pair = inspector.pair(request.text, request.target)
+    tokenizers = inspector.task.tokenizers
+    return embeddings_of(inspector.model, pair, tokenizers, count=request.count)
+
+
 VIEWS: dict[str, View] = {
     "output": View(
         "the probability of each output token, and alternatives",
@@ -204,5 +219,17 @@ VIEWS: dict[str, View] = {
         _compare,
         _translates,
         options=frozenset({"prefix", "search"}),
+    ),
+    "positions": View(
+        "the positional encodings beside binary numbers, and their wavelengths",
+        _positions,
+        _attends,
+        frozenset({"target"}),
+    ),
+    "embeddings": View(
+        "the nearest pieces of the vocabulary, and a map of both",
+        _embeddings,
+        _reads_text,
+        frozenset({"target", "count"}),
     ),
 }

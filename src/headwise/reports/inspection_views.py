@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from headwise.reports.drawing import Drawing
+from headwise.reports.input_drawings import draw_embeddings, draw_positions
+from headwise.reports.input_text import embeddings_text, positions_text
 from headwise.reports.inspection_drawings import (
     draw_attention,
     draw_attribution,
@@ -35,6 +37,8 @@ TEXTS: dict[str, Callable[[Any], list[str]]] = {
     "lens": lens_text,
     "patch": patch_text,
     "compare": comparison_text,
+    "positions": positions_text,
+    "embeddings": embeddings_text,
 }
 """View -> its result as lines for a terminal."""
 
@@ -46,5 +50,7 @@ DRAWINGS: dict[str, Callable[[Any], Drawing]] = {
     "word": draw_word,
     "lens": draw_lens,
     "patch": draw_patching,
+    "positions": draw_positions,
+    "embeddings": draw_embeddings,
 }
 """View -> its result as a drawing; the others have none."""

@@ -1,7 +1,7 @@
 // Matrices and vectors as coloured cells. One pixel of a canvas is one cell, enlarged by
 // CSS, so that a million cells cost no more nodes than one.
 
-import { element } from "./dom.js";
+import { h } from "./dom.js";
 import { signed } from "./numbers.js";
 import { light, onHover, shown, token, tokenId } from "./tokens.js";
 
@@ -12,7 +12,7 @@ const STRIP = 768;
 
 /** Rows or columns that are tokens; `indices` are their positions in the sentence. */
 export function tokenAxis(side, pieces, indices = null) {
-  const at = (i) => (indices ? indices[i] : i);
+  const at = (i) => indices?.[i] ?? i;
   return {
     count: pieces.length,
     name: (i) => `${shown(pieces[i])} (${at(i)})`,
@@ -21,165 +21,144 @@ export function tokenAxis(side, pieces, indices = null) {
   };
 }
 
-/** Rows or columns with names, written or not; `label(i)` may make another node. */
-export function nameAxis(names, label = (i) => element("span", {}, names[i])) {
-  return { count: names.length, name: (i) => names[i], id: () => null, label };
+/** Rows or columns with names. */
+export function nameAxis(names) {
+  return { count: names.length, name: (i) => names[i], id: () => null, label: (i) => h("span", names[i]) };
 }
 
 /** Columns that are the channels of a vector: too many to be labelled. */
-export function channels(count, name = "channel") {
-  return { count, name: (i) => `${name} ${i}`, id: () => null, label: null };
+export function channels(count) {
+  return { count, name: (i) => `channel ${i}`, id: () => null, label: null };
 }
 
 /**
  * Draw a matrix. `value(row, column)` is a number, or null for a masked cell; its colour
  * is that of its sign, its strength the share of `largest`. `write(row, column)` is what
- * is said of the cell that is pointed at, in `readout` or in a line of its own;
- * `press(row, column)` is called when it is clicked, or Enter is pressed on it. Cells are
+ * is said of the cell that is pointed at, in `readout` or in a line of its own. Cells are
  * `high` by `wide` pixels, by default as large as fits.
  */
-export function heatMap({ label, rows, columns, value, write, largest = null, high = null, wide = high,
-  readout = null, press = null, from = null, tone = "--heat" }) {
-  const most = Math.max(rows.count, columns.count);
-  const fitting = Math.max(2, Math.min(18, Math.floor(LARGEST_SIDE / most)));
-  const [height, width] = [high ?? fitting, wide ?? fitting];
-  const line = readout ?? element("p", { class: "readout", "aria-live": "polite" }, "\u00a0");
-  const canvas = element("canvas", { width: columns.count, height: rows.count, "aria-hidden": "true" });
-  const mark = element("span", { class: "mark", hidden: true });
-  const bands = [element("span", { class: "band", hidden: true }), element("span", { class: "band", hidden: true })];
-  const cells = element("div", {
-    class: Math.min(height, width) >= LABELLED ? "cells ruled" : "cells", tabindex: "0", role: "application",
+export function heatMap({ label, rows, columns, value, write, largest = null, high = null, wide = null, readout = null, tone = "--heat" }) {
+  const fitting = limited(Math.floor(LARGEST_SIDE / Math.max(rows.count, columns.count)), 2, 18);
+  const [height, width] = [high ?? fitting, wide ?? high ?? fitting];
+  const line = readout ?? h("p.readout", { "aria-live": "polite" }, "\u00a0");
+  const canvas = h("canvas", { width: columns.count, height: rows.count, "aria-hidden": "true" });
+  const [mark, ...bands] = ["mark", "band", "band"].map((name) => h("span", { class: name, hidden: true }));
+  const cells = h("div.cells", {
+    class: Math.min(height, width) >= LABELLED ? "ruled" : "", tabindex: "0", role: "application",
     "aria-roledescription": "matrix", "aria-label": `${label}. Arrow keys move from cell to cell.`,
   }, canvas, ...bands, mark);
-  const at = { row: from?.[0] ?? 0, column: from?.[1] ?? 0 };
-
-  const point = (row, column) => {
-    Object.assign(at, { row, column });
-    place(mark, row, column, 1, 1);
-    line.textContent = write(row, column);
-    light(...[rows.id(row), columns.id(column)].filter((each) => each !== null));
+  let at = [0, 0];
+  const point = (...cell) => {
+    at = cell;
+    place(mark, ...cell, 1, 1);
+    line.textContent = write(...cell);
+    light(...[rows.id(cell[0]), columns.id(cell[1])].filter(Boolean));
   };
   const leave = () => {
     mark.hidden = true;
     light();
   };
-  canvas.addEventListener("pointermove", (event) => {
+  const listen = (node, type, listener) => node.addEventListener(type, listener);
+  listen(canvas, "pointermove", (event) => {
     const box = canvas.getBoundingClientRect();
-    point(inside((event.clientY - box.top) / box.height, rows.count), inside((event.clientX - box.left) / box.width, columns.count));
+    const index = (share, count) => limited(Math.floor(share * count), 0, count - 1);
+    point(index((event.clientY - box.top) / box.height, rows.count), index((event.clientX - box.left) / box.width, columns.count));
   });
-  canvas.addEventListener("pointerleave", leave);
-  if (press) canvas.addEventListener("click", () => press(at.row, at.column));
-  cells.addEventListener("focus", () => {
-    if (cells.matches(":focus-visible")) point(at.row, at.column);
-  });
-  cells.addEventListener("blur", leave);
-  cells.addEventListener("keydown", (event) => {
-    const moved = moveIn(event.key, at.row, at.column, rows.count, columns.count);
-    if (moved) {
-      point(...moved);
-      mark.scrollIntoView({ block: "nearest", inline: "nearest" });
-    } else if (press && (event.key === "Enter" || event.key === " ")) press(at.row, at.column);
-    else return;
+  listen(canvas, "pointerleave", leave);
+  listen(cells, "focus", () => cells.matches(":focus-visible") && point(...at));
+  listen(cells, "blur", leave);
+  listen(cells, "keydown", (event) => {
+    const to = moveIn(event.key, ...at, rows.count, columns.count);
+    if (!to) return;
     event.preventDefault();
+    point(...to);
+    mark.scrollIntoView({ block: "nearest", inline: "nearest" });
   });
-
-  const found = element("div", { class: press ? "heat-map pressable" : "heat-map" },
-    labels("columns", columns, width), labels("rows", rows, height), cells);
-  found.style.setProperty("--high", `${height}px`);
-  found.style.setProperty("--wide", `${width}px`);
-  found.style.setProperty("--rows", rows.count);
-  found.style.setProperty("--columns", columns.count);
-  paint(canvas, rows.count, columns.count, value, largest, tone);
-  whenSchemeChanges(canvas, () => paint(canvas, rows.count, columns.count, value, largest, tone));
+  const found = h("div.heat-map", labels("columns", columns, width), labels("rows", rows, height), cells);
+  setProperties(found, { high: `${height}px`, wide: `${width}px`, rows: rows.count, columns: columns.count });
+  const draw = () => paint(canvas, rows.count, columns.count, value, largest, tone);
+  draw();
+  whenSchemeChanges(canvas, draw);
   followTokens(canvas, bands, rows, columns);
-  return element("div", { class: "heat-block" }, element("div", { class: "scroll" }, found), readout ? null : line);
+  return h("div.heat-block", h("div.scroll", found), readout ? null : line);
 }
 
 /** Draw a vector as a strip of coloured cells, a long one in several lines. */
-export function strip(name, vector, readout, { largest = null, tone = "--heat" } = {}) {
+export function strip(name, vector, readout) {
   const across = Math.min(vector.length, LONGEST_LINE);
-  const at = (row, column) => row * across + column;
+  const number = (row, column) => vector[row * across + column];
   return heatMap({
-    label: name, rows: { count: Math.ceil(vector.length / across), id: () => null, label: null }, columns: channels(across),
-    high: vector.length > across ? 10 : 20, wide: Math.max(3, Math.min(12, Math.floor(STRIP / across))),
-    value: (row, column) => vector[at(row, column)] ?? 0, largest, tone, readout,
-    write: (row, column) => (at(row, column) < vector.length
-      ? `${name}, channel ${at(row, column)}: ${signed(vector[at(row, column)], 4)}` : "\u00a0"),
+    label: name, rows: { ...channels(Math.ceil(vector.length / across)) }, columns: channels(across), readout,
+    high: vector.length > across ? 10 : 20, wide: limited(Math.floor(STRIP / across), 3, 12),
+    value: (...cell) => number(...cell) ?? 0,
+    write: (...cell) => (number(...cell) === undefined ? "\u00a0" : `${name}, channel ${cell[0] * across + cell[1]}: ${signed(number(...cell), 4)}`),
   });
 }
 
 /** Return the cell that an arrow key leads to, or null if the key is another. */
 export function moveIn(key, row, column, rows, columns) {
   const to = {
-    ArrowUp: [row - 1, column], ArrowDown: [row + 1, column],
-    ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1],
-    Home: [row, 0], End: [row, columns - 1],
-    PageUp: [row - 10, column], PageDown: [row + 10, column],
+    ArrowUp: [row - 1, column], ArrowDown: [row + 1, column], ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1],
+    Home: [row, 0], End: [row, columns - 1], PageUp: [row - 10, column], PageDown: [row + 10, column],
   }[key];
-  return to ? [Math.min(rows - 1, Math.max(0, to[0])), Math.min(columns - 1, Math.max(0, to[1]))] : null;
+  return to ? [limited(to[0], 0, rows - 1), limited(to[1], 0, columns - 1)] : null;
 }
 
-function inside(share, count) {
-  return Math.min(count - 1, Math.max(0, Math.floor(share * count)));
+/** Set custom properties of an element. */
+export function setProperties(node, values) {
+  for (const [name, value] of Object.entries(values)) node.style.setProperty(`--${name}`, value);
+  return node;
+}
+
+export function limited(value, least, most) {
+  return Math.min(most, Math.max(least, value));
 }
 
 function labels(name, axis, size) {
-  if (!axis.label || size < LABELLED) return element("div", { class: `labels ${name}` });
-  return element("div", { class: `labels ${name}` },
-    ...Array.from({ length: axis.count }, (_, i) => element("div", {}, axis.label(i))));
+  const each = axis.label && size >= LABELLED ? Array.from({ length: axis.count }, (_, i) => h("div", axis.label(i))) : [];
+  return h("div.labels", { class: name }, ...each);
 }
 
 function place(node, row, column, height, width) {
   node.hidden = false;
-  node.style.setProperty("--row", row);
-  node.style.setProperty("--column", column);
-  node.style.setProperty("--height", height);
-  node.style.setProperty("--width", width);
+  setProperties(node, { row, column, height, width });
 }
 
 function paint(canvas, rows, columns, value, largest, tone) {
   const colours = [tone, "--c2", "--faint"].map(colour);
-  let most = largest ?? 0;
-  if (largest === null) {
-    for (let row = 0; row < rows; row += 1) {
-      for (let column = 0; column < columns; column += 1) most = Math.max(most, Math.abs(value(row, column) ?? 0));
-    }
-  }
+  const values = Array.from({ length: rows * columns }, (_, i) => value(Math.floor(i / columns), i % columns));
+  const most = largest ?? (values.reduce((sum, each) => Math.max(sum, Math.abs(each)), 0) || 1);
   const pixels = new ImageData(columns, rows);
-  for (let row = 0, at = 0; row < rows; row += 1) {
-    for (let column = 0; column < columns; column += 1, at += 4) {
-      const number = value(row, column);
-      const [red, green, blue] = colours[number === null ? 2 : number < 0 ? 1 : 0];
-      pixels.data.set([red, green, blue, number === null ? 255 : 255 * Math.min(1, Math.abs(number) / (most || 1))], at);
-    }
-  }
+  values.forEach((each, i) => {
+    const [red, green, blue] = colours[each === null ? 2 : each < 0 ? 1 : 0];
+    pixels.data.set([red, green, blue, each === null ? 255 : 255 * Math.min(1, Math.abs(each) / most)], 4 * i);
+  });
   canvas.getContext("2d").putImageData(pixels, 0, 0);
 }
 
+/** Return red, green and blue of a custom property, whatever way it is written in. */
 function colour(name) {
   const pen = new OffscreenCanvas(1, 1).getContext("2d");
-  pen.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(name).trim() || "gray";
+  pen.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   pen.fillRect(0, 0, 1, 1);
   return pen.getImageData(0, 0, 1, 1).data;
 }
 
-function whenSchemeChanges(node, redraw) {
+function whenSchemeChanges(node, draw) {
   const scheme = matchMedia("(prefers-color-scheme: dark)");
-  const change = () => (node.isConnected ? redraw() : scheme.removeEventListener("change", change));
+  const change = () => (node.isConnected ? draw() : scheme.removeEventListener("change", change));
   scheme.addEventListener("change", change);
 }
 
 /** Show the row and the column of tokens that are pointed at anywhere in the page. */
-function followTokens(canvas, [rowBand, columnBand], rows, columns) {
-  const where = (axis) => new Map(Array.from({ length: axis.count }, (_, i) => [axis.id(i), i]));
-  const ofRow = where(rows);
-  const ofColumn = where(columns);
+function followTokens(canvas, bands, rows, columns) {
+  const [ofRow, ofColumn] = [rows, columns].map((axis) => new Map(Array.from({ length: axis.count }, (_, i) => [axis.id(i), i])));
   const end = onHover((lit) => {
     if (!canvas.isConnected) return end();
-    rowBand.hidden = columnBand.hidden = true;
+    for (const band of bands) band.hidden = true;
     for (const id of lit) {
-      if (ofRow.has(id)) place(rowBand, ofRow.get(id), 0, 1, columns.count);
-      if (ofColumn.has(id)) place(columnBand, 0, ofColumn.get(id), rows.count, 1);
+      if (ofRow.has(id)) place(bands[0], ofRow.get(id), 0, 1, columns.count);
+      if (ofColumn.has(id)) place(bands[1], 0, ofColumn.get(id), rows.count, 1);
     }
   });
 }

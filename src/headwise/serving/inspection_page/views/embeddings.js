@@ -1,8 +1,8 @@
 // The embeddings of a sentence in two dimensions, with their nearest neighbours.
 
-import { element, svg } from "../dom.js";
+import { h, svg } from "../dom.js";
 import { percent, signed } from "../numbers.js";
-import { bar, note, numbers } from "../parts.js";
+import { bars, note, numbers, piece } from "../parts.js";
 import { base } from "../state.js";
 import { light, shown, tokenId } from "../tokens.js";
 
@@ -10,44 +10,42 @@ const WIDE = 900;
 const HIGH = 560;
 const MARGIN = 34;
 const LETTER = 7.4;
+const LETTERS = 14;
+const MOST_LABELS = 400;
+const SIDES = ["source", "target", "neighbour"];
 
 export const embeddings = {
   name: "embeddings",
   title: "Embeddings",
   about: "Pieces of the sentence and their nearest neighbours in the vocabulary, in the two directions in which they differ most.",
   view: "embeddings",
-  needs: "Write a text above.",
   request: base,
   render(place, found) {
-    const chosen = element("div", { class: "card chosen", "aria-live": "polite" });
+    const chosen = h("div.card.chosen", { "aria-live": "polite" });
     const [x, y] = found.explained;
-    place.append(element("div", { class: "embeddings" },
-      element("p", { class: "line" }, ...["source", "target", "neighbour"].map((side) => element("span", { class: `key ${side}` }, side))),
-      element("div", { class: "beside-list" }, scatter(found, chosen), chosen),
+    place.append(
+      h("p.line", ...SIDES.map((side) => h("span.key", { class: side }, side))),
+      h("div.beside-list", scatter(distinct(found.points), chosen), chosen),
       note(`Principal components: ${percent(x)} of the variance of these points from left to right, ${percent(y)} from bottom to top. The rest cannot be seen here, `,
         "so near in the picture need not be near: the list has the cosine similarity in all dimensions."),
-      numbers("Numbers: all points", ["piece", "side", "position", "x", "y", "nearest, with cosine similarity"], found.points.length, (i) => row(found.points[i]))));
+      numbers("Numbers: all points", ["piece", "side", "position", "x", "y", "nearest, with cosine similarity"], found.points.length, (i) => row(found.points[i])));
   },
 };
 
 function row(point) {
-  return [element("bdi", { dir: "auto" }, shown(point.piece)), point.side, point.index ?? "", signed(point.x, 4), signed(point.y, 4),
+  return [piece(point.piece), point.side, point.index ?? "", signed(point.x, 4), signed(point.y, 4),
     point.nearest.map((each) => `${shown(each.piece)} ${signed(each.cosine, 3)}`).join("  ")];
 }
 
-/** Return a point for each piece of a side, with all its positions. */
+/** Return a point for each piece of a side, with all its positions; neighbours first, so
+ *  that the sentence is drawn above them. */
 function distinct(points) {
-  const found = new Map();
-  for (const point of points) {
-    const name = `${point.side} ${point.token}`;
-    if (!found.has(name)) found.set(name, { ...point, indices: [] });
-    if (point.index !== null) found.get(name).indices.push(point.index);
-  }
-  return [...found.values()];
+  const groups = Map.groupBy(points, ({ side, token }) => `${side} ${token}`);
+  return [...groups.values()].map((each) => ({ ...each[0], indices: each.map(({ index }) => index).filter((index) => index !== null) }))
+    .sort((one, other) => SIDES.indexOf(other.side) - SIDES.indexOf(one.side));
 }
 
-function scatter(found, chosen) {
-  const points = distinct(found.points);
+function scatter(points, chosen) {
   const scale = (name, from, to) => {
     const values = points.map((each) => each[name]);
     const [low, high] = [Math.min(...values), Math.max(...values)];
@@ -56,75 +54,65 @@ function scatter(found, chosen) {
   const [across, down] = [scale("x", MARGIN, WIDE - 3 * MARGIN), scale("y", HIGH - MARGIN, MARGIN)];
   for (const point of points) Object.assign(point, { left: across(point.x), top: down(point.y) });
   label(points);
-  const marks = points.map((point) => mark(point));
+  const marks = points.map(mark);
   const tell = (index) => {
+    const { side, indices } = points[index];
     describe(chosen, points[index]);
-    light(...points[index].indices.map((each) => tokenId(points[index].side, each)));
-    for (const other of marks) other.tabIndex = -1;
-    marks[index].tabIndex = 0;
+    light(...indices.map((each) => tokenId(side, each)));
+    for (const other of marks) other.tabIndex = other === marks[index] ? 0 : -1;
   };
   marks.forEach((each, index) => {
-    each.addEventListener("focus", () => tell(index));
-    each.addEventListener("pointerenter", () => tell(index));
+    for (const type of ["focus", "pointerenter"]) each.addEventListener(type, () => tell(index));
     each.addEventListener("keydown", (event) => {
-      const to = towards(points, index, event.key);
-      if (to === null) return;
+      const to = towards(points, points[index], event.key);
+      if (to < 0) return;
       event.preventDefault();
       marks[to].focus();
     });
   });
-  if (points.length) tell(0);
+  tell(points.findLastIndex((each) => each.indices.includes(0)));
   light();
-  return element("div", { class: "scroll" },
-    svg("svg", { class: "scatter", viewBox: `0 0 ${WIDE} ${HIGH}`, role: "group", "aria-label": "Embeddings in two dimensions" }, ...marks));
+  return h("div.scroll", svg("svg", { class: "scatter", viewBox: `0 0 ${WIDE} ${HIGH}`, role: "group", "aria-label": "Embeddings in two dimensions" }, ...marks));
 }
 
 function mark(point) {
-  const [first] = point.indices;
+  const { side, indices: [first], left, top } = point;
+  const letters = [...new Intl.Segmenter().segment(shown(point.piece))].map((each) => each.segment);
   return svg("g", {
-    class: `point ${point.side}`, tabindex: "-1", role: "img", "aria-label": `${shown(point.piece)}, ${point.side}`,
-    "data-token": first === undefined ? null : tokenId(point.side, first), transform: `translate(${point.left.toFixed(1)} ${point.top.toFixed(1)})`,
-  }, svg("title", {}, shown(point.piece)), svg("circle", { r: point.side === "neighbour" ? 3.5 : 6 }),
-  svg("text", { x: 9, y: 4, class: point.isLabelled ? null : "on-focus" }, cut(shown(point.piece))));
-}
-
-function cut(text) {
-  const letters = [...new Intl.Segmenter().segment(text)].map((each) => each.segment);
-  return letters.length > 14 ? `${letters.slice(0, 13).join("")}\u2026` : text;
+    class: `point ${side}`, tabindex: "-1", role: "img", "aria-label": `${shown(point.piece)}, ${side}`,
+    "data-token": first === undefined ? null : tokenId(side, first), transform: `translate(${left.toFixed(1)} ${top.toFixed(1)})`,
+  }, svg("title", {}, shown(point.piece)), svg("circle", { r: side === "neighbour" ? 3.5 : 6 }),
+  svg("text", { x: 9, y: 4, class: point.isLabelled ? null : "on-focus" }, letters.length > LETTERS ? `${letters.slice(0, LETTERS - 1).join("")}…` : letters.join("")));
 }
 
 /** Label the points whose names overlap no other, those of the sentence first. */
 function label(points) {
-  const boxes = [];
-  const order = [...points].sort((one, another) => (one.side === "neighbour") - (another.side === "neighbour"));
-  for (const point of order) {
-    const box = [point.left - 6, point.top - 9, point.left + 10 + LETTER * Math.min(14, shown(point.piece).length), point.top + 9];
-    point.isLabelled = boxes.length < 400 && !boxes.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3]);
-    if (point.isLabelled) boxes.push(box);
+  const overlap = (one, other) => one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3];
+  const taken = points.filter((point) => point.side !== "neighbour").slice(-MOST_LABELS)
+    .map(({ left, top }) => [left - 6, top - 6, left + 6, top + 6]);
+  for (const point of [...points].reverse()) {
+    const box = [point.left + 7, point.top - 9, point.left + 10 + LETTER * Math.min(LETTERS, point.piece.length), point.top + 9];
+    point.isLabelled = taken.length < 2 * MOST_LABELS && !taken.some((other) => overlap(box, other));
+    if (point.isLabelled) taken.push(box);
   }
 }
 
-/** Return the nearest point in the direction of an arrow key. */
-function towards(points, index, key) {
+/** Return the index of the nearest point in the direction of an arrow key, or -1. */
+function towards(points, from, key) {
   const direction = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[key];
-  if (!direction) return null;
-  const from = points[index];
-  let [best, least] = [index, Infinity];
-  points.forEach((point, other) => {
-    const [x, y] = [point.left - from.left, point.top - from.top];
+  if (!direction) return -1;
+  const cost = points.map(({ left, top }) => {
+    const [x, y] = [left - from.left, top - from.top];
     const along = x * direction[0] + y * direction[1];
-    const aside = Math.abs(x * direction[1]) + Math.abs(y * direction[0]);
-    const cost = along + 3 * aside;
-    if (other !== index && along > 0 && cost < least) [best, least] = [other, cost];
+    return along > 0 ? along + 3 * (Math.abs(x * direction[1]) + Math.abs(y * direction[0])) : Infinity;
   });
-  return best;
+  const least = Math.min(...cost);
+  return least === Infinity ? -1 : cost.indexOf(least);
 }
 
-function describe(chosen, point) {
-  const where = point.indices.length ? `${point.side}, position ${point.indices.join(", ")}` : "in the vocabulary";
+function describe(chosen, { piece: name, side, indices, nearest }) {
   chosen.replaceChildren(
-    element("h3", {}, element("bdi", { dir: "auto" }, shown(point.piece))), note(where),
-    element("ol", { class: "bars" }, ...point.nearest.map((each) => element("li", {}, bar(each.cosine, {},
-      element("bdi", { dir: "auto" }, shown(each.piece)), element("span", { class: "p" }, signed(each.cosine, 3)))))),
+    h("h3", piece(name)), note(indices.length ? `${side}, position ${indices.join(", ")}` : "in the vocabulary"),
+    bars(nearest.map((each) => [each.cosine, {}, piece(each.piece), signed(each.cosine, 3)])),
     note("Nearest in all dimensions, by cosine similarity."));
 }
