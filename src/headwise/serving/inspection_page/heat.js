@@ -4,6 +4,7 @@
 import { h } from "./dom.js";
 import { signed } from "./numbers.js";
 import { light, onHover, shown, token, tokenId } from "./tokens.js";
+import { onColourScheme } from "./views/attention_maps.js";
 
 const LARGEST_SIDE = 2000;
 const LABELLED = 11;
@@ -78,7 +79,7 @@ export function heatMap({ label, rows, columns, value, write, largest = null, hi
   setProperties(found, { high: `${height}px`, wide: `${width}px`, rows: rows.count, columns: columns.count });
   const draw = () => paint(canvas, rows.count, columns.count, value, largest, tone);
   draw();
-  whenSchemeChanges(canvas, draw);
+  const end = onColourScheme(() => (canvas.isConnected ? draw() : end()));
   followTokens(canvas, bands, rows, columns);
   return h("div.heat-block", h("div.scroll", found), readout ? null : line);
 }
@@ -125,29 +126,17 @@ function place(node, row, column, height, width) {
 }
 
 function paint(canvas, rows, columns, value, largest, tone) {
-  const colours = [tone, "--c2", "--faint"].map(colour);
   const values = Array.from({ length: rows * columns }, (_, i) => value(Math.floor(i / columns), i % columns));
   const most = largest ?? (values.reduce((sum, each) => Math.max(sum, Math.abs(each)), 0) || 1);
-  const pixels = new ImageData(columns, rows);
+  const style = getComputedStyle(document.documentElement);
+  const [above, below, masked] = [tone, "--c2", "--faint"].map((name) => style.getPropertyValue(name));
+  const pen = canvas.getContext("2d");
+  pen.clearRect(0, 0, columns, rows);
   values.forEach((each, i) => {
-    const [red, green, blue] = colours[each === null ? 2 : each < 0 ? 1 : 0];
-    pixels.data.set([red, green, blue, each === null ? 255 : 255 * Math.min(1, Math.abs(each) / most)], 4 * i);
+    pen.fillStyle = each === null ? masked : each < 0 ? below : above;
+    pen.globalAlpha = each === null ? 1 : Math.min(1, Math.abs(each) / most);
+    pen.fillRect(i % columns, Math.floor(i / columns), 1, 1);
   });
-  canvas.getContext("2d").putImageData(pixels, 0, 0);
-}
-
-/** Return red, green and blue of a custom property, whatever way it is written in. */
-function colour(name) {
-  const pen = new OffscreenCanvas(1, 1).getContext("2d");
-  pen.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  pen.fillRect(0, 0, 1, 1);
-  return pen.getImageData(0, 0, 1, 1).data;
-}
-
-function whenSchemeChanges(node, draw) {
-  const scheme = matchMedia("(prefers-color-scheme: dark)");
-  const change = () => (node.isConnected ? draw() : scheme.removeEventListener("change", change));
-  scheme.addEventListener("change", change);
 }
 
 /** Show the row and the column of tokens that are pointed at anywhere in the page. */

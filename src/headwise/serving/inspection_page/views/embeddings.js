@@ -2,7 +2,7 @@
 
 import { h, svg } from "../dom.js";
 import { percent, signed } from "../numbers.js";
-import { bars, note, numbers, piece } from "../parts.js";
+import { bars, note, numbers, piece, rove } from "../parts.js";
 import { base } from "../state.js";
 import { light, shown, tokenId } from "../tokens.js";
 
@@ -59,19 +59,12 @@ function scatter(points, chosen) {
     const { side, indices } = points[index];
     describe(chosen, points[index]);
     light(...indices.map((each) => tokenId(side, each)));
-    for (const other of marks) other.tabIndex = other === marks[index] ? 0 : -1;
   };
-  marks.forEach((each, index) => {
-    for (const type of ["focus", "pointerenter"]) each.addEventListener(type, () => tell(index));
-    each.addEventListener("keydown", (event) => {
-      const to = towards(points, points[index], event.key);
-      if (to < 0) return;
-      event.preventDefault();
-      marks[to].focus();
-    });
-  });
-  tell(points.findLastIndex((each) => each.indices.includes(0)));
-  light();
+  for (const type of ["focus", "pointerenter"]) marks.forEach((each, index) => each.addEventListener(type, () => tell(index)));
+  const leftToRight = points.map((_, index) => index).sort((one, other) => points[one].left - points[other].left);
+  const first = points.findLastIndex((each) => each.indices.includes(0));
+  rove(leftToRight.map((index) => marks[index]), points.length, leftToRight.indexOf(first));
+  describe(chosen, points[first]);
   return h("div.scroll", svg("svg", { class: "scatter", viewBox: `0 0 ${WIDE} ${HIGH}`, role: "group", "aria-label": "Embeddings in two dimensions" }, ...marks));
 }
 
@@ -97,22 +90,8 @@ function label(points) {
   }
 }
 
-/** Return the index of the nearest point in the direction of an arrow key, or -1. */
-function towards(points, from, key) {
-  const direction = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[key];
-  if (!direction) return -1;
-  const cost = points.map(({ left, top }) => {
-    const [x, y] = [left - from.left, top - from.top];
-    const along = x * direction[0] + y * direction[1];
-    return along > 0 ? along + 3 * (Math.abs(x * direction[1]) + Math.abs(y * direction[0])) : Infinity;
-  });
-  const least = Math.min(...cost);
-  return least === Infinity ? -1 : cost.indexOf(least);
-}
-
 function describe(chosen, { piece: name, side, indices, nearest }) {
   chosen.replaceChildren(
     h("h3", piece(name)), note(indices.length ? `${side}, position ${indices.join(", ")}` : "in the vocabulary"),
-    bars(nearest.map((each) => [each.cosine, {}, piece(each.piece), signed(each.cosine, 3)])),
-    note("Nearest in all dimensions, by cosine similarity."));
+    ...(nearest.length ? [bars(nearest.map((each) => [each.cosine, {}, piece(each.piece), signed(each.cosine, 3)])), note("Nearest in all dimensions, by cosine similarity.")] : []));
 }

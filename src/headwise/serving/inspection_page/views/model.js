@@ -121,13 +121,13 @@ function flip(id, label, text, checked, change) {
 }
 
 function onOff(name, { state, set }) {
-  return flip(`part-${name}`, `${name} is on`, "on", !state.off.includes(name), () => set(switched(state, name)));
+  return flip(`model-part-${name}`, `${name} is on`, "on", !state.off.includes(name), () => set(switched(state, name)));
 }
 
 function residual(name, { state, set }) {
   const others = state.noResidual.filter((each) => each !== name);
   const isThere = others.length === state.noResidual.length;
-  return flip(`residual-${name}`, `${name} has its residual connection`, "residual", isThere, () => set({ noResidual: isThere ? [...others, name] : others }));
+  return flip(`model-residual-${name}`, `${name} has its residual connection`, "residual", isThere, () => set({ noResidual: isThere ? [...others, name] : others }));
 }
 
 function inAttention({ sizes: { d_model: width, d_k, d_v = d_k } }, context, { name: ofAll, kind, stack, heads }) {
