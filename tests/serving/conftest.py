@@ -3,37 +3,18 @@
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+import uvicorn
 from starlette.testclient import TestClient
 from tests.cli.conftest import headwise, start  # noqa: F401 - fixtures
+from tests.serving.demo_requests import DEMO, TIRED
 from tests.serving.opened_page import OpenedPage
 
 from headwise.serving.inspected_model import open_model
 from headwise.serving.inspection_app import inspection_app
 from headwise.serving.run_server import address, bind
-
-DEMO = Path(__file__).parents[1] / "models" / "demo"
-TIRED = "The animal didn't cross the street because it was too tired."
-WIDE = "The animal didn't cross the street because it was too wide."
-IL = "L'animal n'a pas traversé la rue parce qu'il"
-ELLE = "L'animal n'a pas traversé la rue parce qu'elle"
-
-BODIES = {
-    "word": {"heads": ["encoder.1.1"], "position": 9},
-    "patch": {"donor": WIDE, "target": IL, "other": ELLE},
-    "compare": {"changes": [{"off": "cross.0.3"}]},
-}
-"""View -> what it needs besides the text."""
-
-ARGUMENTS = {
-    "word": ["--head", "encoder.1.1", "--position", "9"],
-    "patch": ["--donor", WIDE, "--target", IL, "--other", ELLE],
-    "compare": ["--off", "cross.0.3"],
-}
-"""The same for the command line."""
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +40,6 @@ def ask(client):
 @pytest.fixture(scope="session")
 def demo_address(model) -> Iterator[str]:
     """Serve the demo model on a free port of loopback; return the address."""
-    uvicorn = pytest.importorskip("uvicorn")
     listening = bind("127.0.0.1", 0)
     app = inspection_app(model)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))

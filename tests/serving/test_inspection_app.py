@@ -11,7 +11,7 @@ import torch
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
-from tests.serving.conftest import ARGUMENTS, BODIES, DEMO, IL, TIRED
+from tests.serving.demo_requests import ARGUMENTS, BODIES, DEMO, IL, TIRED
 
 from headwise.errors import ResourceError
 from headwise.inspection.interventions import HeadOff

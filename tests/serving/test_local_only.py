@@ -1,7 +1,7 @@
 """Other sites' pages, other hosts and large bodies are refused."""
 
 import pytest
-from tests.serving.conftest import TIRED
+from tests.serving.demo_requests import TIRED
 
 from headwise.serving.local_only import MAX_BODY, is_loopback
 

@@ -175,8 +175,8 @@ def inspect(
         bool,
         typer.Option(
             "--serve",
-            help="Open all views as a page in the browser, of TEXT if it is given, "
-            "until Ctrl-C.",
+            help="Serve all views as a page for the browser, at the address that is "
+            "printed, until Ctrl-C.",
         ),
     ] = False,
     port: Annotated[

@@ -15,6 +15,7 @@ from headwise.cli.out_files import write_out_file
 from headwise.errors import UsageError
 from headwise.inspection.views import VIEWS
 from headwise.run_folder.paths import model_path, task_of_folder
+from headwise.wording import without_surrogates
 
 EXTRA = ("starlette", "uvicorn")
 """What the extra ``serve`` installs."""
@@ -126,5 +127,5 @@ def write_page(folder: Path, page: Page, device: str, out: Path) -> None:
         page.state(),
         on_left_out=lambda view, error: say(f"note: {out} is without {view}: {error}"),
     )
-    write_out_file(out, content)
+    write_out_file(out, without_surrogates(content))
     say(f"{out}: open it in a browser")

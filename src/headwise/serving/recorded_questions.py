@@ -7,7 +7,13 @@ from typing import Any
 
 from headwise.errors import HeadwiseError, UsageError
 from headwise.serving.inspected_model import InspectedModel
-from headwise.serving.snapshot import Question, check_size, page_with, recorded
+from headwise.serving.snapshot import (
+    MAX_BYTES,
+    Question,
+    check_size,
+    page_with,
+    recorded,
+)
 from headwise.tasks.translation.thread_pool import CheckStop
 
 COUNTS = {"output": 6, "lens": 5, "embeddings": 5}
@@ -28,6 +34,7 @@ def record_page(
     *,
     check_stop: CheckStop = lambda: None,
     on_left_out: Callable[[str, Exception], None] = lambda view, error: None,
+    max_bytes: int = MAX_BYTES,
 ) -> str:
     """Return the page about ``table``, the body of a request, open at ``state``.
 
@@ -40,7 +47,7 @@ def record_page(
     for each in questions_of(model, table):
         try:
             answer = _recorded(model, each, check_stop)
-            check_size(size + len(answer.encode("utf-8")))
+            check_size(size + len(answer.encode("utf-8")), max_bytes)
         except HeadwiseError as error:
             if each.view in NEEDED:
                 raise

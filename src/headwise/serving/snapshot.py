@@ -77,16 +77,16 @@ def make_snapshot(
         check_stop()
         answers.append(recorded(model, each, check_stop))
         size += len(answers[-1].encode("utf-8"))
-        check_size(size)
+        check_size(size, MAX_BYTES)
     return page_with(model, answers, state)
 
 
-def check_size(size: int) -> None:
+def check_size(size: int, max_bytes: int) -> None:
     """Raise ``ResourceError`` for answers that are too large for one page."""
-    if size > MAX_BYTES:
+    if size > max_bytes:
         raise ResourceError(
             f"the answers have {size / 1e6:.0f} MB, more than the "
-            f"{MAX_BYTES / 1e6:.0f} MB that a page may have; choose a shorter text, or "
+            f"{max_bytes / 1e6:.0f} MB that a page may have; choose a shorter text, or "
             "fewer heads"
         )
 
