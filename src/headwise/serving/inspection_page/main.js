@@ -60,19 +60,16 @@ function viewOf(page, state) {
 /** Write the name of the model and its main settings. */
 function showModel(model) {
   const { config } = model;
-  const stacks = [["encoder_layers", "encoder"], ["decoder_layers", "decoder"]]
-    .filter(([key]) => config[key]).map(([key, name]) => `${config[key]} ${name} layers`);
   const facts = [
     model.languages ? `${model.task}, ${model.languages.join(" → ")}` : model.task,
-    ...stacks,
-    config.num_heads ? `${config.num_heads} heads` : null,
-    config.d_model ? `d_model ${config.d_model}` : null,
-    model.parameters ? `${model.parameters.toLocaleString("en")} parameters` : null,
+    config.encoder_layers ? `${config.encoder_layers} encoder layers` : null,
+    config.decoder_layers ? `${config.decoder_layers} decoder layers` : null,
+    `${config.num_heads} heads`, `d_model ${config.d_model}`, `${model.parameters.toLocaleString("en")} parameters`,
   ];
   part("model").replaceChildren(
     h("h1", h("bdi", { dir: "auto" }, model.name)),
     h("p.about", facts.filter(Boolean).join(" · ")),
-    ...(isSnapshot ? [h("p.about", "A saved page: it has the answers that were asked for, and there is no model behind it.")] : []));
+    ...(isSnapshot ? [h("p.about", "A saved page: it has the answers that were asked for, and no model.")] : []));
   document.title = `${model.name} · headwise inspect`;
 }
 
@@ -90,13 +87,12 @@ function showTabs(page, state) {
   place.replaceChildren(...tabs);
   place.onkeydown = (event) => {
     const open = tabs.filter((each) => !each.disabled);
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     const at = open.indexOf(event.target);
-    const next = { Home: 0, End: open.length - 1 }[event.key] ?? (at + (step ?? 0) + open.length) % open.length;
-    if (at < 0 || open[next] === event.target) return;
+    const next = open.at({ Home: 0, End: -1, ArrowRight: (at + 1) % open.length, ArrowLeft: at - 1 }[event.key] ?? at);
+    if (next === event.target) return;
     event.preventDefault();
-    open[next].click();
-    part(open[next].id).focus();
+    next.click();
+    part(next.id).focus();
   };
   part("panel").setAttribute("aria-labelledby", `tab-${chosen.name}`);
 }

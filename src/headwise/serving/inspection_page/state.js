@@ -2,16 +2,8 @@
 // page, so that a link restores it.
 
 const text = { empty: "", read: (value) => value, write: (value) => value };
-const number = {
-  empty: null,
-  read: (value) => (/^\d+$/.test(value) ? Number(value) : null),
-  write: (value) => String(value),
-};
-const list = {
-  empty: [],
-  read: (value) => [...new Set(value.split(",").filter(Boolean))],
-  write: (value) => value.join(","),
-};
+const number = { empty: null, read: (value) => (/^\d+$/.test(value) ? Number(value) : null), write: String };
+const list = { empty: [], read: (value) => [...new Set(value.split(",").filter(Boolean))], write: (value) => value.join(",") };
 const rows = { empty: [], read: readRows, write: writeRows };
 
 /** The keys of the state, in the order in which an address has them. A view may add its
@@ -82,12 +74,8 @@ export function changes(of) {
 
 /** What every question to the server has: the text, its target, and the changes. */
 export function base(of) {
-  const body = { text: of.text };
-  if (of.target) body.target = of.target;
-  if (of.prefix) body.prefix = of.prefix;
-  const changed = changes(of);
-  if (changed.length) body.changes = changed;
-  return body;
+  const body = { text: of.text, target: of.target, prefix: of.prefix, changes: changes(of) };
+  return Object.fromEntries(Object.entries(body).filter(([, value]) => value.length));
 }
 
 /** Switch a head or a sublayer off, or on again. */
@@ -96,17 +84,12 @@ export function switched(of, name) {
   return { off: others.length < of.off.length ? others : [...others, name] };
 }
 
-export function toAddress(of) {
-  const parameters = new URLSearchParams();
-  for (const [key, kind] of Object.entries(KEYS)) {
-    const value = of[key];
-    if (value === null || value.length === 0) continue;
-    parameters.set(key, kind.write(value));
-  }
-  return parameters.toString();
+function toAddress(of) {
+  const given = Object.entries(KEYS).filter(([key]) => of[key] !== null && of[key].length !== 0);
+  return new URLSearchParams(given.map(([key, kind]) => [key, kind.write(of[key])])).toString();
 }
 
-export function fromAddress(hash) {
+function fromAddress(hash) {
   const found = empty();
   for (const [key, value] of new URLSearchParams(hash.replace(/^#/, ""))) {
     if (Object.hasOwn(KEYS, key)) found[key] = KEYS[key].read(value);
