@@ -1,4 +1,4 @@
-"""What can be done in the views: force a word, switch parts off, follow with the keyboard."""
+"""What can be done in the views: force words, switch parts off, use the keyboard."""
 
 from urllib.parse import parse_qs
 
@@ -38,9 +38,7 @@ def test_a_part_that_is_switched_off_is_off_everywhere(open_page):
     page.page.focus("[id='model-part-cross.0.3']")
     page.press("Space")
     assert state(page)["off"] == "cross.0.3"
-    assert focused(page, "id") == "model-part-cross.0.3", (
-        "the keyboard stays where it was"
-    )
+    assert focused(page, "id") == "model-part-cross.0.3", "focus stays"
     assert "elle" in page.text("#comparison ins")
     page.click("[id='level-decoder.0']")
     page.click("[id='model-part-decoder.0.feed_forward']")
