@@ -1,27 +1,47 @@
-"""A server of the demo model, and a browser that opens its page."""
+"""The demo model behind the app of the inspection page, and a browser that opens it."""
 
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+import uvicorn
+from starlette.testclient import TestClient
+from tests.cli.conftest import headwise, start  # noqa: F401 - fixtures
+from tests.serving.demo_requests import DEMO, TIRED
 from tests.serving.opened_page import OpenedPage
 
-DEMO = Path(__file__).parents[1] / "models" / "demo"
+from headwise.serving.inspected_model import open_model
+from headwise.serving.inspection_app import inspection_app
+from headwise.serving.run_server import address, bind
 
 
 @pytest.fixture(scope="session")
-def demo_address() -> Iterator[str]:
-    """Serve the demo model on a free port of loopback; return the address."""
-    uvicorn = pytest.importorskip("uvicorn")
-    from headwise.serving.inspected_model import open_model
-    from headwise.serving.inspection_app import inspection_app
-    from headwise.serving.run_server import address, bind
+def model():
+    return open_model(DEMO, "cpu")
 
+
+@pytest.fixture
+def client(model):
+    return TestClient(inspection_app(model), base_url="http://127.0.0.1:8765")
+
+
+@pytest.fixture
+def ask(client):
+    """Return a function that asks a view, and its answer as a response."""
+
+    def call(view, text=TIRED, **body):
+        return client.post(f"/api/{view}", json={"text": text, **body})
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def demo_address(model) -> Iterator[str]:
+    """Serve the demo model on a free port of loopback; return the address."""
     listening = bind("127.0.0.1", 0)
-    app = inspection_app(open_model(DEMO, "cpu"))
+    app = inspection_app(model)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()

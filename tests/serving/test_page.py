@@ -3,10 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.serving.test_page_attention import TIRED
-
-PAGE = Path(__file__).parents[2] / "src/headwise/serving/inspection_page"
-MOST_KIB = 150
+from tests.serving.demo_requests import TIRED
 
 
 def test_a_link_restores_the_state(open_page):
@@ -109,8 +106,3 @@ def test_the_json_that_is_saved_has_the_weights_of_the_head(open_page):
     weights = found["maps"][0]["weights"]
     assert len(weights) == len(found["target"])
     assert all(abs(sum(row) - 1) < 1e-3 for row in weights)
-
-
-def test_the_files_of_the_page_are_small_together():
-    files = [each for each in PAGE.rglob("*") if each.is_file()]
-    assert sum(each.stat().st_size for each in files) <= MOST_KIB * 1024

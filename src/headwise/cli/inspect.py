@@ -14,7 +14,7 @@ from headwise.cli.argument_checks import (
     check_search,
 )
 from headwise.cli.inspect_heads import inspect_corpus, open_inspector
-from headwise.cli.inspect_page import serve_page
+from headwise.cli.inspect_page import Page, serve_page, write_page
 from headwise.cli.options import (
     Device,
     SearchSettings,
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from headwise.inspection.places import Head
     from headwise.reports.drawing import Drawing
 
-SUFFIXES = (".json", ".svg", ".png")
+PAGE = ".html"
+SUFFIXES = (".json", ".svg", ".png", PAGE)
 
 Names = list[str] | None
 
@@ -71,8 +72,8 @@ def inspect(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write a .json, .svg or .png file; with --prune, the new model "
-            "folder. Default: print a summary.",
+            help="Write a .json, .svg or .png file, or all views as one page (.html); "
+            "with --prune, the new model folder. Default: print a summary.",
             show_default=False,
         ),
     ] = None,
@@ -174,8 +175,8 @@ def inspect(
         bool,
         typer.Option(
             "--serve",
-            help="Open all views as a page in the browser, of TEXT if it is given, "
-            "until Ctrl-C.",
+            help="Serve all views as a page for the browser, at the address that is "
+            "printed, until Ctrl-C.",
         ),
     ] = False,
     port: Annotated[
@@ -200,6 +201,7 @@ def inspect(
 
     \b
     headwise inspect en-de --serve
+    headwise inspect en-de "A dog runs." --out page.html
     headwise inspect en-de "A dog runs." --out attention.svg --show attention
     headwise inspect en-de "A dog runs." --show beam --search beam=8
     headwise inspect en-de "A dog runs." --off cross.1.0
@@ -214,10 +216,23 @@ def inspect(
         given |= {"--head-statistics": head_statistics, "--prune": prune}
         if named := [name for name, value in given.items() if value is not None]:
             raise UsageError(f"{named[0]} and --serve exclude each other")
-        state = {"text": text, "view": show, "target": target, "prefix": prefix}
-        state |= {"donor": donor, "other": other, "off": off, "noResidual": no_residual}
+    page = Page(
+        text=text,
+        view=show,
+        target=target,
+        prefix=prefix,
+        donor=donor,
+        other=other,
+        heads=head or [],
+        position=position,
+        off=off or [],
+        no_residual=no_residual or [],
+        search=table,
+    )
+    if serve:
+        page.check_view()
         use_threads(threads)
-        serve_page(folder, resolve_device(device), host=host, port=port, state=state)
+        serve_page(folder, page, device, host=host, port=port)
         return
     if rank_heads is not None or head_statistics is not None:
         given = {"TEXT": text, "--show": show, "--target": target}
@@ -257,6 +272,9 @@ def inspect(
     if task == "translation":
         check_search(folder, table)
     use_threads(threads)
+    if out is not None and out.suffix == PAGE:
+        write_page(folder, page, device, out)
+        return
     inspector = open_inspector(folder, resolve_device(device))
     heads, changes = _places(head, off, no_residual)
     request = Request(
@@ -293,8 +311,8 @@ def _check_out(out: Path | None, name: str) -> None:
         raise UsageError(
             f"--out {out} must end in {', '.join(SUFFIXES)}, which says what is written"
         )
-    if out.suffix != ".json" and name not in DRAWINGS:
-        raise UsageError(f"--show {name} is not drawn; give a .json file")
+    if out.suffix not in (".json", PAGE) and name not in DRAWINGS:
+        raise UsageError(f"--show {name} is not drawn; give a .json or .html file")
     check_out_file("--out", out, inputs=[])
 
 

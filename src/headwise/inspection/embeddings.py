@@ -104,21 +104,13 @@ def embeddings_of(
     vectors = {each.key: each.vector for each in found}
     places, explained = principal_components(torch.stack([*vectors.values()]))
     place_of = dict(zip(vectors, places.tolist(), strict=True))
-    return Embeddings(
-        tuple(
-            EmbeddingPoint(
-                each.piece,
-                each.token,
-                each.side,
-                each.index,
-                *place_of[each.key],
-                float(each.vector.double().norm()),
-                each.nearest,
-            )
-            for each in found
-        ),
-        explained,
-    )
+    points = []
+    for each in found:
+        x, y = place_of[each.key]
+        norm = float(each.vector.double().norm())
+        of_token = each.piece, each.token, each.side, each.index
+        points.append(EmbeddingPoint(*of_token, x, y, norm, each.nearest))
+    return Embeddings(tuple(points), explained)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

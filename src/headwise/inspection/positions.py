@@ -70,7 +70,8 @@ def positions_of(model: nn.Module, pair: TokenPair) -> Positions:
         schemes = [x.scheme for x in model.modules() if isinstance(x, AddPositions)]
         if not isinstance(schemes[0], LearnedPositions):
             schemes = schemes[:1]  # a formula is the same in encoder and decoder
-        tables = [each(like.new_empty(1, length, 0), 0) for each in schemes if each]
+        empty = like.new_empty(1, length, 0)
+        tables = [each(empty, 0).detach() for each in schemes if each]
     encodings = tables[0] if tables else torch.zeros(0, 0)
     return Positions(
         config.positions,

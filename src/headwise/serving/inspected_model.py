@@ -43,11 +43,12 @@ class InspectedModel:
         self.inspector = inspector
         self.name = name
         self.views = tuple(views_of(inspector))
+        attends = "attention" in self.views
+        self.heads = [*map(str, all_heads(inspector.model))] if attends else []
 
     def facts(self) -> dict[str, Any]:
         """Return what pages say of the model: ``GET /api/model``."""
         model = self.inspector.model
-        attends = "attention" in self.views
         config = self.opened.config
         architecture = {**as_table(config), "d_k": config.key_width}
         vocabulary = self.opened.tokenizers.target.size
@@ -63,9 +64,10 @@ class InspectedModel:
                 "source_vocab_size": self.opened.tokenizers.source.size,
             },
             "parameters": sum(each.numel() for each in model.parameters()),
-            "heads": [str(each) for each in all_heads(model)] if attends else [],
+            "heads": self.heads,
             "sublayers": [str(each) for each in sublayers(model)],
             "views": list(self.views),
+            "drawn": [each for each in self.views if each in DRAWINGS],
             "examples": self._examples(),
         }
 
@@ -151,10 +153,16 @@ class InspectedModel:
         return [{"text": each.source} for each in golden if each.source.strip()]
 
 
-def open_model(folder: Path, device: str) -> InspectedModel:
-    """Open a model of any task; raise ``ModelError`` if it cannot be opened."""
+def open_model(
+    folder: Path, device: str, *, search: Mapping[str, Any] | None = None
+) -> InspectedModel:
+    """Open a model of any task, with these decoding settings changed.
+
+    Raises ``ModelError`` if it cannot be opened, ``UsageError`` for settings that are
+    refused.
+    """
     from headwise.inference.load import load_predictor
 
-    predictor = load_predictor(folder, device=device)
+    predictor = load_predictor(folder, device=device).with_search(search or {})
     name = folder.resolve().name
     return InspectedModel(predictor.opened, predictor.inspector, name)

@@ -38,7 +38,8 @@ from headwise.serving.local_only import (
     error_response,
     too_large,
 )
-from headwise.serving.page_files import INDEX, read_page_file
+from headwise.serving.page_files import HTML, INDEX, read_page_file
+from headwise.serving.snapshot import make_snapshot, read_questions
 
 CLIENT_LEFT = 499
 """Status of an answer that nobody reads."""
@@ -65,6 +66,7 @@ def inspection_routes(model: InspectedModel) -> list[BaseRoute]:
     api = _Api(model, Computations())
     return [
         Route("/api/model", api.model),
+        Route("/api/snapshot", api.snapshot, methods=["POST"]),
         Route("/api/{view}", api.answer, methods=["POST"]),
         Route("/", _file),
         Route("/{path:path}", _file),
@@ -107,6 +109,22 @@ class _Api:
             return self._model.answer(view, table, check_stop)
 
         return await self._computed(request, compute)
+
+    async def snapshot(self, request: Request) -> Response:
+        """Return the page as one file, with the answers that are asked for."""
+        body = await read_body(request)
+        if body is None:
+            return too_large()
+
+        def compute(check_stop: CheckStop) -> tuple[str, bytes]:
+            questions, state = read_questions(parse_body(body))
+            page = make_snapshot(self._model, questions, state, check_stop)
+            return HTML, page.encode("utf-8")
+
+        found = await self._computed(request, compute)
+        if found.status_code == 200:  # it is a file, and no page of this server
+            found.headers["content-disposition"] = 'attachment; filename="inspect.html"'
+        return found
 
     async def _computed(
         self, request: Request, compute: Callable[[CheckStop], tuple[str, bytes]]

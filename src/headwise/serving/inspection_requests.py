@@ -18,6 +18,7 @@ from headwise.inspection.interventions import (
 from headwise.inspection.places import AttentionKind, Head, parse_head
 from headwise.inspection.views import Request
 from headwise.settings import read
+from headwise.wording import without_surrogates
 
 MAX_COUNT = 1000
 """Most alternatives of a token."""
@@ -115,6 +116,8 @@ def _text(table: Mapping[str, Any], name: str) -> str | None:
         return None
     if not isinstance(value, str):
         raise UsageError(f"{name} must be a text, not {value!r}")
+    if value != without_surrogates(value):
+        raise UsageError(f"{name} has half of a surrogate pair, which is no text")
     return value
 
 

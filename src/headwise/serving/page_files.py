@@ -7,8 +7,10 @@ from importlib.resources import files
 
 INDEX = "index.html"
 
+HTML = "text/html; charset=utf-8"
+
 MEDIA_TYPES = {
-    "html": "text/html; charset=utf-8",
+    "html": HTML,
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",

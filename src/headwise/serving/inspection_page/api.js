@@ -1,7 +1,6 @@
 // Questions to the server that serves this page, and their answers; of a page that was
 // saved, the answers that were saved with it.
 
-const SERVED = "api/";
 const MAX_KEPT_BYTES = 200 * 2 ** 20;
 
 /** An answer that a saved page does not have. */
@@ -21,17 +20,16 @@ export const isSnapshot = snapshot !== null;
 export const savedState = snapshot ? snapshot.state : {};
 
 const kept = new Map(); // the last one used is the last
-let keptBytes = 0;
 const inUse = new Map();
 const recorded = snapshot ? snapshot.answers : [];
 
-/** What a request asks about a recorded answer that has more than was asked for. */
-const AMOUNTS = new Set(["count", "norms", "rollout", "kinds", "heads", "max_side"]);
+/** What a request may leave out of an answer; of attention alone, heads. */
+const AMOUNTS = ["count", "norms", "rollout", "kinds", "max_side"];
 
 /** Return what is known of the model. */
 export async function model() {
   if (snapshot) return snapshot.model;
-  return (await fetched(`${SERVED}model`)).json();
+  return (await fetched("model")).json();
 }
 
 /** Whether an answer will come without the server: always, unless this page was saved. */
@@ -130,43 +128,41 @@ async function answerOf(view, request, entry) {
 /** Return what was recorded of a request, or of one that is the same but for how much it
  *  asks for; null if there is nothing. */
 function recordedAnswer(view, request) {
-  const of = (wanted, name) => recorded.find((each) => each.view === view && name(each.request) === name(wanted));
-  const question = (body) => keyOf(view, Object.fromEntries(Object.entries(body).filter(([key]) => !AMOUNTS.has(key))));
-  return (of(request, (body) => keyOf(view, body)) ?? of(request, question))?.answer ?? null;
+  const left = view === "attention" ? [...AMOUNTS, "heads"] : AMOUNTS;
+  const question = (body) => keyOf(view, Object.fromEntries(Object.entries(body).filter(([key]) => !left.includes(key))));
+  const like = (name) => recorded.find((each) => each.view === view && name(each.request) === name(request));
+  return (like((body) => keyOf(view, body)) ?? like(question))?.answer ?? null;
 }
 
-/** Keep the maps that were asked for; throw `NotRecorded` if one is missing, or smaller. */
-function mapsAsked(found, { heads = [], kinds = [], max_side: side = null }) {
-  const wanted = (map) => (heads.length === 0 || heads.includes(map.head))
-    && (kinds.length === 0 || kinds.includes(map.head.split(".")[0]));
-  const maps = found.maps.filter(wanted);
-  const small = (map) => map.rowFactor * map.columnFactor > 1 && (side === null || Math.max(map.rows, map.columns) * 2 < side);
-  if (maps.length === 0 || heads.some((head) => !maps.some((map) => map.head === head)) || maps.some(small)) throw new NotRecorded();
+/** Keep the maps of the heads that were asked for; throw `NotRecorded` if one is missing. */
+function mapsAsked(found, { heads }) {
+  if (!heads) return found;
+  const maps = found.maps.filter((map) => heads.includes(map.head));
+  if (maps.length < heads.length) throw new NotRecorded();
   return { ...found, maps };
 }
 
 /** Count what an answer takes, and drop the oldest ones beyond the limit. */
 function remember(entry, bytes) {
   entry.bytes = bytes;
-  keptBytes = [...kept.values()].reduce((sum, each) => sum + each.bytes, 0);
+  let sum = 0;
+  for (const each of kept.values()) sum += each.bytes;
   for (const [key, each] of kept) {
-    if (keptBytes <= MAX_KEPT_BYTES) return;
+    if (sum <= MAX_KEPT_BYTES) return;
     if (each === entry || each.bytes === 0) continue;
     kept.delete(key);
-    keptBytes -= each.bytes;
+    sum -= each.bytes;
   }
 }
 
 function post(path, body) {
-  return fetched(SERVED + path, {
-    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
-  });
+  return fetched(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
 }
 
-async function fetched(path, options = {}) {
+async function fetched(path, options) {
   let response;
   try {
-    response = await fetch(path, { credentials: "same-origin", ...options });
+    response = await fetch(`api/${path}`, options);
   } catch {
     throw new Error("The server does not answer. Is headwise inspect --serve still running?");
   }
@@ -205,15 +201,7 @@ function bytesOf(base64) {
 }
 
 function attentionAsLists({ maps, ...texts }) {
-  const lists = (numbers, columns, rows) =>
-    Array.from({ length: rows }, (_, row) => [...numbers.subarray(row * columns, (row + 1) * columns)]);
-  return {
-    ...texts,
-    maps: maps.map(({ head, rows, columns, weights, norms, rowFactor, columnFactor }) => ({
-      head,
-      weights: lists(weights, columns, rows),
-      ...(norms ? { norms: lists(norms, columns, rows) } : {}),
-      ...(rowFactor * columnFactor > 1 ? { row_factor: rowFactor, column_factor: columnFactor } : {}),
-    })),
-  };
+  const lists = ({ rows, columns, weights }) =>
+    Array.from({ length: rows }, (_, row) => [...weights.subarray(row * columns, (row + 1) * columns)]);
+  return { ...texts, maps: maps.map((map) => ({ head: map.head, weights: lists(map) })) };
 }

@@ -1,6 +1,6 @@
 // The output of the model, and if it is changed, the outputs before and after.
 
-import { element } from "./dom.js";
+import { h } from "./dom.js";
 import { signed } from "./numbers.js";
 import { base, changes } from "./state.js";
 import { wordDifference } from "./word_difference.js";
@@ -27,7 +27,7 @@ export function comparisonOf(view, found, state) {
   return [
     line("Before", left, before.log_probability, "del"),
     line("After", right, after.log_probability, "ins"),
-    element("p", { class: "about" },
+    h("p.about",
       same ? "The same words. " : "",
       `ln p of the output before: ${signed(before.log_probability)}, and ${signed(found.before_changed)} as the changed model sees it.`,
       state.target ? " Below, the given output is looked at, not this one." : ""),
@@ -38,10 +38,10 @@ function line(name, parts, logProbability, mark = "del") {
   const texts = parts.flatMap(({ text, same }) => {
     if (same) return [text];
     const word = text.trimEnd();
-    return [element(mark, {}, word), text.slice(word.length)];
+    return [h(mark, word), text.slice(word.length)];
   });
-  return element("div", { class: "written" },
-    element("span", { class: "name" }, name),
-    element("bdi", { class: "text", dir: "auto" }, ...texts),
-    element("span", { class: "score" }, `ln p ${signed(logProbability)}`));
+  return h("div.written",
+    h("span.name", name),
+    h("bdi.text", { dir: "auto", tabindex: "0", role: "group", "aria-label": name }, ...texts),
+    h("span.score", `ln p ${signed(logProbability)}`));
 }

@@ -3,7 +3,7 @@
 import { ask, canAnswer, forgetShown, isSnapshot, model as askModel, savedState } from "./api.js";
 import { showChanges } from "./changes.js";
 import { comparisonOf, comparisonRequest } from "./comparison.js";
-import { element } from "./dom.js";
+import { h } from "./dom.js";
 import { makeQuestion } from "./question.js";
 import { makeSave } from "./save.js";
 import { base, get, set, start, subscribe } from "./state.js";
@@ -12,9 +12,6 @@ import { VIEWS } from "./views.js";
 
 /** Keys that change the output, and not only what is looked at. */
 const OF_OUTPUT = ["text", "target", "prefix", "off", "noResidual", "rows"];
-
-/** Views that the server draws as SVG and PNG. */
-const DRAWN = new Set(["attention", "output", "attribution", "beam", "word", "lens", "patch"]);
 
 const part = (id) => document.getElementById(id);
 
@@ -48,10 +45,10 @@ function refresh(page, saver, different) {
   const ofOutput = different.some((key) => OF_OUTPUT.includes(key));
   forgetShown();
   keepFocus(() => {
-    if (ofOutput) showChanges(part("changes"), { state, set, model: page.model });
+    if (ofOutput) showChanges(part("changes"), { state, set });
     showTabs(page, state);
   });
-  saver.update({ asked: view.view !== null, drawn: DRAWN.has(view.view), canvas: view.view === "attention" });
+  saver.update({ asked: view.view !== null, drawn: page.model.drawn.includes(view.view), canvas: view.view === "attention" });
   showComparison(page, state);
   showView(page, state, view);
 }
@@ -73,9 +70,9 @@ function showModel(model) {
     model.parameters ? `${model.parameters.toLocaleString("en")} parameters` : null,
   ];
   part("model").replaceChildren(
-    element("h1", {}, element("bdi", { dir: "auto" }, model.name)),
-    element("p", { class: "about" }, facts.filter(Boolean).join(" · ")),
-    ...(isSnapshot ? [element("p", { class: "about" }, "A saved page: it has the answers that were asked for, and there is no model behind it.")] : []));
+    h("h1", h("bdi", { dir: "auto" }, model.name)),
+    h("p.about", facts.filter(Boolean).join(" · ")),
+    ...(isSnapshot ? [h("p.about", "A saved page: it has the answers that were asked for, and there is no model behind it.")] : []));
   document.title = `${model.name} · headwise inspect`;
 }
 
@@ -83,8 +80,7 @@ function showTabs(page, state) {
   const chosen = viewOf(page, state);
   const tabs = page.views.map((view) => {
     const request = view.request(state, page.model);
-    return element("button", {
-      type: "button", role: "tab", id: `tab-${view.name}`, class: "tab", "aria-controls": "panel",
+    return h("button", { role: "tab", id: `tab-${view.name}`, class: "tab", "aria-controls": "panel",
       "aria-selected": String(view === chosen), tabindex: view === chosen ? "0" : "-1",
       disabled: view.view !== null && request !== null && !canAnswer(view.view, request),
       onclick: () => set({ view: view.name }),
@@ -120,19 +116,19 @@ async function showComparison(page, state) {
 
 async function showView(page, state, view) {
   const panel = part("panel");
-  const about = element("div", {}, element("h2", { class: "hidden" }, view.title), element("p", { class: "about lead" }, view.about));
+  const about = h("div", h("h2.hidden", view.title), h("p.about.lead", view.about));
   const request = state.text ? view.request(state, page.model) : null;
   const context = { state, set, model: page.model, ask, base, say };
   if (request === null) {
     page.asked += 1;
     replaceView(page, { view });
     panel.classList.remove("busy");
-    panel.replaceChildren(about, element("p", { class: "needs" }, state.text ? view.needs : "Write a text above."));
+    panel.replaceChildren(about, h("p.needs", state.text ? view.needs : "Write a text above."));
     if (view.form) panel.append(view.form(context));
     return;
   }
   const show = (found) => {
-    const place = element("div", { class: `view ${view.name}` });
+    const place = h("div", { class: `view ${view.name}` });
     keepFocus(() => {
       replaceView(page, { view });
       panel.replaceChildren(about, place);
@@ -181,7 +177,7 @@ async function inTurn(page, counter, place, { view, request }, show) {
 
 function showProblem(place, error) {
   if (!(error instanceof Error) || error.name !== "Error") console.error(error);
-  place.replaceChildren(element("p", { class: "problem", role: "alert" }, error.message));
+  place.replaceChildren(h("p.problem", { role: "alert" }, error.message));
 }
 
 /** Keep the keyboard where it is while elements are replaced by others of the same id. */

@@ -1,6 +1,6 @@
 // The form: the text, another output than the model's own, and how the output starts.
 
-import { element } from "./dom.js";
+import { h } from "./dom.js";
 
 /** Fill the form. `set` is called with {text, target, prefix} when it is sent; `update`
  *  of what is returned writes a state into its fields. */
@@ -9,7 +9,7 @@ export function makeQuestion(form, { model, set, locked }) {
   const text = field("text", "Text", "textarea", { required: true });
   const target = field("target", "Look at this output", "input", { placeholder: "the model's own" });
   const prefix = field("prefix", "Force the output to start with", "input", { placeholder: "nothing" });
-  const problem = element("p", { class: "problem", id: "text-problem", role: "alert", hidden: true });
+  const problem = h("p.problem", { id: "text-problem", role: "alert", hidden: true });
   text.input.setAttribute("aria-describedby", problem.id);
   const send = () => {
     const blank = text.input.value.trim() === "";
@@ -31,8 +31,8 @@ export function makeQuestion(form, { model, set, locked }) {
   form.append(
     text.node, problem,
     ...(writes ? [target.node, prefix.node] : []),
-    element("div", { class: "send" },
-      element("button", { type: "submit", class: "main" }, "Look inside"),
+    h("div.send",
+      h("button", { type: "submit", class: "main" }, "Look inside"),
       examples(model.examples ?? [], set)),
   );
   if (locked) for (const each of form.elements) each.disabled = true;
@@ -47,8 +47,8 @@ export function makeQuestion(form, { model, set, locked }) {
 
 function field(name, label, kind, attributes) {
   const own = kind === "textarea" ? { rows: 2 } : { type: "text" };
-  const input = element(kind, { id: `question-${name}`, dir: "auto", spellcheck: "false", ...own, ...attributes });
-  return { input, node: element("div", { class: `field ${name}` }, element("label", { for: input.id }, label), input) };
+  const input = h(kind, { id: `question-${name}`, dir: "auto", spellcheck: "false", ...own, ...attributes });
+  return { input, node: h("div", { class: `field ${name}` }, h("label", { for: input.id }, label), input) };
 }
 
 /** Lines are joined: a text is one line. */
@@ -63,7 +63,7 @@ function examples(list, set) {
     event.target.value = "";
     set({ text, target, donor, other, prefix: "" });
   };
-  return element("select", { "aria-label": "Examples", onchange: choose },
-    element("option", { value: "" }, "Examples …"),
-    ...list.map((each, index) => element("option", { value: index }, each.text)));
+  return h("select", { "aria-label": "Examples", onchange: choose },
+    h("option", { value: "" }, "Examples …"),
+    ...list.map((each, index) => h("option", { value: index }, each.text)));
 }

@@ -1,7 +1,7 @@
 // Buttons that save the current view as a file, and copy a link to it.
 
 import { download, isSnapshot, save } from "./api.js";
-import { element } from "./dom.js";
+import { h } from "./dom.js";
 
 /** Fill `place`. `current()` returns {view, request, state, name, canvas}, where `canvas`
  *  is the picture of a view that draws on one, or null; `report(text, failed)` tells what
@@ -32,9 +32,9 @@ export function makeSave(place, { current, report }) {
   };
   const formats = isSnapshot ? ["json", "png"] : ["html", "svg", "png", "json"];
   const buttons = formats.map((format) =>
-    element("button", { type: "button", onclick: act(format), "aria-label": `Save as ${format.toUpperCase()}` }, format.toUpperCase()));
-  place.replaceChildren(element("span", { class: "name" }, "Save as"), ...buttons,
-    element("button", { type: "button", onclick: copy }, "Copy link"));
+    h("button", { onclick: act(format), "aria-label": `Save as ${format.toUpperCase()}` }, format.toUpperCase()));
+  place.replaceChildren(h("span.name", "Save as"), ...buttons,
+    h("button", { onclick: copy }, "Copy link"));
   return {
     /** Show only the formats that the view has. */
     update({ asked, drawn, canvas }) {

@@ -1,6 +1,7 @@
 // One head as lines between tokens: the darker a line, the greater the weight.
 
-import { element, svg } from "../dom.js";
+import { h, svg } from "../dom.js";
+import { note } from "../parts.js";
 import { share } from "../numbers.js";
 import { onHover, shown, token, tokenId } from "../tokens.js";
 import { strongest } from "./attention_maps.js";
@@ -23,10 +24,9 @@ export function makeLines(place, map, sides, { pick }) {
       ? strongest(map, queries[0], KEYS_OF_ONE).map((each) => each.index).sort((a, b) => a - b)
       : [...sides.columns.pieces.keys()];
     drawn = picture(map, sides, queries, keys, query, pick);
-    const note = large
+    place.replaceChildren(note(large
       ? `The ${keys.length} positions that query ${queries[0]} attends to most, of ${map.columns.toLocaleString("en")}.`
-      : "Queries on the left attend to keys on the right.";
-    place.replaceChildren(element("p", { class: "about" }, note), drawn.node);
+      : "Queries on the left attend to keys on the right."), drawn.node);
   };
   return {
     update(query) {
@@ -52,13 +52,12 @@ function picture(map, sides, queries, keys, query, pick) {
     }),
   }));
   const drawing = svg("svg", { width: WIDTH, height, viewBox: `0 0 ${WIDTH} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" }, ...lines.map((each) => each.node));
-  const left = queries.map((index) => token(sides.rows.side, index, sides.rows.pieces[index], {
-    onpress: () => pick(index), pressed: String(index === query), title: shown(sides.rows.pieces[index]) }));
-  const right = keys.map((index) => token(sides.columns.side, index, sides.columns.pieces[index], { title: shown(sides.columns.pieces[index]) }));
-  const column = (name, list, weights) => element("ul", { class: `token-list ${name}`, "aria-label": name },
-    ...list.map((each, index) => element("li", {}, each, weights ? element("span", { class: "name" }, share(weights[index])) : null)));
-  const weights = one ? keys.map((key) => map.weights[queries[0] * map.columns + key]) : null;
-  const node = element("div", { class: "token-lines" }, column("queries", left), drawing, column("keys", right, weights));
+  const name = ({ side, pieces }, index, more) => token(side, index, pieces[index], { title: shown(pieces[index]), ...more });
+  const left = queries.map((index) => name(sides.rows, index, { onpress: () => pick(index), pressed: String(index === query) }));
+  const weight = (key) => (one ? h("span.name", share(map.weights[queries[0] * map.columns + key])) : null);
+  const node = h("div.token-lines",
+    h("ul.token-list.queries", { "aria-label": "queries" }, ...left.map((each) => h("li", each))), drawing,
+    h("ul.token-list.keys", { "aria-label": "keys" }, ...keys.map((key) => h("li", name(sides.columns, key), weight(key)))));
   return {
     node,
     light(lit) {

@@ -27,20 +27,15 @@ export function sidesOf(found, head) {
 
 /** Return the indices of a side whose tokens are lit. */
 export function litIndices({ side, pieces }, lit) {
-  const found = [];
-  for (const id of lit) {
-    const [of, number] = id.split(":");
-    const index = side === "input" ? Number(number) + 1 : Number(number);
-    if (index >= 0 && index < pieces.length && tokenId(side, index) === id && (of === side || side === "input")) found.push(index);
-  }
-  return found;
+  const indices = [...lit].map((id) => Number(id.split(":")[1]) + (side === "input" ? 1 : 0));
+  return indices.filter((index) => index >= 0 && index < pieces.length && lit.has(tokenId(side, index)));
 }
 
 /** Make a map smaller by the greatest weight of each square of positions, so that a single
- *  strong weight stays visible. Returns {rows, columns, values, factor}. */
+ *  strong weight stays visible. Returns {rows, columns, values}. */
 export function maxPooled({ rows, columns, weights }, side) {
   const factor = Math.max(1, Math.ceil(Math.max(rows, columns) / side));
-  if (factor === 1) return { rows, columns, values: weights, factor };
+  if (factor === 1) return { rows, columns, values: weights };
   const [height, width] = [Math.ceil(rows / factor), Math.ceil(columns / factor)];
   const values = new Float32Array(height * width);
   for (let row = 0; row < rows; row++) {
@@ -53,14 +48,13 @@ export function maxPooled({ rows, columns, weights }, side) {
       values[to + x] = greatest;
     }
   }
-  return { rows: height, columns: width, values, factor };
+  return { rows: height, columns: width, values };
 }
 
 /** Return the `count` greatest weights of a row as {index, weight}, greatest first. */
 export function strongest({ columns, weights }, row, count) {
-  const of = weights.subarray(row * columns, (row + 1) * columns);
-  const order = Array.from(of, (weight, index) => ({ index, weight })).filter((each) => each.weight > 0);
-  return order.sort((a, b) => b.weight - a.weight || a.index - b.index).slice(0, count);
+  const found = Array.from(weights.subarray(row * columns, (row + 1) * columns), (weight, index) => ({ index, weight }));
+  return found.filter((each) => each.weight > 0).sort((a, b) => b.weight - a.weight).slice(0, count);
 }
 
 /** Draw values of 0 to `greatest` on a canvas of one pixel each. */
@@ -96,9 +90,8 @@ export function makeShades() {
 
 /** Return red, green and blue of a custom property, which is written as #rrggbb. */
 function colour(property) {
-  const value = getComputedStyle(document.documentElement).getPropertyValue(property).trim().slice(1);
-  const six = value.length === 3 ? [...value].map((each) => each + each).join("") : value;
-  return [0, 2, 4].map((at) => parseInt(six.slice(at, at + 2), 16));
+  const value = getComputedStyle(document.documentElement).getPropertyValue(property).trim();
+  return [1, 3, 5].map((at) => parseInt(value.slice(at, at + 2), 16));
 }
 
 /** Call `listener` when light becomes dark or dark light. Returns what ends it. */
