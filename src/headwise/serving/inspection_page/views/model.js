@@ -1,5 +1,6 @@
 // The model at four levels, from a black box down to its heads, with its real sizes.
 
+import { isSnapshot } from "../api.js";
 import { h } from "../dom.js";
 import { formula, note, numbers } from "../parts.js";
 import { base, switched } from "../state.js";
@@ -117,7 +118,7 @@ function sublayerFacts({ kind, heads }, { d_model: width, d_k, d_ff, activation 
 }
 
 function flip(id, label, text, checked, change) {
-  return h("label.check", h("input.switch", { type: "checkbox", role: "switch", id, checked, "aria-label": label, onchange: change }), h("span", text));
+  return h("label.check", h("input.switch", { type: "checkbox", role: "switch", id, checked, disabled: isSnapshot, "aria-label": label, onchange: change }), h("span", text));
 }
 
 function onOff(name, { state, set }) {

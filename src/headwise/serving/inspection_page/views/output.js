@@ -1,5 +1,6 @@
 // Each token of an output with its probability, and what else might have stood there.
 
+import { isSnapshot } from "../api.js";
 import { h } from "../dom.js";
 import { percent, share, signed } from "../numbers.js";
 import { bar, note, numbers, piece } from "../parts.js";
@@ -15,7 +16,7 @@ export const output = {
   view: "output",
   request: (state) => ({ ...base(state), count: 6 }),
   render(place, found, context) {
-    const writes = context.model.views.includes("beam");
+    const writes = !isSnapshot && context.model.views.includes("beam");
     place.append(
       h("div.card", h("p.said", { dir: "auto" }, found.text), total(found)),
       writes ? note("Press an alternative to force it: the output is kept up to there, and the model writes the rest anew. Above, any other output can be looked at.") : "",
