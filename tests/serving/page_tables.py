@@ -1,4 +1,4 @@
-"""The tables behind the pictures of the page, and what the server answers, side by side."""
+"""The tables behind the pictures of the page, and what the server answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def asked(page: OpenedPage, view: str, text: str = TIRED, **body: object) -> Any
 
 
 def table(page: OpenedPage, summary: str) -> list[list[str]]:
-    """Unfold a table by its summary; return the texts of its rows without the header."""
+    """Unfold a table; return the texts of its rows without the header."""
     found = page.page.locator("#panel details.numbers").filter(
         has=page.page.locator("summary", has_text=summary)
     )
@@ -30,13 +30,13 @@ def table(page: OpenedPage, summary: str) -> list[list[str]]:
         found.locator("summary").click()
     found.locator("tbody tr").first.wait_for()
     rows: list[list[str]] = found.locator("tbody").evaluate(
-        "body => [...body.rows].map(row => [...row.cells].map(cell => cell.textContent))"
+        "body => [...body.rows].map(row => [...row.cells].map(x => x.textContent))"
     )
     return rows
 
 
 def number(text: str) -> float:
-    """Read a number as the page writes it: with a minus sign, an infinity, a percent."""
+    """Read a number as the page writes it: with minus, infinity, percent."""
     plain = text.replace("\u2212", "-").replace("\u221e", "inf").replace(",", "")
     return float(plain[:-1]) / 100 if plain.endswith("%") else float(plain)
 

@@ -31,7 +31,9 @@ def test_back_takes_a_change_back(open_page):
 
 
 def test_what_an_address_should_not_hold_is_ignored(open_page):
-    page = open_page(text=TIRED, query="-1", nonsense="1", rows="x@y", head="encoder.9.9")
+    page = open_page(
+        text=TIRED, query="-1", nonsense="1", rows="x@y", head="encoder.9.9"
+    )
     assert page.text(".title h3") == "cross.0.0"
     assert page.texts(".chip") == []
 

@@ -175,7 +175,8 @@ def test_long_tokens_other_scripts_and_emoji_fit(open_page):
     shown = page.texts(".token-list.queries .token")
     assert shown == [each.replace("▁", "·") for each in source]
     directions = page.page.eval_on_selector_all(
-        ".token-list.queries .token", "all => all.map(each => each.matches(':dir(rtl)'))"
+        ".token-list.queries .token",
+        "all => all.map(each => each.matches(':dir(rtl)'))",
     )
     assert directions == [True, False, False, False, True, False]
     assert page.page.evaluate(WIDTH) <= 320

@@ -35,14 +35,12 @@ def test_another_output_is_looked_at(open_page):
     """*elle* costs the model what the server says it does."""
     page = open_page(text=TIRED, view="output")
     other = "L'animal n'a pas traversé la rue parce qu'elle était trop fatiguée."
-    page.page.fill("#panel input[name=target]", other)
-    page.click("#panel button[type=submit]")
+    page.page.fill("#question-target", other)
+    page.click("#question button[type=submit]")
     rows = table(page, "All numbers of this output")
     (elle,) = (row for row in rows if row[1] == "elle")
     assert (elle[4], number(elle[2]) < 0.01) == ("2", True)
     assert page.text("#panel .said") == other
-    page.click("#panel button.plain")
-    assert "il était trop fatigué." in page.text("#panel .said")
 
 
 def test_attribution(open_page):

@@ -64,11 +64,6 @@ export function rove(items, across = items.length, first = 0) {
   return items;
 }
 
-/** A field with its label above it. */
-export function field(label, name, value, attributes = {}) {
-  return h("label.field", h("span", label), h("input", { name, value: value ?? "", dir: "auto", autocomplete: "off", spellcheck: "false", ...attributes }));
-}
-
 /** A choice of one of `options`, which are values with their texts; `group(value)` names
  *  the group that an option is in. */
 export function choice(label, options, chosen, onchoose, { group = () => "", id = null } = {}) {
@@ -88,9 +83,6 @@ export function note(...children) {
 export function panel(title, about, ...children) {
   return h("section.card.panel", h("h3", title), note(about), ...children);
 }
-
-/** What a kind of attention is called in a sentence. */
-export const ATTENTION = { encoder: "encoder self-attention", decoder: "decoder self-attention", cross: "cross-attention" };
 
 /** A formula: what follows ^ is raised. */
 export function formula(text) {

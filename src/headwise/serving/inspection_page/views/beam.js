@@ -10,7 +10,6 @@ import { light, shown, tokenId } from "../tokens.js";
 const WIDTH = 128;
 const HEIGHT = 34;
 const EDGE = 26;
-const AHEAD = 6;
 const KINDS = { pruned: "dropped", "ended below the beam": "dropped", ended: "completed", "cut off": "completed" };
 const LEGEND = { kept: "kept", completed: "completed", dropped: "dropped", stopped: "in the beam at the end", best: "path of the best result" };
 
@@ -29,12 +28,11 @@ export const beam = {
       h("p.line",
         h("label.check", h("input", { type: "checkbox", id: "hide-dropped", checked: hides, onchange: (event) => set({ hideDropped: event.target.checked ? "1" : null }) }), " Hide what was dropped"),
         ...Object.entries(LEGEND).map(([name, text]) => h("span.key", { class: name }, text))),
-      tree.node, told,
+      tree, told,
       h("ol.results", ...found.results.map((each) => h("li", h("bdi", { dir: "auto" }, each.text),
         note(`score ${signed(each.score, 4)}, ln p ${signed(each.log_probability)}${each.finished ? "" : ", cut off"}`)))),
       numbers("All hypotheses of the search", ["step", "rank", "token", "after", "ln p of token", "total", "score", "status"],
         found.nodes.length, (i) => row(found, found.nodes[i])));
-    tree.show();
   },
 };
 
@@ -64,56 +62,39 @@ function description(found, node) {
     h("dl", ...Object.entries(facts).filter(([, value]) => value !== null).flatMap(([name, value]) => [h("dt", name), h("dd", value)]))];
 }
 
-/** Make the tree, of which only the steps that can be seen are drawn, and a few on either
- *  side: long outputs have tens of thousands of nodes. */
+/** Make the tree: a button for each node, and one path for the edges of each kind. */
 function makeTree(found, hides, tell) {
   const tree = layOut(found, hides);
   const { steps, best } = tree;
-  const size = { width: steps.length * WIDTH, height: Math.max(...steps.map((each) => each.length)) * HEIGHT + 8 };
-  const edges = svg("svg", { "aria-hidden": "true", ...size });
-  const nodes = h("div");
-  const canvas = setProperties(h("div.tree", { role: "group", "aria-label": "Tree of the beam search" }, edges, nodes), { width: `${size.width}px`, height: `${size.height}px` });
-  const view = h("div.scroll.card.tree-view", canvas);
-  let at = found.results.length ? pathTo(found, found.nodes[found.results[0].node])[0] : found.nodes[0];
-  let drawn = -1;
-  const ofNode = (node) => nodes.querySelector(`[data-node="${node.id}"]`);
+  const seen = steps.flat();
+  const [width, height] = [steps.length * WIDTH, Math.max(...steps.map((each) => each.length)) * HEIGHT + 8];
+  const edges = Map.groupBy(seen.filter((node) => node.parent !== null), (node) => `${kindOf(node)} ${best.get(node.id) ?? ""}`);
+  const buttons = new Map(seen.map((node) => [node.id, button(tree, node)]));
+  let at = pathTo(found, found.nodes[found.results[0]?.node ?? 0])[0];
   const choose = (node) => {
-    ofNode(at)?.setAttribute("tabindex", "-1");
+    buttons.get(at.id).tabIndex = -1;
     at = node;
-    ofNode(at)?.setAttribute("tabindex", "0");
-    tell(node);
-    light(...(best.get(node.id) === "best" ? [tokenId("target", node.step - 1)] : []));
+    buttons.get(at.id).tabIndex = 0;
+    tell(at);
   };
-  const draw = () => {
-    const first = Math.max(0, Math.floor(view.scrollLeft / WIDTH) - AHEAD);
-    if (first === drawn) return;
-    drawn = first;
-    const hadFocus = nodes.contains(document.activeElement);
-    const seen = steps.slice(first, first + Math.ceil(view.clientWidth / WIDTH) + 2 * AHEAD).flat();
-    edges.replaceChildren(...seen.filter((node) => node.parent !== null).map((node) => edge(tree, node)));
-    nodes.replaceChildren(...seen.map((node) => button(tree, node, () => choose(node))));
-    (ofNode(at) ?? nodes.firstChild).setAttribute("tabindex", "0");
-    if (hadFocus) ofNode(at)?.focus({ preventScroll: true });
-  };
-  view.addEventListener("scroll", draw);
-  canvas.addEventListener("keydown", (event) => {
+  for (const node of seen) {
+    for (const type of ["focus", "pointerenter"]) {
+      buttons.get(node.id).addEventListener(type, () => {
+        choose(node);
+        light(...(best.get(node.id) === "best" ? [tokenId("target", node.step - 1)] : []));
+      });
+    }
+  }
+  choose(at);
+  const keydown = (event) => {
     const to = neighbour(tree, at, event.key);
     if (!to) return;
     event.preventDefault();
-    const left = (to.step - 1) * WIDTH;
-    if (left < view.scrollLeft || left + WIDTH > view.scrollLeft + view.clientWidth) view.scrollLeft = left - (view.clientWidth - WIDTH) / 2;
-    draw();
-    ofNode(to).focus({ preventScroll: true });
-  });
-  const show = () => {
-    draw();
-    tell(at);
+    buttons.get(to.id).focus();
   };
-  new ResizeObserver(() => {
-    drawn = -1;
-    draw();
-  }).observe(view);
-  return { node: view, show };
+  return h("div.scroll.card.tree-view", setProperties(h("div.tree", { role: "group", "aria-label": "Tree of the beam search", onkeydown: keydown },
+    svg("svg", { "aria-hidden": "true", width, height }, ...[...edges].sort(([one], [other]) => one.endsWith("best") - other.endsWith("best")).map(([name, nodes]) => svg("path", { class: name, d: nodes.map((node) => edge(tree, node)).join("") }))),
+    ...buttons.values()), { width: `${width}px`, height: `${height}px` }));
 }
 
 /** Sort nodes into steps, each in a lane, and mark the paths of the results. */
@@ -144,18 +125,18 @@ function neighbour({ found, steps, laneOf, best }, node, key) {
   }[key];
 }
 
-function button({ laneOf, best }, node, tell) {
+function button({ laneOf, best }, node) {
   const kind = kindOf(node);
   return setProperties(h("button.node", {
-    class: `${kind} ${best.get(node.id) ?? ""}`, "data-node": node.id, tabindex: "-1", onfocus: tell, onpointerenter: tell,
+    class: `${kind} ${best.get(node.id) ?? ""}`, "data-node": node.id, tabindex: "-1",
     "aria-label": `${shown(node.piece)}, ${kind}, step ${node.step}, rank ${node.rank}, total ${signed(node.total, 2)}`,
   }, piece(node.piece), h("span.p", signed(node.score ?? node.total, 2))),
   { left: `${(node.step - 1) * WIDTH}px`, top: `${laneOf.get(node.id) * HEIGHT + 4}px` });
 }
 
-function edge({ found, laneOf, best }, node) {
+function edge({ found, laneOf }, node) {
   const to = (node.step - 1) * WIDTH;
   const from = to - EDGE;
   const [above, below] = [found.nodes[node.parent], node].map((each) => laneOf.get(each.id) * HEIGHT + HEIGHT / 2 + 1);
-  return svg("path", { class: `${kindOf(node)} ${best.get(node.id) ?? ""}`, d: `M${from} ${above}C${from + 14} ${above} ${to - 14} ${below} ${to} ${below}` });
+  return `M${from} ${above}C${from + 14} ${above} ${to - 14} ${below} ${to} ${below}`;
 }

@@ -1,5 +1,6 @@
 // The model at four levels, from a black box down to its heads, with its real sizes.
 
+import { isSnapshot } from "../api.js";
 import { h } from "../dom.js";
 import { formula, note, numbers } from "../parts.js";
 import { base, switched } from "../state.js";
@@ -15,7 +16,7 @@ export const model = {
   render(place, found, context) {
     const parts = partsOf(context.model);
     const [draw, chosen] = levelOf(context.state.level, parts);
-    place.append(path(chosen?.name ?? draw.name, parts, context), draw(parts, context, chosen), changed(context),
+    place.append(path(chosen?.name ?? draw.name, parts, context), draw(parts, context, chosen),
       numbers("All parts of the model", ["part", "size", "is", "residual connection"], parts.list.length, (i) => row(parts.list[i], context.state, parts.sizes)));
   },
 };
@@ -117,7 +118,7 @@ function sublayerFacts({ kind, heads }, { d_model: width, d_k, d_ff, activation 
 }
 
 function flip(id, label, text, checked, change) {
-  return h("label.check", h("input.switch", { type: "checkbox", role: "switch", id, checked, "aria-label": label, onchange: change }), h("span", text));
+  return h("label.check", h("input.switch", { type: "checkbox", role: "switch", id, checked, disabled: isSnapshot, "aria-label": label, onchange: change }), h("span", text));
 }
 
 function onOff(name, { state, set }) {
@@ -150,14 +151,6 @@ function inAttention({ sizes: { d_model: width, d_k, d_v = d_k } }, context, { n
 function inFeedForward({ sizes: { d_model: width, d_ff, activation } }, context, { name }) {
   return column(part("Linear, W₂", [`${d_ff} × ${width}`]), part(`Activation: ${activation}`, [`${d_ff} channels`]), part("Linear, W₁", [`${width} × ${d_ff}`]),
     note("Each position by itself: no word sees another here."), h("div.tools", `${name}:`, onOff(name, context)));
-}
-
-/** Say what is off at present. */
-function changed({ state, set }) {
-  const names = [...state.off.map((each) => `${each} off`), ...state.noResidual.map((each) => `${each} without residual connection`)];
-  return names.length
-    ? h("p.line", `Changed: ${names.join(", ")}.`, h("button", { id: "everything-on", onclick: () => set({ off: [], noResidual: [] }) }, "Everything on again"))
-    : note("Everything is on.");
 }
 
 function row({ name, kind, heads }, { off, noResidual }, { d_k, d_ff }) {

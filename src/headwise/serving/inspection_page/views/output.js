@@ -1,8 +1,9 @@
 // Each token of an output with its probability, and what else might have stood there.
 
+import { isSnapshot } from "../api.js";
 import { h } from "../dom.js";
 import { percent, share, signed } from "../numbers.js";
-import { bar, field, note, numbers, piece } from "../parts.js";
+import { bar, note, numbers, piece } from "../parts.js";
 import { base } from "../state.js";
 import { shown, token } from "../tokens.js";
 
@@ -15,10 +16,10 @@ export const output = {
   view: "output",
   request: (state) => ({ ...base(state), count: 6 }),
   render(place, found, context) {
-    const writes = context.model.views.includes("beam");
+    const writes = !isSnapshot && context.model.views.includes("beam");
     place.append(
       h("div.card", h("p.said", { dir: "auto" }, found.text), total(found)),
-      ...(writes ? [otherOutput(context), note("Press an alternative to force it: the output is kept up to there, and the model writes the rest anew.")] : []),
+      writes ? note("Press an alternative to force it: the output is kept up to there, and the model writes the rest anew. Above, any other output can be looked at.") : "",
       h("ol.card.positions-of-output", { start: "0" }, ...found.positions.map((each, t) => position(found, each, t, writes ? context.set : null))),
       numbers("All numbers of this output", ["position", "token", "p", "ln p", "rank", "entropy, nats", "alternatives"],
         found.positions.length, (t) => row(found.positions[t], t)));
@@ -27,17 +28,6 @@ export const output = {
 
 function total({ log_probability: all, positions }) {
   return all === null ? null : note(`ln p = ${signed(all)}, ${signed(all / positions.length)} per token`);
-}
-
-function otherOutput({ state, set }) {
-  const submit = (event) => {
-    event.preventDefault();
-    set({ target: new FormData(event.target).get("target").trim(), prefix: null });
-  };
-  return h("form.line", { onsubmit: submit },
-    field("What would it cost to write something else?", "target", state.target, { placeholder: "another output" }),
-    h("button", { type: "submit" }, "Look at this output"),
-    state.target || state.prefix ? h("button.plain", { onclick: () => set({ target: null, prefix: null }) }, "Back to the model’s own") : null);
 }
 
 function position(found, each, t, set) {

@@ -3,9 +3,10 @@
 import { h } from "../dom.js";
 import { channels, heatMap, limited, nameAxis, strip, tokenAxis } from "../heat.js";
 import { share, signed } from "../numbers.js";
-import { ATTENTION, bar, choice, formula, matrixNumbers, note, numbers, rove } from "../parts.js";
+import { bar, choice, formula, matrixNumbers, note, numbers, rove } from "../parts.js";
 import { base } from "../state.js";
 import { shown, token } from "../tokens.js";
+import { KINDS } from "./attention_maps.js";
 
 const ROW = 20;
 
@@ -31,7 +32,7 @@ export const word = {
 
 function controls({ found, kind }, { state, set, model, ask, base: body }) {
   const side = (name) => (name.startsWith("encoder") ? "source" : "input");
-  const titleOf = (name) => `${ATTENTION[name.split(".")[0]]}, layer ${name.split(".")[1]}`;
+  const titleOf = (name) => `${KINDS[name.split(".")[0]]}, layer ${name.split(".")[1]}`;
   const heads = choice("Head", model.heads.map((each) => [each, each]), found.head,
     (head) => set({ head, query: side(head) === side(found.head) ? found.position : 0, key: null }), { group: titleOf, id: "word-head" });
   const place = h("div.tools.scroll", { role: "group", "aria-label": "Position" });
@@ -56,7 +57,7 @@ function vector(name, numbers, readout) {
 }
 
 function query({ found, kind, layer, head, size, vector }) {
-  return step("Query", "q = x W^Q", `What position ${found.position}, ${shown(found.piece)}, asks for: ${size} channels of ${ATTENTION[kind]}, layer ${layer}, head ${head}. `
+  return step("Query", "q = x W^Q", `What position ${found.position}, ${shown(found.piece)}, asks for: ${size} channels of ${KINDS[kind].toLowerCase()}, layer ${layer}, head ${head}. `
     + `Keys and values are made of ${kind === "cross" ? "the output of the encoder" : "the same sequence"}.`,
   vector("q before rotation", found.query_before_rotation), vector("q", found.query));
 }
