@@ -8,7 +8,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from headwise.errors import ResourceError
-from headwise.inspection.beam_tree import BeamNode, BeamTree
 from headwise.reports.drawing import (
     BLUE,
     RED,
@@ -34,6 +33,7 @@ from headwise.text.trees import parse_tree
 if TYPE_CHECKING:
     from headwise.inspection.attention import Attention
     from headwise.inspection.attribution import Attribution
+    from headwise.inspection.beam_tree import BeamNode, BeamTree
     from headwise.inspection.logit_lens import LogitLens
     from headwise.inspection.output import Output, OutputPosition
     from headwise.inspection.patching import Patching

@@ -1,8 +1,12 @@
-"""What ``headwise inspect`` can show, each under its name; torch is imported late."""
+"""Every way to look into a model, under its name, for all who ask: commands, pages.
+
+Nothing here needs torch until something is computed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +15,11 @@ from headwise.errors import UsageError
 if TYPE_CHECKING:
     from headwise.inspection.inspector import Inspector
     from headwise.inspection.places import Head
-    from headwise.reports.drawing import Drawing
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """The options of ``headwise inspect`` that views read."""
+    """What is asked for; each view reads what it needs."""
 
     text: str
     target: str | None = None
@@ -36,14 +39,57 @@ class View:
 
     summary: str
     compute: Callable[[Inspector, Request], Any]
-    text: str
-    """Name of the function in ``reports.inspection_text``."""
-
-    drawing: str = ""
-    """Name of the function in ``reports.inspection_drawings``; empty: JSON only."""
-
     options: frozenset[str] = frozenset()
-    """Options besides TEXT that have an effect."""
+    """What has an effect besides the text."""
+
+    suits: Callable[[Inspector], bool] | None = None
+    """Whether a model can be looked at like this; None: ``Inspector.why_not`` knows."""
+
+
+def look(inspector: Inspector, name: str, request: Request) -> Any:
+    """Return what the view ``name`` finds, in the model with the changes asked for.
+
+    Raises ``UsageError`` and ``DataError`` for what cannot be looked at.
+    """
+    view = VIEWS[name]
+    if name == "compare":  # it looks at the model with and without them
+        return view.compute(inspector, request)
+    with inspector.intervene(*request.changes):
+        return view.compute(inspector, request)
+
+
+def views_of(inspector: Inspector) -> list[str]:
+    """Return the names of the views that suit a model."""
+    return [
+        name
+        for name, view in VIEWS.items()
+        if (
+            view.suits(inspector)
+            if view.suits is not None
+            else inspector.why_not(name) is None
+        )
+    ]
+
+
+def _reads_text(inspector: Inspector) -> bool:
+    from headwise.model.captioner import Captioner
+    from headwise.model.decoder_only import DecoderOnly
+    from headwise.model.encoder_decoder import EncoderDecoder
+    from headwise.model.encoder_only import EncoderOnly
+
+    return any(
+        isinstance(each, EncoderDecoder | EncoderOnly | DecoderOnly)
+        and not isinstance(each, Captioner)
+        for each in inspector.model.modules()
+    )
+
+
+def _reads_text_by_attention(inspector: Inspector) -> bool:
+    from headwise.inspection.places import attention_layers
+
+    with suppress(UsageError):
+        return _reads_text(inspector) and bool(attention_layers(inspector.model))
+    return False
 
 
 def _attention(inspector: Inspector, request: Request) -> Any:
@@ -70,7 +116,7 @@ def _beam(inspector: Inspector, request: Request) -> Any:
 def _word(inspector: Inspector, request: Request) -> Any:
     if len(request.heads) != 1 or request.position is None:
         raise UsageError(
-            "--show word needs one head and one position, such as --head encoder.0.1 "
+            "word needs one head and one position, such as --head encoder.0.1 "
             "--position 2; positions are counted from 0"
         )
     return inspector.word(
@@ -98,7 +144,7 @@ def _lens(inspector: Inspector, request: Request) -> Any:
 def _patch(inspector: Inspector, request: Request) -> Any:
     if request.donor is None or request.target is None or request.other is None:
         raise UsageError(
-            "--show patch needs --donor TEXT, a sentence of the same length, and "
+            "patch needs --donor TEXT, a sentence of the same length, and "
             "--target and --other: two outputs that are the same up to one word"
         )
     return inspector.patch(request.text, request.donor, request.target, request.other)
@@ -107,84 +153,79 @@ def _patch(inspector: Inspector, request: Request) -> Any:
 def _compare(inspector: Inspector, request: Request) -> Any:
     if not request.changes and not request.prefix:
         raise UsageError(
-            "--show compare needs a change: --off NAME, --no-residual NAME or --prefix "
-            "TEXT"
+            "compare needs a change: --off NAME, --no-residual NAME or --prefix TEXT"
         )
     return inspector.compare(
         request.text, *request.changes, prefix=request.prefix, **request.search
     )
 
 
+def _positions(inspector: Inspector, request: Request) -> Any:
+    from headwise.inspection.positions import positions_of
+
+    pair = inspector.pair(request.text, request.target, prefix=request.prefix)
+    return positions_of(inspector.model, pair)
+
+
+def _embeddings(inspector: Inspector, request: Request) -> Any:
+    from headwise.inspection.embeddings import embeddings_of
+
+    pair = inspector.pair(request.text, request.target, prefix=request.prefix)
+    tokenizers = inspector.task.tokenizers
+    return embeddings_of(inspector.model, pair, tokenizers, count=request.count)
+
+
 VIEWS: dict[str, View] = {
     "output": View(
         "the probability of each output token, label or tag, and alternatives",
         _output,
-        "output_text",
-        "draw_output",
         frozenset({"target", "prefix", "count"}),
     ),
     "attention": View(
         "the weights of each head, norms and attention rollout",
         _attention,
-        "attention_text",
-        "draw_attention",
         frozenset({"target", "prefix", "head"}),
     ),
     "attribution": View(
         "what each part of the output owes to each token of the input",
         _attribution,
-        "attribution_text",
-        "draw_attribution",
         frozenset({"target", "prefix", "position"}),
     ),
     "beam": View(
         "the beam search as a tree",
         _beam,
-        "beam_text",
-        "draw_beam",
         frozenset({"prefix", "search"}),
     ),
     "word": View(
         "one word through one head, step by step",
         _word,
-        "word_text",
-        "draw_word",
         frozenset({"target", "prefix", "head", "position"}),
     ),
     "lens": View(
         "what each layer of the decoder would say",
         _lens,
-        "lens_text",
-        "draw_lens",
         frozenset({"target", "prefix", "count"}),
     ),
     "patch": View(
         "which heads carry the difference between two sentences",
         _patch,
-        "patch_text",
-        "draw_patching",
         frozenset({"target", "donor", "other"}),
     ),
     "compare": View(
         "the output before and after a change",
         _compare,
-        "comparison_text",
-        options=frozenset({"prefix", "search"}),
+        frozenset({"prefix", "search"}),
+    ),
+    "positions": View(
+        "the positional encodings beside binary numbers, and their wavelengths",
+        _positions,
+        frozenset({"target", "prefix"}),
+        _reads_text_by_attention,
+    ),
+    "embeddings": View(
+        "the nearest pieces of the vocabulary, and a map of both",
+        _embeddings,
+        frozenset({"target", "prefix", "count"}),
+        _reads_text,
     ),
 }
-
-
-def text_of(view: View, found: Any) -> list[str]:
-    """Return a result as lines for a terminal."""
-    from headwise.reports import inspection_text
-
-    lines: list[str] = getattr(inspection_text, view.text)(found)
-    return lines
-
-
-def drawing_of(view: View, found: Any) -> Drawing:
-    """Return a result as a drawing."""
-    from headwise.reports import inspection_drawings
-
-    drawing: Drawing = getattr(inspection_drawings, view.drawing)(found)
-    return drawing
