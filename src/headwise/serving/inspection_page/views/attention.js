@@ -5,6 +5,7 @@ import { h } from "../dom.js";
 import { share } from "../numbers.js";
 import { note, numbers, piece } from "../parts.js";
 import { base, switched } from "../state.js";
+import { endTurn, inTurn } from "../turns.js";
 import { cellOf } from "./attention_cell.js";
 import { makeLines } from "./attention_lines.js";
 import { KINDS, parsed, sidesOf, strongest } from "./attention_maps.js";
@@ -61,7 +62,7 @@ class Screen {
     this.head = small.head;
     this.map = null;
     this.overview.choose(this.head);
-    this.inTurn("headTurn", this.largePlace, () => this.wholeMap(small), (map) => {
+    inTurn(this, "headTurn", this.largePlace, () => this.wholeMap(small), (map) => {
       this.map = map;
       this.drawHead();
     });
@@ -97,14 +98,13 @@ class Screen {
   showCell() {
     const { state: { query, key }, map, head, context } = this;
     if (query === null || key === null || query >= map.rows || key >= map.columns) {
-      this.cellTurn = (this.cellTurn ?? 0) + 1;
-      this.cellPlace.classList.remove("busy");
+      endTurn(this, "cellTurn", this.cellPlace);
       this.cellPlace.replaceChildren(note("Choose a cell of the matrix, or a query of the lines, to see its q·k in numbers, and to replace its row."));
       return;
     }
     const predicted = parsed(head).kind === "encoder" ? null : this.found.target[query];
     const ask = () => context.ask("word", { ...base(this.state), heads: [head], position: query });
-    this.inTurn("cellTurn", this.cellPlace, ask, (found) => {
+    inTurn(this, "cellTurn", this.cellPlace, ask, (found) => {
       this.cellPlace.replaceChildren(cellOf(found, key, predicted), this.editor(query, key));
     });
   }
@@ -117,25 +117,9 @@ class Screen {
     return rowEditor(map, sidesOf(this.found, head), { query, key, replaced: rows.some(same), replace });
   }
 
-  /** Show what `find` returns, or its error, unless another turn began meanwhile. */
-  async inTurn(counter, place, find, show) {
-    this[counter] = (this[counter] ?? 0) + 1;
-    const turn = this[counter];
-    place.classList.add("busy");
-    let [found, error] = [null, null];
-    try {
-      found = await find();
-    } catch (caught) {
-      error = caught;
-    }
-    if (turn !== this[counter]) return;
-    place.classList.remove("busy");
-    if (error) place.replaceChildren(h("p.problem", { role: "alert" }, error.message));
-    else show(found);
-  }
-
   clean() {
-    this.headTurn = this.cellTurn = null;
+    endTurn(this, "headTurn", this.largePlace);
+    endTurn(this, "cellTurn", this.cellPlace);
     this.matrix?.clean();
     this.lines?.clean();
     this.overview.clean();
