@@ -2,8 +2,11 @@
 
 import json
 import re
+from base64 import b64encode
+from io import BytesIO
 
 import pytest
+from PIL import Image
 from tests.serving.demo_requests import TIRED
 from tests.serving.synthetic_attention import attention_answer
 
@@ -178,6 +181,36 @@ def test_long_tokens_other_scripts_and_emoji_fit(open_page):
     )
     assert directions == [True, False, False, False, True, False]
     assert page.page.evaluate(WIDTH) <= 320
+
+
+def test_a_query_is_drawn_over_the_picture_that_it_looks_at(open_page):
+    """Query 3 looks at patch 1 of 2 x 2, behind a [class] token: the upper right one."""
+    white = Image.new("RGB", (8, 8), "white")
+    file = BytesIO()
+    white.save(file, "PNG")
+    patches = {"rows": 2, "columns": 2, "frames": 1, "first": 1}
+    patches["image"] = f"data:image/png;base64,{b64encode(file.getvalue()).decode()}"
+
+    def answer(route):
+        body = json.loads(route.request.post_data)
+        source = ["[class]", "0,0", "0,1", "1,0", "1,1"]
+        route.fulfill(
+            body=attention_answer(source, ["encoder.0.0"], body, patches=patches),
+            content_type="application/octet-stream",
+        )
+
+    page = open_page(text="x", query=3, key=2, routes={"api/attention": answer})
+    page.page.wait_for_timeout(100)
+    colours = page.page.evaluate(
+        """() => {
+          const canvas = document.querySelector("canvas.patches");
+          const at = (x, y) => [...canvas.getContext("2d").getImageData(
+            canvas.width * x, canvas.height * y, 1, 1).data].slice(0, 3);
+          return [at(0.25, 0.25), at(0.75, 0.25), at(0.25, 0.75), at(0.75, 0.75)];
+        }"""
+    )
+    strong = colours.pop(1)
+    assert all(strong[0] < other[0] - 80 for other in colours), "the bluest one"
 
 
 def test_axe_finds_nothing(open_page):

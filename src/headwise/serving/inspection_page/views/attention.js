@@ -11,6 +11,7 @@ import { makeLines } from "./attention_lines.js";
 import { KINDS, parsed, sidesOf, strongest } from "./attention_maps.js";
 import { makeMatrix } from "./attention_matrix.js";
 import { makeOverview } from "./attention_overview.js";
+import { makePicture } from "./attention_picture.js";
 import { rowEditor } from "./attention_row.js";
 
 const OVERVIEW_SIDE = 128; // the most rows and columns of a map that is drawn small
@@ -35,7 +36,7 @@ export const attention = {
 /** The parts of the view, each of which is shown anew when what it shows changes. */
 class Screen {
   constructor(place, found, context) {
-    Object.assign(this, { found, context, state: context.state, head: null, map: null });
+    Object.assign(this, { found, context, state: context.state, head: null, map: null, parts: [] });
     const overview = h("div.overview");
     this.largePlace = h("section.large-head", { "aria-label": "One head" });
     this.cellPlace = h("section.card", { "aria-label": "One cell" });
@@ -53,8 +54,7 @@ class Screen {
       this.showHead(chosen);
       return;
     }
-    this.lines?.update(state.query);
-    this.matrix?.update(state);
+    this.updateParts();
     if (this.map && (before.query !== state.query || before.key !== state.key)) this.showCell();
   }
 
@@ -76,22 +76,25 @@ class Screen {
   }
 
   drawHead() {
-    this.matrix?.clean();
-    this.lines?.clean();
-    const { map, head, state, context } = this;
-    const sides = sidesOf(this.found, head);
+    this.cleanParts();
+    const { map, head, state, found, context } = this;
+    const sides = sidesOf(found, head);
     const { kind, layer, index } = parsed(head);
-    const [matrix, lines] = [h("div.card.matrix-card"), h("div.card")];
+    const ofPicture = found.patches && sides.columns.side === "source";
+    const [matrix, lines, picture] = ["div.card", "div.card", "div.card"].map((each) => h(each));
     this.largePlace.replaceChildren(
       h("div.tools.title", h("h3", head), h("span.about", `${KINDS[kind]}, layer ${layer}, head ${index}`),
         h("button", { id: "turn-head", onclick: () => this.turnHead(head) }, state.off.includes(head) ? "Switch this head on" : "Switch this head off")),
-      h("div.head-pair", matrix, lines),
+      h("div.head-pair", matrix, h("div", lines, ofPicture ? picture : null)),
       weightNumbers(map, sides, head));
-    this.matrix = makeMatrix(matrix, map, sides, { pick: (query, key) => context.set({ head, query, key }), turn: () => this.turnHead(head) });
     // A query of the lines is chosen with the key that it attends to most.
-    this.lines = makeLines(lines, map, sides, { pick: (query) => context.set({ head, query, key: strongest(map, query, 1)[0]?.index ?? 0 }) });
-    this.lines.update(state.query);
-    this.matrix.update(state);
+    const pick = (query, key = strongest(map, query, 1)[0]?.index ?? 0) => context.set({ head, query, key });
+    this.parts = [
+      makeMatrix(matrix, map, sides, { pick, turn: () => this.turnHead(head) }),
+      makeLines(lines, map, sides, { pick }),
+      ...(ofPicture ? [makePicture(picture, map, sides, found.patches)] : []),
+    ];
+    this.updateParts();
     this.showCell();
   }
 
@@ -120,9 +123,16 @@ class Screen {
   clean() {
     endTurn(this, "headTurn", this.largePlace);
     endTurn(this, "cellTurn", this.cellPlace);
-    this.matrix?.clean();
-    this.lines?.clean();
+    this.cleanParts();
     this.overview.clean();
+  }
+
+  updateParts() {
+    for (const part of this.parts) part.update(this.state);
+  }
+
+  cleanParts() {
+    for (const part of this.parts) part.clean();
   }
 }
 
