@@ -1,5 +1,8 @@
 """Answers of attention that are made up, to be given to the real page."""
 
+import json
+import struct
+
 import numpy as np
 
 from headwise.inspection.attention import Attention, AttentionMap
@@ -7,10 +10,12 @@ from headwise.inspection.places import parse_head
 from headwise.serving.attention_binary import encode_attention
 
 
-def attention_answer(source: list[str], heads: list[str], body: dict) -> bytes:
+def attention_answer(
+    source: list[str], heads: list[str], body: dict, **more: object
+) -> bytes:
     """Return what a server answers to ``body``: each query attends to the one before.
 
-    That weight is 0.9; the others share the rest.
+    That weight is 0.9; the others share the rest. The header has ``more`` entries.
     """
     import torch
 
@@ -24,4 +29,8 @@ def attention_answer(source: list[str], heads: list[str], body: dict) -> bytes:
         if head in wanted
     ]
     found = Attention(tuple(source), (), (), tuple(maps))
-    return encode_attention(found, max_side=body.get("max_side"))
+    encoded = encode_attention(found, max_side=body.get("max_side"))
+    (size,) = struct.unpack_from("<I", encoded)
+    header = json.dumps({**json.loads(encoded[4 : 4 + size]), **more}).encode()
+    header += b" " * (-len(header) % 4)
+    return struct.pack("<I", len(header)) + header + encoded[4 + size :]

@@ -2,8 +2,11 @@
 
 import json
 import re
+from base64 import b64encode
+from io import BytesIO
 
 import pytest
+from PIL import Image
 from tests.serving.demo_requests import TIRED
 from tests.serving.synthetic_attention import attention_answer
 
@@ -24,15 +27,13 @@ def test_a_head_that_is_switched_off_turns_il_into_elle(open_page):
 
 
 def test_a_sublayer_and_a_residual_connection_are_switched_off(open_page):
-    page = open_page(text=TIRED)
-    page.click("#to-model")
-    page.page.uncheck("[id='part-decoder.1.feed_forward']")
-    page.settle()
-    page.page.uncheck("[id='residual-encoder.0.self_attention']")
-    page.settle()
+    page = open_page(text=TIRED, view="model", level="decoder.1")
+    for name in ("part-decoder.1.feed_forward", "residual-decoder.1.self_attention"):
+        page.page.uncheck(f"[id='{name}']")
+        page.settle()
     assert page.texts(".chip bdi") == [
         "decoder.1.feed_forward off",
-        "encoder.0.self_attention without residual connection",
+        "decoder.1.self_attention without residual connection",
     ]
     assert page.texts("#comparison .name") == ["Before", "After"]
     page.click("#all-back")
@@ -182,14 +183,47 @@ def test_long_tokens_other_scripts_and_emoji_fit(open_page):
     assert page.page.evaluate(WIDTH) <= 320
 
 
+def test_a_query_is_drawn_over_the_picture_that_it_looks_at(open_page):
+    """Query 3 looks at patch 1 of 2 x 2, behind a [class] token: the upper right one."""
+    white = Image.new("RGB", (8, 8), "white")
+    file = BytesIO()
+    white.save(file, "PNG")
+    patches = {"rows": 2, "columns": 2, "frames": 1, "first": 1}
+    patches["image"] = f"data:image/png;base64,{b64encode(file.getvalue()).decode()}"
+
+    def answer(route):
+        body = json.loads(route.request.post_data)
+        source = ["[class]", "0,0", "0,1", "1,0", "1,1"]
+        route.fulfill(
+            body=attention_answer(source, ["encoder.0.0"], body, patches=patches),
+            content_type="application/octet-stream",
+        )
+
+    page = open_page(text="x", query=3, key=2, routes={"api/attention": answer})
+    page.page.wait_for_timeout(100)
+    colours = page.page.evaluate(
+        """() => {
+          const canvas = document.querySelector("canvas.patches");
+          const at = (x, y) => [...canvas.getContext("2d").getImageData(
+            canvas.width * x, canvas.height * y, 1, 1).data].slice(0, 3);
+          return [at(0.25, 0.25), at(0.75, 0.25), at(0.25, 0.75), at(0.75, 0.75)];
+        }"""
+    )
+    strong = colours.pop(1)
+    assert all(strong[0] < other[0] - 80 for other in colours), "the bluest one"
+
+
 def test_axe_finds_nothing(open_page):
     state = {"off": "cross.0.3", "head": "cross.1.3", "query": 3, "key": 2}
-    page = open_page(text=TIRED, **state)
+    page = open_page(text=TIRED, width=320, **state)
     for summary in page.page.query_selector_all("summary"):
         summary.click()
-    for width in (320, 1280):
+    assert page.violations() == [], "with all tables"
+    assert page.page.evaluate(WIDTH) <= 320
+    for summary in page.page.query_selector_all("summary"):
+        summary.click()
+    for width, scheme in ((320, "dark"), (1280, "light"), (1280, "dark")):
         page.page.set_viewport_size({"width": width, "height": 900})
-        for scheme in ("light", "dark"):
-            page.page.emulate_media(color_scheme=scheme)
-            assert page.violations() == [], (width, scheme)
+        page.page.emulate_media(color_scheme=scheme)
+        assert page.violations() == [], (width, scheme)
         assert page.page.evaluate(WIDTH) <= width

@@ -3,12 +3,7 @@
 
 const MAX_KEPT_BYTES = 200 * 2 ** 20;
 
-/** An answer that a saved page does not have. */
-export class NotRecorded extends Error {
-  constructor() {
-    super("This saved page has no answer to that. Serve the model with headwise inspect FOLDER --serve to ask.");
-  }
-}
+const NOT_RECORDED = "This saved page has no answer to that. Serve the model with headwise inspect FOLDER --serve to ask.";
 
 const embedded = document.getElementById("snapshot");
 const snapshot = embedded ? JSON.parse(embedded.textContent) : null;
@@ -37,8 +32,8 @@ export function canAnswer(view, request) {
   return !isSnapshot || recordedAnswer(view, request) !== null;
 }
 
-/** Return the answer of a view to a request. Throws an `Error` whose message is for
- *  people. Attention is {source, target, decoder_input, maps}; see `decodeAttention`. */
+/** Return the answer of a view to a request; of attention, what `decodeAttention` returns.
+ *  Throws an `Error` whose message is for people. */
 export async function ask(view, request) {
   const key = keyOf(view, request);
   inUse.set(key, { view, request });
@@ -74,7 +69,7 @@ export async function download(view, request, format, { state = {}, name = "head
     save(new Blob([JSON.stringify(content)], { type: "application/json" }), file);
     return;
   }
-  if (isSnapshot) throw new NotRecorded();
+  if (isSnapshot) throw new Error(NOT_RECORDED);
   const response = format === "html"
     ? await post("snapshot", { requests: [...inUse.values()], state })
     : await post(`${view}.${format}`, request);
@@ -91,10 +86,10 @@ export function save(blob, file) {
 }
 
 /** Decode attention: the length of a header as uint32, the header as JSON, then float32.
- *  Returns the header's texts and `maps`, a list of {head, rows, columns, rowFactor,
- *  columnFactor, weights: Float32Array, norms?: Float32Array}, row after row. Factors are
- *  how many positions each row or column stands for. */
-export function decodeAttention(buffer) {
+ *  Returns the header and `maps`, a list of {head, rows, columns, rowFactor, columnFactor,
+ *  weights, norms?}, whose numbers are row after row. Factors are how many positions each
+ *  row or column stands for. */
+function decodeAttention(buffer) {
   const length = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
   const maps = new Map();
@@ -111,7 +106,7 @@ export function decodeAttention(buffer) {
 async function answerOf(view, request, entry) {
   if (isSnapshot) {
     const found = recordedAnswer(view, request);
-    if (!found) throw new NotRecorded();
+    if (!found) throw new Error(NOT_RECORDED);
     return view === "attention" ? mapsAsked(decodeAttention(bytesOf(found.base64)), request) : found;
   }
   const response = await post(view, request);
@@ -134,23 +129,21 @@ function recordedAnswer(view, request) {
   return (like((body) => keyOf(view, body)) ?? like(question))?.answer ?? null;
 }
 
-/** Keep the maps of the heads that were asked for; throw `NotRecorded` if one is missing. */
+/** Keep the maps of the heads that were asked for, all of which must be there. */
 function mapsAsked(found, { heads }) {
   if (!heads) return found;
   const maps = found.maps.filter((map) => heads.includes(map.head));
-  if (maps.length < heads.length) throw new NotRecorded();
+  if (maps.length < heads.length) throw new Error(NOT_RECORDED);
   return { ...found, maps };
 }
 
 /** Count what an answer takes, and drop the oldest ones beyond the limit. */
 function remember(entry, bytes) {
   entry.bytes = bytes;
-  let sum = 0;
-  for (const each of kept.values()) sum += each.bytes;
+  let sum = [...kept.values()].reduce((total, each) => total + each.bytes, 0);
   for (const [key, each] of kept) {
     if (sum <= MAX_KEPT_BYTES) return;
-    if (each === entry || each.bytes === 0) continue;
-    kept.delete(key);
+    if (each !== entry) kept.delete(key);
     sum -= each.bytes;
   }
 }
@@ -167,16 +160,8 @@ async function fetched(path, options) {
     throw new Error("The server does not answer. Is headwise inspect --serve still running?");
   }
   if (response.ok) return response;
-  const content = await response.text();
-  throw new Error(messageOf(content) ?? `The server answered ${response.status} ${response.statusText}.`);
-}
-
-function messageOf(content) {
-  try {
-    return JSON.parse(content).error.message;
-  } catch {
-    return null;
-  }
+  const content = await response.json().catch(() => null);
+  throw new Error(content?.error?.message ?? `The server answered ${response.status} ${response.statusText}.`);
 }
 
 /** Name a request: keys sorted, and without what is a default anyway. */
@@ -192,8 +177,7 @@ function canonical(value) {
 }
 
 function isDefault(value) {
-  if (value === null || value === undefined || value === "" || value === false) return true;
-  return typeof value === "object" && Object.keys(value).length === 0;
+  return value === undefined || ["null", '""', "false", "[]", "{}"].includes(JSON.stringify(value));
 }
 
 function bytesOf(base64) {

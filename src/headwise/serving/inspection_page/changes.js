@@ -5,7 +5,7 @@ import { shown } from "./tokens.js";
 
 /** Fill `place` with a chip for each change, with a button that takes it back. */
 export function showChanges(place, { state, set }) {
-  const button = (id, text, onclick, attributes) => h("button", { id, onclick, ...attributes }, text);
+  const button = (id, text, onclick, more) => h("button", { id, onclick, ...more }, text);
   const chips = chipsOf(state);
   place.replaceChildren(
     ...(chips.length ? [h("ul.chips", { "aria-label": "Changes" }, ...chips.map(([name, back], index) =>

@@ -8,6 +8,7 @@ import { makeQuestion } from "./question.js";
 import { makeSave } from "./save.js";
 import { base, get, set, start, subscribe } from "./state.js";
 import { followPointer } from "./tokens.js";
+import { endTurn, inTurn, showProblem } from "./turns.js";
 import { VIEWS } from "./views.js";
 
 /** Keys that change the output, and not only what is looked at. */
@@ -23,7 +24,7 @@ async function begin() {
   start({ text: model.examples?.[0]?.text ?? "", ...savedState });
   showModel(model);
   const question = makeQuestion(part("question"), { model, set, locked: isSnapshot });
-  const page = { model, views, shown: null, asked: 0, compared: 0 };
+  const page = { model, views, shown: null };
   const saver = makeSave(part("save"), { current: () => current(page), report });
   followPointer();
   subscribe((state, different) => {
@@ -105,9 +106,7 @@ async function showComparison(page, state) {
     return;
   }
   if (isSnapshot && !canAnswer(asked.view, asked.request)) return;
-  await inTurn(page, "compared", place, asked, (found) => {
-    place.replaceChildren(...comparisonOf(asked.view, found, state));
-  });
+  await answered(page, "compared", place, asked, (found) => place.replaceChildren(...comparisonOf(asked.view, found, state)));
 }
 
 async function showView(page, state, view) {
@@ -116,9 +115,8 @@ async function showView(page, state, view) {
   const request = state.text ? view.request(state, page.model) : null;
   const context = { state, set, model: page.model, ask, base, say };
   if (request === null) {
-    page.asked += 1;
+    endTurn(page, "asked", panel);
     replaceView(page, { view });
-    panel.classList.remove("busy");
     panel.replaceChildren(about, h("p.needs", state.text ? view.needs : "Write a text above."));
     if (view.form) panel.append(view.form(context));
     return;
@@ -133,10 +131,9 @@ async function showView(page, state, view) {
     });
   };
   if (view.view === null) {
-    page.asked += 1;
-    panel.classList.remove("busy");
+    endTurn(page, "asked", panel);
     show(null);
-  } else await inTurn(page, "asked", panel, { view: view.view, request }, show);
+  } else if (await answered(page, "asked", panel, { view: view.view, request }, show) === false) replaceView(page, null);
 }
 
 /** Let the view that is shown clean up, and note another. */
@@ -145,35 +142,13 @@ function replaceView(page, shown) {
   page.shown = shown;
 }
 
-/** Ask, and show the answer unless something else was asked meanwhile. The old answer
- *  stays, dimmed; an error stands where the answer would. */
-async function inTurn(page, counter, place, { view, request }, show) {
-  const turn = ++page[counter];
-  place.classList.add("busy");
-  place.setAttribute("aria-busy", "true");
+/** Ask, and show the answer; what takes long is said. Returns as `inTurn`. */
+async function answered(page, name, place, { view, request }, show) {
   const slow = setTimeout(() => say("Computing …"), 150);
-  try {
-    const found = await ask(view, request);
-    if (turn !== page[counter]) return;
-    show(found);
-    say("");
-  } catch (error) {
-    if (turn !== page[counter]) return;
-    if (counter === "asked") replaceView(page, null);
-    showProblem(place, error);
-    say("");
-  } finally {
-    clearTimeout(slow);
-    if (turn === page[counter]) {
-      place.classList.remove("busy");
-      place.removeAttribute("aria-busy");
-    }
-  }
-}
-
-function showProblem(place, error) {
-  if (!(error instanceof Error) || error.name !== "Error") console.error(error);
-  place.replaceChildren(h("p.problem", { role: "alert" }, error.message));
+  const found = await inTurn(page, name, place, () => ask(view, request), show);
+  clearTimeout(slow);
+  if (found !== null) say("");
+  return found;
 }
 
 /** Keep the keyboard where it is while elements are replaced by others of the same id. */

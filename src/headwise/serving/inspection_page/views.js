@@ -12,15 +12,4 @@ import { patch } from "./views/patch.js";
 import { positions } from "./views/positions.js";
 import { word } from "./views/word.js";
 
-export const VIEWS = [
-  attention,
-  output,
-  attribution,
-  beam,
-  word,
-  lens,
-  patch,
-  model,
-  positions,
-  embeddings,
-];
+export const VIEWS = [attention, output, attribution, beam, word, lens, patch, model, positions, embeddings];

@@ -2,15 +2,15 @@
 
 const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
 
-/** Return two lists of {text, same}, of the one text and of the other; each word that is
- *  not the same is one of its own. Words are those of Unicode, so that texts without
- *  spaces have some too; spaces go with the word before. */
+/** Return two lists of words as {text, same}, of the one text and of the other. Words are
+ *  those of Unicode, so that texts without spaces have some too; spaces go with the word
+ *  before. */
 export function wordDifference(one, other) {
   const [left, right] = [words(one), words(other)];
-  const shared = sharedWords(left.map(bare), right.map(bare));
+  const shared = sharedWords(...[left, right].map((list) => list.map((word) => word.trim())));
   const marked = (list, side) => {
     const same = new Set(shared.map((pair) => pair[side]));
-    return joined(list.map((text, index) => ({ text, same: same.has(index) })));
+    return list.map((text, index) => ({ text, same: same.has(index) }));
   };
   return [marked(left, 0), marked(right, 1)];
 }
@@ -22,10 +22,6 @@ function words(text) {
     else found.push(segment);
   }
   return found;
-}
-
-function bare(word) {
-  return word.trim();
 }
 
 /** Return pairs of indices of a longest common subsequence. */
@@ -47,12 +43,3 @@ function sharedWords(left, right) {
   return pairs;
 }
 
-function joined(list) {
-  const found = [];
-  for (const each of list) {
-    const last = found.at(-1);
-    if (last?.same && each.same) last.text += each.text;
-    else found.push({ ...each });
-  }
-  return found;
-}

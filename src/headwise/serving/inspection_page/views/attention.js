@@ -5,11 +5,13 @@ import { h } from "../dom.js";
 import { share } from "../numbers.js";
 import { note, numbers, piece } from "../parts.js";
 import { base, switched } from "../state.js";
+import { endTurn, inTurn } from "../turns.js";
 import { cellOf } from "./attention_cell.js";
 import { makeLines } from "./attention_lines.js";
 import { KINDS, parsed, sidesOf, strongest } from "./attention_maps.js";
 import { makeMatrix } from "./attention_matrix.js";
 import { makeOverview } from "./attention_overview.js";
+import { makePicture } from "./attention_picture.js";
 import { rowEditor } from "./attention_row.js";
 
 const OVERVIEW_SIDE = 128; // the most rows and columns of a map that is drawn small
@@ -34,7 +36,7 @@ export const attention = {
 /** The parts of the view, each of which is shown anew when what it shows changes. */
 class Screen {
   constructor(place, found, context) {
-    Object.assign(this, { found, context, state: context.state, head: null, map: null });
+    Object.assign(this, { found, context, state: context.state, head: null, map: null, parts: [] });
     const overview = h("div.overview");
     this.largePlace = h("section.large-head", { "aria-label": "One head" });
     this.cellPlace = h("section.card", { "aria-label": "One cell" });
@@ -52,8 +54,7 @@ class Screen {
       this.showHead(chosen);
       return;
     }
-    this.lines?.update(state.query);
-    this.matrix?.update(state);
+    this.updateParts();
     if (this.map && (before.query !== state.query || before.key !== state.key)) this.showCell();
   }
 
@@ -61,7 +62,7 @@ class Screen {
     this.head = small.head;
     this.map = null;
     this.overview.choose(this.head);
-    this.inTurn("headTurn", this.largePlace, () => this.wholeMap(small), (map) => {
+    inTurn(this, "headTurn", this.largePlace, () => this.wholeMap(small), (map) => {
       this.map = map;
       this.drawHead();
     });
@@ -75,36 +76,38 @@ class Screen {
   }
 
   drawHead() {
-    this.matrix?.clean();
-    this.lines?.clean();
-    const { map, head, state, context } = this;
-    const sides = sidesOf(this.found, head);
+    this.cleanParts();
+    const { map, head, state, found, context } = this;
+    const sides = sidesOf(found, head);
     const { kind, layer, index } = parsed(head);
-    const [matrix, lines] = [h("div.card.matrix-card"), h("div.card")];
+    const ofPicture = found.patches && sides.columns.side === "source";
+    const [matrix, lines, picture] = ["div.card", "div.card", "div.card"].map((each) => h(each));
     this.largePlace.replaceChildren(
       h("div.tools.title", h("h3", head), h("span.about", `${KINDS[kind]}, layer ${layer}, head ${index}`),
         h("button", { id: "turn-head", onclick: () => this.turnHead(head) }, state.off.includes(head) ? "Switch this head on" : "Switch this head off")),
-      h("div.head-pair", matrix, lines),
+      h("div.head-pair", matrix, h("div", lines, ofPicture ? picture : null)),
       weightNumbers(map, sides, head));
-    this.matrix = makeMatrix(matrix, map, sides, { pick: (query, key) => context.set({ head, query, key }), turn: () => this.turnHead(head) });
     // A query of the lines is chosen with the key that it attends to most.
-    this.lines = makeLines(lines, map, sides, { pick: (query) => context.set({ head, query, key: strongest(map, query, 1)[0]?.index ?? 0 }) });
-    this.lines.update(state.query);
-    this.matrix.update(state);
+    const pick = (query, key = strongest(map, query, 1)[0]?.index ?? 0) => context.set({ head, query, key });
+    this.parts = [
+      makeMatrix(matrix, map, sides, { pick, turn: () => this.turnHead(head) }),
+      makeLines(lines, map, sides, { pick }),
+      ...(ofPicture ? [makePicture(picture, map, sides, found.patches)] : []),
+    ];
+    this.updateParts();
     this.showCell();
   }
 
   showCell() {
     const { state: { query, key }, map, head, context } = this;
     if (query === null || key === null || query >= map.rows || key >= map.columns) {
-      this.cellTurn = (this.cellTurn ?? 0) + 1;
-      this.cellPlace.classList.remove("busy");
+      endTurn(this, "cellTurn", this.cellPlace);
       this.cellPlace.replaceChildren(note("Choose a cell of the matrix, or a query of the lines, to see its q·k in numbers, and to replace its row."));
       return;
     }
     const predicted = parsed(head).kind === "encoder" ? null : this.found.target[query];
     const ask = () => context.ask("word", { ...base(this.state), heads: [head], position: query });
-    this.inTurn("cellTurn", this.cellPlace, ask, (found) => {
+    inTurn(this, "cellTurn", this.cellPlace, ask, (found) => {
       this.cellPlace.replaceChildren(cellOf(found, key, predicted), this.editor(query, key));
     });
   }
@@ -117,28 +120,19 @@ class Screen {
     return rowEditor(map, sidesOf(this.found, head), { query, key, replaced: rows.some(same), replace });
   }
 
-  /** Show what `find` returns, or its error, unless another turn began meanwhile. */
-  async inTurn(counter, place, find, show) {
-    this[counter] = (this[counter] ?? 0) + 1;
-    const turn = this[counter];
-    place.classList.add("busy");
-    let [found, error] = [null, null];
-    try {
-      found = await find();
-    } catch (caught) {
-      error = caught;
-    }
-    if (turn !== this[counter]) return;
-    place.classList.remove("busy");
-    if (error) place.replaceChildren(h("p.problem", { role: "alert" }, error.message));
-    else show(found);
+  clean() {
+    endTurn(this, "headTurn", this.largePlace);
+    endTurn(this, "cellTurn", this.cellPlace);
+    this.cleanParts();
+    this.overview.clean();
   }
 
-  clean() {
-    this.headTurn = this.cellTurn = null;
-    this.matrix?.clean();
-    this.lines?.clean();
-    this.overview.clean();
+  updateParts() {
+    for (const part of this.parts) part.update(this.state);
+  }
+
+  cleanParts() {
+    for (const part of this.parts) part.clean();
   }
 }
 

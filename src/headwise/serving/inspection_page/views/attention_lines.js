@@ -13,7 +13,7 @@ const MOST_LINES = 500;
 const KEYS_OF_ONE = 24;
 
 /** Fill `place` with the lines of a head; `pick(query)` is called when a query is pressed.
- *  Returns {update(query), clean()}. */
+ *  Returns {update(state), clean()}. */
 export function makeLines(place, map, sides, { pick }) {
   const large = Math.max(map.rows, map.columns) > MOST_TOKENS;
   let drawn = null;
@@ -29,7 +29,7 @@ export function makeLines(place, map, sides, { pick }) {
       : "Queries on the left attend to keys on the right."), drawn.node);
   };
   return {
-    update(query) {
+    update({ query }) {
       if (large || !drawn) draw(query);
       else drawn.press(query);
     },

@@ -14,7 +14,7 @@ const PAGE = 10; // cells that Page Up and Page Down move
 const MOST_LABEL = 120;
 
 /** Fill `place`. `pick(query, key)` is called when a cell is chosen, `turn()` when the
- *  head is to be switched. Returns {update({query, key}), clean()}. */
+ *  head is to be switched. Returns {update(state), clean()}. */
 export function makeMatrix(place, map, sides, { pick, turn }) {
   const canvas = h("canvas.matrix-canvas", { "aria-hidden": "true" });
   const space = h("div", canvas);
@@ -55,7 +55,7 @@ export function makeMatrix(place, map, sides, { pick, turn }) {
     setFont(context, frame);
     const room = frame.clientWidth;
     const [left, top] = [widest(context, sides.rows.pieces, Math.min(MOST_LABEL, room / 3)) + 10, widest(context, sides.columns.pieces, MOST_LABEL) + 10];
-    const fits = Math.min((room - left) / map.columns, (TALLEST - top) / map.rows);
+    const fits = Math.max(0.1, Math.min((room - left) / map.columns, (TALLEST - top) / map.rows));
     view.cell = Math.max(Math.min(cell ?? fits, LARGEST), Math.min(fits, LABELLED));
     [view.left, view.top] = view.cell >= LABELLED ? [left, top] : [40, 24];
     const [width, height] = [view.left + view.cell * map.columns, view.top + view.cell * map.rows];
@@ -120,7 +120,7 @@ export function makeMatrix(place, map, sides, { pick, turn }) {
     frame, readout);
   layout();
   const resized = new ResizeObserver(() => {
-    if (view.room !== frame.clientWidth) layout();
+    if (frame.clientWidth && view.room !== frame.clientWidth) layout();
   });
   resized.observe(frame);
   const ends = [
