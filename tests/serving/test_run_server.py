@@ -6,6 +6,8 @@ import re
 import signal
 import socket
 import threading
+import time
+from contextlib import closing
 
 import pytest
 from tests.serving.demo_requests import DEMO, TIRED
@@ -32,11 +34,11 @@ def served(start):
 
 
 def ask(host, port):
-    connection = http.client.HTTPConnection(host, port, timeout=60)
     headers = {"content-type": "application/json"}
-    connection.request("POST", "/api/output", json.dumps({"text": TIRED}), headers)
-    answer = connection.getresponse()
-    return answer.status, json.loads(answer.read())
+    with closing(http.client.HTTPConnection(host, port, timeout=60)) as connection:
+        connection.request("POST", "/api/output", json.dumps({"text": TIRED}), headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,8 @@ def test_it_answers_until_it_is_stopped(served, number, code, said):
     status, answer = ask("127.0.0.1", port)
 
     process.send_signal(number)
-    out, error = process.communicate(timeout=30)
+    process.wait(timeout=30)
+    out, error = process.stdout.read(), process.stderr.read()
 
     assert (status, answer["show"]) == (200, "output")
     assert link.endswith(
@@ -57,6 +60,25 @@ def test_it_answers_until_it_is_stopped(served, number, code, said):
     )
     assert (process.returncode, out) == (code, b"")
     assert error.decode("utf-8") == f"Ctrl-C stops\n{said}\n"
+
+
+def test_it_stops_amid_a_computation_without_a_word_of_it(served):
+    process, _, port = served()
+    text = "The dog sees the cat and "
+    body = {"text": text * 40, "target": "Le chien voit le chat et " * 40}
+    content = json.dumps(body).encode()
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(
+            b"POST /api/attribution HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n%b" % (len(content), content)
+        )
+        time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)
+
+    assert process.returncode == 0
+    assert process.stderr.read() == b"Ctrl-C stops\nstopped\n"
 
 
 def test_it_can_listen_on_the_other_loopback(served):

@@ -31,6 +31,7 @@ from headwise.errors import UsageError
 from headwise.inspection.views import VIEWS, Request, View, look
 from headwise.reports.inspection_views import DRAWINGS, TEXTS
 from headwise.run_folder.paths import model_path, task_of_folder
+from headwise.tasks import TASKS
 from headwise.wording import count_of
 
 if TYPE_CHECKING:
@@ -49,13 +50,16 @@ def inspect(
     text: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TEXT]", help="One line of source text.", show_default=False
+            metavar="[TEXT]",
+            help="One line of source text; for pictures, the path of a PNG file.",
+            show_default=False,
         ),
     ] = None,
     target: Annotated[
         str | None,
         typer.Option(
-            help="Look at this output. Default: the model's own translation.",
+            help="Look at this output: a translation, a tree, a label, what follows "
+            "TEXT. Default: the model's own.",
             show_default=False,
         ),
     ] = None,
@@ -63,8 +67,7 @@ def inspect(
         str | None,
         typer.Option(
             metavar="|".join(VIEWS),
-            help="What to look at. Default: output, or attention for models without "
-            "one; compare if something is changed.",
+            help="What to look at. Default: output; compare if something is changed.",
             show_default=False,
         ),
     ] = None,
@@ -193,7 +196,7 @@ def inspect(
     threads: Threads = None,
     device: Device = "auto",
 ) -> None:
-    """Look into a model: what it attends to, computes and discards.
+    """Look into a model of any task: what it attends to, computes and discards.
 
     With --off, --no-residual or --prefix the model is changed for this command, and
     the output is compared with the usual one, or --show looks at the changed model.
@@ -205,6 +208,8 @@ def inspect(
     headwise inspect en-de "A dog runs." --out attention.svg --show attention
     headwise inspect en-de "A dog runs." --show beam --search beam=8
     headwise inspect en-de "A dog runs." --off cross.1.0
+    headwise inspect sentiment "A fine film." --show attribution
+    headwise inspect digits scans/7.png --show attention --out attention.png
     headwise inspect en-de --rank-heads dev.en dev.de --prune 4 --out pruned
     """
     given: dict[str, object]
@@ -267,10 +272,15 @@ def inspect(
             "files of text"
         )
     task = task_of_folder(model_path(folder))
-    name, view = _view(show, task, changed=bool(off or no_residual or prefix))
+    name, view = _view(show, changed=bool(off or no_residual or prefix))
     _check_out(out, name)
-    if task == "translation":
+    if TASKS[task].searches:
         check_search(folder, table)
+    elif table:
+        raise UsageError(
+            f"--search is for outputs that are searched for, and a model of {task} "
+            "chooses its own at once; leave it out"
+        )
     use_threads(threads)
     if out is not None and out.suffix == PAGE:
         write_page(folder, page, device, out)
@@ -293,11 +303,8 @@ def inspect(
     _write(look(inspector, name, request), name, out)
 
 
-def _view(show: str | None, task: str, *, changed: bool) -> tuple[str, View]:
-    if show is None:
-        show = "compare" if changed else "output"
-        if task != "translation":
-            show = "attention"
+def _view(show: str | None, *, changed: bool) -> tuple[str, View]:
+    show = show or ("compare" if changed else "output")
     if show not in VIEWS:
         names = "; ".join(f"{name}: {view.summary}" for name, view in VIEWS.items())
         raise UsageError(f"--show must be one of these, not {show!r}: {names}")

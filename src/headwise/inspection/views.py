@@ -39,11 +39,11 @@ class View:
 
     summary: str
     compute: Callable[[Inspector, Request], Any]
-    suits: Callable[[Inspector], bool]
-    """Whether a model can be looked at like this."""
-
     options: frozenset[str] = frozenset()
     """What has an effect besides the text."""
+
+    suits: Callable[[Inspector], bool] | None = None
+    """Whether a model can be looked at like this; None: ``Inspector.why_not`` knows."""
 
 
 def look(inspector: Inspector, name: str, request: Request) -> Any:
@@ -60,24 +60,31 @@ def look(inspector: Inspector, name: str, request: Request) -> Any:
 
 def views_of(inspector: Inspector) -> list[str]:
     """Return the names of the views that suit a model."""
-    return [name for name, view in VIEWS.items() if view.suits(inspector)]
-
-
-def _translates(inspector: Inspector) -> bool:
-    return inspector.task.name == "translation"
+    return [
+        name
+        for name, view in VIEWS.items()
+        if (
+            view.suits(inspector)
+            if view.suits is not None
+            else inspector.why_not(name) is None
+        )
+    ]
 
 
 def _reads_text(inspector: Inspector) -> bool:
+    from headwise.model.captioner import Captioner
     from headwise.model.decoder_only import DecoderOnly
+    from headwise.model.encoder_decoder import EncoderDecoder
     from headwise.model.encoder_only import EncoderOnly
 
-    return _translates(inspector) or any(
-        isinstance(each, EncoderOnly | DecoderOnly)
+    return any(
+        isinstance(each, EncoderDecoder | EncoderOnly | DecoderOnly)
+        and not isinstance(each, Captioner)
         for each in inspector.model.modules()
     )
 
 
-def _attends(inspector: Inspector) -> bool:
+def _reads_text_by_attention(inspector: Inspector) -> bool:
     from headwise.inspection.places import attention_layers
 
     with suppress(UsageError):
@@ -85,24 +92,11 @@ def _attends(inspector: Inspector) -> bool:
     return False
 
 
-def _is_translating_transformer(inspector: Inspector) -> bool:
-    from headwise.model.transformer import Transformer
-
-    return _translates(inspector) and isinstance(inspector.model, Transformer)
-
-
-def _has_decoder_blocks(inspector: Inspector) -> bool:
-    from headwise.model.decoder_only import DecoderOnly
-
-    return _is_translating_transformer(inspector) or any(
-        isinstance(each, DecoderOnly) for each in inspector.model.modules()
-    )
-
-
 def _attention(inspector: Inspector, request: Request) -> Any:
     return inspector.attention(
         request.text,
         request.target,
+        prefix=request.prefix,
         heads=request.heads or None,
         norms=True,
         rollout=not request.heads,
@@ -110,7 +104,9 @@ def _attention(inspector: Inspector, request: Request) -> Any:
 
 
 def _output(inspector: Inspector, request: Request) -> Any:
-    return inspector.output(request.text, request.target, count=request.count)
+    return inspector.output(
+        request.text, request.target, prefix=request.prefix, count=request.count
+    )
 
 
 def _beam(inspector: Inspector, request: Request) -> Any:
@@ -124,17 +120,25 @@ def _word(inspector: Inspector, request: Request) -> Any:
             "--position 2; positions are counted from 0"
         )
     return inspector.word(
-        request.text, request.heads[0], request.position, request.target
+        request.text,
+        request.heads[0],
+        request.position,
+        request.target,
+        prefix=request.prefix,
     )
 
 
 def _attribution(inspector: Inspector, request: Request) -> Any:
     positions = None if request.position is None else [request.position]
-    return inspector.attribution(request.text, request.target, positions=positions)
+    return inspector.attribution(
+        request.text, request.target, prefix=request.prefix, positions=positions
+    )
 
 
 def _lens(inspector: Inspector, request: Request) -> Any:
-    return inspector.lens(request.text, request.target, count=request.count)
+    return inspector.lens(
+        request.text, request.target, prefix=request.prefix, count=request.count
+    )
 
 
 def _patch(inspector: Inspector, request: Request) -> Any:
@@ -159,77 +163,69 @@ def _compare(inspector: Inspector, request: Request) -> Any:
 def _positions(inspector: Inspector, request: Request) -> Any:
     from headwise.inspection.positions import positions_of
 
-    pair = inspector.pair(request.text, request.target)
+    pair = inspector.pair(request.text, request.target, prefix=request.prefix)
     return positions_of(inspector.model, pair)
 
 
 def _embeddings(inspector: Inspector, request: Request) -> Any:
     from headwise.inspection.embeddings import embeddings_of
 
-    pair = inspector.pair(request.text, request.target)
+    pair = inspector.pair(request.text, request.target, prefix=request.prefix)
     tokenizers = inspector.task.tokenizers
     return embeddings_of(inspector.model, pair, tokenizers, count=request.count)
 
 
 VIEWS: dict[str, View] = {
     "output": View(
-        "the probability of each output token, and alternatives",
+        "the probability of each output token, label or tag, and alternatives",
         _output,
-        _translates,
-        frozenset({"target", "count"}),
+        frozenset({"target", "prefix", "count"}),
     ),
     "attention": View(
         "the weights of each head, norms and attention rollout",
         _attention,
-        _attends,
-        frozenset({"target", "head"}),
+        frozenset({"target", "prefix", "head"}),
     ),
     "attribution": View(
-        "what each output token owes to each source token",
+        "what each part of the output owes to each token of the input",
         _attribution,
-        _is_translating_transformer,
-        frozenset({"target", "position"}),
+        frozenset({"target", "prefix", "position"}),
     ),
     "beam": View(
         "the beam search as a tree",
         _beam,
-        _translates,
         frozenset({"prefix", "search"}),
     ),
     "word": View(
         "one word through one head, step by step",
         _word,
-        _attends,
-        frozenset({"target", "head", "position"}),
+        frozenset({"target", "prefix", "head", "position"}),
     ),
     "lens": View(
         "what each layer of the decoder would say",
         _lens,
-        _has_decoder_blocks,
-        frozenset({"target", "count"}),
+        frozenset({"target", "prefix", "count"}),
     ),
     "patch": View(
         "which heads carry the difference between two sentences",
         _patch,
-        _is_translating_transformer,
         frozenset({"target", "donor", "other"}),
     ),
     "compare": View(
         "the output before and after a change",
         _compare,
-        _translates,
-        options=frozenset({"prefix", "search"}),
+        frozenset({"prefix", "search"}),
     ),
     "positions": View(
         "the positional encodings beside binary numbers, and their wavelengths",
         _positions,
-        _attends,
-        frozenset({"target"}),
+        frozenset({"target", "prefix"}),
+        _reads_text_by_attention,
     ),
     "embeddings": View(
         "the nearest pieces of the vocabulary, and a map of both",
         _embeddings,
+        frozenset({"target", "prefix", "count"}),
         _reads_text,
-        frozenset({"target", "count"}),
     ),
 }

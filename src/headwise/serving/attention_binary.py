@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from headwise.errors import ResourceError
 from headwise.inspection.attention import Attention
-from headwise.inspection.json_form import FORMAT
+from headwise.inspection.json_form import FORMAT, to_json
 
 MAX_NUMBERS = 64_000_000
 """Most numbers of one answer: 256 MB."""
@@ -61,6 +61,8 @@ def encode_attention(
             "source": found.source,
             "target": found.target,
             "decoder_input": found.decoder_input,
+            "patches": to_json(found.patches),
+            "tree": found.tree,
             "arrays": arrays,
         },
         ensure_ascii=False,

@@ -44,7 +44,7 @@ class InspectedModel:
         self.name = name
         self.views = tuple(views_of(inspector))
         attends = "attention" in self.views
-        self.heads = [*map(str, all_heads(inspector.model))] if attends else []
+        self.heads = [*map(str, _heads_of(inspector))] if attends else []
 
     def facts(self) -> dict[str, Any]:
         """Return what pages say of the model: ``GET /api/model``."""
@@ -129,7 +129,7 @@ class InspectedModel:
         )
 
     def _heads(self, request: Request, kinds: tuple[str, ...]) -> list[Head]:
-        heads = list(request.heads) or all_heads(self.inspector.model)
+        heads = list(request.heads) or _heads_of(self.inspector)
         return [each for each in heads if not kinds or each.kind in kinds]
 
     def _check_view(self, view: str) -> None:
@@ -151,6 +151,14 @@ class InspectedModel:
         """Return the model's own golden sources, to begin with."""
         golden = self.opened.golden[:MAX_EXAMPLES]
         return [{"text": each.source} for each in golden if each.source.strip()]
+
+
+def _heads_of(inspector: Inspector) -> list[Head]:
+    """Return every head; the attention of a recurrent model has one."""
+    try:
+        return all_heads(inspector.model)
+    except UsageError:
+        return [Head("cross", 0, 0)]
 
 
 def open_model(

@@ -53,7 +53,7 @@ def inspection_app(model: InspectedModel) -> Starlette:
     return Starlette(
         routes=inspection_routes(model),
         middleware=[Middleware(LocalOnly)],
-        exception_handlers={HTTPException: _http_error},
+        exception_handlers={HTTPException: _http_error, Exception: _bug},
     )
 
 
@@ -176,6 +176,10 @@ async def _file(request: Request) -> Response:
         raise HTTPException(404)
     media_type, content = found
     return Response(content, media_type=media_type, headers=REVALIDATE)
+
+
+async def _bug(request: Request, error: Exception) -> Response:
+    return _failed(error)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

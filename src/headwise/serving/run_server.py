@@ -69,7 +69,7 @@ def serve(app: ASGIApp, listening: socket.socket, ready: Callable[[], None]) -> 
     """
     config = uvicorn.Config(
         app,
-        log_level="error",
+        log_level="critical",  # it takes computations that end with it for errors
         access_log=False,
         server_header=False,
         lifespan="off",
