@@ -32,7 +32,7 @@ export function numbers(summary, header, count, rowOf) {
     const turn = (text, to) => h("button", { disabled: to < 0 || to >= count, onclick: () => fill(to) }, text);
     place.replaceChildren(table(summary, header, Array.from({ length: last - first }, (_, i) => rowOf(first + i))));
     if (count > size) {
-      place.prepend(h("p.line", turn("Previous", first - size), turn("Next", last), h("span", { "aria-live": "polite" }, `Rows ${first + 1} to ${last} of ${count}`)));
+      place.prepend(h("p.tools", turn("Previous", first - size), turn("Next", last), h("span", { "aria-live": "polite" }, `Rows ${first + 1} to ${last} of ${count}`)));
     }
   };
   const found = behindPicture(summary, place);

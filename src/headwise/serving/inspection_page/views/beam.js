@@ -25,7 +25,7 @@ export const beam = {
     const tree = makeTree(found, hides, (node) => told.replaceChildren(...description(found, node)));
     place.append(
       note(`A beam of ${found.beam}; the search ended by ${found.ended_by}. Arrow keys follow the tree.`),
-      h("p.line",
+      h("p.tools",
         h("label.check", h("input", { type: "checkbox", id: "hide-dropped", checked: hides, onchange: (event) => set({ hideDropped: event.target.checked ? "1" : null }) }), " Hide what was dropped"),
         ...Object.entries(LEGEND).map(([name, text]) => h("span.key", { class: name }, text))),
       tree, told,

@@ -24,7 +24,7 @@ export const embeddings = {
     const chosen = h("div.card.chosen", { "aria-live": "polite" });
     const [x, y] = found.explained;
     place.append(
-      h("p.line", ...SIDES.map((side) => h("span.key", { class: side }, side))),
+      h("p.tools", ...SIDES.map((side) => h("span.key", { class: side }, side))),
       h("div.beside-list", scatter(distinct(found.points), chosen), chosen),
       note(`Principal components: ${percent(x)} of the variance of these points from left to right, ${percent(y)} from bottom to top. The rest cannot be seen here, `,
         "so near in the picture need not be near: the list has the cosine similarity in all dimensions."),

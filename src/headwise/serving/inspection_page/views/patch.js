@@ -46,7 +46,7 @@ function form({ state, set, model }) {
   const examples = (model.examples ?? []).filter((each) => NAMES.every((name) => each[name]));
   return h("form.fields", { onsubmit: submit },
     ...NAMES.map((name) => h("label.field", h("span", FIELDS[name]), h("input", { name, value: state[name], dir: "auto", required: true }))),
-    h("p.line", h("button", { type: "submit", id: "patch-run" }, "Patch"),
+    h("p.tools", h("button", { type: "submit", id: "patch-run" }, "Patch"),
       ...examples.map((each, index) => h("button.plain", { onclick: () => set(chosen(each)), title: each.text }, `Example ${index + 1}`))),
     note("Both texts need the same number of tokens, and both outputs are the same up to one word: the one in question."));
 }
