@@ -184,7 +184,7 @@ def test_long_tokens_other_scripts_and_emoji_fit(open_page):
 
 
 def test_a_query_is_drawn_over_the_picture_that_it_looks_at(open_page):
-    """Query 3 looks at patch 1 of 2 x 2, behind a [class] token: the upper right one."""
+    """Query 3 looks at patch 1 of 2 x 2, behind [class]: the upper right one."""
     white = Image.new("RGB", (8, 8), "white")
     file = BytesIO()
     white.save(file, "PNG")
