@@ -29,7 +29,7 @@ def test_a_head_that_is_switched_off_turns_il_into_elle(open_page):
 def test_a_sublayer_and_a_residual_connection_are_switched_off(open_page):
     page = open_page(text=TIRED, view="model", level="decoder.1")
     for name in ("part-decoder.1.feed_forward", "residual-decoder.1.self_attention"):
-        page.page.uncheck(f"[id='{name}']")
+        page.page.uncheck(f"[id='model-{name}']")
         page.settle()
     assert page.texts(".chip bdi") == [
         "decoder.1.feed_forward off",
