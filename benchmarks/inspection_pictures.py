@@ -19,6 +19,9 @@ from playwright.sync_api import sync_playwright
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "tests" / "models" / "demo"
 
+WIDTH = 1280
+"""Of the window, in CSS pixels."""
+
 TIRED = "The animal didn't cross the street because it was too tired."
 WIDE = "The animal didn't cross the street because it was too wide."
 HE = "L'animal n'a pas traversé la rue parce qu'il"
@@ -30,7 +33,6 @@ class Picture:
     """A state of the page, and how it is looked at."""
 
     state: dict[str, object]
-    width: int = 1280
     height: int = 900
     dark: bool = False
     of: str = "body"
@@ -51,7 +53,6 @@ PICTURES = {
         {"text": WIDE, "donor": TIRED, "target": HE, "other": SHE, "view": "patch"},
         of="#panel",
     ),
-    "phone": Picture({"text": TIRED, "view": "output"}, width=320, height=640),
 }
 
 
@@ -87,7 +88,7 @@ def _address(server: subprocess.Popen) -> str:
 
 def _take(browser, address: str, picture: Picture, path: Path) -> None:
     context = browser.new_context(
-        viewport={"width": picture.width, "height": picture.height},
+        viewport={"width": WIDTH, "height": picture.height},
         color_scheme="dark" if picture.dark else "light",
         reduced_motion="reduce",
     )
