@@ -16,7 +16,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from headwise.errors import ResourceError
+from headwise.errors import ResourceError, UsageError
 from headwise.inspection.hooks import (
     AttentionCall,
     OnCall,
@@ -108,9 +108,11 @@ def attention_of(
 
     Layers are reduced to what was asked for as they are computed, so memory is that of
     the result and of one layer. Raises ``UsageError`` for a head that there is not, and
-    ``ResourceError`` if the result has more than ``MAX_WEIGHTS`` numbers.
+    for norms or a rollout of a variant that has other ones; ``ResourceError`` if the
+    result has more than ``MAX_WEIGHTS`` numbers.
     """
     layers = attention_layers(model)
+    _check_variants(model, norms=norms, rollout=rollout)
     wanted = sorted(set(all_heads(model) if heads is None else heads))
     for head in wanted:
         find_head(model, head)
@@ -189,6 +191,20 @@ def attention_rollout(layers: list[Tensor]) -> Tensor:
     for weights in layers:
         rolled = (weights + identity) / 2 @ rolled
     return rolled
+
+
+def _check_variants(model: nn.Module, *, norms: bool, rollout: bool) -> None:
+    config = next(each.config for each in model.modules() if hasattr(each, "config"))
+    if norms and config.positions == "shaw":
+        raise UsageError(
+            "norms are those of weighted values, to which model.positions = 'shaw' "
+            "adds vectors of distances; the weights can be shown"
+        )
+    if rollout and config.residual != "all":
+        raise UsageError(
+            "attention rollout assumes a residual connection around each layer, and "
+            f"model.residual is {config.residual!r}; the weights can be shown"
+        )
 
 
 def _check_size(pair: TokenPair, heads: list[Head], norms: bool) -> None:

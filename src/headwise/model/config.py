@@ -15,11 +15,24 @@ from headwise.model.config_checks import combination_problems
 
 ModelKind = Literal["transformer", "lstm"]
 NormPlacement = Literal["post", "pre"]
+NormKind = Literal["layer", "rms", "batch"]
 ActivationName = Literal["relu", "gelu", "swish"]
-PositionName = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "none"]
+FeedForwardName = Literal["plain", "glu", "bilinear", "reglu", "geglu", "swiglu"]
+AttentionName = Literal["scaled", "unscaled", "cosine", "additive", "multiplicative"]
+ResidualName = Literal["all", "positions", "none"]
+PositionName = Literal[
+    *("sinusoidal", "sinusoidal_halves", "learned", "rotary", "none"),
+    *("alibi", "shaw", "t5", "number", "fraction"),
+]
 PositionJoin = Literal["add", "concatenate"]
 Stack = Literal["encoder", "decoder"]
 Tying = Literal["none", "output", "all"]
+
+
+OPTIONAL_SIZES = (
+    *("d_k", "d_v", "d_position", "attention_window", "num_key_value_heads"),
+)
+"""Sizes that may be unset, otherwise 1 or more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,8 +84,33 @@ class TransformerConfig:
     """Layer normalization after each residual sum, as published, or before each
     sublayer."""
 
+    norm_kind: NormKind = "layer"
+    """Layer normalization; RMSNorm (Zhang and Sennrich 2019); or batch normalization,
+    in which a token depends on its batch while training."""
+
+    residual: ResidualName = "all"
+    """What goes around each sublayer: all channels, none, or those of a concatenated
+    positional encoding alone."""
+
+    feed_forward: FeedForwardName = "plain"
+    """Equation 2, or a gated layer (Shazeer 2020), named by the activation of its gate:
+    sigmoid (glu), none (bilinear), relu, gelu or swish. It has a third matrix."""
+
     activation: ActivationName = "relu"
-    """The activation of feed-forward (Equation 2 has relu)."""
+    """The activation of a plain feed-forward layer (Equation 2 has relu)."""
+
+    attention: AttentionName = "scaled"
+    """The score of a key for a query: q · k / √d_k as published, q · k, their cosine,
+    v · tanh(q + k) (Bahdanau et al. 2015) or q W k (Luong et al. 2015)."""
+
+    attention_window: int | None = None
+    """Positions that each one attends to in self-attention, itself included: in a
+    decoder the last ones, in an encoder as many on both sides, so that it must be odd
+    there. Unset: all."""
+
+    num_key_value_heads: int | None = None
+    """Heads of keys and values, each shared by a group of query heads (grouped-query
+    attention; 1 is multi-query attention); unset: num_heads."""
 
     attention_bias: bool = False
     """Add a bias in the four projections of attention; the paper's have none."""
@@ -91,7 +129,10 @@ class TransformerConfig:
     positions: PositionName = "sinusoidal"
     """Positional encoding: the paper's interleaved sines and cosines, the same in
     [sin | cos] halves, a learned table (Table 3, row E), rotations of queries and keys
-    in self-attention (RoPE, Su et al. 2021), or none."""
+    in self-attention (RoPE, Su et al. 2021), or none. Further, by distance in
+    self-attention: alibi (Press et al. 2022), shaw (Shaw et al. 2018) and t5 (Raffel et
+    al. 2020); and the bare number of a position, or that as a fraction of the length,
+    of max_positions in a decoder."""
 
     position_join: PositionJoin = "add"
     """Add the encoding to the embedding, as published, or concatenate it."""
@@ -101,7 +142,8 @@ class TransformerConfig:
     Embeddings then have the other d_model - d_position."""
 
     max_positions: int = 1024
-    """Rows of a learned table; sinusoids need none."""
+    """Rows of a learned table, and what fractions in a decoder divide by; other
+    positions need none."""
 
     def __post_init__(self) -> None:
         problems = [*self._sizes(), *self._dropout_rates(), *self._choices()]
@@ -156,6 +198,15 @@ class TransformerConfig:
         return 1, 1
 
     @property
+    def position_limit(self) -> int | None:
+        """Longest text of an encoder or a decoder; None: there is no limit."""
+        if self.positions == "learned":
+            return self.max_positions
+        if self.positions == "fraction" and self.decoder_layers:
+            return self.max_positions
+        return None
+
+    @property
     def key_width(self) -> int:
         """Channels of a query or key in one head (d_k)."""
         return self.d_model // self.num_heads if self.d_k is None else self.d_k
@@ -182,7 +233,7 @@ class TransformerConfig:
     def _sizes(self) -> list[str]:
         least = {"encoder_layers": 0, "decoder_layers": 0}
         least |= dict.fromkeys(("d_model", "d_ff", "num_heads", "max_positions"), 1)
-        for name in ("d_k", "d_v", "d_position"):
+        for name in OPTIONAL_SIZES:
             if getattr(self, name) is not None:
                 least[name] = 1
         return [
@@ -202,7 +253,11 @@ class TransformerConfig:
         choices = {
             "kind": ModelKind,
             "norm": NormPlacement,
+            "norm_kind": NormKind,
+            "residual": ResidualName,
+            "feed_forward": FeedForwardName,
             "activation": ActivationName,
+            "attention": AttentionName,
             "tie_embeddings": Tying,
             "positions": PositionName,
             "position_join": PositionJoin,

@@ -21,7 +21,8 @@ from headwise.model.encoder import (
 )
 from headwise.model.kv_cache import DecoderState, KVCache
 from headwise.model.masks import AttentionMask
-from headwise.model.rotary_positions import with_positions
+from headwise.model.variants.attention import as_self_attention
+from headwise.model.variants.relative_positions import share_positions
 
 
 class DecoderBlock(nn.Module):
@@ -29,7 +30,8 @@ class DecoderBlock(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.self_attention = with_positions(make_attention(config), config)
+        layer = make_attention(config)
+        self.self_attention = as_self_attention(layer, config, causal=True)
         self.cross_attention = make_attention(config)
         self.feed_forward = make_feed_forward(config)
         self.around_self = make_add_and_norm(config)
@@ -68,6 +70,7 @@ class Decoder(nn.Module):
         super().__init__()
         blocks = (DecoderBlock(config) for _ in range(config.decoder_layers))
         self.blocks = nn.ModuleList(blocks)
+        share_positions(self.blocks)
         self.last_norm = make_last_norm(config)
 
     def initial_state(

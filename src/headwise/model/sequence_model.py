@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from headwise.model.config import TransformerConfig
+from headwise.model.variants.norms import padding_known
 
 
 class SequenceModel(nn.Module):
@@ -19,6 +22,17 @@ class SequenceModel(nn.Module):
         self.interventions: tuple[str, ...] = ()
         """What is changed in it for a while (headwise.inspection.interventions). Hooks
         do that, which fast backends would bypass: they fall back while there is any."""
+
+    def knowing_padding(
+        self, stack_input: nn.Module, stack: nn.Module, is_real: Tensor
+    ) -> AbstractContextManager[None]:
+        """Let batch normalization in a stack know its padding, while it trains.
+
+        ``is_real`` is [B L], False for padding. Other norms need not know.
+        """
+        if self.config.norm_kind != "batch" or not self.training:
+            return nullcontext()
+        return padding_known(nn.ModuleList([stack_input, stack]), is_real)
 
     @property
     def device(self) -> torch.device:
