@@ -172,6 +172,7 @@ def test_no_choice_of_an_architecture_is_left_out():
     }
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", KNOWN_EVERYWHERE)
 def test_the_loader_script_refuses_each_variant(name, tmp_path, monkeypatch, capsys):
     """By its name and value; what a folder of an older version lacks is no variant."""

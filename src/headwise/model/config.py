@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from headwise.errors import SettingsError
-from headwise.model.config_checks import combination_problems
+from headwise.model.config_checks import combination_problems, value_problems
 
 ModelKind = Literal["transformer", "lstm"]
 NormPlacement = Literal["post", "pre"]
@@ -27,12 +27,6 @@ PositionName = Literal[
 PositionJoin = Literal["add", "concatenate"]
 Stack = Literal["encoder", "decoder"]
 Tying = Literal["none", "output", "all"]
-
-
-OPTIONAL_SIZES = (
-    *("d_k", "d_v", "d_position", "attention_window", "num_key_value_heads"),
-)
-"""Sizes that may be unset, otherwise 1 or more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,9 +140,7 @@ class TransformerConfig:
     positions need none."""
 
     def __post_init__(self) -> None:
-        problems = [*self._sizes(), *self._dropout_rates(), *self._choices()]
-        if not problems:
-            problems = combination_problems(self)
+        problems = value_problems(self) or combination_problems(self)
         if problems:
             raise SettingsError(problems)
 
@@ -229,42 +221,3 @@ class TransformerConfig:
         if self.position_join == "add":
             return self.d_model
         return self.d_model - self.position_width
-
-    def _sizes(self) -> list[str]:
-        least = {"encoder_layers": 0, "decoder_layers": 0}
-        least |= dict.fromkeys(("d_model", "d_ff", "num_heads", "max_positions"), 1)
-        for name in OPTIONAL_SIZES:
-            if getattr(self, name) is not None:
-                least[name] = 1
-        return [
-            f"{name} must be {minimum} or more, not {getattr(self, name)}"
-            for name, minimum in least.items()
-            if getattr(self, name) < minimum
-        ]
-
-    def _dropout_rates(self) -> list[str]:
-        return [
-            f"{name} must be 0 or more and less than 1, not {getattr(self, name)}"
-            for name in ("dropout", "attention_dropout", "feed_forward_dropout")
-            if not 0 <= getattr(self, name) < 1
-        ]
-
-    def _choices(self) -> list[str]:
-        choices = {
-            "kind": ModelKind,
-            "norm": NormPlacement,
-            "norm_kind": NormKind,
-            "residual": ResidualName,
-            "feed_forward": FeedForwardName,
-            "activation": ActivationName,
-            "attention": AttentionName,
-            "tie_embeddings": Tying,
-            "positions": PositionName,
-            "position_join": PositionJoin,
-        }
-        return [
-            f"{name} must be one of {', '.join(get_args(kind))}, "
-            f"not {getattr(self, name)!r}"
-            for name, kind in choices.items()
-            if getattr(self, name) not in get_args(kind)
-        ]

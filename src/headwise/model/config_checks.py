@@ -1,4 +1,4 @@
-"""Which settings of an architecture go together.
+"""Which values the settings of an architecture may have, and which go together.
 
 ``config`` is a ``TransformerConfig``, whose module imports this one.
 """
@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from functools import lru_cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 OF_TRANSFORMERS = (
     *("d_k", "d_v", "attention_dropout", "feed_forward_dropout", "norm", "activation"),
@@ -19,6 +20,41 @@ OF_TRANSFORMERS = (
 It has no ``num_heads``, ``d_ff`` and ``max_positions`` either. They are ignored, as
 every preset sets them.
 """
+
+
+SIZES: dict[str, int] = {
+    **dict.fromkeys(("encoder_layers", "decoder_layers"), 0),
+    **dict.fromkeys(("d_model", "d_ff", "num_heads", "max_positions"), 1),
+    **dict.fromkeys(("d_k", "d_v", "d_position"), 1),
+    **dict.fromkeys(("attention_window", "num_key_value_heads"), 1),
+}
+"""Setting -> its least value; None, where it may be that, means another default."""
+
+
+def value_problems(config: Any) -> list[str]:
+    """Return the problems of single settings."""
+    values = {each.name: getattr(config, each.name) for each in fields(config)}
+    problems = [
+        f"{name} must be {least} or more, not {values[name]}"
+        for name, least in SIZES.items()
+        if values[name] is not None and values[name] < least
+    ]
+    problems += [
+        f"{name} must be 0 or more and less than 1, not {values[name]}"
+        for name in ("dropout", "attention_dropout", "feed_forward_dropout")
+        if not 0 <= values[name] < 1
+    ]
+    return problems + [
+        f"{name} must be one of {', '.join(known)}, not {values[name]!r}"
+        for name, known in _choices(type(config)).items()
+        if values[name] not in known
+    ]
+
+
+@lru_cache(maxsize=1)
+def _choices(kind: type) -> dict[str, tuple[Any, ...]]:
+    hints = get_type_hints(kind).items()
+    return {n: get_args(hint) for n, hint in hints if get_origin(hint) is Literal}
 
 
 def combination_problems(config: Any) -> list[str]:

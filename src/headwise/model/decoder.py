@@ -12,16 +12,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headwise.model.attention import KeyValues
-from headwise.model.config import TransformerConfig
-from headwise.model.encoder import (
+from headwise.model.boxes import (
     make_add_and_norm,
-    make_attention,
+    make_cross_attention,
     make_feed_forward,
     make_last_norm,
+    make_self_attention,
 )
+from headwise.model.config import TransformerConfig
 from headwise.model.kv_cache import DecoderState, KVCache
 from headwise.model.masks import AttentionMask
-from headwise.model.variants.attention import as_self_attention
 from headwise.model.variants.relative_positions import share_positions
 
 
@@ -30,9 +30,8 @@ class DecoderBlock(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        layer = make_attention(config)
-        self.self_attention = as_self_attention(layer, config, causal=True)
-        self.cross_attention = make_attention(config)
+        self.self_attention = make_self_attention(config, causal=True)
+        self.cross_attention = make_cross_attention(config)
         self.feed_forward = make_feed_forward(config)
         self.around_self = make_add_and_norm(config)
         self.around_cross = make_add_and_norm(config)

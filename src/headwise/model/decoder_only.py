@@ -17,21 +17,20 @@ from torch.nn import functional as F
 
 from headwise.errors import SettingsError
 from headwise.model.attention import KeyValues
-from headwise.model.config import TransformerConfig
-from headwise.model.embeddings import OutputProjection, StackInput, TokenEmbedding
-from headwise.model.encoder import (
+from headwise.model.boxes import (
     make_add_and_norm,
-    make_attention,
     make_feed_forward,
     make_last_norm,
+    make_self_attention,
 )
+from headwise.model.config import TransformerConfig
+from headwise.model.embeddings import OutputProjection, StackInput, TokenEmbedding
 from headwise.model.initialization import initialize
 from headwise.model.kv_cache import KVCache
 from headwise.model.masks import PADDING, AttentionMask
 from headwise.model.positions import PositionIds
 from headwise.model.sequence_model import SequenceModel
 from headwise.model.transformer import INITIAL_CAPACITY
-from headwise.model.variants.attention import as_self_attention
 from headwise.model.variants.relative_positions import share_positions
 
 
@@ -55,8 +54,7 @@ class DecoderOnlyBlock(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        layer = make_attention(config)
-        self.self_attention = as_self_attention(layer, config, causal=True)
+        self.self_attention = make_self_attention(config, causal=True)
         self.feed_forward = make_feed_forward(config)
         self.around_self = make_add_and_norm(config)
         self.around_feed_forward = make_add_and_norm(config)

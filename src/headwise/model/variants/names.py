@@ -1,4 +1,4 @@
-"""Which settings make a model a variant. Needs no torch, so that exports can ask."""
+"""Which settings make a model a variant. Needs no torch, so exports can use it."""
 
 from __future__ import annotations
 

@@ -70,8 +70,9 @@ class AdditiveScores(nn.Module):
         self, queries: Float[Tensor, "B H Q C"], keys: Float[Tensor, "B H K C"]
     ) -> Float[Tensor, "B H Q K"]:
         """Return the score of each key for each query."""
-        sums = queries[:, :, :, None] + keys[:, :, None]  # B H Q K C
-        return (sums.tanh() @ self.v[:, None, :, None]).squeeze(-1)
+        # Most of the memory of a training step; in place, it is kept once.
+        hidden = (queries[:, :, :, None] + keys[:, :, None]).tanh_()  # B H Q K C
+        return (hidden @ self.v[:, None, :, None]).squeeze(-1)
 
 
 class MultiplicativeScores(nn.Module):
