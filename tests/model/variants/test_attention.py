@@ -106,10 +106,10 @@ def test_a_decoder_alone_equals_one_with_the_window_of_its_task(decoder_only, wi
     theirs = DecoderOnly(
         replace(ours.config, attention_window=None), VOCABULARY, window=window
     )
-    theirs.load_state_dict(ours.state_dict())
+    theirs.double().load_state_dict(ours.state_dict())
     tokens = torch.randint(1, VOCABULARY, (2, 20))
 
-    torch.testing.assert_close(ours(tokens), theirs.double().eval()(tokens))
+    torch.testing.assert_close(ours(tokens), theirs.eval()(tokens))
 
 
 def test_only_positions_within_reach_have_an_influence(encoder_only):
@@ -263,7 +263,10 @@ def test_recorded_weights_are_those_that_were_used(choice, small, batch):
     torch.testing.assert_close(out, wanted)
     assert len(record) == 6
     for name, (weights,) in record.items():
-        torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+        sums = weights.sum(-1)
+        if "encoder" in name:  # padding may see nothing but padding in its window
+            sums = sums.transpose(1, 2)[is_real]
+        torch.testing.assert_close(sums, torch.ones_like(sums))
         if "encoder" in name or "cross" in name:
             assert not weights[2, :, :, 2:].any()  # padding
         elif "decoder" in name:

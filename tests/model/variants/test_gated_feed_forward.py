@@ -56,7 +56,9 @@ def test_glu_equals_that_of_torch():
 
 
 def test_swiglu_without_biases_equals_that_of_llama():
-    theirs = LlamaMLP(LlamaConfig(hidden_size=8, intermediate_size=20))
+    theirs = LlamaMLP(
+        LlamaConfig(hidden_size=8, intermediate_size=20, num_attention_heads=2)
+    )
     ours = GatedFeedForward(8, 20, gate="swiglu")
     with torch.no_grad():
         for each in ours.parameters():

@@ -79,8 +79,8 @@ def broken_by(name):
         apart.fill_diagonal_(1)
         if len(table) <= 400 and bool((apart < 1e-9).any()):
             broken.add("unique")
-    sizes = [table.abs().max().item() for table in found.values()]
-    if max(sizes) > 2 * sizes[0]:
+    sizes = {n: table.abs().max().item() for n, table in found.items()}
+    if max(sizes.values()) > 2 * sizes[400]:
         broken.add("bounded")
     differences = [table[3] - table[1] for table in found.values()]
     if any(not torch.allclose(each, differences[0]) for each in differences):

@@ -37,7 +37,7 @@ def by_hand(name, query, key, head, score):
         return dot
     if name == "cosine":
         lengths = math.dist(query, [0] * WIDTH) * math.dist(key, [0] * WIDTH)
-        return dot / lengths * COSINE_SCALE * math.exp(score.log_factor[head])
+        return dot / lengths * COSINE_SCALE * math.exp(score.log_factor[head].item())
     if name == "additive":
         v = score.v[head].tolist()
         return sum(w * math.tanh(a + b) for w, a, b in zip(v, query, key, strict=True))
