@@ -1,4 +1,4 @@
-"""The boxes of Figure 1 as settings ask for them, variants among them."""
+"""The boxes of Figure 1 as settings choose them, variants among them."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class DecoderOnlyBlock(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B L D"],
-        mask: AttentionMask | None,
+        mask: AttentionMask,
         cache: KVCache | None = None,
     ) -> Float[Tensor, "B L D"]:
         """Apply both sublayers; append new keys and values to ``cache``."""
@@ -90,7 +90,7 @@ class DecoderOnlyStack(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B L D"],
-        mask: AttentionMask | None,
+        mask: AttentionMask,
         caches: tuple[KVCache, ...] = (),
     ) -> Float[Tensor, "B L D"]:
         """Apply all blocks, each with its cache if there are any."""
@@ -155,12 +155,9 @@ class DecoderOnly(SequenceModel):
         if window is not None and window < 1:
             raise SettingsError([f"window must be 1 or more, not {window}"])
         if window is not None and config.attention_window is not None:
+            windows = f"{window} and attention_window = {config.attention_window}"
             raise SettingsError(
-                [
-                    f"window = {window} and attention_window = "
-                    f"{config.attention_window} are two windows of the same attention; "
-                    "set one of them"
-                ]
+                [f"window = {windows} are two windows of one attention; set one"]
             )
         self.window = window
         self.vocab_size = vocab_size
@@ -180,10 +177,8 @@ class DecoderOnly(SequenceModel):
 
     def decode(self, tokens: Int[Tensor, "B L"]) -> Float[Tensor, "B L D"]:
         """Return the output of the decoder: ``forward`` up to the "Linear" box."""
-        mask = None
-        if self.config.attention_window is None:
-            positions = torch.arange(tokens.shape[1], device=tokens.device)[None]
-            mask = make_window_mask(positions, positions, self.window)
+        positions = torch.arange(tokens.shape[1], device=tokens.device)[None]
+        mask = self._mask(positions, positions)
         with self.knowing_padding(self.enter_decoder, self.decoder, tokens != PADDING):
             x = self.enter_decoder(self.embedding(tokens), 0)
             out: Tensor = self.decoder(x, mask)
@@ -232,15 +227,17 @@ class DecoderOnly(SequenceModel):
         positions = torch.arange(end, device=tokens.device) - state.padding[:, None]
         queries = positions[:, start:]
         keys = positions[:, start - state.self_kv[0].length :]
-        if self.config.attention_window is None:
-            mask = make_window_mask(queries, keys, self.window)
-        else:
-            mask = (keys >= 0)[:, None, None]
+        mask = self._mask(queries, keys)
         ids = PositionIds(queries.clamp(min=0), int(queries.max()) + 1)
         x = self.enter_decoder(self.embedding(appended), ids)
         x = self.decoder(x, mask, state.self_kv)
         done = state.prompt[:, :0]
         return self.logits(x[:, -1]), replace(state, position=end, prompt=done)
+
+    def _mask(self, queries: Tensor, keys: Tensor) -> Bool[Tensor, "#B 1 #Q K"]:
+        if self.config.attention_window is not None:  # which is causal by itself
+            return (keys >= 0)[:, None, None]
+        return make_window_mask(queries, keys, self.window)
 
     def logits(self, x: Float[Tensor, "*P D"]) -> Float[Tensor, "*P V"]:
         """Apply the "Linear" box: a logit for every entry of the vocabulary."""

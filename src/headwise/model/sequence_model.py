@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +34,24 @@ class SequenceModel(nn.Module):
         if self.config.norm_kind != "batch" or not self.training:
             return nullcontext()
         return padding_known(nn.ModuleList([stack_input, stack]), is_real)
+
+    @contextmanager
+    def statistics_restored(self, *, if_raised: bool = False) -> Iterator[None]:
+        """Undo afterwards what batch normalization remembers of batches meanwhile.
+
+        With ``if_raised`` only if an exception ends it: of an update that is not made.
+        """
+        has_statistics = self.config.norm_kind == "batch"
+        before = [each.clone() for each in self.buffers()] if has_statistics else []
+        made = False
+        try:
+            yield
+            made = True
+        finally:
+            if not (made and if_raised):
+                with torch.no_grad():
+                    for each, kept in zip(self.buffers(), before, strict=False):
+                        each.copy_(kept)
 
     @property
     def device(self) -> torch.device:

@@ -256,7 +256,8 @@ class GradientAccumulator:
                 parts = self._runner.micro_batches(batch, self._max_padded_tokens)
             for part, each in enumerate(parts):
                 loss = partial(self.loss, each, step=step, number=number, part=part)
-                tensor = first_non_finite(self.model, loss)
+                with self.model.statistics_restored():
+                    tensor = first_non_finite(self.model, loss)
                 if tensor is not None:
                     return f"It began with {tensor} in {place}"
         return None

@@ -161,3 +161,22 @@ def test_norms_begin_with_gain_1_and_bias_0(name):
     assert norms
     for parameter_name, weights in norms.items():
         assert (weights == parameter_name.endswith("weight")).all()
+
+
+@pytest.mark.parametrize("if_raised", [True, False])
+@pytest.mark.parametrize("raises", [True, False])
+def test_what_is_remembered_can_be_undone(if_raised, raises, small, batch):
+    """Of a trial of memory always, of an update if it is not made."""
+    model = small(norm_kind="batch").train()
+    before = [each.clone() for each in model.buffers()]
+    try:
+        with model.statistics_restored(if_raised=if_raised):
+            model(*batch)
+            if raises:
+                raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        pass
+
+    pairs = zip(model.buffers(), before, strict=True)
+    is_restored = all(torch.equal(now, then) for now, then in pairs)
+    assert is_restored is (raises or not if_raised)
