@@ -141,7 +141,7 @@ def _variants(model: TransformerConfig, tool: str) -> Iterator[str]:
         name = each.removeprefix("model.").split(" = ")[0]
         default = getattr(defaults, name)
         other = "a model without it" if default is None else repr(default)
-        yield f"{each}: {tool} models are exported without it; {other} can be exported"
+        yield f"{each}: there is no export of it to {tool}; {other} can be exported"
 
 
 def _widths(model: TransformerConfig, tool: str) -> Iterator[str]:
