@@ -13,8 +13,9 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +69,9 @@ WINDOW = 65
 LENGTHS = (500, 1000, 2000, 4000)
 
 
-def batches(count: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield sources and targets of the demo corpus, as numbers of their words."""
+@lru_cache(maxsize=1)
+def batches(count: int) -> list[tuple[Tensor, Tensor]]:
+    """Return sources and targets of the demo corpus, as numbers of their words."""
     pairs = demo_corpus(PAIRS, 0, SEED).train
     known: dict[str, int] = {}
     texts = [
@@ -78,10 +80,12 @@ def batches(count: int) -> Iterator[tuple[Tensor, Tensor]]:
         for text in (pair.english, pair.french)
     ]
     rows = [text for (text,) in texts]
+    found = []
     for number in range(count):
         first = number * PAIRS_IN_BATCH % (PAIRS - PAIRS_IN_BATCH)
         chosen = rows[2 * first : 2 * (first + PAIRS_IN_BATCH)]
-        yield padded(chosen[0::2]), padded(chosen[1::2])
+        found.append((padded(chosen[0::2]), padded(chosen[1::2])))
+    return found
 
 
 def padded(rows: Sequence[Sequence[int]]) -> Tensor:
@@ -92,7 +96,7 @@ def padded(rows: Sequence[Sequence[int]]) -> Tensor:
 
 def learn(choice: dict[str, Any], updates: int) -> dict[str, Any]:
     """Train one variant; return its losses in nats a token, and its cost."""
-    data = list(batches(updates))
+    data = batches(updates)
     size = 1 + max(int(side.max()) for pair in data for side in pair)
     model = Transformer(replace(SHAPE, **choice), size, seed=SEED).train()
     use_backend(model, "reference")
@@ -164,13 +168,19 @@ def main() -> None:
         for length in lengths
     }
     print(cost)
+    first = [each["first_loss"] for each in found.values()]
     measurement.write(
         place_of(arguments),
         {
             "seed": SEED,
             "updates": updates,
             "pairs_in_batch": PAIRS_IN_BATCH,
+            "mean_over": MEAN_OVER,
             "variants": found,
+            "first_loss": {"least": min(first), "most": max(first)},
+            "last_loss": {
+                name: {"nats": each["last_loss"]} for name, each in found.items()
+            },
             "window": WINDOW,
             "seconds_of_an_update": cost,
         },

@@ -16,6 +16,7 @@ from headwise.run_folder.run import train_run
 from headwise.tasks.translation.task import Translation
 from headwise.training.distributed import Ranks
 from headwise.training.gradient_accumulation import GradientAccumulator
+from headwise.training.optimizer import _inner_matrices
 
 RESUMED = {
     "batch normalization": {"norm_kind": "batch"},
@@ -132,6 +133,18 @@ def test_fractions_of_a_decoder_must_reach_the_longest_translation(corpus):
         recipe_of(corpus, {"positions": "fraction", "max_positions": 8})
 
 
+def test_two_windows_of_one_attention_are_refused_before_text_is_read():
+    """One of the task, by a mask, and one of the model."""
+    with pytest.raises(SettingsError, match="are two windows of one attention"):
+        resolve(
+            extra={
+                "task": "language_model",
+                "model": {"encoder_layers": 0, "attention_window": 5},
+                "language_model": {"window": 3},
+            }
+        )
+
+
 def accumulator(corpus, model, settings, ranks=None):
     task = Translation(corpus.tokenizers)
     return GradientAccumulator(
@@ -166,3 +179,15 @@ def test_batch_normalization_has_no_ranks(corpus):
 
 def test_a_choice_that_needs_another_brings_it():
     assert CHOICES["residual = positions"] == {"residual": "positions", **CONCATENATED}
+
+
+def test_muon_updates_projections_and_gates_but_no_tables_of_positions():
+    shape = replace(SMALL, positions="shaw", feed_forward="glu")
+    model = Transformer(shape, 11, seed=1)
+    of_muon = {id(each) for each in _inner_matrices(model)}
+    names = {n for n, weight in model.named_parameters() if id(weight) in of_muon}
+
+    assert {"to_queries", "to_output", "gate", "widen", "narrow"} <= {
+        each.split(".")[-2] for each in names
+    }
+    assert not any("relative_positions" in each for each in names)

@@ -37,7 +37,7 @@ class SequenceModel(nn.Module):
 
     @contextmanager
     def statistics_restored(self, *, if_raised: bool = False) -> Iterator[None]:
-        """Undo afterwards what batch normalization remembers of batches meanwhile.
+        """Put the running statistics of batch normalization back afterwards.
 
         With ``if_raised`` only if an exception ends it: of an update that is not made.
         """

@@ -164,6 +164,13 @@ def _variant_problems(recipe: Tables) -> list[str]:
         for name, is_set in needs_known.items()
         if is_set and variants
     ]
+    own_window = getattr(getattr(recipe, recipe.task, None), "window", None)
+    if own_window is not None and recipe.model.attention_window is not None:
+        problems.append(
+            f"{recipe.task}.window = {own_window} and model.attention_window = "
+            f"{recipe.model.attention_window} are two windows of one attention; set "
+            "one of them"
+        )
     in_one_pass = {
         "activation_checkpointing = true": training.activation_checkpointing,
         f"processes = {training.processes}": training.processes not in (None, 1),
