@@ -6,7 +6,7 @@ import pytest
 from tests.tiny import SETTINGS, WORDS
 
 from headwise.data.prepare import prepare
-from headwise.errors import SettingsError
+from headwise.errors import SettingsError, UsageError
 from headwise.inference.predictor import Predictor
 from headwise.inference.translator import load
 from headwise.inspection.interventions import HeadOff
@@ -110,6 +110,19 @@ def test_each_output_has_each_of_them_once_and_in_order(
         assert all(each.text.count(value) == 1 for value in copied)
 
 
+@pytest.mark.parametrize("number", ["2024", "3:30", "1,000.50", "12/03/2024"])
+def test_numbers_are_copied_if_asked_for(translator, number):
+    line = f"one {number} two."
+
+    assert translator.translate(line, beam=2, copy_numbers=True).count(number) == 1
+    assert number not in translator.translate(line, beam=2)
+
+
+def test_numbers_are_not_copied_by_a_model_without_placeholders(tiny_run):
+    with pytest.raises(UsageError, match="copy_numbers is for models"):
+        load(tiny_run).translate("one 2024 two.", copy_numbers=True)
+
+
 def test_lines_without_words_are_copied_whole(translator):
     lines = [URL, f"  ({URL})", "Привет, мир!", ""]
 
@@ -209,6 +222,10 @@ def test_a_model_without_placeholders_has_none(tiny_run):
         (
             {"text": {"placeholders": 0.1}, "task": "language_model"},
             "text.placeholders is for task = 'translation'",
+        ),
+        (
+            {"decoding": {"copy_numbers": True}},
+            "decoding.copy_numbers needs text.placeholders above 0",
         ),
     ],
 )

@@ -130,6 +130,10 @@ class DecodingSettings:
     scores or alignments are asked for. Not set: when a model is stored, it is set if
     less than 5% of the training sources have several sentences."""
 
+    copy_numbers: bool = False
+    """Copy numbers of two or more digits, such as 2024, 3:30 or 1,000, as they stand,
+    with a model that was trained with ``text.placeholders``."""
+
     alignments: bool = False
     """Return word alignments between source and output."""
 

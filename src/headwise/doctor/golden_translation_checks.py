@@ -113,7 +113,9 @@ def _ctranslate2(opened: ModelFolder, precision: str) -> Check:
     """Translate with an export in a temporary folder."""
     what = f"golden translations, ctranslate2, {precision}"
     lines = [each.source for each in opened.golden]
-    sources, copied = opened.task.encode_masked(lines)
+    sources, copied = opened.task.encode_masked(
+        lines, numbers=opened.decoding.copy_numbers
+    )
     reasons = [
         *unsupported_model(opened),
         *unsupported_search(opened.decoding),

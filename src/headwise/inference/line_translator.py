@@ -92,7 +92,9 @@ class LineTranslator:
 
         def encode(text: str) -> EncodedPiece:
             if text not in cache:
-                masked, copied = self.codec.mask_copied(text)
+                masked, copied = self.codec.mask_copied(
+                    text, numbers=settings.copy_numbers
+                )
                 (tokens,) = self.codec.encode([masked])
                 cache[text] = EncodedPiece(
                     masked, tuple(tokens), settings, copied=copied
@@ -137,8 +139,13 @@ class LineTranslator:
         settings: DecodingSettings,
     ) -> PendingSearch:
         """Start the search of pieces that share their settings."""
-        # Neither thresholds of warnings nor sentences are a matter of the search.
-        of_search = replace(settings, warnings=WarningSettings(), split_sentences=None)
+        # Neither thresholds of warnings nor what is split or copied concern the search.
+        of_search = replace(
+            settings,
+            warnings=WarningSettings(),
+            split_sentences=None,
+            copy_numbers=False,
+        )
         future = submit(
             self.engine,
             [piece.tokens for piece in pieces],
@@ -246,13 +253,16 @@ class LineTranslator:
                 f"holds {num_returns:,} \\r without \\n, which ends no line here and "
                 "ended one on old Macs"
             )
-        elif splits_sentences(pieces[0].settings) and self._is_short(line):
+        elif self._is_short(line, pieces[0].settings):
             return
         yield f"the line {why}; it was translated in {len(pieces):,} pieces"
 
-    def _is_short(self, line: str) -> bool:
-        """Tell whether a line has no more tokens than the model was trained for."""
-        (tokens,) = self.codec.encode([self.codec.mask_copied(line).text])
+    def _is_short(self, line: str, settings: DecodingSettings) -> bool:
+        """Tell whether a line that was split has no more tokens than a model is for."""
+        if not splits_sentences(settings):
+            return False
+        masked = self.codec.mask_copied(line, numbers=settings.copy_numbers)
+        (tokens,) = self.codec.encode([masked.text])
         return len(tokens) <= self.longest_source
 
     def decode(self, hypothesis: Hypothesis, piece: EncodedPiece) -> str:

@@ -324,7 +324,9 @@ class Inspector:
         self, translation: Translation, text: str
     ) -> tuple[list[int], Sequence[str]]:
         """Return the tokens of a text, and what its placeholders stand for."""
-        masked, copied = translation.mask_copied(text)
+        masked, copied = translation.mask_copied(
+            text, numbers=self.decoding.copy_numbers
+        )
         (source,) = translation.encode([masked])
         return source, copied
 

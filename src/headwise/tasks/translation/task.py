@@ -137,8 +137,9 @@ class Translation(TaskDefaults, TextCodec):
         settings: DecodingSettings | None = None,
     ) -> list[str]:
         """Return the best output of each text, by default with greedy search."""
-        sources, copied = self.encode_masked(texts)
-        outputs = self.search(model, sources, settings or self.default_search)
+        settings = settings or self.default_search
+        sources, copied = self.encode_masked(texts, numbers=settings.copy_numbers)
+        outputs = self.search(model, sources, settings)
         return [
             self.decode(best, of_text)
             for (best, *_), of_text in zip(outputs, copied, strict=True)
@@ -155,8 +156,9 @@ class Translation(TaskDefaults, TextCodec):
         A blank text has a blank output.
         """
         given = [text for text in texts if text.strip()]
-        sources, copied = self.encode_masked(given)
-        outputs = self.search(model, sources, decoding or self.default_search)
+        decoding = decoding or self.default_search
+        sources, copied = self.encode_masked(given, numbers=decoding.copy_numbers)
+        outputs = self.search(model, sources, decoding)
         found = (
             Prediction(
                 output=self.decode(best, of_text), log_probability=best.log_probability
