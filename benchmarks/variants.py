@@ -111,7 +111,7 @@ def learn(choice: dict[str, Any], updates: int) -> dict[str, Any]:
         logits = model(source, given, source != 0)[is_real]
         loss = cross_entropy(logits, target[is_real], 0.0) / len(logits)
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         losses.append(loss.item())
     seconds = time.process_time() - began

@@ -28,6 +28,7 @@ from headwise.inspection.places import (
     Head,
     all_heads,
     attention_layers,
+    config_of,
     find_head,
 )
 from headwise.inspection.token_pair import TokenPair, run_model
@@ -194,7 +195,7 @@ def attention_rollout(layers: list[Tensor]) -> Tensor:
 
 
 def _check_variants(model: nn.Module, *, norms: bool, rollout: bool) -> None:
-    config = next(each.config for each in model.modules() if hasattr(each, "config"))
+    config = config_of(model)
     if norms and config.positions == "shaw":
         raise UsageError(
             "norms are those of weighted values, to which model.positions = 'shaw' "

@@ -28,6 +28,7 @@ from headwise.inspection.places import (
     Head,
     SublayerName,
     blocks,
+    config_of,
     find_head,
     sublayers,
 )
@@ -187,7 +188,7 @@ def word_steps(
 
 def _require_equation_1(model: nn.Module, layer: MultiHeadAttention) -> None:
     """Raise ``UsageError`` if attention or residual connections are variants."""
-    config = next(each.config for each in model.modules() if hasattr(each, "config"))
+    config = config_of(model)
     has_other_residual = config.residual != "all"
     if has_other_residual or isinstance(layer.attend, VariantAttention):
         raise UsageError(

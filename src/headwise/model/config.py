@@ -20,10 +20,8 @@ ActivationName = Literal["relu", "gelu", "swish"]
 FeedForwardName = Literal["plain", "glu", "bilinear", "reglu", "geglu", "swiglu"]
 AttentionName = Literal["scaled", "unscaled", "cosine", "additive", "multiplicative"]
 ResidualName = Literal["all", "positions", "none"]
-PositionName = Literal[
-    *("sinusoidal", "sinusoidal_halves", "learned", "rotary", "none"),
-    *("alibi", "shaw", "t5", "number", "fraction"),
-]
+_KnownPosition = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "none"]
+PositionName = Literal[_KnownPosition, "alibi", "shaw", "t5", "number", "fraction"]
 PositionJoin = Literal["add", "concatenate"]
 Stack = Literal["encoder", "decoder"]
 Tying = Literal["none", "output", "all"]

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from functools import lru_cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 OF_TRANSFORMERS = (
@@ -51,7 +50,6 @@ def value_problems(config: Any) -> list[str]:
     ]
 
 
-@lru_cache(maxsize=1)
 def _choices(kind: type) -> dict[str, tuple[Any, ...]]:
     hints = get_type_hints(kind).items()
     return {n: get_args(hint) for n, hint in hints if get_origin(hint) is Literal}

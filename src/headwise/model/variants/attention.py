@@ -87,7 +87,7 @@ class VariantAttention:
     ) -> Float[Tensor, "B H Q V"]:
         """Cut the queries into blocks as wide as the window, which share its keys."""
         window = cast(Window, self.window)
-        rows, length = len(queries), queries.shape[2]
+        rows, heads, length = queries.shape[:3]
         earlier = keys.shape[2] - length
         size = min(length, window.before + window.after + 1)
         count = -(-length // size)
@@ -105,12 +105,13 @@ class VariantAttention:
         there = F.pad(mask.expand(rows, *mask.shape[1:]), around)
         there = there.unfold(3, width, size)  # B #H 1 N W
         there = there.permute(0, 3, 1, 2, 4).flatten(0, 1)
-        blocks = F.pad(queries, (0, 0, 0, padding)).unflatten(2, (count, size))
+        blocks = F.pad(queries, (0, 0, 0, padding))
+        blocks = blocks.reshape(rows, heads, count, size, -1)
         blocks = blocks.transpose(1, 2).flatten(0, 1)  # B H N S C -> B·N H S C
         weights = self._weigh(blocks, to_blocks(keys), there, window.before)
         weights = F.dropout(weights, dropout)
         out = self._mix(weights, to_blocks(values), window.before)
-        out = out.unflatten(0, (rows, count)).transpose(1, 2)  # B H N S V
+        out = out.reshape(rows, count, heads, size, -1).transpose(1, 2)  # B H N S V
         return out.flatten(2, 3)[:, :, :length]
 
     def _weigh(
@@ -139,7 +140,7 @@ class VariantAttention:
         out = weights @ values
         if self.positions is None:
             return out
-        apart = distances(*weights.shape[2:], first, weights.device)
+        apart = distances(weights.shape[2], weights.shape[3], first, weights.device)
         added = self.positions.values(weights, apart)
         return out if added is None else out + added
 
