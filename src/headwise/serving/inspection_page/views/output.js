@@ -30,7 +30,8 @@ export const output = {
 
 /** Draw the tree of a parse; its words are tokens of the source if there are as many. */
 function tree({ tree: brackets, source }) {
-  const drawn = drawTree(brackets, (index) => ({ "data-token": tokenId("source", index), class: "token" }));
+  const linked = brackets.match(/[^()\s]\)/g).length === source.length - 1;
+  const drawn = drawTree(brackets, (index) => linked ? { "data-token": tokenId("source", index), class: "token" } : {});
   return h("div.card.scroll", { tabindex: "0", role: "region", "aria-label": `Tree over ${source.length - 1} tokens` }, drawn);
 }
 
