@@ -51,6 +51,7 @@ MAY_CHANGE = (
     "training.epochs",
     "training.max_minutes",
     "training.patience",
+    "training.on_plateau",
     "training.validation_pairs",
     "training.not_finite",
     "training.activation_checkpointing",

@@ -21,7 +21,7 @@ from headwise.tasks.task import Task
 from headwise.training import data_loader
 from headwise.training.averaging import EMA, EvalModel, average_checkpoints
 from headwise.training.callbacks import Callback, CheckpointWriter, StepMetrics
-from headwise.training.cooldown import begin_cooldown, resume_cooldown
+from headwise.training.cooldown import begin_cooldown, plateau_cooldown, resume_cooldown
 from headwise.training.data_loader import BatchStream
 from headwise.training.distributed import (
     LostRankError,
@@ -29,7 +29,7 @@ from headwise.training.distributed import (
     check_batches_per_rank,
     hardware_changed_warning,
 )
-from headwise.training.epochs import epochs_to_steps, steps_done_reason
+from headwise.training.epochs import end_reason, epochs_to_steps
 from headwise.training.fsdp import gather_full
 from headwise.training.gradient_accumulation import GradientAccumulator
 from headwise.training.nan_checks import (
@@ -50,7 +50,6 @@ from headwise.training.state import TrainingState
 from headwise.training.step_result import PendingStep, SummedLoss
 from headwise.training.time_limit import TimeLimit
 from headwise.training.validation import Validation, validate
-from headwise.wording import count_of
 
 
 class Trainer:
@@ -91,9 +90,7 @@ class Trainer:
         self.signals = signals
         self.order = data_loader.training_order(corpus, settings, seed=seed)
         self.settings = settings = epochs_to_steps(settings, self.order, self.state)
-        self.last_step = settings.num_steps
-        if until is not None:
-            self.last_step = min(until, self.last_step)
+        self._until = settings.num_steps if until is None else until
         check_batches_per_rank(settings, self.ranks.size)
         self.gradients = GradientAccumulator(
             task,
@@ -180,7 +177,16 @@ class Trainer:
         """Validate if it is time to; return why training ends, or None."""
         if self._should_validate():
             self._validate_and_save()
-        return self._stop_reason()
+        self.state, note = plateau_cooldown(self.state, self.settings)
+        if note is not None:
+            self._notify(note)
+        return self._end_reason()
+
+    @property
+    def last_step(self) -> int:
+        """The step that training ends with, unless time or patience ends it before."""
+        last = min(self._until, self.settings.num_steps)
+        return min(last, self.state.cooldown_end) if self.state.plateau_step else last
 
     def _step(self, batches: BatchStream) -> None:
         """Make one optimizer step: load, forward, backward, clip, update."""
@@ -300,8 +306,7 @@ class Trainer:
         model = self._model_to_validate()
         validation = self.ranks.run_on_first(lambda: self._validate(model))
         best = self._update_best(validation, model, "now")
-        without_gain = 0 if best else self.state.without_gain + 1
-        self.state = replace(self.state, without_gain=without_gain)
+        self.state = self.state.after_validation(improved=best)
         self._save()
 
     def _model_to_validate(self) -> SequenceModel:
@@ -335,15 +340,9 @@ class Trainer:
             callback.on_validation(validation, state, name, best)
         return best
 
-    def _stop_reason(self) -> str | None:
-        settings = self.settings
-        if self.state.step >= self.last_step:
-            return steps_done_reason(settings, self.state, self.last_step)
-        if self._time_limit_reached:
-            return self.time_limit.reason
-        if settings.patience and self.state.without_gain >= settings.patience:
-            return f"{count_of(self.state.without_gain, 'validation')} brought no gain"
-        return None
+    def _end_reason(self) -> str | None:
+        over = self.time_limit.reason if self._time_limit_reached else None
+        return end_reason(self.settings, self.state, self.last_step, time_over=over)
 
     def _check_time_limit(self) -> None:
         """Check before the first step; a fresh run makes one step in any case."""
