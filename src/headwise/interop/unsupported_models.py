@@ -44,7 +44,7 @@ def limits_of_huggingface(
     if model.kind != "transformer":
         yield _other_kind(model, tool)
         return
-    if model.norm != "post":
+    if model.norm == "pre":
         yield (
             f"model.norm = {model.norm!r}: {tool} has post-norm layers only; "
             "norm = 'post' can be exported"

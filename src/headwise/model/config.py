@@ -14,7 +14,7 @@ from headwise.errors import SettingsError
 from headwise.model.config_checks import combination_problems
 
 ModelKind = Literal["transformer", "lstm"]
-NormPlacement = Literal["post", "pre"]
+NormPlacement = Literal["post", "pre", "deep"]
 ActivationName = Literal["relu", "gelu", "swish"]
 PositionName = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "none"]
 PositionJoin = Literal["add", "concatenate"]
@@ -68,8 +68,9 @@ class TransformerConfig:
     """Dropout rate after the activation of feed-forward; the paper has none."""
 
     norm: NormPlacement = "post"
-    """Layer normalization after each residual sum, as published, or before each
-    sublayer."""
+    """Layer normalization after each residual sum, as published; before each sublayer;
+    or deep: after it, with a larger residual connection and smaller initial weights,
+    for stacks of many layers (DeepNorm, Wang et al. 2022)."""
 
     activation: ActivationName = "relu"
     """The activation of feed-forward (Equation 2 has relu)."""

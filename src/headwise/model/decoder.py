@@ -32,9 +32,9 @@ class DecoderBlock(nn.Module):
         self.self_attention = with_positions(make_attention(config), config)
         self.cross_attention = make_attention(config)
         self.feed_forward = make_feed_forward(config)
-        self.around_self = make_add_and_norm(config)
-        self.around_cross = make_add_and_norm(config)
-        self.around_feed_forward = make_add_and_norm(config)
+        self.around_self = make_add_and_norm(config, "decoder")
+        self.around_cross = make_add_and_norm(config, "decoder")
+        self.around_feed_forward = make_add_and_norm(config, "decoder")
 
     def forward(
         self,

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.attention import MultiHeadAttention
-from headwise.model.config import TransformerConfig
+from headwise.model.config import Stack, TransformerConfig
+from headwise.model.deep_norm import residual_scale
 from headwise.model.feed_forward import FeedForward
 from headwise.model.masks import AttentionMask
 from headwise.model.rotary_positions import with_positions
@@ -38,9 +39,10 @@ def make_feed_forward(config: TransformerConfig) -> FeedForward:
     )
 
 
-def make_add_and_norm(config: TransformerConfig) -> AddAndNorm:
-    """Make an "Add & Norm" box."""
-    return AddAndNorm(config.d_model, config.dropout, config.norm)
+def make_add_and_norm(config: TransformerConfig, stack: Stack) -> AddAndNorm:
+    """Make an "Add & Norm" box of a stack."""
+    scale = residual_scale(config, stack)
+    return AddAndNorm(config.d_model, config.dropout, config.norm, scale)
 
 
 def make_last_norm(config: TransformerConfig) -> nn.Module:
@@ -55,8 +57,8 @@ class EncoderBlock(nn.Module):
         super().__init__()
         self.self_attention = with_positions(make_attention(config), config)
         self.feed_forward = make_feed_forward(config)
-        self.around_attention = make_add_and_norm(config)
-        self.around_feed_forward = make_add_and_norm(config)
+        self.around_attention = make_add_and_norm(config, "encoder")
+        self.around_feed_forward = make_add_and_norm(config, "encoder")
 
     def forward(
         self, x: Float[Tensor, "B L D"], mask: AttentionMask

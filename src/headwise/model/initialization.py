@@ -4,7 +4,8 @@ Matrices are Xavier-uniform and embeddings normal with variance 1 / width, so th
 the factor √d_model (Section 3.4) they are as large as the positions added to them: as
 in the paper's own code. But the output projection of each sublayer is small: at first a
 sublayer adds little to its residual connection, and a post-norm stack learns from the
-first update on.
+first update on. With DeepNorm it is as that paper has it: Xavier-normal matrices with
+gains of :mod:`headwise.model.deep_norm`.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from headwise.model.config import TransformerConfig
+from headwise.model.deep_norm import OUTPUT_PROJECTIONS, initial_gain
+
 EMBEDDINGS = "vectors"
 """Name of parameters that are tables of vectors: embeddings, positions, output."""
-
-OUTPUT_PROJECTIONS = ("to_output", "narrow")
-"""Names of the last linear layer of each sublayer."""
 
 OUTPUT_PROJECTION_STD = 0.02
 
@@ -24,6 +25,8 @@ OUTPUT_PROJECTION_STD = 0.02
 def initialize(model: nn.Module, seed: int) -> None:
     """Draw every weight of ``model`` from ``seed``, in the order of its parameters."""
     generator = torch.Generator().manual_seed(seed)
+    config = getattr(model, "config", None)  # a head has none
+    is_deep = isinstance(config, TransformerConfig) and config.norm == "deep"
     for name, parameter in model.named_parameters():
         owner, _, kind = name.rpartition(".")
         is_norm = isinstance(model.get_submodule(owner), nn.LayerNorm)
@@ -34,6 +37,9 @@ def initialize(model: nn.Module, seed: int) -> None:
         elif kind == EMBEDDINGS:
             std = parameter.shape[1] ** -0.5
             nn.init.normal_(parameter, std=std, generator=generator)
+        elif is_deep:
+            gain = initial_gain(config, owner)
+            nn.init.xavier_normal_(parameter, gain=gain, generator=generator)
         elif owner.endswith(OUTPUT_PROJECTIONS):
             nn.init.normal_(parameter, std=OUTPUT_PROJECTION_STD, generator=generator)
         else:

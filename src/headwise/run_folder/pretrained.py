@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import DataError, SettingsError
 from headwise.model.config import Stack
+from headwise.model.deep_norm import OUTPUT_PROJECTIONS, residual_scale
 from headwise.recipe import Recipe
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.paths import PREPARED, RECIPE, has_checkpoints, model_path
@@ -182,8 +183,12 @@ class Pretrained:
                 for name, weights in given.items()
                 if name in wanted and wanted[name].shape == weights.shape
             ]
+            scale = residual_scale(recipe.model, stack)
+            scale /= residual_scale(opened.config, stack)
             for name in copied:
                 wanted[name].copy_(given[name])
+                if scale != 1 and name.rpartition(".")[0].endswith(OUTPUT_PROJECTIONS):
+                    wanted[name].mul_(scale)  # so that the stack computes the same
             notes.append(
                 f"the {stack} starts from {opened.path}: {len(copied)} of "
                 f"{len(wanted)} tensors"
