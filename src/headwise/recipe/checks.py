@@ -89,6 +89,7 @@ def recipe_problems(recipe: Tables) -> list[str]:
         *_drawn_text_problems(recipe),
         *_source_text_problems(recipe),
         *_two_pass_problems(recipe),
+        *_teacher_problems(recipe),
         *_picture_problems(recipe),
         *card_problems(recipe.languages, recipe.license),
         *_length_problems(recipe),
@@ -225,6 +226,16 @@ def _two_pass_problems(recipe: Tables) -> list[str]:
             "its two passes differ: set model.dropout, or leave r_drop out"
         ]
     return []
+
+
+def _teacher_problems(recipe: Tables) -> list[str]:
+    """Return problems of teachers, which only translation has."""
+    if not recipe.training.teacher or recipe.task == "translation":
+        return []
+    return [
+        f"training.teacher is for task = 'translation', not {recipe.task!r}; leave it "
+        "out"
+    ]
 
 
 def _picture_problems(recipe: Tables) -> list[str]:

@@ -8,6 +8,7 @@ from functools import partial
 
 from torch import Tensor, nn
 
+from headwise.backends.distillation import WHY_NOT_NATIVE, Teachers
 from headwise.backends.native.customization_check import find_customization
 from headwise.backends.native.library import build
 from headwise.backends.native.measured_speed import why_not_bf16
@@ -56,18 +57,21 @@ class GradientAccumulator:
         ranks: Ranks,
         on_message: Callable[[str], None],
         check_stop: Callable[[], None],
+        teachers: Teachers | None = None,
     ) -> None:
-        """``on_message`` gets messages; ``check_stop`` may raise before each batch."""
+        """``on_message`` gets messages; ``check_stop`` may raise before each batch.
+
+        ``teachers`` are those of the settings, if there are any.
+        """
         self.model = model
         self.settings = settings
         self.ranks = ranks
         self.on_message = on_message
         self.check_stop = check_stop
-        # Frozen weights and hooks exist in this process only, not in the workers.
-        customised = find_customization(model) is not None
-        num_workers = (
-            1 if customised else choose_num_workers(settings, model.device, ranks)
-        )
+        self._has_teachers = teachers is not None
+        # Frozen weights, hooks and teachers are in this process, not in the workers.
+        alone = self._has_teachers or find_customization(model) is not None
+        num_workers = 1 if alone else choose_num_workers(settings, model.device, ranks)
         self._runner = MicroBatchRunner(
             task.loss,
             model,
@@ -75,8 +79,9 @@ class GradientAccumulator:
             seed=seed,
             num_workers=num_workers,
             two_pass_loss=task.two_pass_loss,
+            teachers=teachers,
         )
-        if settings.backend == "native" and (reason := why_not_native(model)):
+        if settings.backend == "native" and (reason := self._why_not_native()):
             raise SettingsError(
                 [
                     f"training.backend = 'native' cannot be used: {reason}; 'auto' "
@@ -123,7 +128,7 @@ class GradientAccumulator:
         on_cpu = self._runner.device.type == "cpu"
         if settings.backend != "auto" or not on_cpu:
             return None
-        if reason := why_not_native(self.model):
+        if reason := self._why_not_native():
             return f"training by PyTorch: {reason}"
         return f"training by the native backend, with {build().vectors}"
 
@@ -135,7 +140,7 @@ class GradientAccumulator:
         may_be_native = on_cpu and settings.backend in ("auto", "native")
         if settings.precision != "auto" or not may_be_native:
             return None
-        if why_not_native(self.model) or (reason := why_not_bf16()) is None:
+        if self._why_not_native() or (reason := why_not_bf16()) is None:
             return None
         return f"training in float32: {reason}; training.precision = 'bf16' uses it"
 
@@ -148,11 +153,14 @@ class GradientAccumulator:
         runner = self._runner
         backend = self.settings.backend
         way = BACKENDS_IN_CHECKPOINTS[backend]
-        if backend in ("auto", "native") and not why_not_native(self.model):
+        if backend in ("auto", "native") and not self._why_not_native():
             way = f"native library {build()}"
         return self.ranks.describe_hardware(
             runner.device, runner.precision, runner.num_workers, way
         )
+
+    def _why_not_native(self) -> str | None:
+        return WHY_NOT_NATIVE if self._has_teachers else why_not_native(self.model)
 
     def close(self) -> None:
         """End the data-parallel workers."""

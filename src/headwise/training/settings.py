@@ -87,6 +87,15 @@ class TrainingSettings:
     """Rate at which SimCut replaces tokens, of the source and of what the decoder
     reads, by the unknown symbol (p_cut): more than 0, less than 1."""
 
+    teacher: tuple[str, ...] = ()
+    """Model or run folders whose distribution of each target token is learned
+    (word-level distillation, Hinton et al. 2015, Kim and Rush 2016); of several the
+    mean. The model has their tokenizers."""
+
+    teacher_weight: float = 0.5
+    """Weight of the divergence from ``teacher`` in the loss; labels have the rest: more
+    than 0, at most 1."""
+
     bpe_dropout: float = 0.0
     """Probability with which each merge of a bpe tokenizer is left out in training
     (BPE-dropout, Provilkov et al. 2020): each epoch sees other segmentations. 0: none;
@@ -235,6 +244,11 @@ class TrainingSettings:
         return 2 if self.r_drop or self.simcut else 1
 
     @property
+    def has_divergence(self) -> bool:
+        """Whether a divergence between distributions is part of the loss."""
+        return self.num_passes > 1 or bool(self.teacher)
+
+    @property
     def example_tokens(self) -> int:
         """Maximum target tokens of the examples of a batch, each counted once."""
         return max(1, self.batch_tokens // self.num_passes)
@@ -329,6 +343,11 @@ class TrainingSettings:
             )
             if getattr(self, name) is not None and not 0 <= getattr(self, name) < 1
         ]
+        if not 0 < self.teacher_weight <= 1:
+            problems.append(
+                f"teacher_weight must be more than 0 and at most 1, not "
+                f"{self.teacher_weight}"
+            )
         if not 0 <= self.bpe_dropout <= 1:
             problems.append(f"bpe_dropout must be from 0 to 1, not {self.bpe_dropout}")
         if self.unigram_alpha is not None and not 0 <= self.unigram_alpha < math.inf:

@@ -21,9 +21,47 @@ def combination_problems(settings: Any) -> list[str]:
             "optimizer = 'muon' needs whole matrices, and devices = 'shard' holds "
             "parts of them; 'replicate' has them"
         )
+    if settings.teacher:
+        problems += _teacher_problems(settings)
     if settings.on_plateau == "cooldown":
         problems += _plateau_problems(settings)
     return problems
+
+
+def _teacher_problems(settings: Any) -> list[str]:
+    """Return the problems of settings that exclude teachers."""
+    reasons = {
+        "backend = 'native'": (
+            settings.backend == "native",
+            "C kernels do not return the distribution of each token; 'auto' and "
+            "'torch' train by PyTorch",
+        ),
+        "backend = 'torch_compile'": (
+            settings.backend == "torch_compile",
+            "teachers read no packed batches; 'auto' and 'torch' do not pack",
+        ),
+        "devices = 'shard'": (
+            settings.devices == "shard",
+            "each rank runs whole teachers; 'replicate' does so with the model too",
+        ),
+        f"processes = {settings.processes}": (
+            settings.processes not in (None, 1),
+            "teachers run in the main process, with all its threads; leave it out",
+        ),
+        f"r_drop = {settings.r_drop}": (
+            settings.r_drop > 0,
+            "its loss is of two passes; leave one of them out",
+        ),
+        f"simcut = {settings.simcut}": (
+            settings.simcut > 0,
+            "its loss is of two passes; leave one of them out",
+        ),
+    }
+    return [
+        f"teacher and {name} exclude each other: {reason}"
+        for name, (is_set, reason) in reasons.items()
+        if is_set
+    ]
 
 
 def _plateau_problems(settings: Any) -> list[str]:

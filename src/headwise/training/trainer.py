@@ -14,6 +14,7 @@ from itertools import islice
 
 from torch import Tensor
 
+from headwise.backends.distillation import Teachers
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import Stopped
 from headwise.model.sequence_model import SequenceModel
@@ -75,6 +76,7 @@ class Trainer:
         ema: Mapping[str, Tensor] | None = None,
         ranks: Ranks | None = None,
         until: int | None = None,
+        teachers: Teachers | None = None,
     ) -> None:
         self.task = task.with_check_stop(signals.check)
         self.model = model
@@ -100,6 +102,7 @@ class Trainer:
             ranks=self.ranks,
             on_message=self._notify,
             check_stop=self._check_signals,
+            teachers=teachers,
         )
         self.optimizer = make_optimizer(model, settings)
         if optimizer is not None:
@@ -180,7 +183,8 @@ class Trainer:
         self.state, note = plateau_cooldown(self.state, self.settings)
         if note is not None:
             self._notify(note)
-        return self._end_reason()
+        over = self.time_limit.reason if self._time_limit_reached else None
+        return end_reason(self.settings, self.state, self.last_step, time_over=over)
 
     @property
     def last_step(self) -> int:
@@ -212,7 +216,7 @@ class Trainer:
         pending = PendingStep(
             step=step,
             loss=loss.loss,
-            kl_divergence=loss.kl_divergence if settings.num_passes > 1 else None,
+            kl_divergence=loss.kl_divergence if settings.has_divergence else None,
             gradient_norm=self.gradients.clip(),
             batches=own,
             num_targets=num_targets,
@@ -339,10 +343,6 @@ class Trainer:
         for callback in self.callbacks:
             callback.on_validation(validation, state, name, best)
         return best
-
-    def _end_reason(self) -> str | None:
-        over = self.time_limit.reason if self._time_limit_reached else None
-        return end_reason(self.settings, self.state, self.last_step, time_over=over)
 
     def _check_time_limit(self) -> None:
         """Check before the first step; a fresh run makes one step in any case."""
