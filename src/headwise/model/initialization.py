@@ -27,6 +27,7 @@ def initialize(model: nn.Module, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     config = getattr(model, "config", None)  # a head has none
     is_deep = isinstance(config, TransformerConfig) and config.norm == "deep"
+    deep = config if is_deep else None
     for name, parameter in model.named_parameters():
         owner, _, kind = name.rpartition(".")
         is_norm = isinstance(model.get_submodule(owner), nn.LayerNorm)
@@ -37,8 +38,8 @@ def initialize(model: nn.Module, seed: int) -> None:
         elif kind == EMBEDDINGS:
             std = parameter.shape[1] ** -0.5
             nn.init.normal_(parameter, std=std, generator=generator)
-        elif is_deep:
-            gain = initial_gain(config, owner)
+        elif deep is not None:
+            gain = initial_gain(deep, owner)
             nn.init.xavier_normal_(parameter, gain=gain, generator=generator)
         elif owner.endswith(OUTPUT_PROJECTIONS):
             nn.init.normal_(parameter, std=OUTPUT_PROJECTION_STD, generator=generator)

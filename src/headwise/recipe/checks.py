@@ -88,6 +88,7 @@ def recipe_problems(recipe: Tables) -> list[str]:
         *_kind_problems(recipe),
         *_drawn_text_problems(recipe),
         *_source_text_problems(recipe),
+        *_direction_problems(recipe),
         *_two_pass_problems(recipe),
         *_teacher_problems(recipe),
         *_picture_problems(recipe),
@@ -203,6 +204,23 @@ def _source_text_problems(recipe: Tables) -> list[str]:
             f"{recipe.task!r}: leave it out"
         )
     return problems
+
+
+def _direction_problems(recipe: Tables) -> list[str]:
+    """Return problems of pairs that are to be learned in both directions."""
+    if not recipe.data.both_directions:
+        return []
+    if find_task(recipe.task).pair_format is not TRANSLATION:
+        return [
+            "data.both_directions is for pairs of which either side can be the source, "
+            f"those of task = 'translation', not {recipe.task!r}; leave it out"
+        ]
+    if not recipe.text.joint:
+        return [
+            "data.both_directions needs one vocabulary of both languages: set "
+            "text.joint = true, or leave it out"
+        ]
+    return []
 
 
 def _two_pass_problems(recipe: Tables) -> list[str]:

@@ -242,7 +242,8 @@ def given_tokenizers(recipe: Recipe, out: Path) -> GivenTokenizers:
     A run in ``out`` that was begun has them in its prepared corpus. Raises
     ``SettingsError`` if the recipe asks for others, before anything is prepared.
     """
-    folders, parts = recipe.initialize_from, ("model", "text")
+    folders = recipe.initialize_from
+    parts: Sequence[str] = ("model", "text")
     if not folders:
         folders, parts = recipe.training.teacher[:1], ("text",)
     if not folders:

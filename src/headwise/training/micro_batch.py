@@ -6,12 +6,13 @@ import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from headwise.backends.api import GenerativeModel
 from headwise.backends.distillation import Teachers
 from headwise.backends.native.measured_speed import fastest_precision
 from headwise.backends.pytorch.install_fused import use_backend
@@ -137,7 +138,8 @@ class MicroBatchRunner:
         """Return what computes the loss of a batch: without a frame of its own."""
         smoothing = self.settings.label_smoothing
         if self._teachers is not None:
-            return partial(self._teachers.loss, self.model, smoothing=smoothing)
+            model = cast(GenerativeModel, self.model)
+            return partial(self._teachers.loss, model, smoothing=smoothing)
         if self._consistency is None:
             compiled = self.torch_compile
             loss: LossFunction = self._loss if compiled is None else compiled.loss
