@@ -138,8 +138,11 @@ def test_a_stack_with_deep_norm_computes_the_same_in_a_model_of_another_depth(tm
     recipe = resolve_checked(extra=table)
     corpus = prepare_corpus(tmp_path / "run", recipe)
     train_run(tmp_path / "run", recipe, corpus)
-    bert = load_predictor(tmp_path / "run").model.encoder_only
-    recipe = recipe_from("translation", tmp_path, tmp_path / "out", tmp_path / "run")
+    bert = load_predictor(tmp_path / "run").opened.model.encoder_only
+    tied = {"tie_embeddings": "output"}
+    recipe = recipe_from(
+        "translation", tmp_path, tmp_path / "out", tmp_path / "run", **tied
+    )
     model = Transformer(recipe.model, bert.vocab_size, 50, seed=1).eval()
     Pretrained.open(recipe.initialize_from, "translation").load_into(model, recipe)
 

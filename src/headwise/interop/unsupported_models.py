@@ -47,7 +47,7 @@ def limits_of_huggingface(
     if model.norm == "pre":
         yield (
             f"model.norm = {model.norm!r}: {tool} has post-norm layers only; "
-            "norm = 'post' can be exported"
+            "norm = 'post' and 'deep' can be exported"
         )
     if model.embedding_norm:
         yield (
