@@ -31,24 +31,18 @@ class AddAndNorm(nn.Module):
 
         post-norm    LayerNorm(x + Sublayer(x))      as published (Section 3.1)
         pre-norm     x + Sublayer(LayerNorm(x))
-        deep         LayerNorm(α x + Sublayer(x)), where α is ``residual_scale``
 
     The sublayer runs between ``sublayer_input`` and ``add_residual``. Dropout falls on
     its output in both cases (Section 5.4).
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        dropout: float,
-        placement: NormPlacement,
-        residual_scale: float = 1.0,
-    ) -> None:
+    residual_scale = 1.0  # what x is multiplied by: 1 but for DeepNorm (deep_norm.py)
+
+    def __init__(self, d_model: int, dropout: float, placement: NormPlacement) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(d_model)
         self.dropout = Dropout(dropout)
         self.pre_norm = placement == "pre"
-        self.residual_scale = residual_scale
         self.add_and_norm: AddAndNormFunction = add_and_norm  # backends replace it
 
     def sublayer_input(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
@@ -59,9 +53,7 @@ class AddAndNorm(nn.Module):
     def add_residual(
         self, x: Float[Tensor, "B L D"], out: Float[Tensor, "B L D"]
     ) -> Float[Tensor, "B L D"]:
-        """Return ``x`` plus the sublayer's output, normalized unless pre-norm."""
+        """Return ``x`` plus the sublayer's output, normalized if post-norm."""
         if self.pre_norm:
             return x + cast(Tensor, self.dropout(out))
-        if self.residual_scale != 1:
-            x = self.residual_scale * x
         return self.add_and_norm(x, out, self.norm, self.dropout)

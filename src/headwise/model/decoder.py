@@ -13,12 +13,8 @@ from torch import Tensor, nn
 
 from headwise.model.attention import KeyValues
 from headwise.model.config import TransformerConfig
-from headwise.model.encoder import (
-    make_add_and_norm,
-    make_attention,
-    make_feed_forward,
-    make_last_norm,
-)
+from headwise.model.deep_norm import make_add_and_norm
+from headwise.model.encoder import make_attention, make_feed_forward, make_last_norm
 from headwise.model.kv_cache import DecoderState, KVCache
 from headwise.model.masks import AttentionMask
 from headwise.model.rotary_positions import with_positions

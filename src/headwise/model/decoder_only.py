@@ -18,13 +18,9 @@ from torch.nn import functional as F
 from headwise.errors import SettingsError
 from headwise.model.attention import KeyValues
 from headwise.model.config import TransformerConfig
+from headwise.model.deep_norm import make_add_and_norm
 from headwise.model.embeddings import OutputProjection, StackInput, TokenEmbedding
-from headwise.model.encoder import (
-    make_add_and_norm,
-    make_attention,
-    make_feed_forward,
-    make_last_norm,
-)
+from headwise.model.encoder import make_attention, make_feed_forward, make_last_norm
 from headwise.model.initialization import initialize
 from headwise.model.kv_cache import KVCache
 from headwise.model.masks import AttentionMask

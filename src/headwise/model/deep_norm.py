@@ -6,13 +6,18 @@
 of feed-forward, values and output projections: so updates stay small at first, however
 many layers there are. Both follow from the number of layers (Figure 2 of that paper).
 
-Letters used for sizes: N encoder layers, M decoder layers.
+Letters used for sizes: N encoder layers, M decoder layers, B batch rows, L positions,
+D model width.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jaxtyping import Float
+from torch import Tensor
+
+from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.config import Stack, TransformerConfig
 
 OUTPUT_PROJECTIONS = ("to_output", "narrow")
@@ -50,13 +55,38 @@ def residual_scale(config: TransformerConfig, stack: Stack) -> float:
     return deep_norm(config, stack).residual_scale if config.norm == "deep" else 1.0
 
 
-def initial_gain(config: TransformerConfig, layer: str) -> float:
-    """Return the Xavier gain of a linear layer, by its name in a model with DeepNorm.
+def initial_gain(config: TransformerConfig | None, layer: str) -> float | None:
+    """Return the gain of Xavier-normal initial weights of a layer, by its name.
 
-    It is β, or 1 of queries and keys, and of layers outside of the stacks.
+    It is β, or 1 of queries and keys, and of layers outside of the stacks; None unless
+    norm is "deep". A head has no ``config``.
     """
+    if config is None or config.norm != "deep":
+        return None
     stacks: tuple[Stack, ...] = ("encoder", "decoder")
     for stack in stacks:
         if stack in layer.split(".") and layer.endswith(SCALED):
             return deep_norm(config, stack).initial_gain
     return 1.0
+
+
+class DeepAddAndNorm(AddAndNorm):
+    """LayerNorm(α x + Sublayer(x)), where α is ``residual_scale``."""
+
+    def __init__(self, d_model: int, dropout: float, residual_scale: float) -> None:
+        super().__init__(d_model, dropout, "deep")
+        self.residual_scale = residual_scale
+
+    def add_residual(
+        self, x: Float[Tensor, "B L D"], out: Float[Tensor, "B L D"]
+    ) -> Float[Tensor, "B L D"]:
+        """Return α times ``x`` plus the sublayer's output, normalized."""
+        return super().add_residual(self.residual_scale * x, out)
+
+
+def make_add_and_norm(config: TransformerConfig, stack: Stack) -> AddAndNorm:
+    """Make an "Add & Norm" box of a stack."""
+    if config.norm == "deep":
+        scale = residual_scale(config, stack)
+        return DeepAddAndNorm(config.d_model, config.dropout, scale)
+    return AddAndNorm(config.d_model, config.dropout, config.norm)

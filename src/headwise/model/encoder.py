@@ -8,10 +8,9 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.attention import MultiHeadAttention
-from headwise.model.config import Stack, TransformerConfig
-from headwise.model.deep_norm import residual_scale
+from headwise.model.config import TransformerConfig
+from headwise.model.deep_norm import make_add_and_norm
 from headwise.model.feed_forward import FeedForward
 from headwise.model.masks import AttentionMask
 from headwise.model.rotary_positions import with_positions
@@ -37,12 +36,6 @@ def make_feed_forward(config: TransformerConfig) -> FeedForward:
         activation=config.activation,
         dropout=config.feed_forward_dropout,
     )
-
-
-def make_add_and_norm(config: TransformerConfig, stack: Stack) -> AddAndNorm:
-    """Make an "Add & Norm" box of a stack."""
-    scale = residual_scale(config, stack)
-    return AddAndNorm(config.d_model, config.dropout, config.norm, scale)
 
 
 def make_last_norm(config: TransformerConfig) -> nn.Module:

@@ -4,8 +4,7 @@ Matrices are Xavier-uniform and embeddings normal with variance 1 / width, so th
 the factor √d_model (Section 3.4) they are as large as the positions added to them: as
 in the paper's own code. But the output projection of each sublayer is small: at first a
 sublayer adds little to its residual connection, and a post-norm stack learns from the
-first update on. With DeepNorm it is as that paper has it: Xavier-normal matrices with
-gains of :mod:`headwise.model.deep_norm`.
+first update on. With DeepNorm they are that paper's (:mod:`headwise.model.deep_norm`).
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from headwise.model.config import TransformerConfig
 from headwise.model.deep_norm import OUTPUT_PROJECTIONS, initial_gain
 
 EMBEDDINGS = "vectors"
@@ -25,9 +23,6 @@ OUTPUT_PROJECTION_STD = 0.02
 def initialize(model: nn.Module, seed: int) -> None:
     """Draw every weight of ``model`` from ``seed``, in the order of its parameters."""
     generator = torch.Generator().manual_seed(seed)
-    config = getattr(model, "config", None)  # a head has none
-    is_deep = isinstance(config, TransformerConfig) and config.norm == "deep"
-    deep = config if is_deep else None
     for name, parameter in model.named_parameters():
         owner, _, kind = name.rpartition(".")
         is_norm = isinstance(model.get_submodule(owner), nn.LayerNorm)
@@ -38,8 +33,7 @@ def initialize(model: nn.Module, seed: int) -> None:
         elif kind == EMBEDDINGS:
             std = parameter.shape[1] ** -0.5
             nn.init.normal_(parameter, std=std, generator=generator)
-        elif deep is not None:
-            gain = initial_gain(deep, owner)
+        elif (gain := initial_gain(getattr(model, "config", None), owner)) is not None:
             nn.init.xavier_normal_(parameter, gain=gain, generator=generator)
         elif owner.endswith(OUTPUT_PROJECTIONS):
             nn.init.normal_(parameter, std=OUTPUT_PROJECTION_STD, generator=generator)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import DataError, SettingsError
 from headwise.model.config import Stack
-from headwise.model.deep_norm import OUTPUT_PROJECTIONS, residual_scale
 from headwise.recipe import Recipe
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.paths import PREPARED, RECIPE, has_checkpoints, model_path
@@ -178,6 +177,11 @@ class Pretrained:
 
         Raises ``SettingsError`` if the architecture of the recipe is another one.
         """
+        from headwise.model.deep_norm import (  # it imports torch
+            OUTPUT_PROJECTIONS,
+            residual_scale,
+        )
+
         self.check_settings(recipe)
         own = model.state_dict()
         notes = []

@@ -5,6 +5,7 @@ prepared/       the prepared corpus, if ``headwise run`` made it
 checkpoints/    step-00001200/ and so on: what training resumes from
 best/           the best model so far: a model folder
 log.jsonl       updates, validations and messages
+teachers.json   the SHA-256 of the weights of ``training.teacher``, if there are any
 report.html     the same as plots
 tensorboard/    the same as event files
 """
