@@ -20,7 +20,7 @@ def test_a_file_is_short_enough_to_read(file):
 SETTINGS_OF_THE_PAPER = {"config.py", "config_checks.py", "presets.py"}
 ONE_STACK = {"encoder_only.py", "decoder_only.py", "heads.py"}
 OF_PICTURES = {"captioner.py", "patches.py", "picture_encoder.py"}
-BEYOND_THE_PAPER = {"rotary_positions.py"} | OF_PICTURES
+BEYOND_THE_PAPER = {"rotary_positions.py", "deep_norm.py"} | OF_PICTURES
 AROUND_THE_MODEL = {"attention_hooks.py", "activation_checkpointing.py"}
 OTHER_MODELS = {"sequence_model.py"} | ONE_STACK | BEYOND_THE_PAPER
 LIST_OF_MODELS = {"__init__.py", "kinds.py"}

@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "headwise"
 
 BASE = {"errors", "settings", "storage", "subprocesses", "wording"}
 PARTS = {"text", "model", "data", "losses", "consistency", "metrics", "decoding"}
+PARTS |= {"distillation"}
 EXPERIMENT = BASE | PARTS | {"backends", "tasks", "training", "recipe", "run_folder"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -20,8 +21,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "subprocesses": {"errors"},
     "text": BASE,
     "model": {"errors"},
-    "backends": BASE | {"model", "data", "losses", "consistency"},
+    "backends": BASE | {"model", "data", "losses"} | {"consistency", "distillation"},
     "consistency": {"losses"},
+    "distillation": {"losses"},
     "data": BASE | {"text"},
     "demo_corpus": BASE | {"data", "text"},
     "sample_data": {"errors", "storage", "text"},
@@ -29,7 +31,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": {"errors", "text"},
     "decoding": BASE | {"backends"},
     "tasks": BASE | PARTS | {"backends"},
-    "training": BASE | {"data", "metrics", "model", "backends", "consistency", "tasks"},
+    "training": BASE
+    | {"data", "metrics", "model", "backends", "tasks"}
+    | {"consistency", "distillation"},
     "recipe": BASE | {"model", "text", "data", "decoding", "tasks", "training"},
     "run_folder": BASE | PARTS | {"backends", "tasks", "training", "recipe"},
     "inspection": BASE | {"text", "model", "metrics", "decoding", "tasks"},

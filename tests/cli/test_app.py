@@ -40,7 +40,8 @@ print(*sorted({{"torch", "numpy", "rich", "sentencepiece"}} & sys.modules.keys()
 
 def test_all_commands_are_there():
     assert [
-        *("run", "prepare", "train", "sweep", "back-translate", "translate", "predict"),
+        *("run", "prepare", "train", "sweep", "back-translate"),
+        *("forward-translate", "translate", "predict"),
         *("generate", "chat", "embed", "models", "evaluate", "score", "inspect"),
         *("export", "edit", "recipe", "doctor", "demo", "runs", "data"),
     ] == COMMANDS

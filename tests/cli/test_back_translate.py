@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from headwise.inference import back_translation as module
+from headwise.inference import synthetic_pairs as module
 
 SENTENCES = ["six three one.", "two.", "four five six one.", "three three."]
 

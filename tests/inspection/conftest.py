@@ -22,6 +22,7 @@ SHAPE = TransformerConfig(
 SHAPES = {
     "as published": {},
     "pre-norm, gelu": {"norm": "pre", "activation": "gelu"},
+    "DeepNorm": {"norm": "deep"},
     "rotary, biases": {
         "positions": "rotary",
         "attention_bias": True,

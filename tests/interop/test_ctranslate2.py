@@ -162,6 +162,7 @@ EACH_SETTING = [
     {"attention_bias": True, "output_bias": True},
     {"embedding_norm": True},
     {"norm": "pre", "embedding_norm": True, "attention_bias": True},
+    {"norm": "deep", "encoder_layers": 3, "attention_bias": True},
     {"encoder_layers": 3, "decoder_layers": 1},
     {"d_k": 4, "d_v": 4},
     *(

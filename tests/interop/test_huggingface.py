@@ -173,6 +173,7 @@ EACH_SETTING = [
     {"attention_bias": True, "output_bias": True},
     {"positions": "sinusoidal_halves"},
     {"encoder_layers": 3, "decoder_layers": 1},
+    {"norm": "deep", "encoder_layers": 3, "attention_bias": True},
     {"d_k": 4, "d_v": 4},
     *({"activation": activation} for activation in ACTIVATIONS),
 ]

@@ -34,7 +34,7 @@ def test_all_reasons_of_all_targets_come_at_once():
     ]
     assert "model.d_k = 32" in reasons[0]
     assert "64 can be exported" in reasons[0]
-    assert "norm = 'post' can be exported" in reasons[1]
+    assert "norm = 'post' and 'deep' can be exported" in reasons[1]
     assert "learned" in reasons[2]
 
 

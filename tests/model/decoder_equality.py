@@ -16,6 +16,7 @@ SMALL = TransformerConfig(
 VARIANTS: dict[str, dict[str, Any]] = {
     "post": {},
     "pre": {"norm": "pre"},
+    "deep": {"norm": "deep", "attention_bias": True},
     "gelu": {"activation": "gelu"},
     "swish before and biased": {
         "activation": "swish",

@@ -27,7 +27,7 @@ def gradients(batch):
     return learned
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("norm", ["post", "pre", "deep"])
 @pytest.mark.parametrize("precision", [None, torch.bfloat16])
 @pytest.mark.parametrize(
     "dropout", [{}, {"dropout": 0.3}, {"dropout": 0.3, "feed_forward_dropout": 0.2}]

@@ -41,7 +41,7 @@ def test_all_problems_are_reported_together():
         "d_ff must be 1 or more, not -5",
         "d_k must be 1 or more, not 0",
         "dropout must be 0 or more and less than 1, not 1.0",
-        "norm must be one of post, pre, not 'middle'",
+        "norm must be one of post, pre, deep, not 'middle'",
         "activation must be one of relu, gelu, swish, not 'tanh'",
     ]
 

@@ -6,7 +6,7 @@ import torch
 from headwise.model.attention import scaled_dot_product_attention
 from headwise.model.masks import make_causal_mask, make_padding_mask
 
-NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
+NORMS = pytest.mark.parametrize("norm", ["post", "pre", "deep"])
 
 
 def decoded(model, encoded, x, is_real):
@@ -23,10 +23,11 @@ def test_a_decoder_block_is_three_sublayers_with_residual_connections(small, nor
     x, encoded = torch.randn(1, 4, 16), torch.randn(1, 3, 16)
     past, real = make_causal_mask(4, x.device), torch.ones(1, 3, dtype=torch.bool)
 
-    if norm == "post":
-        y = first(x + block.self_attention(x, x, past))
-        z = second(y + block.cross_attention(y, encoded))
-        expected = third(z + block.feed_forward(z))
+    if norm != "pre":
+        scale = 3**0.25 if norm == "deep" else 1  # (3 M)^(1/4) with M = 1
+        y = first(scale * x + block.self_attention(x, x, past))
+        z = second(scale * y + block.cross_attention(y, encoded))
+        expected = third(scale * z + block.feed_forward(z))
     else:
         y = x + block.self_attention(first(x), first(x), past)
         z = y + block.cross_attention(second(y), encoded)

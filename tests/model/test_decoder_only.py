@@ -42,9 +42,10 @@ def test_a_block_is_two_sublayers_with_residual_connections(decoder_only, norm):
     first, second = block.around_self.norm, block.around_feed_forward.norm
     x, past = torch.randn(2, 4, 16), make_causal_mask(4, torch.device("cpu"))
 
-    if norm == "post":
-        y = first(x + block.self_attention(x, x, past))
-        expected = second(y + block.feed_forward(y))
+    if norm != "pre":
+        scale = 2**0.25 if norm == "deep" else 1  # (2 M)^(1/4) with M = 1
+        y = first(scale * x + block.self_attention(x, x, past))
+        expected = second(scale * y + block.feed_forward(y))
     else:
         y = x + block.self_attention(first(x), first(x), past)
         expected = model.decoder.last_norm(y + block.feed_forward(second(y)))

@@ -127,7 +127,7 @@ def test_dropout_is_inside_feed_forward_only_if_configured(small):
     assert dropouts(model) == {f"{sublayer}.dropout" for sublayer in inside}
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("norm", ["post", "pre", "deep"])
 def test_dropout_applies_to_the_output_of_each_sublayer_before_it_is_added(
     small, batch, norm
 ):

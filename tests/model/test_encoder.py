@@ -6,21 +6,25 @@ import torch
 from headwise.model.attention import scaled_dot_product_attention
 from headwise.model.masks import make_padding_mask
 
-NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
+NORMS = pytest.mark.parametrize("norm", ["post", "pre", "deep"])
 ALL_REAL = make_padding_mask(torch.ones(2, 5, dtype=torch.bool))
 
 
 @NORMS
 def test_an_encoder_block_is_two_sublayers_with_residual_connections(small, norm):
-    """LayerNorm(x + Sublayer(x)) twice, or x + Sublayer(LayerNorm(x)), then a norm."""
+    """LayerNorm(α x + Sublayer(x)) twice, or x + Sublayer(LayerNorm(x)), then a norm.
+
+    α is 1 unless norm is "deep": 0.81 (N⁴ M)^(1/16) with N = 1 and M = 2.
+    """
     encoder = small(norm=norm, encoder_layers=1).encoder
     block = encoder.blocks[0]
     first, second = block.around_attention.norm, block.around_feed_forward.norm
     x = torch.randn(2, 5, 16)
 
-    if norm == "post":
-        y = first(x + block.self_attention(x, x, ALL_REAL))
-        expected = second(y + block.feed_forward(y))
+    if norm != "pre":
+        scale = 0.81 * 2 ** (1 / 16) if norm == "deep" else 1
+        y = first(scale * x + block.self_attention(x, x, ALL_REAL))
+        expected = second(scale * y + block.feed_forward(y))
     else:
         y = x + block.self_attention(first(x), first(x), ALL_REAL)
         expected = encoder.last_norm(y + block.feed_forward(second(y)))

@@ -98,7 +98,7 @@ def test_every_tensor_is_saved_once_and_comes_back(small, batch, choice):
     assert torch.equal(other(*batch), model(*batch))
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("norm", ["post", "pre", "deep"])
 def test_a_sentence_does_not_depend_on_the_batch_it_is_in(small, batch, norm):
     """Alone and unpadded, or beside longer ones."""
     source, target, is_real = batch

@@ -132,7 +132,7 @@ class NumpyTransformer:
         return normed * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
 
     def last_norm(self, stack: str, x: Array) -> Array:
-        if self.config.norm == "post":
+        if self.config.norm != "pre":
             return x
         return self.layer_norm(f"{stack}.last_norm", x)
 
@@ -159,10 +159,19 @@ class NumpyTransformer:
     def sublayer_input(self, norm: str, x: Array) -> Array:
         return self.layer_norm(norm, x) if self.config.norm == "pre" else x
 
+    def residual_scale(self, name: str) -> float:
+        """Return α of DeepNorm, as the table in its Figure 2 has it, or 1."""
+        n, m = self.config.encoder_layers, self.config.decoder_layers
+        if self.config.norm != "deep":
+            return 1.0
+        if name.startswith("encoder"):
+            return 0.81 * (n * n * n * n * m) ** 0.0625
+        return math.sqrt(math.sqrt(3 * m))
+
     def add(self, name: str, norm: str, x: Array, out: Array) -> Array:
-        x = self.note(f"{name}.residual", x)
+        x = self.note(f"{name}.residual", self.residual_scale(name) * x)
         total = self.note(f"{name}.sum", x + self.note(f"{name}.output", out))
-        if self.config.norm == "post":
+        if self.config.norm != "pre":
             total = self.layer_norm(norm, total)
         return self.note(f"{name}.result", total)
 

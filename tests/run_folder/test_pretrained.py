@@ -9,6 +9,7 @@ from headwise.cli.build_recipe import resolve_checked
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.errors import DataError, ModelError, SettingsError
 from headwise.inference.load import load_predictor
+from headwise.model.transformer import Transformer
 from headwise.run_folder.pretrained import Pretrained
 from headwise.run_folder.run import train_run
 from headwise.settings import merged
@@ -128,6 +129,33 @@ def test_a_translator_takes_the_encoder_of_one_and_the_decoder_of_another(
     assert torch.equal(embeddings[0], embeddings[1].vectors)
     assert torch.equal(weights["embeddings.target.vectors"], gpt.embedding.vectors)
     assert len(notes) == 2
+
+
+def test_a_stack_with_deep_norm_computes_the_same_in_a_model_of_another_depth(tmp_path):
+    """An encoder alone has another α than one with a decoder; W^O and W₂ make up."""
+    table = settings_of("masked_language_model", tmp_path)
+    table = merged(table, {"model": {"norm": "deep"}, "training": {"steps": 2}})
+    recipe = resolve_checked(extra=table)
+    corpus = prepare_corpus(tmp_path / "run", recipe)
+    train_run(tmp_path / "run", recipe, corpus)
+    bert = load_predictor(tmp_path / "run").opened.model.encoder_only
+    tied = {"tie_embeddings": "output"}
+    recipe = recipe_from(
+        "translation", tmp_path, tmp_path / "out", tmp_path / "run", **tied
+    )
+    model = Transformer(recipe.model, bert.vocab_size, 50, seed=1).eval()
+    Pretrained.open(recipe.initialize_from, "translation").load_into(model, recipe)
+
+    scales = [
+        each.encoder.blocks[0].around_attention.residual_scale for each in (bert, model)
+    ]
+    assert scales[0] != scales[1]
+    tokens = torch.randint(4, bert.vocab_size, (2, 6))
+    is_real = torch.ones_like(tokens, dtype=torch.bool)
+    with torch.no_grad():
+        expected = bert.eval().encode(tokens, is_real)
+        found = model.encode_source(tokens, is_real)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_a_run_that_began_resumes_without_the_model_it_started_from(encoder, tmp_path):

@@ -139,7 +139,7 @@ def test_the_model_is_described(client):
     found = client.get("/api/model").json()
 
     assert (found["format"], found["name"], found["task"]) == (1, "demo", "translation")
-    assert found["languages"] is None
+    assert found["languages"] == ["en", "fr"]
     assert found["config"]["d_model"] == 96
     assert found["config"]["d_k"] == 24
     assert found["config"]["vocab_size"] == 1500

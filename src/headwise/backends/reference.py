@@ -60,7 +60,7 @@ class ReferenceTraining:
 
     def loss(self, model: GenerativeModel, batch: Batch, *, smoothing: float) -> Tensor:
         """Return the summed cross-entropy: see :class:`TrainingBackend`."""
-        logits, targets = self._logits(model, batch), batch.target.tokens
+        logits, targets = reference_logits(model, batch), batch.target.tokens
         if batch.counted is not None:
             logits, targets = logits[batch.counted], targets[batch.counted]
         return cross_entropy(logits, targets, smoothing)
@@ -74,7 +74,7 @@ class ReferenceTraining:
         consistency: Consistency,
     ) -> TwoPassLoss:
         """Return the loss of both passes: see :class:`TwoPassBackend`."""
-        logits, targets = self._logits(model, batch), batch.target.tokens
+        logits, targets = reference_logits(model, batch), batch.target.tokens
         is_second = is_second_pass(batch.target)
         first, second = ~is_second, is_second
         if batch.counted is not None:
@@ -83,14 +83,16 @@ class ReferenceTraining:
             logits[first], logits[second], targets[first], smoothing, consistency
         )
 
-    def _logits(self, model: GenerativeModel, batch: Batch) -> Float[Tensor, "N V"]:
-        target = batch.decoder_input
-        if isinstance(model, EncoderDecoder):
-            source = batch.source
-            hidden = model.decode(source.padded(), target.padded(), source.is_real)
-        else:
-            hidden = model.decode(target.padded())
-        return model.logits(hidden[target.is_real])
+
+def reference_logits(model: GenerativeModel, batch: Batch) -> Float[Tensor, "N V"]:
+    """Return the logits of the N target tokens, counted or not."""
+    target = batch.decoder_input
+    if isinstance(model, EncoderDecoder):
+        source = batch.source
+        hidden = model.decode(source.padded(), target.padded(), source.is_real)
+    else:
+        hidden = model.decode(target.padded())
+    return model.logits(hidden[target.is_real])
 
 
 class ReferenceEncoding:

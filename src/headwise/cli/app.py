@@ -19,6 +19,7 @@ from headwise.cli.embed import embed
 from headwise.cli.errors import exit_on_errors
 from headwise.cli.evaluate import evaluate
 from headwise.cli.export import export
+from headwise.cli.forward_translate import forward_translate
 from headwise.cli.generate import generate
 from headwise.cli.inspect import inspect
 from headwise.cli.models import models
@@ -45,7 +46,7 @@ class MainGroup(CommandGroup):
 
     groups: ClassVar = {
         "Train": ("run", "prepare", "train", "sweep", "demo"),
-        "Data": ("data", "back-translate"),
+        "Data": ("data", "back-translate", "forward-translate"),
         "Use": ("translate", "predict", "generate", "chat", "embed", "models"),
         "Measure": ("evaluate", "score", "inspect", "doctor", "runs"),
         "Change": ("export", "edit", "recipe"),
@@ -62,7 +63,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-RESUMABLE = (run, prepare, train, sweep, back_translate, demo)
+RESUMABLE = (run, prepare, train, sweep, back_translate, forward_translate, demo)
 """Commands that save on a stop signal; the same command resumes."""
 
 COMMANDS = (
@@ -71,6 +72,7 @@ COMMANDS = (
     train,
     sweep,
     back_translate,
+    forward_translate,
     translate,
     predict,
     generate,

@@ -108,6 +108,7 @@ def new_memory_estimator(
 ) -> MemoryEstimator:
     """Return a memory estimator for a new model, set up as training would be."""
     from headwise.run_folder.run import open_task
+    from headwise.run_folder.teachers import open_teachers
     from headwise.training.allocator import keep_freed_memory
     from headwise.training.distributed import Ranks
     from headwise.training.gradient_accumulation import GradientAccumulator
@@ -124,6 +125,7 @@ def new_memory_estimator(
         ranks=Ranks(),
         on_message=_raise_out_of_memory,
         check_stop=lambda: None,
+        teachers=open_teachers(recipe, corpus).load(device),
     )
     has_ema = recipe.training.ema_decay is not None
     return MemoryEstimator(

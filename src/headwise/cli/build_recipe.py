@@ -302,12 +302,18 @@ def resolve_checked(
     table = merged(read_toml(file) if file else {}, extra or {})
     table = with_overrides(table, assignments)
     folders = table.get("initialize_from", [])
+    training = table.get("training", {})
+    teachers = training.get("teacher") if isinstance(training, dict) else None
     pretrained: Mapping[str, Any] = {}
+    task = find_task(table.get("task", "translation")).name
     if folders and isinstance(folders, list):
         from headwise.run_folder.pretrained import pretrained_settings
 
-        task = find_task(table.get("task", "translation")).name
         pretrained = pretrained_settings([*map(str, folders)], task, out)
+    elif teachers and isinstance(teachers, list):
+        from headwise.run_folder.pretrained import teacher_settings
+
+        pretrained = teacher_settings([*map(str, teachers)], task)
     recipe = resolve(
         preset=preset,
         file=file,

@@ -37,15 +37,19 @@ class CorpusWriter:
         pair_format: PairFormat = TRANSLATION,
         placeholders: float = 0.0,
         seed: int = 0,
+        both_directions: bool = False,
     ) -> None:
         """Open the files of all splits.
 
+        With ``both_directions``, which needs a joint vocabulary, each training pair is
+        followed by its reverse.
         ``placeholders`` is the share of training pairs that get some if they can
         (:func:`headwise.text.placeholders.mask_shared`), drawn by ``seed``.
         """
         self._format = pair_format
         self._placeholders = placeholders
         self._seed = seed
+        self._both_directions = both_directions
         self._tokenizers = tokenizers
         self._max_tokens = max_tokens
         largest = max(tokenizers.source.size, tokenizers.target.size)
@@ -65,7 +69,9 @@ class CorpusWriter:
         first_pair = self.train.pairs
         for pair in read_pairs(corpus):
             outcomes[self._write_pair(pair, corpus, held_out)] += 1
-        return _corpus_facts(corpus, outcomes, first_pair)
+        return _corpus_facts(
+            corpus, outcomes, first_pair, reverses=self._both_directions
+        )
 
     def write_dev(self, corpus: CorpusSettings) -> CorpusFacts:
         """Write a validation corpus."""
@@ -97,9 +103,9 @@ class CorpusWriter:
             raise DataError(f"{where}, line {pair.line:,}: {error}") from None
         outcome = self._outcome(pair, len(source), len(target), held_out)
         if outcome == "train":
-            self.train.add(*self._with_placeholders(pair) or (source, target))
-            if self._format is TRANSLATION:
-                self.train.count_sentences(pair.source)
+            self._add_to_train((pair.source, pair.target), (source, target))
+            if self._both_directions:
+                self._add_to_train((pair.target, pair.source), (target, source))
         elif outcome == "dev":
             self.dev.add(source, target)
             self._dev_source.write(f"{pair.source}\n")
@@ -109,11 +115,20 @@ class CorpusWriter:
             self._dropped.write(f"{where}\t{outcome}\t{len(source)}\t{len(target)}\n")
         return outcome
 
-    def _with_placeholders(self, pair: RawPair) -> tuple[list[int], list[int]] | None:
+    def _add_to_train(
+        self, texts: tuple[str, str], rows: tuple[list[int], list[int]]
+    ) -> None:
+        """Add a pair, of source and target, by its texts and its tokens."""
+        self.train.add(*self._with_placeholders(texts) or rows)
+        if self._format is TRANSLATION:
+            self.train.count_sentences(texts[0])
+
+    def _with_placeholders(
+        self, texts: tuple[str, str]
+    ) -> tuple[list[int], list[int]] | None:
         """Return the tokens of a pair with placeholders; None if it has none."""
         if not self._placeholders:
             return None
-        texts = pair.source, pair.target
         masked = mask_shared(*texts, rate=self._placeholders, seed=self._seed)
         if masked == texts:
             return None
@@ -187,7 +202,11 @@ class _PairFiles:
 
 
 def _corpus_facts(
-    corpus: CorpusSettings, outcomes: Counter[Outcome], first_pair: int
+    corpus: CorpusSettings,
+    outcomes: Counter[Outcome],
+    first_pair: int,
+    *,
+    reverses: bool = False,
 ) -> CorpusFacts:
     return CorpusFacts(
         source=corpus.source,
@@ -200,4 +219,5 @@ def _corpus_facts(
         empty=outcomes["empty"],
         too_long=outcomes["too_long"],
         held_out=outcomes["held_out"],
+        reversed=outcomes["train"] if reverses else 0,
     )

@@ -48,6 +48,11 @@ from headwise.wording import count_of
 
 Say = Callable[[str], None]
 
+BOTH_DIRECTIONS = (
+    "data.both_directions is for translation with one vocabulary of both languages: "
+    "set text.joint = true, or leave it out"
+)
+
 
 def prepare(
     data: DataSettings,
@@ -69,6 +74,8 @@ def prepare(
     ``say`` is called with messages for the user.
     """
     _check(data, folder)
+    if data.both_directions and not (pair_format is TRANSLATION and text.joint):
+        raise SettingsError([BOTH_DIRECTIONS])
     given = tokenizers or GivenTokenizers()
     name = fingerprint(
         data,
@@ -140,6 +147,8 @@ def fingerprint(
     identity = _picture_identity if pair_format.reads_pictures else _identity
     table["corpora"] = [identity(each) for each in data.corpora]
     table["dev"] = identity(data.dev) if data.dev else None
+    if not data.both_directions:  # fingerprints are older than both directions
+        del table["both_directions"]
     of_text = as_table(text)
     if not text.placeholders:  # fingerprints are older than placeholders
         del of_text["placeholders"]
@@ -202,6 +211,7 @@ def _write(
         pair_format=pair_format,
         placeholders=text.placeholders,
         seed=seed,
+        both_directions=data.both_directions,
     ) as writer:
         corpora = [writer.write(each, held_out) for each in data.corpora]
         dev_corpus = writer.write_dev(data.dev) if data.dev else None
@@ -362,8 +372,9 @@ def _all_corpora(facts: PreparedFacts) -> Sequence[CorpusFacts]:
 
 def _summary(corpus: CorpusFacts, max_tokens: int) -> str:
     """Return the counts of a corpus as one line."""
+    both_ways = " in both directions" if corpus.reversed else ""
     outcomes = {
-        "for training": corpus.train,
+        f"for training{both_ways}": corpus.train,
         "for validation": corpus.dev,
         "dropped with an empty side": corpus.empty,
         f"dropped with more than max_tokens={max_tokens:,}": corpus.too_long,

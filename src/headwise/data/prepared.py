@@ -38,7 +38,7 @@ FACTS = "prepared.json"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CorpusFacts:
-    """Counts of one corpus; ``read`` is the sum of the counts after it."""
+    """Counts of one corpus; ``read`` is the sum of those from ``train`` on."""
 
     source: str
     target: str | None
@@ -52,6 +52,15 @@ class CorpusFacts:
     too_long: int
     held_out: int
     """Dropped because a validation pair has the same source."""
+
+    reversed: int = 0
+    """Training pairs that are there the other way round too: all or none. They stand
+    between the others, and are not in ``read``."""
+
+    @property
+    def examples(self) -> int:
+        """Training pairs of both directions."""
+        return self.train + self.reversed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -165,7 +174,7 @@ class PreparedCorpus:
             "train",
             [
                 WeightedRange(
-                    each.first_pair, each.first_pair + each.train, each.weight
+                    each.first_pair, each.first_pair + each.examples, each.weight
                 )
                 for each in self.facts.corpora
                 if each.train

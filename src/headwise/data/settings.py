@@ -141,6 +141,10 @@ class DataSettings:
     """Number of pairs to split off for validation; not set: 2%, from 50 to 2,000. Of
     text alone: of lines at the end of each corpus; not set: 5%."""
 
+    both_directions: bool = False
+    """Train on each pair the other way round too, as a first stage of training (Ding et
+    al. 2021): a joint vocabulary, and validation in the direction of the pairs."""
+
     max_tokens: int = 256
     """Longest side of a pair, in tokens without END; longer pairs are dropped. Of text
     alone: the length of the windows that are trained on."""

@@ -27,6 +27,7 @@ from headwise.inspection.hooks import (
 from headwise.inspection.places import (
     Head,
     SublayerName,
+    add_and_norm_of,
     blocks,
     config_of,
     find_head,
@@ -46,10 +47,10 @@ class SublayerSteps:
     sublayer: SublayerName
 
     x: Tensor
-    """[D], what goes around the sublayer."""
+    """[D], what goes around the sublayer: times α if norm is "deep"."""
 
     input: Tensor
-    """[D], what goes into it: x, or LayerNorm(x) if pre-norm."""
+    """[D], what goes into it: LayerNorm(x) if pre-norm."""
 
     hidden: Tensor | None
     """[F], x W₁ + b₁ of feed-forward."""
@@ -216,7 +217,8 @@ def _mask_of(call: AttentionCall, head: int, position: int, length: int) -> Tens
 def _sublayer_steps(
     block: nn.Module, name: SublayerName, record: SublayerCall, position: int
 ) -> SublayerSteps:
-    x, given = record.x[0, position], record.input[0, position]
+    scale = add_and_norm_of(block, name.sublayer).residual_scale
+    x, given = scale * record.x[0, position], record.input[0, position]
     output, result = record.output[0, position], record.result[0, position]
     hidden = activated = None
     module = getattr(block, name.sublayer)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from headwise.interop.ctranslate2_file import Array
+from headwise.interop.post_norm import as_post_norm
 from headwise.model.attention import MultiHeadAttention
 from headwise.model.config import ActivationName
 from headwise.model.decoder import DecoderBlock
@@ -32,6 +33,7 @@ def named_arrays(model: Transformer, num_positions: int) -> dict[str, Array]:
     Sinusoids are stored for ``num_positions``: those that CTranslate2 computes itself
     have another channel order and other wavelengths.
     """
+    model = as_post_norm(model)
     found = {
         **dict(_embeddings(model)),
         **dict(_stack("encoder", model, model.enter_encoder, num_positions)),

@@ -14,6 +14,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from headwise.interop.post_norm import as_post_norm
 from headwise.model.attention import MultiHeadAttention
 from headwise.model.config import TransformerConfig
 from headwise.model.decoder import DecoderBlock
@@ -26,7 +27,7 @@ Named = Iterator[tuple[str, Tensor]]
 
 def marian_tensors(model: Transformer) -> dict[str, Tensor]:
     """Return every weight, tied ones once; biases that our model lacks are zeros."""
-    order = channel_order(model.config)
+    model, order = as_post_norm(model), channel_order(model.config)
     found = dict(_embeddings(model))
     for number, block in enumerate(model.encoder.blocks):
         name = f"model.encoder.layers.{number}"

@@ -47,10 +47,10 @@ def limits_of_huggingface(
         yield _other_kind(model, tool)
         return
     has_variant_positions = any("positions" in each for each in variants_of(model))
-    if model.norm != "post":
+    if model.norm == "pre":
         yield (
             f"model.norm = {model.norm!r}: {tool} has post-norm layers only; "
-            "norm = 'post' can be exported"
+            "norm = 'post' and 'deep' can be exported"
         )
     if model.embedding_norm:
         yield (

@@ -37,6 +37,8 @@ class AddAndNorm(nn.Module):
     its output in both cases (Section 5.4).
     """
 
+    residual_scale = 1.0  # what x is multiplied by: 1 but for DeepNorm (deep_norm.py)
+
     def __init__(
         self,
         d_model: int,
@@ -47,7 +49,7 @@ class AddAndNorm(nn.Module):
         residual: Residual | None = None,
     ) -> None:
         super().__init__()
-        self.norm = make_norm(d_model)
+        self.norm = cast(nn.LayerNorm, make_norm(d_model))
         self.residual = residual
         self.dropout = Dropout(dropout)
         self.pre_norm = placement == "pre"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from torch import nn
 
 from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.attention import MultiHeadAttention
-from headwise.model.config import TransformerConfig
+from headwise.model.config import Stack, TransformerConfig
+from headwise.model.deep_norm import DeepAddAndNorm, residual_scale
 from headwise.model.feed_forward import FeedForward
 from headwise.model.variants.attention import as_self_attention, with_scores
 from headwise.model.variants.gated_feed_forward import GATES, GatedFeedForward
@@ -35,16 +38,22 @@ def make_self_attention(
     return as_self_attention(make_cross_attention(config), config, causal=causal)
 
 
-def make_feed_forward(config: TransformerConfig) -> FeedForward | GatedFeedForward:
-    """Make a "Feed Forward" box."""
+def make_feed_forward(config: TransformerConfig) -> FeedForward:
+    """Make a "Feed Forward" box; a gated one has the type of those that are not, as
+    backends and exports that read its layers have refused it by name before.
+    """
     sizes, dropout = (config.d_model, config.d_ff), config.feed_forward_dropout
     if config.feed_forward in GATES:
-        return GatedFeedForward(*sizes, gate=config.feed_forward, dropout=dropout)
+        gated = GatedFeedForward(*sizes, gate=config.feed_forward, dropout=dropout)
+        return cast(FeedForward, gated)
     return FeedForward(*sizes, activation=config.activation, dropout=dropout)
 
 
-def make_add_and_norm(config: TransformerConfig) -> AddAndNorm:
-    """Make an "Add & Norm" box."""
+def make_add_and_norm(config: TransformerConfig, stack: Stack) -> AddAndNorm:
+    """Make an "Add & Norm" box of a stack."""
+    if config.norm == "deep":
+        scale = residual_scale(config, stack)
+        return DeepAddAndNorm(config.d_model, config.dropout, scale)
     return AddAndNorm(
         config.d_model,
         config.dropout,
@@ -56,6 +65,6 @@ def make_add_and_norm(config: TransformerConfig) -> AddAndNorm:
 
 def make_last_norm(config: TransformerConfig) -> nn.Module:
     """Make the layer norm at the end of a pre-norm stack; post-norm has none."""
-    if config.norm == "post":
+    if config.norm != "pre":
         return nn.Identity()
     return NORMS[config.norm_kind](config.d_model)

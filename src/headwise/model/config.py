@@ -14,7 +14,7 @@ from headwise.errors import SettingsError
 from headwise.model.config_checks import combination_problems, value_problems
 
 ModelKind = Literal["transformer", "lstm"]
-NormPlacement = Literal["post", "pre"]
+NormPlacement = Literal["post", "pre", "deep"]
 NormKind = Literal["layer", "rms", "batch"]
 ActivationName = Literal["relu", "gelu", "swish"]
 FeedForwardName = Literal["plain", "glu", "bilinear", "reglu", "geglu", "swiglu"]
@@ -73,8 +73,9 @@ class TransformerConfig:
     """Dropout rate after the activation of feed-forward; the paper has none."""
 
     norm: NormPlacement = "post"
-    """Layer normalization after each residual sum, as published, or before each
-    sublayer."""
+    """Layer normalization after each residual sum, as published; before each sublayer;
+    or deep: after it, with a larger residual connection and smaller initial weights,
+    for stacks of many layers (DeepNorm, Wang et al. 2022)."""
 
     norm_kind: NormKind = "layer"
     """Layer normalization; RMSNorm (Zhang and Sennrich 2019); or batch normalization,

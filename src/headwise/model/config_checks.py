@@ -71,6 +71,15 @@ def combination_problems(config: Any) -> list[str]:
             f"d_model must divide evenly among num_heads={config.num_heads}; "
             f"{config.d_model} does not, {wider} would; or set d_k and d_v"
         )
+    if config.norm == "deep" and (config.norm_kind, config.residual) != (
+        "layer",
+        "all",
+    ):
+        problems.append(
+            "norm = 'deep' is layer normalization of scaled residual sums, so it needs "
+            f"norm_kind = 'layer' and residual = 'all', not {config.norm_kind!r} and "
+            f"{config.residual!r}"
+        )
     if config.positions.startswith("sinusoidal") and config.position_width % 2:
         problems.append(
             f"sinusoids come in pairs, so their width must be even, not "

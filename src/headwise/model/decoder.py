@@ -33,9 +33,9 @@ class DecoderBlock(nn.Module):
         self.self_attention = make_self_attention(config, causal=True)
         self.cross_attention = make_cross_attention(config)
         self.feed_forward = make_feed_forward(config)
-        self.around_self = make_add_and_norm(config)
-        self.around_cross = make_add_and_norm(config)
-        self.around_feed_forward = make_add_and_norm(config)
+        self.around_self = make_add_and_norm(config, "decoder")
+        self.around_cross = make_add_and_norm(config, "decoder")
+        self.around_feed_forward = make_add_and_norm(config, "decoder")
 
     def forward(
         self,

@@ -56,8 +56,8 @@ class DecoderOnlyBlock(nn.Module):
         super().__init__()
         self.self_attention = make_self_attention(config, causal=True)
         self.feed_forward = make_feed_forward(config)
-        self.around_self = make_add_and_norm(config)
-        self.around_feed_forward = make_add_and_norm(config)
+        self.around_self = make_add_and_norm(config, "decoder")
+        self.around_feed_forward = make_add_and_norm(config, "decoder")
 
     def forward(
         self,

@@ -26,8 +26,8 @@ class EncoderBlock(nn.Module):
         super().__init__()
         self.self_attention = make_self_attention(config, causal=False)
         self.feed_forward = make_feed_forward(config)
-        self.around_attention = make_add_and_norm(config)
-        self.around_feed_forward = make_add_and_norm(config)
+        self.around_attention = make_add_and_norm(config, "encoder")
+        self.around_feed_forward = make_add_and_norm(config, "encoder")
 
     def forward(
         self, x: Float[Tensor, "B L D"], mask: AttentionMask

@@ -4,7 +4,7 @@ Matrices are Xavier-uniform and embeddings normal with variance 1 / width, so th
 the factor √d_model (Section 3.4) they are as large as the positions added to them: as
 in the paper's own code. But the output projection of each sublayer is small: at first a
 sublayer adds little to its residual connection, and a post-norm stack learns from the
-first update on.
+first update on. With DeepNorm they are that paper's (:mod:`headwise.model.deep_norm`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from headwise.model.deep_norm import OUTPUT_PROJECTIONS, initial_gain
 from headwise.model.variants.norms import BatchNorm, RMSNorm
 
 EMBEDDINGS = "vectors"
 """Name of parameters that are tables of vectors: embeddings, positions, output."""
-
-OUTPUT_PROJECTIONS = ("to_output", "narrow")
-"""Names of the last linear layer of each sublayer."""
 
 OUTPUT_PROJECTION_STD = 0.02
 
@@ -39,6 +37,8 @@ def initialize(model: nn.Module, seed: int) -> None:
         elif kind == EMBEDDINGS:
             std = parameter.shape[1] ** -0.5
             nn.init.normal_(parameter, std=std, generator=generator)
+        elif (gain := initial_gain(getattr(model, "config", None), owner)) is not None:
+            nn.init.xavier_normal_(parameter, gain=gain, generator=generator)
         elif owner.endswith(OUTPUT_PROJECTIONS):
             nn.init.normal_(parameter, std=OUTPUT_PROJECTION_STD, generator=generator)
         else:

@@ -90,7 +90,9 @@ def recipe_problems(recipe: Tables) -> list[str]:
         *_variant_problems(recipe),
         *_drawn_text_problems(recipe),
         *_source_text_problems(recipe),
+        *_direction_problems(recipe),
         *_two_pass_problems(recipe),
+        *_teacher_problems(recipe),
         *_picture_problems(recipe),
         *card_problems(recipe.languages, recipe.license),
         *_length_problems(recipe),
@@ -243,6 +245,23 @@ def _source_text_problems(recipe: Tables) -> list[str]:
     return problems
 
 
+def _direction_problems(recipe: Tables) -> list[str]:
+    """Return problems of pairs that are to be learned in both directions."""
+    if not recipe.data.both_directions:
+        return []
+    if find_task(recipe.task).pair_format is not TRANSLATION:
+        return [
+            "data.both_directions is for pairs of which either side can be the source, "
+            f"those of task = 'translation', not {recipe.task!r}; leave it out"
+        ]
+    if not recipe.text.joint:
+        return [
+            "data.both_directions needs one vocabulary of both languages: set "
+            "text.joint = true, or leave it out"
+        ]
+    return []
+
+
 def _two_pass_problems(recipe: Tables) -> list[str]:
     """Return problems of R-Drop and SimCut, which make two passes."""
     training, model, task = recipe.training, recipe.model, find_task(recipe.task)
@@ -264,6 +283,16 @@ def _two_pass_problems(recipe: Tables) -> list[str]:
             "its two passes differ: set model.dropout, or leave r_drop out"
         ]
     return []
+
+
+def _teacher_problems(recipe: Tables) -> list[str]:
+    """Return problems of teachers, which only translation has."""
+    if not recipe.training.teacher or recipe.task == "translation":
+        return []
+    return [
+        f"training.teacher is for task = 'translation', not {recipe.task!r}; leave it "
+        "out"
+    ]
 
 
 def _picture_problems(recipe: Tables) -> list[str]:

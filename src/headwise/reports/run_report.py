@@ -53,8 +53,7 @@ class RunInfo:
     recipe: str = ""
     """All settings, as TOML."""
     inspections: Mapping[str, str] = field(default_factory=dict)
-    """Source of a sample -> relative address of a page that looks inside the best model
-    there."""
+    """Source of a sample -> relative address of the page of its inspection."""
 
 
 def run_report(history: History, about: RunInfo) -> str:
@@ -175,10 +174,8 @@ def _samples(history: History, inspections: Mapping[str, str]) -> str:
 def _link(source: str, inspections: Mapping[str, str]) -> str:
     if source not in inspections:
         return ""
-    label = escape(f"look inside the best model: {source}")
-    return (
-        f'<a href="{escape(inspections[source])}" aria-label="{label}">look inside</a>'
-    )
+    label = escape(f"inspect the best model: {source}")
+    return f'<a href="{escape(inspections[source])}" aria-label="{label}">inspect</a>'
 
 
 def _row(

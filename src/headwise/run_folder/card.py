@@ -144,7 +144,9 @@ def model_card(
     corpora = [
         f"- `{corpus.source}`"
         + (f" and `{corpus.target}`" if corpus.target else "")
-        + f": {count_of(corpus.train, 'pair')}, weight {corpus.weight:g}"
+        + f": {count_of(corpus.train, 'pair')}"
+        + (" in both directions" if corpus.reversed else "")
+        + f", weight {corpus.weight:g}"
         for corpus in facts.corpora
     ]
     head = card_metadata(

@@ -51,6 +51,9 @@ def add_positions(x, side):  # Sections 3.4 and 3.5
 
 def run_stack(side, x, sublayers, encoded=None):  # one side of Figure 1
     x = add_positions(x * x.shape[1] ** 0.5, side)
+    n, m = config["encoder_layers"], config["decoder_layers"]
+    alpha = {"encoder": 0.81 * (n**4 * m) ** (1 / 16), "decoder": (3 * m) ** 0.25}
+    scale = alpha[side] if config["norm"] == "deep" else 1  # DeepNorm (Wang, 2022)
     for name in (f"{side}.blocks.{n}." for n in range(config[side + "_layers"])):
         for sub, around in ((s, f"{name}around_{s}.norm") for s in sublayers):
             y = norm(x, around) if config["norm"] == "pre" else x
@@ -60,7 +63,7 @@ def run_stack(side, x, sublayers, encoded=None):  # one side of Figure 1
                 y = attend(y, encoded, name + "cross_attention", causal=False)
             else:
                 y = attend(y, y, name + "self_attention", causal=side == "decoder")
-            x = x + y if config["norm"] == "pre" else norm(x + y, around)
+            x = x + y if config["norm"] == "pre" else norm(scale * x + y, around)
     return norm(x, side + ".last_norm")
 
 def logits(source, target):

@@ -17,6 +17,7 @@ PREPARED = "prepared"
 CHECKPOINTS = "checkpoints"
 BEST = "best"
 LOG = "log.jsonl"
+TEACHERS = "teachers.json"
 
 CHECKPOINT = re.compile(r"step-(\d{8,})")
 """Name of a checkpoint folder, with its number of updates."""

@@ -153,15 +153,21 @@ class Pretrained:
                     "the text with the same --from"
                 )
 
-    def check_settings(self, recipe: Recipe) -> None:
-        """Raise ``SettingsError`` if ``recipe`` has others than the models."""
+    def check_settings(
+        self, recipe: Recipe, parts: Sequence[str] = ("model", "text")
+    ) -> None:
+        """Raise ``SettingsError`` if ``recipe`` has others than the models.
+
+        ``parts`` are the tables that are compared.
+        """
         ours, theirs = as_table(recipe), self.settings()
         paths = ", ".join(dict.fromkeys(str(x.path) for x in self.givers.values()))
         problems = [
             f"{part}.{name} is {ours[part].get(name)!r}, but {paths}, which training "
-            f"starts from, has {value!r}; leave it out"
-            for part, table in theirs.items()
-            for name, value in table.items()
+            f"{'starts' if 'model' in parts else 'learns'} from, has {value!r}; leave "
+            "it out"
+            for part in parts
+            for name, value in theirs[part].items()
             if ours[part].get(name) != value
         ]
         if problems:
@@ -172,6 +178,11 @@ class Pretrained:
 
         Raises ``SettingsError`` if the architecture of the recipe is another one.
         """
+        from headwise.model.deep_norm import (  # it imports torch
+            OUTPUT_PROJECTIONS,
+            residual_scale,
+        )
+
         self.check_settings(recipe)
         own = model.state_dict()
         notes = []
@@ -183,8 +194,12 @@ class Pretrained:
                 for name, weights in given.items()
                 if name in wanted and wanted[name].shape == weights.shape
             ]
+            scale = residual_scale(recipe.model, stack)
+            scale /= residual_scale(opened.config, stack)
             for name in copied:
                 wanted[name].copy_(given[name])
+                if scale != 1 and name.rpartition(".")[0].endswith(OUTPUT_PROJECTIONS):
+                    wanted[name].mul_(scale)  # so that the stack computes the same
             notes.append(
                 f"the {stack} starts from {opened.path}: {len(copied)} of "
                 f"{len(wanted)} tensors"
@@ -221,16 +236,25 @@ def pretrained_settings(folders: Sequence[str], task: str, out: Path | None) -> 
     return Pretrained.open(folders, task).settings()
 
 
+def teacher_settings(folders: Sequence[str], task: str) -> Table:
+    """Return the settings of tokenizers that ``training.teacher`` implies."""
+    return {"text": Pretrained.open(folders[:1], task).settings()["text"]}
+
+
 def given_tokenizers(recipe: Recipe, out: Path) -> GivenTokenizers:
-    """Return the tokenizers of the models that training starts from.
+    """Return the tokenizers of models that training starts or learns from.
 
     A run in ``out`` that was begun has them in its prepared corpus. Raises
     ``SettingsError`` if the recipe asks for others, before anything is prepared.
     """
-    if not recipe.initialize_from:
+    folders = recipe.initialize_from
+    parts: Sequence[str] = ("model", "text")
+    if not folders:
+        folders, parts = recipe.training.teacher[:1], ("text",)
+    if not folders:
         return GivenTokenizers()
     if has_checkpoints(out) and (out / PREPARED).is_dir():
         return PreparedCorpus.open(out / PREPARED).given_tokenizers
-    pretrained = Pretrained.open(recipe.initialize_from, recipe.task)
-    pretrained.check_settings(recipe)
+    pretrained = Pretrained.open(folders, recipe.task)
+    pretrained.check_settings(recipe, parts)
     return pretrained.tokenizers()

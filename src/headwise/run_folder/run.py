@@ -5,6 +5,7 @@ prepared/       the prepared corpus, if ``headwise run`` made it
 checkpoints/    step-00001200/ and so on: what training resumes from
 best/           the best model so far: a model folder
 log.jsonl       updates, validations and messages
+teachers.json   the SHA-256 of the weights of ``training.teacher``, if there are any
 report.html     the same as plots
 inspection/     pages that look inside the best model, at the samples of the report
 tensorboard/    the same as event files
@@ -33,6 +34,7 @@ from headwise.run_folder.model_weights import check_weights, load_weights
 from headwise.run_folder.overwrite_protection import lock_run_folder
 from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG, MODEL, RECIPE
 from headwise.run_folder.pretrained import Pretrained
+from headwise.run_folder.teachers import open_teachers
 from headwise.settings import as_table, as_toml, read, read_toml
 from headwise.storage import write_text
 from headwise.tasks import TASKS
@@ -52,11 +54,13 @@ MAY_CHANGE = (
     "training.epochs",
     "training.max_minutes",
     "training.patience",
+    "training.on_plateau",
     "training.validation_pairs",
     "training.not_finite",
     "training.activation_checkpointing",
     "training.devices",
     "training.processes",
+    "training.teacher",
     "training.data_workers",
     "must_export_to",
     "languages",
@@ -67,7 +71,8 @@ MAY_CHANGE = (
 )
 """Settings that may change when a run is resumed.
 
-The text may be moved: its content is compared by a fingerprint.
+The text and the teachers may be moved: a fingerprint of the text, and the SHA-256 of
+the teachers' weights, are compared.
 """
 
 
@@ -92,10 +97,12 @@ def train_run(
         callbacks = [*callbacks, log] if ranks.is_first else []
         checkpoints = Checkpoints(folder / CHECKPOINTS, _send_messages_to(callbacks))
         stop_signals = held.enter_context(signals or StopSignals())
+        teachers = open_teachers(recipe, corpus)
 
         def start() -> Checkpoint | None:
             held.enter_context(lock_run_folder(folder))
             check_run(folder, recipe, corpus.facts.fingerprint)
+            teachers.record(folder, is_begun=bool(checkpoints.paths()))
             write_text(folder / RECIPE, as_toml(recipe))
             found = checkpoints.newest()
             return found and _reset_missing_best(found, folder, checkpoints.say)
@@ -127,6 +134,7 @@ def train_run(
             ema=found.ema if found else None,
             ranks=ranks,
             until=until,
+            teachers=teachers.load(device),
         )
         return trainer.run()
 

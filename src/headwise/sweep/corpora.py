@@ -59,6 +59,7 @@ class Corpora:
             "text": as_table(recipe.text),
             "patch_size": recipe.patch_size,
             "initialize_from": recipe.initialize_from,
+            "teacher": recipe.training.teacher,
         }
         key = json.dumps(settings, sort_keys=True)
         if key not in self._found:

@@ -33,8 +33,8 @@ class StepMetrics:
     """Wall-clock time of the step."""
 
     kl_divergence: float | None = None
-    """Kullback-Leibler divergence between the two passes of R-Drop or SimCut, per
-    target token, in nats, which is not in ``loss``; None without them."""
+    """Kullback-Leibler divergence between the two passes of R-Drop or SimCut, or from
+    teachers, per target token, in nats, which is not in ``loss``; None without them."""
 
 
 class Callback(Protocol):

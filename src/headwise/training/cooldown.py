@@ -5,7 +5,9 @@ a rate that was high until then had left to gain is gained there (Hägele et al.
 "Scaling Laws and Compute-Optimal Training Beyond Fixed Training Durations"). Where
 updates or epochs end training, the first step of the cooldown is known beforehand;
 where time does, it is decided when that part of the time begins, once, and kept in the
-state: so a run that was interrupted goes on with the same rates.
+state: so a run that was interrupted goes on with the same rates. Where patience does
+(``training.on_plateau``), the step follows from the validations so far, and is kept in
+the state as well.
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ from dataclasses import dataclass, replace
 
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
+from headwise.wording import count_of
 
-OF_TIME = 0.2
-"""Part of a time limit, where ``training.cooldown`` is not set; other parts were not
-measured yet."""
+DEFAULT_FRACTION = 0.2
+"""Part of training, where ``training.cooldown`` is not set but time or patience is to
+bring one; other parts were not measured yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,8 @@ def fraction(settings: TrainingSettings) -> float:
     """Return the part of training that is its cooldown."""
     if settings.cooldown is not None:
         return settings.cooldown
-    return 0.0 if settings.max_minutes is None else OF_TIME
+    is_limited = settings.max_minutes is not None
+    return DEFAULT_FRACTION if is_limited or settings.on_plateau == "cooldown" else 0.0
 
 
 def cooldown_by_steps(settings: TrainingSettings) -> Cooldown | None:
@@ -56,10 +60,10 @@ def cooldown_factor(
     step: int, settings: TrainingSettings, state: TrainingState
 ) -> float:
     """Return what the learning rate of ``step`` is multiplied by, 0 to 1."""
-    by_time = None
+    begun = None
     if state.cooldown_end:
-        by_time = Cooldown(state.cooldown_start, state.cooldown_end)
-    found = (by_time, cooldown_by_steps(settings))
+        begun = Cooldown(state.cooldown_start, state.cooldown_end)
+    found = (begun, cooldown_by_steps(settings))
     return min((each.factor(step) for each in found if each), default=1.0)
 
 
@@ -69,9 +73,44 @@ def begin_cooldown(state: TrainingState, steps: int) -> TrainingState:
     return replace(state, cooldown_start=first, cooldown_end=state.step + steps)
 
 
+def plateau_cooldown(
+    state: TrainingState, settings: TrainingSettings
+) -> tuple[TrainingState, str | None]:
+    """Return ``state`` with the cooldown that exhausted patience begins, and a message.
+
+    None is the message if none begins.
+
+    The cooldown is the part ``training.cooldown`` (c) of the training that ends with
+    it: after n steps it has n · c / (1 - c), or what is left to ``training.steps``. One
+    that is under way goes on instead. What is returned is a function of the arguments,
+    and so the same in a resumed run.
+    """
+    left = settings.num_steps - state.step
+    by_steps = cooldown_by_steps(settings)
+    is_under_way = state.cooldown_end or (by_steps and state.step + 1 >= by_steps.first)
+    if settings.on_plateau == "stop" or is_under_way or left < 1:
+        return state, None
+    if not state.has_exhausted(settings.patience):
+        return state, None
+    part = fraction(settings)
+    count = min(left, max(1, round(state.step * part / (1 - part))))
+    return replace(begin_cooldown(state, count), plateau_step=state.step), (
+        f"{state.no_gain}: the learning rate falls to 0 over the last "
+        f"{count_of(count, 'step')}"
+    )
+
+
 def resume_cooldown(state: TrainingState, settings: TrainingSettings) -> TrainingState:
-    """Return ``state`` without its cooldown, if the time limit is a later one now."""
-    limit = 60 * (settings.max_minutes or float("inf"))
-    if not state.cooldown_end or state.seconds >= (1 - fraction(settings)) * limit:
+    """Return ``state`` without its cooldown, if what began it holds no more.
+
+    That is a later time limit, or more patience.
+    """
+    if state.plateau_step:
+        ends = settings.on_plateau == "cooldown"
+        holds = ends and state.has_exhausted(settings.patience)
+    else:
+        limit = 60 * (settings.max_minutes or float("inf"))
+        holds = state.seconds >= (1 - fraction(settings)) * limit
+    if not state.cooldown_end or holds:
         return state
-    return replace(state, cooldown_start=0, cooldown_end=0)
+    return replace(state, cooldown_start=0, cooldown_end=0, plateau_step=0)

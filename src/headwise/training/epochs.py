@@ -31,6 +31,27 @@ def epochs_to_steps(
     return replace(settings, steps=steps)
 
 
+def end_reason(
+    settings: TrainingSettings,
+    state: TrainingState,
+    last_step: int,
+    *,
+    time_over: str | None,
+) -> str | None:
+    """Return why training ends at ``state``, or None if it does not.
+
+    ``time_over`` is the reason of a time limit that is reached.
+    """
+    if state.step >= last_step:
+        return steps_done_reason(settings, state, last_step)
+    if time_over is not None:
+        return time_over
+    stops = settings.on_plateau == "stop"
+    if stops and state.has_exhausted(settings.patience):
+        return state.no_gain
+    return None
+
+
 def steps_done_reason(
     settings: TrainingSettings, state: TrainingState, last_step: int
 ) -> str:
@@ -39,6 +60,8 @@ def steps_done_reason(
     Beyond it is a run that is resumed with fewer steps or epochs than it has made.
     """
     done = count_of(state.step, "update")
+    if state.plateau_step and state.step >= state.cooldown_end:
+        return f"{state.no_gain}, and the learning rate has fallen to 0 since"
     if settings.epochs is not None and (state.epoch, state.batch) > (
         settings.epochs,
         0,

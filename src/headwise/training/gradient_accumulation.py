@@ -8,6 +8,7 @@ from functools import partial
 
 from torch import Tensor, nn
 
+from headwise.backends.distillation import WHY_NOT_NATIVE, Teachers
 from headwise.backends.native.customization_check import find_customization
 from headwise.backends.native.library import build
 from headwise.backends.native.measured_speed import why_not_bf16
@@ -77,18 +78,25 @@ class GradientAccumulator:
         ranks: Ranks,
         on_message: Callable[[str], None],
         check_stop: Callable[[], None],
+        teachers: Teachers | None = None,
     ) -> None:
-        """``on_message`` gets messages; ``check_stop`` may raise before each batch."""
+        """``on_message`` gets messages; ``check_stop`` may raise before each batch.
+
+        ``teachers`` are those of the settings, if there are any.
+        """
         self.model = model
         self.settings = settings
         self.ranks = ranks
         self.on_message = on_message
         self.check_stop = check_stop
         _check_variants(model, settings, ranks)
-        # Frozen weights, hooks and the running statistics of batch normalization exist
-        # in this process only, not in the workers.
+        self._has_teachers = teachers is not None
+        # Frozen weights, hooks, teachers and the running statistics of batch
+        # normalization exist in this process only, not in the workers.
         alone = (
-            find_customization(model) is not None or model.config.norm_kind == "batch"
+            self._has_teachers
+            or find_customization(model) is not None
+            or model.config.norm_kind == "batch"
         )
         num_workers = 1 if alone else choose_num_workers(settings, model.device, ranks)
         self._runner = MicroBatchRunner(
@@ -98,8 +106,9 @@ class GradientAccumulator:
             seed=seed,
             num_workers=num_workers,
             two_pass_loss=task.two_pass_loss,
+            teachers=teachers,
         )
-        if settings.backend == "native" and (reason := why_not_native(model)):
+        if settings.backend == "native" and (reason := self._why_not_native()):
             raise SettingsError(
                 [
                     f"training.backend = 'native' cannot be used: {reason}; 'auto' "
@@ -146,7 +155,7 @@ class GradientAccumulator:
         on_cpu = self._runner.device.type == "cpu"
         if settings.backend != "auto" or not on_cpu:
             return None
-        if reason := why_not_native(self.model):
+        if reason := self._why_not_native():
             return f"training by PyTorch: {reason}"
         return f"training by the native backend, with {build().vectors}"
 
@@ -158,7 +167,7 @@ class GradientAccumulator:
         may_be_native = on_cpu and settings.backend in ("auto", "native")
         if settings.precision != "auto" or not may_be_native:
             return None
-        if why_not_native(self.model) or (reason := why_not_bf16()) is None:
+        if self._why_not_native() or (reason := why_not_bf16()) is None:
             return None
         return f"training in float32: {reason}; training.precision = 'bf16' uses it"
 
@@ -171,11 +180,14 @@ class GradientAccumulator:
         runner = self._runner
         backend = self.settings.backend
         way = BACKENDS_IN_CHECKPOINTS[backend]
-        if backend in ("auto", "native") and not why_not_native(self.model):
+        if backend in ("auto", "native") and not self._why_not_native():
             way = f"native library {build()}"
         return self.ranks.describe_hardware(
             runner.device, runner.precision, runner.num_workers, way
         )
+
+    def _why_not_native(self) -> str | None:
+        return WHY_NOT_NATIVE if self._has_teachers else why_not_native(self.model)
 
     def close(self) -> None:
         """End the data-parallel workers."""

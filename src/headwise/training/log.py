@@ -1,7 +1,7 @@
 """``log.jsonl``: one JSON object per line, whose ``what`` says which event it is.
 
 update      step, loss, learning_rate, gradient_norm, tokens, seconds; kl_divergence,
-            with R-Drop or SimCut, which is not in the loss
+            with R-Drop, SimCut or teachers, which is not in the loss
 validation  step, name, loss, perplexity, scores with signatures, samples, best; one
             sample has the cross-attention of its source and reference
 note        text

@@ -6,12 +6,14 @@ import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from headwise.backends.api import GenerativeModel
+from headwise.backends.distillation import Teachers
 from headwise.backends.native.measured_speed import fastest_precision
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.pytorch.torch_compile_training import (
@@ -22,6 +24,7 @@ from headwise.consistency import Consistency, TwoPassLoss
 from headwise.data.doubled_batch import double_batch
 from headwise.data.ragged_batch import Batch
 from headwise.data.sequence_packing import PackedBatch
+from headwise.distillation import DistillationLoss
 from headwise.errors import is_out_of_memory
 from headwise.model.activation_checkpointing import checkpoint_activations
 from headwise.model.sequence_model import SequenceModel
@@ -33,6 +36,9 @@ MicroBatch = Batch | PackedBatch
 
 LossFunction = Callable[..., Tensor]
 """(model, batch, smoothing=...) -> the loss, summed over target tokens, in nats."""
+
+AnyLoss = Tensor | TwoPassLoss | DistillationLoss
+"""The loss of a micro-batch, alone or with what it consists of."""
 
 TwoPassLossFunction = Callable[..., TwoPassLoss]
 """(model, doubled batch, smoothing=..., consistency=...) -> the loss of both passes."""
@@ -54,7 +60,10 @@ class MicroBatchLoss(NamedTuple):
     """The loss, which autograd differentiates."""
 
     kl_divergence: Tensor | None = None
-    """The divergence between two passes in it, before its weight."""
+    """The divergence in it, before its weight: of two passes, or from teachers."""
+
+    cross_entropy: Tensor | None = None
+    """The rest of it, before its weight, if that is not 1."""
 
 
 class MicroBatchRunner:
@@ -73,8 +82,12 @@ class MicroBatchRunner:
         worker: int = 0,
         num_workers: int = 1,
         two_pass_loss: TwoPassLossFunction | None = None,
+        teachers: Teachers | None = None,
     ) -> None:
-        """``two_pass_loss`` is needed if the settings ask for two passes."""
+        """``two_pass_loss`` is needed if the settings ask for two passes.
+
+        ``teachers`` are those of the settings, if there are any.
+        """
         self.model = model
         self.settings = settings
         self.seed = seed
@@ -89,6 +102,7 @@ class MicroBatchRunner:
 
         self._loss = loss
         self._two_pass_loss = two_pass_loss
+        self._teachers = teachers
         self._consistency = consistency_of(settings)
         self._loss_module: _LossModule | None = None
         if settings.backend == "torch_compile":
@@ -116,11 +130,16 @@ class MicroBatchRunner:
             found = compute(micro_batch)
         if isinstance(found, TwoPassLoss):
             return MicroBatchLoss(*found)
+        if isinstance(found, DistillationLoss):
+            return MicroBatchLoss(found.total, found.kl_divergence, found.cross_entropy)
         return MicroBatchLoss(found)
 
-    def _bound_loss(self) -> Callable[[MicroBatch], Tensor | TwoPassLoss]:
+    def _bound_loss(self) -> Callable[[MicroBatch], AnyLoss]:
         """Return what computes the loss of a batch: without a frame of its own."""
         smoothing = self.settings.label_smoothing
+        if self._teachers is not None:
+            model = cast(GenerativeModel, self.model)
+            return partial(self._teachers.loss, model, smoothing=smoothing)
         if self._consistency is None:
             compiled = self.torch_compile
             loss: LossFunction = self._loss if compiled is None else compiled.loss
@@ -188,10 +207,13 @@ class MicroBatchRunner:
         return None
 
     def _sums(self, found: MicroBatchLoss) -> SummedLoss:
-        if found.kl_divergence is None or self._consistency is None:
+        if found.kl_divergence is None:
             total = found.total
             return SummedLoss(total.detach() if self.async_metrics else total.item())
         kl = found.kl_divergence.item()
+        if found.cross_entropy is not None:
+            return SummedLoss(found.cross_entropy.item(), kl)
+        assert self._consistency is not None
         return SummedLoss(found.total.item() - self._consistency.weight * kl, kl)
 
     @property
@@ -212,14 +234,14 @@ class _LossModule(nn.Module):
 
     def __init__(
         self,
-        loss: Callable[[MicroBatch], Tensor | TwoPassLoss],
+        loss: Callable[[MicroBatch], AnyLoss],
         model: SequenceModel,
     ) -> None:
         super().__init__()
         self.model = model
         self._loss = loss
 
-    def forward(self, batch: Batch) -> Tensor | TwoPassLoss:
+    def forward(self, batch: Batch) -> AnyLoss:
         return self._loss(batch)
 
 

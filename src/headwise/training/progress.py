@@ -80,6 +80,7 @@ class TrainingProgress:
             self._bar.update(
                 self._bar.task_ids[0],
                 completed=state.step,
+                total=self._time_left.last_step(state),
                 description=self._figures(state),
             )
         elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:

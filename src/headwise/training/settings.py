@@ -11,6 +11,7 @@ from headwise.data.source_noise import NoiseSettings
 from headwise.errors import SettingsError
 from headwise.settings import Renamed
 from headwise.tasks import MEASURES as TASK_MEASURES
+from headwise.training.settings_checks import combination_problems
 
 ScheduleName = Literal["paper", "linear", "cosine", "constant"]
 SampledSides = Literal["both", "source", "target"]
@@ -19,6 +20,7 @@ OptimizerName = Literal["adam", "muon"]
 Precision = Literal["auto", "float32", "bf16"]
 Backend = Literal["auto", "native", "torch", "reference", "torch_compile"]
 NotFinite = Literal["stop", "skip"]
+OnPlateau = Literal["stop", "cooldown"]
 Devices = Literal["replicate", "shard"]
 
 LOWER_IS_BETTER = ("loss", "ter", "word-error-rate", "token-error-rate", "rmse")
@@ -85,6 +87,15 @@ class TrainingSettings:
     """Rate at which SimCut replaces tokens, of the source and of what the decoder
     reads, by the unknown symbol (p_cut): more than 0, less than 1."""
 
+    teacher: tuple[str, ...] = ()
+    """Model or run folders whose distribution of each target token is learned
+    (word-level distillation, Hinton et al. 2015, Kim and Rush 2016); of several the
+    mean. The model has their tokenizers."""
+
+    teacher_weight: float = 0.5
+    """Weight of the divergence from ``teacher`` in the loss; labels have the rest: more
+    than 0, at most 1."""
+
     bpe_dropout: float = 0.0
     """Probability with which each merge of a bpe tokenizer is left out in training
     (BPE-dropout, Provilkov et al. 2020): each epoch sees other segmentations. 0: none;
@@ -115,8 +126,8 @@ class TrainingSettings:
 
     cooldown: float | None = None
     """Part of training, at its end, over which the learning rate falls to 0 whatever
-    the schedule (1 - sqrt, Hägele et al. 2024). Not set: 0.2 with a time limit, else 0,
-    as in the paper."""
+    the schedule (1 - sqrt, Hägele et al. 2024). Not set: 0.2 with a time limit or
+    ``on_plateau = "cooldown"``, else 0, as in the paper."""
 
     optimizer: OptimizerName = "adam"
     """adam: the paper's; muon: momentum, orthogonalized (Jordan et al. 2024), for the
@@ -190,6 +201,11 @@ class TrainingSettings:
     """Validations without improvement that end training (early stopping); not set:
     never."""
 
+    on_plateau: OnPlateau = "stop"
+    """What to do once ``patience`` is exhausted: stop at once, or bring the learning
+    rate down first, by a cooldown that is the part ``cooldown`` of the training that
+    ends with it."""
+
     average_last: int = 5
     """Last checkpoints whose average is tried as the best model; 1: none."""
 
@@ -207,17 +223,7 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         problems = [*self._counts(), *self._numbers(), *self._choices()]
-        problems += self._conflicts_with_torch_compile()
-        if self.r_drop and self.simcut:
-            problems.append(
-                f"r_drop = {self.r_drop} and simcut = {self.simcut} exclude each "
-                "other: leave one of them out"
-            )
-        if self.optimizer == "muon" and self.devices == "shard":
-            problems.append(
-                "optimizer = 'muon' needs whole matrices, and devices = 'shard' holds "
-                "parts of them; 'replicate' has them"
-            )
+        problems += combination_problems(self)
         if not problems and self.objective == "sum" and self.label_smoothing:
             problems.append(
                 "objective = 'sum' is the plain sum of -ln p; "
@@ -236,6 +242,11 @@ class TrainingSettings:
     def num_passes(self) -> int:
         """How often each example of a batch goes through the model."""
         return 2 if self.r_drop or self.simcut else 1
+
+    @property
+    def has_divergence(self) -> bool:
+        """Whether a divergence between distributions is part of the loss."""
+        return self.num_passes > 1 or bool(self.teacher)
 
     @property
     def example_tokens(self) -> int:
@@ -332,6 +343,11 @@ class TrainingSettings:
             )
             if getattr(self, name) is not None and not 0 <= getattr(self, name) < 1
         ]
+        if not 0 < self.teacher_weight <= 1:
+            problems.append(
+                f"teacher_weight must be more than 0 and at most 1, not "
+                f"{self.teacher_weight}"
+            )
         if not 0 <= self.bpe_dropout <= 1:
             problems.append(f"bpe_dropout must be from 0 to 1, not {self.bpe_dropout}")
         if self.unigram_alpha is not None and not 0 <= self.unigram_alpha < math.inf:
@@ -339,39 +355,6 @@ class TrainingSettings:
                 f"unigram_alpha must be 0 or more and finite, not {self.unigram_alpha}"
             )
         return problems
-
-    def _conflicts_with_torch_compile(self) -> list[str]:
-        """Return the problems of settings that torch.compile excludes."""
-        if self.backend != "torch_compile":
-            return []
-        reasons = {
-            "batch_pairs": "fills rows by tokens; leave it unset",
-            "processes": "learns in one process; leave it unset",
-            "devices": "needs all weights on each device; 'replicate' has them",
-            "r_drop": "makes a single pass; 'auto' and 'torch' make two",
-            "simcut": "makes a single pass; 'auto' and 'torch' make two",
-        }
-        allowed = {
-            "processes": (None, 1),
-            "devices": ("replicate",),
-            "r_drop": (0,),
-            "simcut": (0,),
-        }
-        drawn = {
-            "bpe_dropout": self.bpe_dropout > 0,
-            "unigram_alpha": self.unigram_alpha is not None,
-            "source_noise": self.source_noise.is_active,
-        }
-        return [
-            f"{name} draws other texts in each epoch, but backend = 'torch_compile' "
-            "packs texts whose lengths are known; 'auto' and 'torch' do not"
-            for name, is_set in drawn.items()
-            if is_set
-        ] + [
-            f"{name} = {getattr(self, name)!r}, but backend = 'torch_compile' {reason}"
-            for name, reason in reasons.items()
-            if getattr(self, name) not in allowed.get(name, (None,))
-        ]
 
     def _choices(self) -> list[str]:
         choices = {
@@ -382,6 +365,7 @@ class TrainingSettings:
             "precision": get_args(Precision),
             "backend": get_args(Backend),
             "not_finite": get_args(NotFinite),
+            "on_plateau": get_args(OnPlateau),
             "devices": get_args(Devices),
             "measure": MEASURES,
         }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from headwise.wording import count_of
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingState:
@@ -46,10 +48,13 @@ class TrainingState:
     """Step of the last validation."""
 
     without_gain: int = 0
-    """Validations in a row without an improvement."""
+    """Validations in a row without an improvement, up to a plateau's cooldown."""
+
+    plateau_step: int = 0
+    """Step at which patience was exhausted and a cooldown began; 0: none did."""
 
     cooldown_start: int = 0
-    """First step of the cooldown, once time decided it; 0: not yet."""
+    """First step of the cooldown, once time or a plateau decided it; 0: not yet."""
 
     cooldown_end: int = 0
     """Last step of that cooldown, after which the learning rate is 0."""
@@ -78,6 +83,24 @@ class TrainingState:
             tokens=self.tokens + tokens,
             seconds=seconds,
         )
+
+    def after_validation(self, *, improved: bool) -> TrainingState:
+        """Return the state after a validation; one in a plateau's cooldown counts not.
+
+        So ``without_gain`` keeps saying why the cooldown began.
+        """
+        if self.plateau_step:
+            return self
+        return replace(self, without_gain=0 if improved else self.without_gain + 1)
+
+    def has_exhausted(self, patience: int | None) -> bool:
+        """Return whether so many validations in a row brought no improvement."""
+        return patience is not None and self.without_gain >= patience
+
+    @property
+    def no_gain(self) -> str:
+        """What exhausted the patience of a run, in words."""
+        return f"{count_of(self.without_gain, 'validation')} brought no gain"
 
     def epochs(self, epoch_batches: int) -> float:
         """Return the epochs so far, with the fraction of the current one."""

@@ -28,10 +28,10 @@ class SummedLoss:
     """Sums over target tokens, in nats."""
 
     loss: Scalar
-    """The loss; of two passes, without the divergence between them."""
+    """The loss without a divergence: the cross-entropy."""
 
     kl_divergence: float = 0.0
-    """The divergence between two passes, before its weight."""
+    """The divergence between two passes or from teachers, before its weight."""
 
     def __add__(self, other: SummedLoss) -> SummedLoss:
         """Add the sums of other tokens."""
@@ -63,7 +63,7 @@ class PendingStep:
     """``time.monotonic()`` at the start of the step."""
 
     kl_divergence: float | None = None
-    """That of :class:`SummedLoss`; None without two passes."""
+    """That of :class:`SummedLoss`; None without a divergence."""
 
     def __post_init__(self) -> None:
         if isinstance(self.loss, Tensor) and isinstance(self.gradient_norm, Tensor):

@@ -78,13 +78,19 @@ class TimeLeft:
         per_step = per_token * (self._tokens_per_step or tokens / len(self._recent))
         validation = self._seconds_per_validation(per_token)
         settings = self._settings
-        left = max(0, settings.num_steps - state.step) * per_step
-        left += self._validations_left(state.step) * validation
+        last = self.last_step(state)
+        left = max(0, last - state.step) * per_step
+        left += self._validations_left(state.step, last) * validation
         at_end = validation * (1 if settings.average_last == 1 else 2)
         if settings.max_minutes is not None:
             limit = max(0.0, 60 * settings.max_minutes - state.seconds)
             left = min(left, max(limit, at_end))
         return left
+
+    def last_step(self, state: TrainingState) -> int:
+        """Return the last step of the settings, or of the cooldown that has begun."""
+        last = self._settings.num_steps
+        return min(last, state.cooldown_end) if state.cooldown_end else last
 
     def seconds_to_finish(self, state: TrainingState, step: int) -> float:
         """Return the seconds that ``step`` and the end of training after it take.
@@ -137,12 +143,12 @@ class TimeLeft:
             else per_token * self._cost_of_validation()
         )
 
-    def _validations_left(self, step: int) -> int:
+    def _validations_left(self, step: int, last: int) -> int:
         """Count the regular validations, the last one, and that of the average."""
         settings = self._settings
-        if step > settings.num_steps:
+        if step > last:
             return 0
-        every, last = settings.validate_every, settings.num_steps
+        every = settings.validate_every
         on_the_way = last // every - step // every
         at_the_end = 1 if last % every and step < last else 0
         mean = 1 if settings.average_last > 1 and -(-last // every) > 1 else 0

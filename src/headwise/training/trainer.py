@@ -14,6 +14,7 @@ from itertools import islice
 
 from torch import Tensor
 
+from headwise.backends.distillation import Teachers
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import Stopped
 from headwise.model.sequence_model import SequenceModel
@@ -21,7 +22,7 @@ from headwise.tasks.task import Task
 from headwise.training import data_loader
 from headwise.training.averaging import EMA, EvalModel, average_checkpoints
 from headwise.training.callbacks import Callback, CheckpointWriter, StepMetrics
-from headwise.training.cooldown import begin_cooldown, resume_cooldown
+from headwise.training.cooldown import begin_cooldown, plateau_cooldown, resume_cooldown
 from headwise.training.data_loader import BatchStream
 from headwise.training.distributed import (
     LostRankError,
@@ -29,7 +30,7 @@ from headwise.training.distributed import (
     check_batches_per_rank,
     hardware_changed_warning,
 )
-from headwise.training.epochs import epochs_to_steps, steps_done_reason
+from headwise.training.epochs import end_reason, epochs_to_steps
 from headwise.training.fsdp import gather_full
 from headwise.training.gradient_accumulation import GradientAccumulator
 from headwise.training.nan_checks import (
@@ -50,7 +51,6 @@ from headwise.training.state import TrainingState
 from headwise.training.step_result import PendingStep, SummedLoss
 from headwise.training.time_limit import TimeLimit
 from headwise.training.validation import Validation, validate
-from headwise.wording import count_of
 
 
 class Trainer:
@@ -76,6 +76,7 @@ class Trainer:
         ema: Mapping[str, Tensor] | None = None,
         ranks: Ranks | None = None,
         until: int | None = None,
+        teachers: Teachers | None = None,
     ) -> None:
         self.task = task.with_check_stop(signals.check)
         self.model = model
@@ -91,9 +92,7 @@ class Trainer:
         self.signals = signals
         self.order = data_loader.training_order(corpus, settings, seed=seed)
         self.settings = settings = epochs_to_steps(settings, self.order, self.state)
-        self.last_step = settings.num_steps
-        if until is not None:
-            self.last_step = min(until, self.last_step)
+        self._until = settings.num_steps if until is None else until
         check_batches_per_rank(settings, self.ranks.size)
         self.gradients = GradientAccumulator(
             task,
@@ -103,6 +102,7 @@ class Trainer:
             ranks=self.ranks,
             on_message=self._notify,
             check_stop=self._check_signals,
+            teachers=teachers,
         )
         self.optimizer = make_optimizer(model, settings)
         if optimizer is not None:
@@ -180,7 +180,17 @@ class Trainer:
         """Validate if it is time to; return why training ends, or None."""
         if self._should_validate():
             self._validate_and_save()
-        return self._stop_reason()
+        self.state, note = plateau_cooldown(self.state, self.settings)
+        if note is not None:
+            self._notify(note)
+        over = self.time_limit.reason if self._time_limit_reached else None
+        return end_reason(self.settings, self.state, self.last_step, time_over=over)
+
+    @property
+    def last_step(self) -> int:
+        """The step that training ends with, unless time or patience ends it before."""
+        last = min(self._until, self.settings.num_steps)
+        return min(last, self.state.cooldown_end) if self.state.plateau_step else last
 
     def _step(self, batches: BatchStream) -> None:
         """Make one optimizer step: load, forward, backward, clip, update."""
@@ -206,7 +216,7 @@ class Trainer:
         pending = PendingStep(
             step=step,
             loss=loss.loss,
-            kl_divergence=loss.kl_divergence if settings.num_passes > 1 else None,
+            kl_divergence=loss.kl_divergence if settings.has_divergence else None,
             gradient_norm=self.gradients.clip(),
             batches=own,
             num_targets=num_targets,
@@ -300,8 +310,7 @@ class Trainer:
         model = self._model_to_validate()
         validation = self.ranks.run_on_first(lambda: self._validate(model))
         best = self._update_best(validation, model, "now")
-        without_gain = 0 if best else self.state.without_gain + 1
-        self.state = replace(self.state, without_gain=without_gain)
+        self.state = self.state.after_validation(improved=best)
         self._save()
 
     def _model_to_validate(self) -> SequenceModel:
@@ -334,16 +343,6 @@ class Trainer:
         for callback in self.callbacks:
             callback.on_validation(validation, state, name, best)
         return best
-
-    def _stop_reason(self) -> str | None:
-        settings = self.settings
-        if self.state.step >= self.last_step:
-            return steps_done_reason(settings, self.state, self.last_step)
-        if self._time_limit_reached:
-            return self.time_limit.reason
-        if settings.patience and self.state.without_gain >= settings.patience:
-            return f"{count_of(self.state.without_gain, 'validation')} brought no gain"
-        return None
 
     def _check_time_limit(self) -> None:
         """Check before the first step; a fresh run makes one step in any case."""

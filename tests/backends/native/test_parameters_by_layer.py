@@ -86,8 +86,8 @@ def test_parameters_are_of_the_right_sublayer():
     causal, cross, feed_forward = parameters_by_layer(model).decoder[3:6]
 
     assert causal.keys is block.self_attention.to_keys
-    assert causal.norm is block.around_self.norm
+    assert causal.around is block.around_self
     assert cross.output is block.cross_attention.to_output
-    assert cross.norm is block.around_cross.norm
+    assert cross.around is block.around_cross
     assert feed_forward.expand is block.feed_forward.widen
-    assert feed_forward.norm is block.around_feed_forward.norm
+    assert feed_forward.around is block.around_feed_forward

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.usefixtures("uses_native_backend")
 
 VARIANTS = [
     {"norm": "pre"},
+    {"norm": "deep", "attention_bias": True, "encoder_layers": 3},
     {"norm": "pre", "d_model": 30, "num_heads": 5, "d_ff": 9, "activation": "gelu"},
     {"activation": "gelu"},
     {"activation": "swish", "d_model": 128, "num_heads": 2},

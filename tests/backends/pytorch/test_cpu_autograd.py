@@ -196,7 +196,7 @@ def test_dropout_uses_the_same_mask_in_the_backward_pass():
     torch.testing.assert_close(x.grad.unique(), torch.tensor([0, 4 / 3]))
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("norm", ["post", "pre", "deep"])
 def test_fused_functions_give_a_model_the_same_gradients(small, batch, norm):
     model = small(dropout=0.0, norm=norm).double().train()
     found = {}

@@ -20,7 +20,7 @@ def test_a_row_is_padded_behind_its_prefix(small, batch):
     assert (state.target[:, 2:] == PADDING).all()
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("norm", ["post", "pre", "deep"])
 def test_each_step_equals_the_cached_step(small, batch, norm):
     model = small(dtype=torch.float64, norm=norm)
     source, target, is_real = batch

@@ -59,7 +59,7 @@ def test_merge_heads_inverts_split_heads():
     assert (joined[:, :, real:] == 0).all()
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("norm", ["post", "pre", "deep"])
 @pytest.mark.parametrize("longest", [fused_attention.MAX_KEYS_BY_MATMUL, 2])
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
 def test_a_model_learns_the_same_without_padding(
@@ -106,7 +106,7 @@ def gradients_of(model, out):
     return [each.grad for each in model.parameters()]
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("norm", ["post", "pre", "deep"])
 @pytest.mark.parametrize("window", [None, 1, 3])
 def test_a_decoder_alone_decodes_as_padded(decoder_only, norm, window):
     model = decoder_only(norm=norm, window=window, dtype=torch.float64).train()
@@ -122,7 +122,7 @@ def test_a_decoder_alone_decodes_as_padded(decoder_only, norm, window):
     torch.testing.assert_close(gradients_of(model, found), wanted, **EXACT)
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("norm", ["post", "pre", "deep"])
 def test_an_encoder_alone_encodes_as_padded(encoder_only, norm):
     model = encoder_only(norm=norm, dtype=torch.float64).train()
     texts = sentences([3, 1, 7, 2])

@@ -123,6 +123,7 @@ class _Encoding(torch.autograd.Function):
         gradients = parts[0].gradients
         for each in parts[1:]:
             gradients.add(each.gradients)
+        gradients.finish()
         if torch._C._autograd._get_current_graph_task_keep_graph():  # retain_graph
             copies = gradients.scaled_copies(1.0)
             for each in parts:

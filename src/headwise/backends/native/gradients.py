@@ -26,6 +26,7 @@ from headwise.backends.native.model_struct import (
     StackModules,
     decoder_of,
     encoder_of,
+    eps_of,
     make_model,
     make_stack,
     output_of,
@@ -37,6 +38,7 @@ from headwise.backends.native.parameters_by_layer import (
     SublayerParameters,
 )
 from headwise.backends.native.patch_vectors import trained_tensors
+from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.embeddings import StackInput, TokenEmbedding
 from headwise.model.positions import LearnedPositions
 
@@ -60,7 +62,8 @@ class GradientBuffers:
             zip(tensors, self._gradients, strict=True)
         )
         self._vectors = vectors
-        self._positions: list[Tensor] = []
+        self._copies: list[Tensor] = []
+        self._divided: dict[Tensor, float] = {}
         self._config = model.config
         output = output_of(model)
         self.struct = make_model(
@@ -71,6 +74,14 @@ class GradientBuffers:
             decoder=self._stack(decoder_of(model), longest),
             output=Linear() if output is None else self._matrix(*output),
         )
+
+    def finish(self) -> None:
+        """Make gradients of weights of those of their quotients, once all are summed.
+
+        DeepNorm gives kernels weights that are divided by α (:func:`eps_of`).
+        """
+        for gradient, divisor in self._divided.items():
+            gradient.div_(divisor)
 
     def add(self, other: GradientBuffers) -> None:
         """Add the gradients of another part of the batch."""
@@ -105,10 +116,10 @@ class GradientBuffers:
             norm=self._norm(modules.last_norm),
         )
 
-    def _kept(self, positions: Tensor) -> int:
-        """Return the address of a table of positions, which is kept."""
-        self._positions.append(positions.contiguous())
-        return self._positions[-1].data_ptr()
+    def _kept(self, tensor: Tensor) -> int:
+        """Return the address of a tensor that no model holds, which is kept."""
+        self._copies.append(tensor.contiguous())
+        return self._copies[-1].data_ptr()
 
     def _embedding(
         self, embedding: TokenEmbedding | None, stack_input: StackInput, longest: int
@@ -150,7 +161,19 @@ class GradientBuffers:
     def _linear(self, layer: nn.Linear) -> Linear:
         return self._matrix(layer.weight, cast("Tensor | None", layer.bias))
 
-    def _norm(self, norm: nn.Module) -> LayerNorm:
+    def _last_linear(self, layer: nn.Linear, around: AddAndNorm) -> Linear:
+        """Return the struct of the last layer of a sublayer, divided by α."""
+        struct, scale = self._linear(layer), around.residual_scale
+        if scale == 1:
+            return struct
+        struct.weight = self._kept(layer.weight.detach() / scale)
+        if layer.bias is not None:
+            struct.bias = self._kept(layer.bias.detach() / scale)
+        of_layer = [self._gradient_of[each] for each in layer.parameters()]
+        self._divided |= dict.fromkeys(of_layer, scale)
+        return struct
+
+    def _norm(self, norm: nn.Module, residual_scale: float = 1.0) -> LayerNorm:
         """Return the struct of a layer norm, or of the identity."""
         if not isinstance(norm, nn.LayerNorm):
             return LayerNorm()
@@ -159,19 +182,21 @@ class GradientBuffers:
             bias=norm.bias.data_ptr(),
             grad_weight=self._gradient_of[norm.weight].data_ptr(),
             grad_bias=self._gradient_of[norm.bias].data_ptr(),
-            eps=norm.eps,
+            eps=eps_of(norm, residual_scale),
         )
 
     def _sublayer(self, layer: SublayerParameters) -> Sublayer:
-        struct = Sublayer(kind=sublayer_kind(layer), norm=self._norm(layer.norm))
+        around = layer.around
+        norm = self._norm(around.norm, around.residual_scale)
+        struct = Sublayer(kind=sublayer_kind(layer), norm=norm)
         if isinstance(layer, FeedForwardParameters):
             struct.expand = self._linear(layer.expand)
-            struct.project = self._linear(layer.project)
+            struct.project = self._last_linear(layer.project, around)
         else:
             struct.queries = self._linear(layer.queries)
             struct.keys = self._linear(layer.keys)
             struct.values = self._linear(layer.values)
-            struct.output = self._linear(layer.output)
+            struct.output = self._last_linear(layer.output, around)
         return struct
 
 

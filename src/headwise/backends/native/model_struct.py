@@ -134,6 +134,15 @@ def _rotations(count: int, width: int) -> Tensor:
     return sinusoids(torch.arange(count), width).float()
 
 
+def eps_of(norm: nn.LayerNorm, residual_scale: float) -> float:
+    """Return ε for kernels, which know no ``residual_scale`` (α).
+
+    LayerNorm(α x + f) with ε is LayerNorm(x + f / α) with ε / α²: so kernels get the
+    last linear layer of a sublayer divided by α, and this.
+    """
+    return norm.eps / residual_scale**2
+
+
 def make_model(model: NativeModel, **fields: Any) -> Model:
     """Return the struct of a model with the sizes of ``model`` and these fields."""
     config = model.config

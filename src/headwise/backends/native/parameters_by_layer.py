@@ -24,23 +24,23 @@ AttentionKind = Literal["self", "causal", "cross"]
 
 @dataclass(frozen=True)
 class AttentionParameters:
-    """The projections of an attention sublayer, and the norm of its "Add & Norm"."""
+    """The projections of an attention sublayer, and its "Add & Norm"."""
 
     kind: AttentionKind
     queries: nn.Linear
     keys: nn.Linear
     values: nn.Linear
     output: nn.Linear
-    norm: nn.LayerNorm
+    around: AddAndNorm
 
 
 @dataclass(frozen=True)
 class FeedForwardParameters:
-    """The linears of a feed-forward sublayer, and the norm of its "Add & Norm"."""
+    """The linears of a feed-forward sublayer, and its "Add & Norm"."""
 
     expand: nn.Linear
     project: nn.Linear
-    norm: nn.LayerNorm
+    around: AddAndNorm
 
 
 SublayerParameters = AttentionParameters | FeedForwardParameters
@@ -92,8 +92,8 @@ def _attention(
     kind: AttentionKind, layer: MultiHeadAttention, around: AddAndNorm
 ) -> AttentionParameters:
     projections = layer.to_queries, layer.to_keys, layer.to_values, layer.to_output
-    return AttentionParameters(kind, *projections, around.norm)
+    return AttentionParameters(kind, *projections, around)
 
 
 def _feed_forward(layer: FeedForward, around: AddAndNorm) -> FeedForwardParameters:
-    return FeedForwardParameters(layer.widen, layer.narrow, around.norm)
+    return FeedForwardParameters(layer.widen, layer.narrow, around)

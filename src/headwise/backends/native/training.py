@@ -195,6 +195,7 @@ class _NativeLoss(torch.autograd.Function):
         ctx.gradients, *others = buffers
         for other in others:
             ctx.gradients.add(other)
+        ctx.gradients.finish()
         divergence = tensors[0].new_tensor(sum(each.divergence for each in losses))
         ctx.mark_non_differentiable(divergence)
         return tensors[0].new_tensor(sum(each.total for each in losses)), divergence

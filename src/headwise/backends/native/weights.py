@@ -33,6 +33,7 @@ from headwise.backends.native.model_struct import (
     StackModules,
     decoder_of,
     encoder_of,
+    eps_of,
     make_model,
     make_stack,
     output_of,
@@ -202,33 +203,36 @@ class _Packer:
             bias=None if bias is None else self.address(bias),
         )
 
-    def norm(self, norm: nn.Module) -> LayerNorm:
+    def norm(self, norm: nn.Module, residual_scale: float = 1.0) -> LayerNorm:
         """Return the struct of a layer norm, or of the identity."""
         if not isinstance(norm, nn.LayerNorm):
             return LayerNorm()
         return LayerNorm(
             weight=self.address(norm.weight),
             bias=self.address(norm.bias),
-            eps=norm.eps,
+            eps=eps_of(norm, residual_scale),
         )
 
     def sublayer(self, layer: SublayerParameters, *, of_source: bool) -> Sublayer:
         """Pack a sublayer of the encoder (``of_source``) or of the decoder."""
         return Sublayer(
             kind=sublayer_kind(layer),
-            norm=self.norm(layer.norm),
+            norm=self.norm(layer.around.norm, layer.around.residual_scale),
             packed=self._packed_sublayer(layer, of_source),
         )
 
     def _packed_sublayer(
         self, layer: SublayerParameters, of_source: bool
     ) -> PackedSublayer:
+        scale = layer.around.residual_scale
         if isinstance(layer, FeedForwardParameters):
             return PackedSublayer(
                 expand=self._joined([layer.expand], of_source),
-                project=self._joined([layer.project], of_source),
+                project=self._joined([layer.project], of_source, divisor=scale),
             )
-        packed = PackedSublayer(output=self._joined([layer.output], of_source))
+        packed = PackedSublayer(
+            output=self._joined([layer.output], of_source, divisor=scale)
+        )
         if layer.kind == "cross":
             packed.qkv = self._joined([layer.queries], of_source)
             packed.kv = self._joined([layer.keys, layer.values], True)
@@ -237,8 +241,12 @@ class _Packer:
             packed.qkv = self._joined(projections, of_source)
         return packed
 
-    def _joined(self, layers: list[nn.Linear], of_source: bool) -> Matrix:
+    def _joined(
+        self, layers: list[nn.Linear], of_source: bool, *, divisor: float = 1.0
+    ) -> Matrix:
         weight, bias = torch.cat([layer.weight for layer in layers]), None
         if layers[0].bias is not None:
             bias = torch.cat([cast(Tensor, layer.bias) for layer in layers])
+        if divisor != 1:
+            weight, bias = weight / divisor, None if bias is None else bias / divisor
         return self.matrix(weight, bias, of_source=of_source)

@@ -135,13 +135,14 @@ class _AddAndNorm:
             in_precision(norm.bias, precision),
         )
         self.pre_norm = layer.pre_norm
+        self.residual_scale = layer.residual_scale
         self.norm = (norm.normalized_shape, *weights, norm.eps)
 
     def sublayer_input(self, x: Tensor) -> Tensor:
         return torch.layer_norm(x, *self.norm) if self.pre_norm else x
 
     def add_residual(self, x: Tensor, layer: InferenceLinear, out: Tensor) -> Tensor:
-        total = layer(out).add_(x)
+        total = layer(out).add_(x, alpha=self.residual_scale)
         return total if self.pre_norm else torch.layer_norm(total, *self.norm)
 
 

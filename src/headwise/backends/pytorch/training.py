@@ -36,7 +36,7 @@ class TorchTraining:
 
     def loss(self, model: GenerativeModel, batch: Batch, *, smoothing: float) -> Tensor:
         """Return the summed cross-entropy: see :class:`TrainingBackend`."""
-        hidden, targets = _decode(model, batch), batch.target.tokens
+        hidden, targets = decoded_vectors(model, batch), batch.target.tokens
         if batch.counted is not None:
             hidden, targets = hidden[batch.counted], targets[batch.counted]
         return projected_cross_entropy(
@@ -52,7 +52,7 @@ class TorchTraining:
         consistency: Consistency,
     ) -> TwoPassLoss:
         """Return the loss of both passes: see :class:`TwoPassBackend`."""
-        hidden, targets = _decode(model, batch), batch.target.tokens
+        hidden, targets = decoded_vectors(model, batch), batch.target.tokens
         is_second = is_second_pass(batch.target)
         first, second = ~is_second, is_second
         if batch.counted is not None:
@@ -68,7 +68,7 @@ class TorchTraining:
         )
 
 
-def _decode(model: GenerativeModel, batch: Batch) -> Tensor:
+def decoded_vectors(model: GenerativeModel, batch: Batch) -> Tensor:
     """Return the vectors of the target tokens, which are projected [N D]."""
     source, target = batch.source, batch.decoder_input
     if isinstance(model, Transformer):

@@ -1,8 +1,10 @@
-"""Back-translation: synthetic source text for real target text (Sennrich et al. 2016).
+"""Synthetic pairs: real lines, and what a model translates them to.
 
-A model of the reverse direction translates monolingual text of the target language.
-Outputs that are drawn at random teach more than those of a beam (Edunov et al. 2018).
-What would teach wrong things is left out, with a reason: see :data:`REASONS`.
+Back-translation (Sennrich et al. 2016) makes sources of text of the target language, by
+a model of the reverse direction; outputs that are drawn at random teach more than those
+of a beam (Edunov et al. 2018). Forward translation makes targets of text of the source
+language, by a teacher: sequence-level distillation (Kim and Rush 2016). What would
+teach wrong things is left out, with a reason: see :data:`REASONS`.
 """
 
 from __future__ import annotations
@@ -43,10 +45,10 @@ KEEP_LOOPS = {"warnings": {"loop_no_repeat_ngram": 0}}
 
 @dataclass(frozen=True, slots=True)
 class SyntheticPair:
-    """A real target text, and the synthetic source that was made of it."""
+    """A real line, and its translation by a model, the other side of the pair."""
 
-    target: str
-    source: str
+    line: str
+    output: str
     reason: str = ""
     """Key of ``REASONS`` if the pair is left out; otherwise empty."""
 
@@ -65,7 +67,7 @@ def blocks_of(lines: Iterable[str]) -> Iterator[list[str]]:
         yield block
 
 
-def back_translate(
+def make_pairs(
     translator: Translator, lines: Sequence[str], search: Mapping[str, Any]
 ) -> list[SyntheticPair]:
     """Return a pair for each of ``lines``, in order; some are left out, with a reason.
@@ -104,8 +106,8 @@ def _reason_of_line(line: str, num_tokens: int, longest: int) -> str:
 
 
 def _pair(found: Translated) -> SyntheticPair:
-    source = one_line(found.text)
+    output = one_line(found.text)
     kinds = [kind for kind in map(kind_of, found.warnings) if kind in REASONS]
-    if not source.strip():
+    if not output.strip():
         kinds = ["empty"]
-    return SyntheticPair(found.source, source, kinds[0] if kinds else "")
+    return SyntheticPair(found.source, output, kinds[0] if kinds else "")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwise.inference import back_translation as module
-from headwise.inference.back_translation import REASONS, back_translate, blocks_of
+from headwise.inference import synthetic_pairs as module
+from headwise.inference.synthetic_pairs import REASONS, blocks_of, make_pairs
 from headwise.inference.translator import load
 
 BEAM = {"beam": 2}
@@ -20,10 +20,10 @@ def translator(tiny_run):
 
 def test_pairs_are_in_the_order_of_the_lines(translator):
     lines = ["one two.", "three.", "six six four."]
-    found = back_translate(translator, lines, BEAM)
+    found = make_pairs(translator, lines, BEAM)
 
-    assert [each.target for each in found] == lines
-    assert [each.source for each in found] == translator.translate(lines, **BEAM)
+    assert [each.line for each in found] == lines
+    assert [each.output for each in found] == translator.translate(lines, **BEAM)
     assert not any(each.reason for each in found)
 
 
@@ -38,10 +38,10 @@ def test_pairs_are_in_the_order_of_the_lines(translator):
     ],
 )
 def test_lines_that_are_not_translated(translator, line, reason):
-    found = back_translate(translator, ["one.", line, "two."], BEAM)
+    found = make_pairs(translator, ["one.", line, "two."], BEAM)
     assert [each.reason for each in found] == ["", reason, ""]
-    assert found[1].source == ""
-    assert found[1].target == line
+    assert found[1].output == ""
+    assert found[1].line == line
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,9 @@ def test_lines_that_are_not_translated(translator, line, reason):
     ],
 )
 def test_outputs_that_would_teach_wrong_things(translator, search, reason):
-    (found,) = back_translate(translator, ["six six six."], {**BEAM, **search})
+    (found,) = make_pairs(translator, ["six six six."], {**BEAM, **search})
     assert found.reason == reason
-    assert found.source, "for the list of what was left out"
+    assert found.output, "for the list of what was left out"
 
 
 def test_empty_and_copied_outputs_are_left_out(translator, monkeypatch):
@@ -79,7 +79,7 @@ def test_empty_and_copied_outputs_are_left_out(translator, monkeypatch):
             )
 
     monkeypatch.setattr(type(translator), "lines", lines)
-    found = back_translate(translator, ["one.", "one two three four"], BEAM)
+    found = make_pairs(translator, ["one.", "one two three four"], BEAM)
     assert [each.reason for each in found] == ["empty", "copied"]
 
 
@@ -88,8 +88,8 @@ def test_samples_depend_on_seed_and_line_only(translator):
     search = {"search": "sampling", "temperature": 3.0}
 
     def sources(seed, lines):
-        found = back_translate(translator, lines, {**search, "seed": seed})
-        return {each.target: each.source for each in found}
+        found = make_pairs(translator, lines, {**search, "seed": seed})
+        return {each.line: each.output for each in found}
 
     assert sources(1, lines) == sources(1, lines)
     assert sources(1, lines[:3]).items() <= sources(1, lines).items()
