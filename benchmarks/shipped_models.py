@@ -53,7 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directions", nargs="*", metavar="en-fr")
     parser.add_argument("--corpora", type=Path, required=True)
-    parser.add_argument("--models", type=Path, default=PACKAGE / "headwise_models")
+    parser.add_argument("--models", type=Path, default=PACKAGE / "src" / "headwise_models")
     add_options(parser, RESULTS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-MODELS = HERE / "headwise_models"
+MODELS = HERE / "src" / "headwise_models"
 RESULTS = HERE.parents[1] / "benchmarks" / "results" / "shipped_models.json"
 NAMES = {"en": "English", "fr": "French", "de": "German"}
 DIRECTIONS = ("en-fr", "fr-en", "en-de", "de-en")
