@@ -53,7 +53,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directions", nargs="*", metavar="en-fr")
     parser.add_argument("--corpora", type=Path, required=True)
-    parser.add_argument("--models", type=Path, default=PACKAGE / "src" / "headwise_models")
+    parser.add_argument(
+        "--models", type=Path, default=PACKAGE / "src" / "headwise_models"
+    )
     add_options(parser, RESULTS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -157,29 +159,24 @@ def scored(
     return {"value": round(value, 2), "signature": str(metric.get_signature())}
 
 
-def kept(
-    pairs: Pairs, outputs: Sequence[str], what: Callable[[str], Counter[str]]
-) -> dict[str, Any]:
-    """Return how many outputs have what source and reference share, just as often."""
-    shared = [what(source) & what(target) for source, target in pairs]
-    judged = [
-        shared_by_both <= what(output)
-        for shared_by_both, output in zip(shared, outputs, strict=True)
-        if shared_by_both
-    ]
+def kept(pairs: Pairs, outputs: Sequence[str], pattern: str) -> dict[str, Any]:
+    """Return how many outputs have what source and reference share, just as often.
+
+    The first word of a source does not count: its capital says nothing.
+    """
+    judged = []
+    for (source, target), output in zip(pairs, outputs, strict=True):
+        rest = source.partition(" ")[2]
+        of_source, of_target, of_output = (
+            Counter(re.findall(pattern, text)) for text in (rest, target, output)
+        )
+        if shared := of_source & of_target:
+            judged.append(shared <= of_output)
     return {"lines": len(judged), "percent": percent(sum(judged), len(judged))}
 
 
-def numbers(text: str) -> Counter[str]:
-    return Counter(re.findall(r"\d+", text))
-
-
-def names(text: str) -> Counter[str]:
-    """Return the words with a capital letter, but for the first of the text."""
-    return Counter(re.findall(r"(?<!^)\b[^\W\d_a-z]\w+", text))
-
-
-KEPT = {"numbers": numbers, "names": names}
+KEPT = {"numbers": r"\d+", "names": r"\b[A-ZÀ-ÖØ-Þ]\w+"}
+"""What a translation must keep -> pattern of it; a name has a capital letter."""
 
 
 def count_warnings(found: Iterable[Translated]) -> dict[str, int]:
