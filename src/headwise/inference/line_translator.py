@@ -19,7 +19,8 @@ from headwise.inference.engines.engine import Engine, Outputs, SearchFuture, sub
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.tasks.translation.alignment import pharaoh_format
 from headwise.tasks.translation.results import Candidate, Translated
-from headwise.text.placeholders import has_no_words, restore
+from headwise.text.placeholders import Masked, has_no_words, restore
+from headwise.text.recasing import Casing, casing_of, in_capitals, recase
 from headwise.text.sentence_splitter import (
     Piece,
     has_several_sentences,
@@ -42,6 +43,8 @@ class EncodedPiece(NamedTuple):
     prefix: Prefix = NO_PREFIX
     copied: tuple[str, ...] = ()
     """What the placeholders in ``text`` stand for."""
+    in_capitals: bool = False
+    """Whether ``text`` was written in capitals, as its output is to be."""
 
     @property
     def untranslated(self) -> str:
@@ -89,13 +92,19 @@ class LineTranslator:
         """
         cache: dict[str, EncodedPiece] = {}  # so that no text is tokenized twice
         forced = self.codec.prefix(prefix) if prefix else NO_PREFIX
+        recases = settings.recase and not prefix
+        of_line = self._mask(line, recases)[1] if recases else Casing.ORDINARY
 
         def encode(text: str) -> EncodedPiece:
             if text not in cache:
-                masked, copied = self.codec.mask_copied(text)
+                (masked, copied), casing = self._mask(text, recases, of_line)
                 (tokens,) = self.codec.encode([masked])
                 cache[text] = EncodedPiece(
-                    masked, tuple(tokens), settings, copied=copied
+                    masked,
+                    tuple(tokens),
+                    settings,
+                    copied=copied,
+                    in_capitals=casing is Casing.CAPITALS,
                 )
             return cache[text]
 
@@ -115,6 +124,21 @@ class LineTranslator:
             cache.clear()
             if tokens:  # only the first piece that is searched has the prefix
                 forced = NO_PREFIX
+
+    def _mask(
+        self, text: str, recases: bool, of_line: Casing = Casing.ORDINARY
+    ) -> tuple[Masked, Casing]:
+        """Replace what is to be copied, and capitals if ``recases``.
+
+        A short sentence may not show its casing; that of its line comes first.
+        """
+        masked = self.codec.mask_copied(text)
+        if not recases:
+            return masked, Casing.ORDINARY
+        casing = casing_of(masked.text) if of_line is Casing.ORDINARY else of_line
+        if casing is not Casing.ORDINARY:
+            masked = masked._replace(text=recase(masked.text))
+        return masked, casing
 
     def submit(self, pieces: Sequence[EncodedPiece]) -> list[PendingSearch]:
         """Start the searches of these pieces, one for each different settings."""
@@ -137,8 +161,10 @@ class LineTranslator:
         settings: DecodingSettings,
     ) -> PendingSearch:
         """Start the search of pieces that share their settings."""
-        # Neither thresholds of warnings nor sentences are a matter of the search.
-        of_search = replace(settings, warnings=WarningSettings(), split_sentences=None)
+        # Thresholds of warnings, sentences and capitals are no matter of the search.
+        of_search = replace(
+            settings, warnings=WarningSettings(), split_sentences=None, recase=False
+        )
         future = submit(
             self.engine,
             [piece.tokens for piece in pieces],
@@ -246,13 +272,16 @@ class LineTranslator:
                 f"holds {num_returns:,} \\r without \\n, which ends no line here and "
                 "ended one on old Macs"
             )
-        elif splits_sentences(pieces[0].settings) and self._is_short(line):
+        elif splits_sentences(pieces[0].settings) and self._is_short(
+            line, pieces[0].settings
+        ):
             return
         yield f"the line {why}; it was translated in {len(pieces):,} pieces"
 
-    def _is_short(self, line: str) -> bool:
+    def _is_short(self, line: str, settings: DecodingSettings) -> bool:
         """Tell whether a line has no more tokens than the model was trained for."""
-        (tokens,) = self.codec.encode([self.codec.mask_copied(line).text])
+        (masked, _), _ = self._mask(line, settings.recase)
+        (tokens,) = self.codec.encode([masked])
         return len(tokens) <= self.longest_source
 
     def decode(self, hypothesis: Hypothesis, piece: EncodedPiece) -> str:
@@ -263,6 +292,8 @@ class LineTranslator:
             piece.tokens,
             replace_unknown=piece.settings.replace_unknown,
         )
+        if piece.in_capitals:
+            text = in_capitals(text)
         return restore(text, piece.copied) if piece.copied else text
 
     def candidate_of(
