@@ -194,6 +194,13 @@ def with_typo(text: str) -> str:
 
 
 VARIANTS: dict[str, Callable[[Pairs], Variant]] = {
+    "capitals, not recased": lambda pairs: Variant(
+        changed(str.upper)(pairs).pairs, search={"recase": False}
+    ),
+    "title case of the source, not recased": lambda pairs: Variant(
+        [(source.title(), target) for source, target in pairs],
+        search={"recase": False},
+    ),
     "small letters": changed(str.lower),
     "a typo in the source": lambda pairs: Variant(
         [(with_typo(source), target) for source, target in pairs]

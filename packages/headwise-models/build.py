@@ -1,4 +1,4 @@
-"""Make the models of this package: train, round to float16, write the card.
+"""Make the models of this package: train, store as float16, write the card.
 
     headwise data get tatoeba-en-fr --out corpora/tatoeba-en-fr
     python packages/headwise-models/build.py en-fr fr-en --work runs
@@ -70,7 +70,8 @@ def assemble(direction: str, run: Path) -> None:
         model = Path(temporary) / direction
         shutil.copytree(run / "best", model, ignore=shutil.ignore_patterns("exports"))
         headwise(
-            *("edit", model, "--float16", "--license", "cc-by-2.0"),
+            *("edit", model, "--float16", "--search", "recase=true"),
+            *("--license", "cc-by-2.0"),
             *("--languages", source, target),
             *("--title", f"Everyday sentences, {NAMES[source]} to {NAMES[target]}"),
         )
