@@ -97,7 +97,7 @@ def measure(
     figures["robustness"] = robustness.measure(str(folder), variants)
     figures["everyday"] = measure_everyday(translator, source, target)
     if source == "en":
-        figures["pronouns"] = pronouns(translator, target, corpora / "probes")
+        figures["pronouns"] = pronouns(translator, target)
     figures["start"] = measure_start(folder, 1 if at_most else ROUNDS)
     return figures
 
@@ -226,7 +226,7 @@ def measure_everyday(translator: Translator, source: str, target: str) -> Any:
     }
 
 
-def pronouns(translator: Translator, language: str, probes: Path) -> dict[str, Any]:
+def pronouns(translator: Translator, language: str) -> dict[str, Any]:
     """Return how often "it" becomes the pronoun that agrees with its noun.
 
     ``contrastive`` (Müller et al. 2018): of two translations that differ in the pronoun
@@ -235,25 +235,25 @@ def pronouns(translator: Translator, language: str, probes: Path) -> dict[str, A
     pronoun the model's own translation has after "because"; the noun may have another
     gender there, so ``other`` is not always wrong.
     """
-    cases = [row[1:] for row in rows(probes / "pronoun_minimal_pairs.tsv")[1:]]
-    sentences = [row[1] for row in cases]
-    column = {"de": 5, "fr": 7}[language]
     table = rows(Path(__file__).parent / "pronoun_translations.tsv")[1:]
-    right, wrong = zip(*(row[3:] for row in table if row[2] == language), strict=True)
+    sentences, right, wrong = zip(
+        *(row[3:] for row in table if row[2] == language), strict=True
+    )
     scores = [
         [each.log_probability for each in translator.score(sentences, targets)]
         for targets in (right, wrong)
     ]
     correct = [one > other for one, other in zip(*scores, strict=True)]
     both = [one and other for one, other in zip(*[iter(correct)] * 2, strict=True)]
-    expected = [row[column] for row in cases]
+    find = PRONOUN[language]
     outputs = [each.text for each in translator.lines(sentences)]
-    found = [*map(PRONOUN[language], outputs)]
-    others = [expected[place ^ 1] for place in range(len(expected))]
+    expected, others, found = (
+        [find(each) for each in texts] for texts in (right, wrong, outputs)
+    )
     agree = sum(one == each for one, each in zip(expected, found, strict=True))
     disagree = sum(one == each for one, each in zip(others, found, strict=True))
     return {
-        "sentences": len(cases),
+        "sentences": len(sentences),
         "contrastive": percent(sum(correct), len(correct)),
         "pairs": percent(sum(both), len(both)),
         "output": {

@@ -76,13 +76,13 @@ def test_the_pronoun_is_the_one_after_because(script, language, output, pronoun)
 def test_the_right_translation_has_the_pronoun_that_agrees(script, corpora):
     probes = script.rows(corpora / "probes" / "pronoun_minimal_pairs.tsv")[1:]
     expected = {
-        (row[0], row[1], language): row[column]
+        (row[0], row[1], language, row[2]): row[column]
         for row in probes
         for language, column in (("de", 6), ("fr", 8))
     }
     table = script.rows(BENCHMARKS / "pronoun_translations.tsv")[1:]
 
-    assert {tuple(row[:3]) for row in table} == {*expected}
+    assert {tuple(row[:4]) for row in table} == {*expected}
     for *key, right, wrong in table:
         find = script.PRONOUN[key[2]]
         assert find(right) == expected[tuple(key)]
