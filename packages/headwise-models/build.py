@@ -109,7 +109,7 @@ def notes(direction: str, figures: Mapping[str, Any], limits: str) -> str:
         "| measure | value | signature |",
         "| --- | --- | --- |",
         *(
-            f"| {name} | {test[key]['value']:.1f} | {test[key]['signature']} |"
+            f"| {name} | {test[key]['value']:.1f} | {cell(test[key]['signature'])} |"
             for key, name in SCORES.items()
             if key in test
         ),
@@ -147,6 +147,11 @@ SCORES = {
 def copied(row: Mapping[str, Any]) -> str:
     """Return the share of outputs that have what is copied, if anything is."""
     return f"{row['copied']:.1f}%" if "copied" in row else ""
+
+
+def cell(signature: str) -> str:
+    """Return a signature as code in a table, whose cells end at bars."""
+    return f"`{signature}`".replace("|", "\\|")
 
 
 def corpus_of(direction: str) -> str:
