@@ -68,9 +68,10 @@ def main() -> None:
     if place is not None and place.is_file():
         found = json.loads(place.read_text(encoding="utf-8"))["models"]
     for direction in arguments.directions or DIRECTIONS:
-        found[direction] = measurement.provenance() | measure(
+        figures = measure(
             arguments.models / direction, direction, arguments.corpora, at_most
         )
+        found[direction] = measurement.provenance() | figures
         print(json.dumps({direction: found[direction]}, indent=2), file=sys.stderr)
         measurement.write(place, {"models": found})
 
