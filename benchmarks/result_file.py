@@ -305,11 +305,19 @@ def _meaning_of_toml(text: str) -> str:
     return json.dumps(tomllib.loads(text), sort_keys=True, default=str)
 
 
+def _meaning_of_page(text: str) -> str:
+    lines = (line.strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line)
+
+
 _MEANINGS = {
     ".py": _meaning_of_python,
     ".c": _meaning_of_c,
     ".h": _meaning_of_c,
     ".toml": _meaning_of_toml,
+    ".js": _meaning_of_page,
+    ".css": _meaning_of_page,
+    ".html": _meaning_of_page,
 }
 """Suffixes of sources, and what of a text makes a difference."""
 

@@ -63,14 +63,14 @@ def main() -> None:
         [*TRANSLATION, *COMMAND_LINE, "src/headwise/run_folder/*"]
     )
     at_most = 50 if arguments.rehearse else None
-    found: dict[str, Any] = {}
     place = place_of(arguments)
-    if place is not None and place.is_file():
-        found = json.loads(place.read_text(encoding="utf-8"))["models"]
     for direction in arguments.directions or DIRECTIONS:
         figures = measure(
             arguments.models / direction, direction, arguments.corpora, at_most
         )
+        found: dict[str, Any] = {}
+        if place is not None and place.is_file():
+            found = json.loads(place.read_text(encoding="utf-8"))["models"]
         found[direction] = measurement.provenance() | figures
         print(json.dumps({direction: found[direction]}, indent=2), file=sys.stderr)
         measurement.write(place, {"models": found})

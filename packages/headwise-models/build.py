@@ -70,8 +70,8 @@ def assemble(direction: str, run: Path) -> None:
         model = Path(temporary) / direction
         shutil.copytree(run / "best", model, ignore=shutil.ignore_patterns("exports"))
         headwise(
-            *("edit", model, "--float16", "--search", "recase=true"),
-            *("--license", "cc-by-2.0"),
+            *("edit", model, "--float16", "--license", "cc-by-2.0"),
+            *("--search", "recase=true", "--search", "copy_numbers=true"),
             *("--languages", source, target),
             *("--title", f"Everyday sentences, {NAMES[source]} to {NAMES[target]}"),
         )

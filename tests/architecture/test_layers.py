@@ -37,11 +37,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "interop": BASE | {"model", "text", "recipe", "run_folder"},
     "inference": EXPERIMENT | {"interop", "inspection"},
     "pipelines": BASE | {"decoding", "inference"},
+    "serving": EXPERIMENT | {"inspection", "reports", "inference"},
     "doctor": EXPERIMENT | {"interop", "inference"},
     "sweep": EXPERIMENT | {"reports"},
     "cli": EXPERIMENT
     | {"demo_corpus", "sample_data", "reports", "interop", "inference", "doctor"}
-    | {"sweep", "inspection"},
+    | {"sweep", "inspection", "serving"},
     "__main__": {"errors", "cli"},
     "__init__": {
         "inference",

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headwise.cli.inspect_views import VIEWS
+from headwise.inspection.views import VIEWS
+from headwise.reports.inspection_views import DRAWINGS
 
 DEMO = Path(__file__).parents[1] / "models" / "demo"
 TIRED = "The animal didn't cross the street because it was too tired."
@@ -52,7 +53,7 @@ def test_every_view_prints_a_summary_and_writes_json(headwise, show, tmp_path):
     assert (table["format"], table["show"]) == (1, show)
 
 
-@pytest.mark.parametrize("show", [name for name, view in VIEWS.items() if view.drawing])
+@pytest.mark.parametrize("show", DRAWINGS)
 @pytest.mark.parametrize("suffix", ["svg", "png"])
 def test_views_are_drawn(headwise, show, suffix, tmp_path):
     out = tmp_path / f"found.{suffix}"

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -50,6 +51,35 @@ def test_two_text_files_become_an_evaluated_model(headwise, text, tmp_path):
     assert f"headwise translate {tmp_path / 'run'}" in found.error
     out = headwise("translate", tmp_path / "run", stdin=b"one two.\n").out
     assert out.count("\n") == 1
+
+
+def test_the_report_links_pages_that_look_inside_the_best_model(
+    headwise, text, tmp_path
+):
+    folder = tmp_path / "run"
+    found = headwise("run", *text, "--out", folder, *options())
+
+    assert (found.code, "note: " in found.error) == (0, False)
+    report = (folder / "report.html").read_text(encoding="utf-8")
+    links = re.findall(r'<a href="([^"]*)"', report)
+    assert links == [f"inspection/sample-{number}.html" for number in (1, 2, 3)]
+    for link in links:
+        assert 'id="snapshot"' in (folder / link).read_text(encoding="utf-8")
+
+
+def test_a_run_does_without_pages_that_cannot_be_written(
+    headwise, text, tmp_path, monkeypatch
+):
+    def full(*arguments, **named):
+        raise OSError("no space left")
+
+    monkeypatch.setattr("headwise.serving.sample_pages.write_text", full)
+
+    found = headwise("run", *text, "--out", tmp_path / "run", *options())
+
+    assert found.code == 0
+    assert "inspection could not be written: no space left" in found.error
+    assert found.out.startswith("BLEU ")
 
 
 def test_the_same_command_again_does_nothing_twice(headwise, text, tmp_path):

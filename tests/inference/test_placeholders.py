@@ -6,12 +6,14 @@ import pytest
 from tests.tiny import SETTINGS, WORDS
 
 from headwise.data.prepare import prepare
-from headwise.errors import SettingsError
+from headwise.errors import SettingsError, UsageError
+from headwise.inference.predictor import Predictor
 from headwise.inference.translator import load
 from headwise.inspection.interventions import HeadOff
 from headwise.inspection.places import parse_head
 from headwise.recipe import resolve
-from headwise.run_folder.paths import PREPARED
+from headwise.run_folder.model_folder import open_model_folder
+from headwise.run_folder.paths import BEST, PREPARED
 from headwise.run_folder.run import train_run
 from headwise.text.placeholders import PLACEHOLDER
 from headwise.text.tokenizer import open_tokenizers
@@ -108,6 +110,18 @@ def test_each_output_has_each_of_them_once_and_in_order(
         assert all(each.text.count(value) == 1 for value in copied)
 
 
+@pytest.mark.parametrize("number", ["2024", "3:30", "1,000.50", "12/03/2024"])
+def test_numbers_are_copied_if_asked_for(translator, number):
+    output = translator.translate(f"one {number} two.", beam=2, copy_numbers=True)
+
+    assert output.count(number) == 1
+
+
+def test_numbers_are_not_copied_by_a_model_without_placeholders(tiny_run):
+    with pytest.raises(UsageError, match="copy_numbers is for models"):
+        load(tiny_run).translate("one 2024 two.", copy_numbers=True)
+
+
 def test_lines_without_words_are_copied_whole(translator):
     lines = [URL, f"  ({URL})", "Привет, мир!", ""]
 
@@ -144,6 +158,17 @@ def test_a_look_inside_sees_what_is_translated(translator):
     assert found.after[0].text.count(URL) == 1
     shown = translator.inspector.attention(line, heads=[head]).maps[0]
     assert shown.weights.shape[1] == len(translator.inspector.pair(line).source)
+
+
+def test_predictions_are_the_translations(run, translator):
+    """JSON lines of ``predict`` and validation once had the text unmasked."""
+    lines = [f"one {URL}, two.", "", "two Привет мир one."]
+    predictor = Predictor(open_model_folder(run / BEST))
+
+    found = predictor.with_search({"beam": 1}).predictions(lines)
+
+    assert [each.output for each in found] == translator.translate(lines, beam=1)
+    assert found[0].output.count(URL) == 1
 
 
 def test_ctranslate2_loses_none_of_them(run):
@@ -196,6 +221,10 @@ def test_a_model_without_placeholders_has_none(tiny_run):
         (
             {"text": {"placeholders": 0.1}, "task": "language_model"},
             "text.placeholders is for task = 'translation'",
+        ),
+        (
+            {"decoding": {"copy_numbers": True}},
+            "decoding.copy_numbers needs text.placeholders above 0",
         ),
     ],
 )

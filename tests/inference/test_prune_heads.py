@@ -9,7 +9,7 @@ import torch
 from headwise import load
 from headwise.errors import UsageError
 from headwise.inference.prune_heads import write_pruned
-from headwise.inspection.head_ranking import loss_without
+from headwise.inspection.head_ranking import loss_without, references_of_pairs
 from headwise.inspection.interventions import HeadOff, intervene
 from headwise.inspection.places import find_head, parse_head
 from headwise.run_folder.model_folder import open_model_folder
@@ -28,7 +28,7 @@ PAIRS = [([5, 6, 7], [8, 9])]
 def pruned(tmp_path_factory):
     opened = open_model_folder(DEMO)
     out = tmp_path_factory.mktemp("pruned") / "model"
-    loss = loss_without(opened.model, PAIRS, HEADS)
+    loss = loss_without(opened.model, references_of_pairs(opened.model, PAIRS), HEADS)
     write_pruned(opened, out, loss, measured_on="dev.fr")
     return out
 
@@ -95,7 +95,9 @@ def test_notes_of_the_user_stay(tmp_path):
     shutil.copytree(DEMO, folder)
     edit_model(folder, search={}, card=CardChanges(notes="Mind the gap."))
     opened = open_model_folder(folder)
-    loss = loss_without(opened.model, PAIRS, HEADS[:1])
+    loss = loss_without(
+        opened.model, references_of_pairs(opened.model, PAIRS), HEADS[:1]
+    )
 
     write_pruned(opened, tmp_path / "new", loss, measured_on="dev.fr")
 
@@ -108,7 +110,9 @@ def test_the_model_itself_is_not_replaced(tmp_path):
     folder = tmp_path / "demo"
     shutil.copytree(DEMO, folder)
     opened = open_model_folder(folder)
-    loss = loss_without(opened.model, PAIRS, HEADS[:1])
+    loss = loss_without(
+        opened.model, references_of_pairs(opened.model, PAIRS), HEADS[:1]
+    )
 
     for out in (folder, folder / "exports"):
         with pytest.raises(UsageError, match="name another folder"):

@@ -13,6 +13,7 @@ from headwise.inspection.attribution import (
     attribution_of,
     gradient_times_input,
     leave_one_out,
+    target_of_transformer,
 )
 from headwise.model.masks import make_causal_mask, make_padding_mask
 
@@ -41,7 +42,7 @@ def captum_rows(model, pair):
 
 
 def test_gradient_times_input_is_captums(model, pair):
-    found = gradient_times_input(model, pair, range(5))
+    found = gradient_times_input(target_of_transformer(model, pair), range(5))
 
     torch.testing.assert_close(found, captum_rows(model, pair).detach())
 
@@ -49,7 +50,7 @@ def test_gradient_times_input_is_captums(model, pair):
 def test_gradient_times_input_is_the_slope_along_the_embedding(model, pair):
     """By finite differences: ln p as one embedding grows by a millionth of itself."""
     step = 1e-6
-    found = gradient_times_input(model, pair, range(5))
+    found = gradient_times_input(target_of_transformer(model, pair), range(5))
     reference = NumpyTransformer(model)
 
     def log_p(factor, position):
@@ -67,7 +68,7 @@ def test_gradient_times_input_is_the_slope_along_the_embedding(model, pair):
 
 
 def test_leave_one_out_hides_a_token_from_all_attention(model, pair):
-    found = leave_one_out(model, pair, range(5))
+    found = leave_one_out(target_of_transformer(model, pair), range(5))
     reference = NumpyTransformer(model)
     source, inputs = list(pair.source), list(pair.decoder_input)
     whole = reference.run(source, inputs)["log_p"][range(5), pair.target]
@@ -80,10 +81,10 @@ def test_leave_one_out_hides_a_token_from_all_attention(model, pair):
 
 
 def test_batches_and_positions_change_nothing(model, pair, monkeypatch):
-    whole = attribution_of(model, pair)
+    whole = attribution_of(target_of_transformer(model, pair))
     monkeypatch.setattr(module, "BATCH_TOKENS", 12)  # two rows at a time
 
-    found = attribution_of(model, pair, positions=[4, 1])
+    found = attribution_of(target_of_transformer(model, pair), positions=[4, 1])
 
     torch.testing.assert_close(found.gradient_input, whole.gradient_input[[4, 1]])
     torch.testing.assert_close(found.leave_one_out, whole.leave_one_out[[4, 1]])
@@ -94,7 +95,7 @@ def test_batches_and_positions_change_nothing(model, pair, monkeypatch):
 def test_no_gradient_is_left_behind_and_inference_mode_is_no_matter(pair):
     model = random_model()
     with torch.no_grad():
-        found = gradient_times_input(model, pair, [0])
+        found = gradient_times_input(target_of_transformer(model, pair), [0])
 
     assert not found.requires_grad
     assert all(weight.grad is None for weight in model.parameters())
@@ -103,4 +104,4 @@ def test_no_gradient_is_left_behind_and_inference_mode_is_no_matter(pair):
 @pytest.mark.parametrize("position", [-1, 5])
 def test_a_position_that_there_is_not_is_refused(model, pair, position):
     with pytest.raises(UsageError, match=f"no target position {position}; there are 5"):
-        attribution_of(model, pair, positions=[position])
+        attribution_of(target_of_transformer(model, pair), positions=[position])

@@ -1,6 +1,7 @@
 """The tree of a beam against the reference search, and against the search itself."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -29,6 +30,23 @@ SEARCHES = {
 }
 
 
+def tree_of(generator, source, settings, prefix=None):
+    """Return the tree of a search for the translation of ``source``."""
+
+    def search(on_step):
+        reporting = replace(generator, on_beam_step=on_step)
+        return reporting.search([source], settings, [prefix] if prefix else None)[0]
+
+    target = generator.tokenizers.target
+    return beam_tree(
+        search,
+        settings,
+        source=generator.tokenizers.source.pieces([*source, END]),
+        target=target,
+        text_of=lambda found: target.decode(found.tokens),
+    )
+
+
 @pytest.fixture(scope="module")
 def parts(demo):
     opened = demo.opened
@@ -47,7 +65,7 @@ def test_results_are_exactly_those_of_the_search(parts, settings, text):
     generator = task.generator(model)
     (expected,) = generator.search([source], settings)
 
-    tree = beam_tree(generator, source, settings)
+    tree = tree_of(generator, source, settings)
 
     found = [(each.score, each.log_probability, each.finished) for each in tree.results]
     assert found == [(x.score, x.log_probability, x.finished) for x in expected]
@@ -85,7 +103,7 @@ def test_the_tree_is_that_of_the_reference_search(parts, settings):
         forbidden=FORBIDDEN_TOKENS,
     )
 
-    tree = beam_tree(task.generator(model), source, settings)
+    tree = tree_of(task.generator(model), source, settings)
 
     kept = [tree.tokens(x.id) for x in tree.nodes if x.status == "kept"]
     # `completed` of the reference asks for prefixes of what it completed as well.
@@ -108,7 +126,7 @@ def test_every_node_says_what_became_of_it(parts, settings):
     task, model = parts
     (source,) = task.encode([TEXTS[1]])
 
-    tree = beam_tree(task.generator(model), source, settings)
+    tree = tree_of(task.generator(model), source, settings)
 
     assert tree.reasons is REASONS
     assert len(tree.ended_by) > 5
@@ -137,7 +155,7 @@ def test_statuses_worked_out_by_hand(parts):
     (source,) = task.encode([TEXTS[1]])
     settings = DecodingSettings(**SEARCHES["cut off"])
 
-    tree = beam_tree(task.generator(model), source, settings)
+    tree = tree_of(task.generator(model), source, settings)
 
     statuses = [node.status for node in tree.nodes if node.step == 3]
     assert statuses[:3] == ["cut off"] * 3
@@ -153,7 +171,7 @@ def test_rules_and_a_prefix_are_those_of_the_search(parts):
     prefix = task.prefix("Ce chien")
     (expected,) = generator.search([source], settings, [prefix])
 
-    tree = beam_tree(generator, source, settings, prefix=prefix)
+    tree = tree_of(generator, source, settings, prefix=prefix)
 
     assert [each.score for each in tree.results] == [each.score for each in expected]
     assert all(each.text.startswith("Ce chien") for each in tree.results)
@@ -171,14 +189,14 @@ def test_rules_and_a_prefix_are_those_of_the_search(parts):
 def test_a_search_without_a_beam_is_refused(parts, settings, said):
     task, model = parts
     with pytest.raises(UsageError, match=said):
-        beam_tree(task.generator(model), [5, 6], settings)
+        tree_of(task.generator(model), [5, 6], settings)
 
 
 def test_the_search_of_the_paper_has_a_tree(parts):
     task, model = parts
     (source,) = task.encode([TEXTS[2]])
 
-    tree = beam_tree(task.generator(model), source, paper())
+    tree = tree_of(task.generator(model), source, paper())
 
     assert tree.beam == 4
     assert math.isfinite(tree.results[0].score)

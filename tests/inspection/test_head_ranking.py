@@ -17,11 +17,18 @@ from headwise.inspection.head_ranking import (
     heads_zeroed,
     loss_without,
     rank_heads,
+    references_of_pairs,
     zero_heads,
 )
 from headwise.inspection.places import all_heads, parse_head
 
 PAIRS = [([5, 7, 4, 9], [6, 8, 11]), ([7, 5], [8, 6, 8, 4]), ([9, 10, 7], [11])]
+
+
+def ranked_by_one(**options):
+    """Rank the heads of a random model by one pair."""
+    model = random_model()
+    return rank_heads(model, references_of_pairs(model, PAIRS[:1]), **options)
 
 
 def log_p(model, edit=lambda name, x: x):
@@ -36,7 +43,7 @@ def log_p(model, edit=lambda name, x: x):
 def test_losses_are_those_of_an_independent_forward_pass(model):
     whole = log_p(model)
 
-    found = rank_heads(model, PAIRS)
+    found = rank_heads(model, references_of_pairs(model, PAIRS))
 
     assert found.log_probability == pytest.approx(whole.mean(), abs=1e-4)
     losses = [each.loss for each in found.heads]
@@ -58,7 +65,7 @@ def test_several_heads_are_lost_together(model):
     names = {f"{head}.head" for head in heads}
     without = log_p(model, lambda name, x: x * 0 if name in names else x)
 
-    found = loss_without(model, PAIRS, heads)
+    found = loss_without(model, references_of_pairs(model, PAIRS), heads)
 
     assert found.heads == tuple(heads)
     assert found.loss == pytest.approx((log_p(model) - without).mean(), abs=1e-4)
@@ -69,7 +76,7 @@ def test_weights_come_back_bit_for_bit_even_after_an_error(model):
     head = parse_head("cross.0.2")
     with pytest.raises(RuntimeError, match="why"), heads_zeroed(model, [head, head]):
         raise RuntimeError("why")
-    rank_heads(model, PAIRS)
+    rank_heads(model, references_of_pairs(model, PAIRS))
 
     after = model.state_dict()
     assert all(torch.equal(after[name], weight) for name, weight in before.items())
@@ -88,14 +95,14 @@ def test_zeroed_heads_are_zero_slices_of_w_o(model):
 
 def test_the_least_useful_heads_are_the_last():
     model = random_model()
-    ranking = rank_heads(model, PAIRS)
+    ranking = rank_heads(model, references_of_pairs(model, PAIRS))
 
     assert ranking.least(2) == [ranking.heads[-2].heads[0], ranking.heads[-1].heads[0]]
 
 
 @pytest.mark.parametrize("count", [0, -1, 24, 25])
 def test_a_model_without_any_head_is_refused(count):
-    ranking = HeadRanking(rank_heads(random_model(), PAIRS[:1]).heads, 0.0)
+    ranking = HeadRanking(ranked_by_one().heads, 0.0)
 
     with pytest.raises(UsageError, match="give 1 to 23"):
         ranking.least(count)
@@ -104,7 +111,7 @@ def test_a_model_without_any_head_is_refused(count):
 def test_progress_is_told_before_each_head():
     seen = []
 
-    ranking = rank_heads(random_model(), PAIRS[:1], on_head=seen.append)
+    ranking = ranked_by_one(on_head=seen.append)
 
     assert len(seen) == len(ranking.heads) == 24
     assert ranking.heads[0].low is None  # of one sentence there is no interval
@@ -112,4 +119,4 @@ def test_progress_is_told_before_each_head():
 
 def test_no_pairs_are_refused(model):
     with pytest.raises(DataError, match="no pairs"):
-        rank_heads(model, [])
+        references_of_pairs(model, [])

@@ -6,14 +6,19 @@ import shutil
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from headwise.__main__ import main
 from headwise.demo_corpus import demo_corpus
+from headwise.sample_data.scenes import scenes
+from headwise.sample_data.sentiment import reviews
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "inside.md").read_text(encoding="utf-8")
 
 NUMBER = re.compile(r"-?\d+\.\d+")
+
+SCENE = "a green cross to the left of a blue circle"
 
 AT_MOST = 0.02
 """By how much a number may differ: processors round differently."""
@@ -38,7 +43,17 @@ SHOWN = shown()
 def folder(tmp_path_factory):
     """Return a folder with what the page supposes; commands add to it in order."""
     folder = tmp_path_factory.mktemp("page")
-    shutil.copytree(ROOT / "tests" / "models" / "demo", folder / "demo-model")
+    for name in ("demo", "reviews", "trees", "scenes"):
+        shutil.copytree(ROOT / "tests" / "models" / name, folder / f"{name}-model")
+    tests = reviews().test[:300]
+    for side, lines in (
+        ("reviews", [each.text for each in tests]),
+        ("labels", [each.label for each in tests]),
+    ):
+        text = "".join(f"{line}\n" for line in lines)
+        (folder / f"{side}.txt").write_text(text, encoding="utf-8")
+    scene = next(each for each in scenes().test if each.sentence == SCENE)
+    Image.fromarray(scene.pixels()).save(folder / "scene.png")
     pairs = demo_corpus(num_train=0, num_dev=0, num_held_out=300, seed=7).held_out
     for side, lines in (
         ("en", [pair.english for pair in pairs]),

@@ -14,9 +14,8 @@ from headwise.inspection.inspector import Inspector
 from headwise.inspection.interventions import HeadOff, SublayerOff, intervene
 from headwise.inspection.json_form import json_text
 from headwise.inspection.places import all_heads, parse_head, parse_place
-from headwise.model import DecoderOnly, EncoderOnly, TransformerConfig
+from headwise.model import TransformerConfig
 from headwise.tasks import TASKS
-from headwise.tasks.translation.task import Translation
 
 TIRED = "The animal didn't cross the street because it was too tired."
 WIDE = "The animal didn't cross the street because it was too wide."
@@ -167,33 +166,49 @@ def one_stack(name, demo, **layers):
     tokenizers = demo.opened.tokenizers
     task = TASKS[name].open(tokenizers, TASKS[name].options and TASKS[name].options())
     config = TransformerConfig(d_model=16, d_ff=24, num_heads=4, **layers)
-    make = EncoderOnly if layers["encoder_layers"] else DecoderOnly
-    model = make(config, tokenizers.source.size).eval()
+    model = task.new_model(config, seed=1).eval()
     return Inspector(task, model, DecodingSettings())
 
 
-def test_a_language_model_has_attention_and_a_lens(demo):
+def test_a_language_model_is_asked_for_the_text_and_what_comes_next(demo):
     looked = one_stack("language_model", demo, encoder_layers=0, decoder_layers=2)
 
     found = looked.attention("The dog sleeps.")
     assert {each.head.kind for each in found.maps} == {"decoder"}
     assert len(found.maps) == 8
-    assert found.target[-1] == "</s>"
+    output = looked.output("The dog sleeps.")
+    assert tuple(each.piece for each in output.positions) == found.target
+    assert output.positions[-1].rank == 1
     assert len(looked.lens("The dog sleeps.").layers) == 3
-    with pytest.raises(UsageError, match="not of language_model"):
-        looked.output("The dog sleeps.")
-    with pytest.raises(UsageError, match="has no target text"):
-        looked.attention("The dog sleeps.", "Le chien dort.")
+    with pytest.raises(UsageError, match=r"of language_model has no view patch: .* it"):
+        looked.patch("The dog sleeps.", "The cat sleeps.", "a", "b")
 
 
-def test_an_encoder_alone_has_attention_and_steps(demo):
+def test_a_target_of_a_language_model_follows_the_text(demo):
+    looked = one_stack("language_model", demo, encoder_layers=0, decoder_layers=2)
+
+    found = looked.output("The dog", " sleeps.")
+    whole = looked.output("The dog sleeps.")
+
+    assert [each.piece for each in found.positions[:-1]] == [
+        each.piece for each in whole.positions[-len(found.positions) : -1]
+    ]
+    assert found.positions[0].log_probability == pytest.approx(
+        whole.positions[-len(found.positions)].log_probability, abs=1e-5
+    )
+    assert found.positions[-1].piece == "</s>"
+
+
+def test_a_tagger_has_steps_and_a_tag_for_each_word(demo):
     looked = one_stack("tagging", demo, encoder_layers=2, decoder_layers=0)
 
     found = looked.attention("The dog sleeps.", rollout=True)
     assert {each.head.kind for each in found.maps} == {"encoder"}
     assert looked.word("The dog sleeps.", parse_head("encoder.1.2"), 0).piece == "▁The"
-    for refused in (looked.beam, looked.lens, looked.attribution):
-        with pytest.raises(UsageError, match=r"translation|decoder"):
+    output = looked.output("The dog sleeps.")
+    assert [each.source_position for each in output.positions] == [0, 1, 2]
+    for refused in (looked.beam, looked.lens):
+        with pytest.raises(UsageError, match=r"of tagging has no view (beam|lens): it"):
             refused("The dog sleeps.")
 
 
@@ -205,14 +220,3 @@ def test_interventions_of_an_encoder_alone_reach_it(demo):
     plain = looked.word("The dog sleeps.", head, 0)
 
     assert not torch.equal(changed.concatenation, plain.concatenation)
-
-
-def test_parsing_and_pictures_are_refused_by_name(demo):
-    class Other(Translation):
-        name = "parsing"
-
-    opened = demo.opened
-    looked = Inspector(Other(opened.tokenizers), opened.model, opened.decoding)
-
-    with pytest.raises(UsageError, match=r"for models of translation, not of parsing"):
-        looked.attention(TIRED)

@@ -1,22 +1,38 @@
 """Drawings and texts of inspections, from results made by hand."""
 
+import io
+
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from headwise.errors import ResourceError
 from headwise.inspection.attention import Attention, AttentionMap
+from headwise.inspection.attribution import Attribution
 from headwise.inspection.beam_tree import REASONS, BeamNode, BeamResult, BeamTree
+from headwise.inspection.comparison import Comparison, FoundOutput
 from headwise.inspection.head_ranking import HeadRanking, HeadsLoss
+from headwise.inspection.output import Alternative, Output, OutputPosition
+from headwise.inspection.patch_grid import PatchGrid, png_url
 from headwise.inspection.places import parse_head
-from headwise.reports.drawing import Line, Rectangle, Text
+from headwise.reports.drawing import Bitmap, Drawing, Line, Rectangle, Text, to_png
 from headwise.reports.inspection_drawings import (
     Table,
     draw_attention,
+    draw_attribution,
     draw_beam,
+    draw_output,
     draw_table,
     short,
 )
-from headwise.reports.inspection_text import attention_text, beam_text, ranking_text
+from headwise.reports.inspection_text import (
+    attention_text,
+    beam_text,
+    comparison_text,
+    output_text,
+    ranking_text,
+)
 
 
 def texts(drawing):
@@ -133,3 +149,108 @@ def test_a_ranking_as_text_with_bleu_of_the_first():
 
 def test_long_labels_are_cut_off():
     assert short("▁" + "a" * 30) == "·" + "a" * 16 + "…"
+
+
+IMAGE = png_url(np.full((2, 4, 3), 255, np.uint8))
+
+
+def picture_attention(kind, weights, *, first):
+    grid = PatchGrid(1, 2, 1, first, IMAGE)
+    source = ("[class]",) * first + grid.pieces
+    target = () if kind == "encoder" else ("▁a", "</s>")
+    maps = (AttentionMap(parse_head(f"{kind}.0.0"), torch.tensor(weights)),)
+    return Attention(source, target, target, maps, patches=grid)
+
+
+def test_weights_lie_over_the_patches():
+    """By hand: the largest weight is 0.8 opaque, one of a quarter of it 0.2."""
+    found = draw_attention(
+        picture_attention("cross", [[0.2, 0.8], [1.0, 0.0]], first=0)
+    )
+
+    pictures = [each for each in found.shapes if isinstance(each, Bitmap)]
+    over = [each for each in found.shapes if isinstance(each, Rectangle)]
+    assert len(pictures) == 2
+    assert [each.opacity for each in over] == pytest.approx([0.2, 0.8, 0.8])
+    side = pictures[0].width / 2
+    assert [each.x - pictures[0].x for each in over[:2]] == pytest.approx([0, side])
+    assert (over[2].x, over[2].y) == (pictures[1].x, pictures[1].y)
+    assert texts(found) == ["cross.0.0 ·a 0.80", "cross.0.0 </s> 1.00"]
+
+
+def test_the_class_token_says_what_an_encoder_attends_to():
+    rows = [[0.5, 0.1, 0.4], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]]
+    with_class = draw_attention(picture_attention("encoder", rows, first=1))
+    mean = draw_attention(
+        picture_attention("encoder", [[1.0, 0.0], [0.5, 0.5]], first=0)
+    )
+
+    opacities = [
+        [each.opacity for each in found.shapes if isinstance(each, Rectangle)]
+        for found in (with_class, mean)
+    ]
+    assert opacities == [pytest.approx([0.2, 0.8]), pytest.approx([0.8, 0.8 / 3])]
+
+
+def test_what_counts_against_a_part_is_red_over_the_patches():
+    grid = PatchGrid(1, 2, 1, 0, IMAGE)
+    values = torch.tensor([[2.0, -1.0]])
+    found = draw_attribution(
+        Attribution(grid.pieces, ("dog",), (0,), values, values, patches=grid)
+    )
+
+    over = [each for each in found.shapes if isinstance(each, Rectangle)]
+    assert [each.fill for each in over] == ["#1d4e9c", "#b02a20"] * 2
+    assert [each.opacity for each in over] == pytest.approx([0.8, 0.4] * 2)
+
+
+def test_a_picture_in_a_png_keeps_its_pixels():
+    image = np.array([[[255, 0, 0], [0, 0, 255]]], np.uint8)
+    drawing = Drawing(2, 1, (Bitmap(0, 0, 2, 1, png_url(image)),), "two pixels")
+
+    pixels = np.asarray(Image.open(io.BytesIO(to_png(drawing))))
+
+    assert (pixels[:2, :2] == [255, 0, 0]).all()
+    assert (pixels[:2, 2:4] == [0, 0, 255]).all()
+
+
+def test_a_tree_is_drawn_below_the_tokens():
+    position = OutputPosition("(S", 5, -0.1, 1, 0.2, (Alternative("(S", 5, 0.9),))
+    tree = "(S (NN dog) (VB runs))"
+    found = draw_output(Output(tree, ("dog",), (position,), -0.1, tree))
+
+    assert texts(found)[-5:] == ["S", "NN", "dog", "VB", "runs"]
+
+
+def test_a_number_stands_alone():
+    found = Output("41.5", ("one",), (), None)
+
+    assert output_text(found) == ["41.5"]
+    assert texts(draw_output(found)) == ["41.5"]
+
+
+def test_tags_name_the_words_that_they_are_about():
+    position = OutputPosition("NN", 5, 0.0, 1, 0.0, (Alternative("NN", 5, 1.0),), 1)
+    found = Output("NN", ("▁a", "▁dog"), (position,), 0.0)
+
+    assert output_text(found)[2].split()[:2] == ["of", "token"]
+    assert output_text(found)[3].split()[:2] == ["·dog", "NN"]
+    assert "▁dog: NN" not in texts(draw_output(found))
+    assert "·dog: NN" in texts(draw_output(found))
+
+
+def test_a_comparison_lists_labels_and_says_how_many_more_there_are():
+    labels = tuple(FoundOutput(f"label {n}", -n, -n) for n in range(12))
+    lines = comparison_text(Comparison("a", ("b off",), labels, labels[:1], -0.5))
+
+    assert lines[1] == "before  label 0  (ln p 0.000)"
+    assert lines[11] == "before  and 2 more"
+    assert lines[12] == "after   label 0  (ln p 0.000)"
+    assert lines[13] == "ln p of the output before: 0.000, and -0.500 after"
+
+
+def test_numbers_are_compared_without_probabilities():
+    number, other = FoundOutput("3", None, None), FoundOutput("4", None, None)
+    found = Comparison("a", ("b off",), (number,), (other,), None)
+
+    assert comparison_text(found) == ["b off:", "before  3", "after   4"]

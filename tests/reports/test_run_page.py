@@ -232,3 +232,15 @@ def test_a_run_may_end_from_another_thread_amid_an_update(callbacks, folder, sai
 
     assert said == []
     assert "stopped" in page_of(folder).said("span")
+
+
+def test_the_samples_of_the_best_model_are_linked(callbacks, folder):
+    (page, *_) = [each for each in callbacks if isinstance(each, RunPage)]
+    assert page.best_sources == []
+    train(callbacks, 1, 4, validated=(2, 4))
+
+    sources = page.best_sources
+    page.link_samples({sources[0]: "inspection/sample-1.html"})
+
+    assert sources == [each.source for each in VALIDATION.samples]
+    assert 'href="inspection/sample-1.html"' in page_of(folder)

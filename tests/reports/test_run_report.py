@@ -252,3 +252,22 @@ def test_a_long_run_makes_a_page_of_less_than_a_megabyte(monkeypatch):
 
     assert len(page.encode()) < 1_000_000
     assert len(history_of(entries).buckets) <= history_module.MAX_BUCKETS
+
+
+def test_a_sample_links_to_the_page_that_looks_inside():
+    about = RunInfo(name="en-de", steps=40, inspections={"a b": "inspection/1.html"})
+
+    page = opened(a_run(), about)
+
+    (link,) = page.all("a")
+    assert link == {
+        "href": "inspection/1.html",
+        "aria-label": "look inside the best model: a b",
+    }
+    assert "<th></th>" not in page.text
+
+
+def test_samples_of_other_sources_have_no_link():
+    about = RunInfo(name="en-de", steps=40, inspections={"another": "x.html"})
+
+    assert opened(a_run(), about).all("a") == opened(a_run()).all("a") == []

@@ -137,3 +137,21 @@ def test_as_many_real_pairs_are_masked_as_asked_for(corpora):
     assert 0.2 < len(masked) / len(could) < 0.4
     for source, target in (mask_shared(*each, rate=1.0, seed=1) for each in could):
         assert source.count(PLACEHOLDER) == target.count(PLACEHOLDER) > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("In 2024, 3 of 12 came.", ("2024", "12")),
+        ("At 3:30 pm on 12/03/2024.", ("3:30", "12/03/2024")),
+        ("It cost $1,000.50, or 3.5%.", ("1,000.50", "3.5")),
+        ("The 20-year-old B52 is 21st.", ("20",)),
+        ("See http://a.org/2024 or 2024.", ("http://a.org/2024", "2024")),
+        ("Version 1.2.3-4 of v10", ("1.2.3-4",)),
+    ],
+)
+def test_numbers_of_two_digits_or_more_are_copied_if_asked_for(text, values):
+    masked = mask_copied(text, lambda each: False, numbers=True)
+
+    assert masked.values == values
+    assert restore(masked.text, values) == text

@@ -14,7 +14,7 @@ from headwise.cli.argument_checks import (
     check_search,
 )
 from headwise.cli.inspect_heads import inspect_corpus, open_inspector
-from headwise.cli.inspect_views import VIEWS, Request, View, drawing_of, text_of
+from headwise.cli.inspect_page import Page, serve_page, write_page
 from headwise.cli.options import (
     Device,
     SearchSettings,
@@ -28,14 +28,19 @@ from headwise.cli.options import (
 from headwise.cli.out_files import write_out_file
 from headwise.cli.standard_streams import output
 from headwise.errors import UsageError
+from headwise.inspection.views import VIEWS, Request, View, look
+from headwise.reports.inspection_views import DRAWINGS, TEXTS
 from headwise.run_folder.paths import model_path, task_of_folder
+from headwise.tasks import TASKS
 from headwise.wording import count_of
 
 if TYPE_CHECKING:
     from headwise.inspection.interventions import Intervention
     from headwise.inspection.places import Head
+    from headwise.reports.drawing import Drawing
 
-SUFFIXES = (".json", ".svg", ".png")
+PAGE = ".html"
+SUFFIXES = (".json", ".svg", ".png", PAGE)
 
 Names = list[str] | None
 
@@ -45,13 +50,16 @@ def inspect(
     text: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TEXT]", help="One line of source text.", show_default=False
+            metavar="[TEXT]",
+            help="One line of source text; for pictures, the path of a PNG file.",
+            show_default=False,
         ),
     ] = None,
     target: Annotated[
         str | None,
         typer.Option(
-            help="Look at this output. Default: the model's own translation.",
+            help="Look at this output: a translation, a tree, a label, what follows "
+            "TEXT. Default: the model's own.",
             show_default=False,
         ),
     ] = None,
@@ -59,8 +67,7 @@ def inspect(
         str | None,
         typer.Option(
             metavar="|".join(VIEWS),
-            help="What to look at. Default: output, or attention for models without "
-            "one; compare if something is changed.",
+            help="What to look at. Default: output; compare if something is changed.",
             show_default=False,
         ),
     ] = None,
@@ -68,8 +75,8 @@ def inspect(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write a .json, .svg or .png file; with --prune, the new model "
-            "folder. Default: print a summary.",
+            help="Write a .json, .svg or .png file, or all views as one page (.html); "
+            "with --prune, the new model folder. Default: print a summary.",
             show_default=False,
         ),
     ] = None,
@@ -167,27 +174,73 @@ def inspect(
             show_default=False,
         ),
     ] = None,
+    serve: Annotated[
+        bool,
+        typer.Option(
+            "--serve",
+            help="Serve all views as a page for the browser, at the address that is "
+            "printed, until Ctrl-C.",
+        ),
+    ] = False,
+    port: Annotated[
+        int,
+        typer.Option(
+            min=0, max=65535, help="With --serve: the port; 0 for any that is free."
+        ),
+    ] = 8765,
+    host: Annotated[
+        str,
+        typer.Option(help="With --serve: the address, one of this computer alone."),
+    ] = "127.0.0.1",
     search: SearchSettings = None,
     threads: Threads = None,
     device: Device = "auto",
 ) -> None:
-    """Look into a model: what it attends to, computes and discards.
+    """Look into a model of any task: what it attends to, computes and discards.
 
     With --off, --no-residual or --prefix the model is changed for this command, and
     the output is compared with the usual one, or --show looks at the changed model.
     docs/inside.md is a tutorial.
 
     \b
+    headwise inspect en-de --serve
+    headwise inspect en-de "A dog runs." --out page.html
     headwise inspect en-de "A dog runs." --out attention.svg --show attention
     headwise inspect en-de "A dog runs." --show beam --search beam=8
     headwise inspect en-de "A dog runs." --off cross.1.0
+    headwise inspect sentiment "A fine film." --show attribution
+    headwise inspect digits scans/7.png --show attention --out attention.png
     headwise inspect en-de --rank-heads dev.en dev.de --prune 4 --out pruned
     """
+    given: dict[str, object]
     check_device(device)
     check_models(folder)
     table = parse_search(search)
+    if serve:
+        given = {"--out": out, "--rank-heads": rank_heads, "--bleu": bleu}
+        given |= {"--head-statistics": head_statistics, "--prune": prune}
+        if named := [name for name, value in given.items() if value is not None]:
+            raise UsageError(f"{named[0]} and --serve exclude each other")
+    page = Page(
+        text=text,
+        view=show,
+        target=target,
+        prefix=prefix,
+        donor=donor,
+        other=other,
+        heads=head or [],
+        position=position,
+        off=off or [],
+        no_residual=no_residual or [],
+        search=table,
+    )
+    if serve:
+        page.check_view()
+        use_threads(threads)
+        serve_page(folder, page, device, host=host, port=port)
+        return
     if rank_heads is not None or head_statistics is not None:
-        given: dict[str, object] = {"TEXT": text, "--show": show, "--target": target}
+        given = {"TEXT": text, "--show": show, "--target": target}
         given |= {"--head": head, "--no-residual": no_residual, "--prefix": prefix}
         given |= {"--off": off, "--donor": donor, "--other": other}
         given |= {"--position": position}
@@ -219,11 +272,19 @@ def inspect(
             "files of text"
         )
     task = task_of_folder(model_path(folder))
-    name, view = _view(show, task, changed=bool(off or no_residual or prefix))
-    _check_out(out, name, view)
-    if task == "translation":
+    name, view = _view(show, changed=bool(off or no_residual or prefix))
+    _check_out(out, name)
+    if TASKS[task].searches:
         check_search(folder, table)
+    elif table:
+        raise UsageError(
+            f"--search is for outputs that are searched for, and a model of {task} "
+            "chooses its own at once; leave it out"
+        )
     use_threads(threads)
+    if out is not None and out.suffix == PAGE:
+        write_page(folder, page, device, out)
+        return
     inspector = open_inspector(folder, resolve_device(device))
     heads, changes = _places(head, off, no_residual)
     request = Request(
@@ -239,34 +300,26 @@ def inspect(
         search=table,
     )
     _say_ignored(request, name, view)
-    if name == "compare":
-        found = view.compute(inspector, request)
-    else:
-        with inspector.intervene(*changes):
-            found = view.compute(inspector, request)
-    _write(found, name, view, out)
+    _write(look(inspector, name, request), name, out)
 
 
-def _view(show: str | None, task: str, *, changed: bool) -> tuple[str, View]:
-    if show is None:
-        show = "compare" if changed else "output"
-        if task != "translation":
-            show = "attention"
+def _view(show: str | None, *, changed: bool) -> tuple[str, View]:
+    show = show or ("compare" if changed else "output")
     if show not in VIEWS:
         names = "; ".join(f"{name}: {view.summary}" for name, view in VIEWS.items())
         raise UsageError(f"--show must be one of these, not {show!r}: {names}")
     return show, VIEWS[show]
 
 
-def _check_out(out: Path | None, name: str, view: View) -> None:
+def _check_out(out: Path | None, name: str) -> None:
     if out is None:
         return
     if out.suffix not in SUFFIXES:
         raise UsageError(
             f"--out {out} must end in {', '.join(SUFFIXES)}, which says what is written"
         )
-    if out.suffix != ".json" and not view.drawing:
-        raise UsageError(f"--show {name} is not drawn; give a .json file")
+    if out.suffix not in (".json", PAGE) and name not in DRAWINGS:
+        raise UsageError(f"--show {name} is not drawn; give a .json or .html file")
     check_out_file("--out", out, inputs=[])
 
 
@@ -274,22 +327,11 @@ def _places(
     head: Names, off: Names, no_residual: Names
 ) -> tuple[list[Head], list[Intervention]]:
     """Read the names of heads and sublayers."""
-    from headwise.inspection.interventions import HeadOff, ResidualOff, SublayerOff
-    from headwise.inspection.places import Head, parse_head, parse_place
+    from headwise.inspection.interventions import parse_no_residual, parse_off
+    from headwise.inspection.places import parse_head
 
-    changes: list[Intervention] = []
-    for name in off or []:
-        place = parse_place(name)
-        change = HeadOff(place) if isinstance(place, Head) else SublayerOff(place)
-        changes.append(change)
-    for name in no_residual or []:
-        place = parse_place(name)
-        if isinstance(place, Head):
-            raise UsageError(
-                f"--no-residual {name}: a residual connection is around a sublayer, "
-                "such as decoder.1.feed_forward, and not around one head"
-            )
-        changes.append(ResidualOff(place))
+    changes: list[Intervention] = [parse_off(name) for name in off or []]
+    changes += [parse_no_residual(name) for name in no_residual or []]
     return [parse_head(name) for name in head or []], changes
 
 
@@ -309,9 +351,9 @@ def _say_ignored(request: Request, name: str, view: View) -> None:
         say(f"note: --show {name} does without {', '.join(ignored)}")
 
 
-def _write(found: Any, name: str, view: View, out: Path | None) -> None:
+def _write(found: Any, name: str, out: Path | None) -> None:
     if out is None:
-        for line in text_of(view, found):
+        for line in TEXTS[name](found):
             output(line, flush=False)
         return
     if out.suffix == ".json":
@@ -319,14 +361,13 @@ def _write(found: Any, name: str, view: View, out: Path | None) -> None:
 
         write_out_file(out, json_text(found, show=name) + "\n")
     else:
-        _draw(found, view, out)
+        _draw(DRAWINGS[name](found), out)
     say(f"{out}: written")
 
 
-def _draw(found: Any, view: View, out: Path) -> None:
+def _draw(drawing: Drawing, out: Path) -> None:
     from headwise.reports.drawing import missing_letters, to_png, to_svg
 
-    drawing = drawing_of(view, found)
     if out.suffix == ".svg":
         write_out_file(out, to_svg(drawing))
         return

@@ -52,8 +52,9 @@ def inspect_corpus(
         raise UsageError("--bleu and --prune go with --rank-heads")
     if prune is not None and out is None:
         raise UsageError("--prune needs --out FOLDER, where the new model is written")
-    check_translates(folder)
-    check_search(folder, search)
+    if statistics is not None or bleu is not None or search:
+        check_translates(folder)
+        check_search(folder, search)
     files = rank or statistics
     assert files is not None, "the caller asked for one of them"
     check_files(*files)
@@ -145,8 +146,8 @@ def _rank(
     from headwise.inference.prune_heads import write_pruned
     from headwise.inspection.head_ranking import loss_without
 
-    pairs = inspector.token_pairs(sources, references)
-    together = loss_without(predictor.opened.model, pairs, least)
+    found = inspector.references(sources, references)
+    together = loss_without(predictor.opened.model, found, least)
     names = ", ".join(map(str, least))
     say(
         f"without {names} together: loss {together.loss:.4f} ({interval(together)}) on "

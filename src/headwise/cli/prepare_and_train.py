@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from headwise.cli.options import say
 from headwise.cli.standard_streams import message_stream
+from headwise.errors import Stopped
 from headwise.recipe import Recipe
 from headwise.tasks import TASKS
 
 if TYPE_CHECKING:
     from headwise.data.prepared import PreparedCorpus
+    from headwise.reports.run_page import RunPage
     from headwise.training.state import TrainingState
 
 
@@ -81,7 +83,7 @@ def train_model(
     events = TensorBoardEvents(folder / "tensorboard", say=progress.on_message)
     left = TimeLeft(corpus.facts)
     report = RunPage(folder, say=progress.on_message, time_left=left)
-    return train_run(
+    state = train_run(
         folder,
         recipe,
         corpus,
@@ -90,6 +92,25 @@ def train_model(
         until=until,
         signals=StopSignals(force_exit=True),
     )
+    if sources := report.best_sources:  # of one of several ranks alone
+        _link_sample_pages(folder, sources, report)
+    return state
+
+
+def _link_sample_pages(folder: Path, sources: list[str], report: RunPage) -> None:
+    """Write pages that look inside the best model, and link them in the report.
+
+    They are a part that a run may do without, so that no failure ends it.
+    """
+    from headwise.serving.sample_pages import FOLDER, write_sample_pages
+
+    try:
+        if pages := write_sample_pages(folder, sources):
+            report.link_samples(pages)
+    except Stopped:
+        raise
+    except Exception as error:
+        say(f"note: {folder / FOLDER} could not be written: {error}")
 
 
 def say_missing_card_fields(folder: Path) -> None:

@@ -135,6 +135,10 @@ class DecodingSettings:
     letters; the output of the former is put into capitals. Not where a prefix is
     given."""
 
+    copy_numbers: bool = False
+    """Copy numbers of two or more digits, such as 2024, 3:30 or 1,000, as they stand,
+    with a model that was trained with ``text.placeholders``."""
+
     alignments: bool = False
     """Return word alignments between source and output."""
 

@@ -17,6 +17,7 @@ from headwise.inference.engines.ctranslate2_engine import CTranslate2Engine
 from headwise.inference.engines.ctranslate2_support import (
     unsupported_lengths,
     unsupported_model,
+    unsupported_placeholders,
     unsupported_search,
 )
 from headwise.interop.exports import export
@@ -111,11 +112,15 @@ def _torch(opened: ModelFolder, device: str, dtype: torch.dtype) -> Check:
 def _ctranslate2(opened: ModelFolder, precision: str) -> Check:
     """Translate with an export in a temporary folder."""
     what = f"golden translations, ctranslate2, {precision}"
-    sources = opened.task.encode([each.source for each in opened.golden])
+    lines = [each.source for each in opened.golden]
+    sources, copied = opened.task.encode_masked(
+        lines, numbers=opened.decoding.copy_numbers
+    )
     reasons = [
         *unsupported_model(opened),
         *unsupported_search(opened.decoding),
         *unsupported_lengths(opened, sources, opened.decoding),
+        *unsupported_placeholders(opened, sources),
     ]
     if reasons:
         return Check(what, SKIPPED, "; ".join(map(str, reasons)))
@@ -131,5 +136,8 @@ def _ctranslate2(opened: ModelFolder, precision: str) -> Check:
         return Check(what, SKIPPED, f"not tried: {error}", advice)
     except (HeadwiseError, RuntimeError) as error:
         return Check(what, FAILED, str(error), "use --engine torch")
-    texts = [opened.task.decode(best) for best, *_ in outputs]
+    texts = [
+        opened.task.decode(best, of_line)
+        for (best, *_), of_line in zip(outputs, copied, strict=True)
+    ]
     return compare_with_golden(what, opened, texts, must_agree=exact)

@@ -92,12 +92,13 @@ class LineTranslator:
         """
         cache: dict[str, EncodedPiece] = {}  # so that no text is tokenized twice
         forced = self.codec.prefix(prefix) if prefix else NO_PREFIX
-        recases = settings.recase and not prefix
-        of_line = self._mask(line, recases)[1] if recases else Casing.ORDINARY
+        of_line = Casing.ORDINARY
+        if settings.recase:
+            of_line = self._mask(line, settings, prefix)[1]
 
         def encode(text: str) -> EncodedPiece:
             if text not in cache:
-                (masked, copied), casing = self._mask(text, recases, of_line)
+                (masked, copied), casing = self._mask(text, settings, prefix, of_line)
                 (tokens,) = self.codec.encode([masked])
                 cache[text] = EncodedPiece(
                     masked,
@@ -126,14 +127,18 @@ class LineTranslator:
                 forced = NO_PREFIX
 
     def _mask(
-        self, text: str, recases: bool, of_line: Casing = Casing.ORDINARY
+        self,
+        text: str,
+        settings: DecodingSettings,
+        prefix: str = "",
+        of_line: Casing = Casing.ORDINARY,
     ) -> tuple[Masked, Casing]:
-        """Replace what is to be copied, and capitals if ``recases``.
+        """Replace what is to be copied, and capitals where they are recased.
 
         A short sentence may not show its casing; that of its line comes first.
         """
-        masked = self.codec.mask_copied(text)
-        if not recases:
+        masked = self.codec.mask_copied(text, numbers=settings.copy_numbers)
+        if not settings.recase or prefix:
             return masked, Casing.ORDINARY
         casing = casing_of(masked.text) if of_line is Casing.ORDINARY else of_line
         if casing is not Casing.ORDINARY:
@@ -161,9 +166,13 @@ class LineTranslator:
         settings: DecodingSettings,
     ) -> PendingSearch:
         """Start the search of pieces that share their settings."""
-        # Thresholds of warnings, sentences and capitals are no matter of the search.
+        # Thresholds of warnings, and what is done to the text, are no part of a search.
         of_search = replace(
-            settings, warnings=WarningSettings(), split_sentences=None, recase=False
+            settings,
+            warnings=WarningSettings(),
+            split_sentences=None,
+            recase=False,
+            copy_numbers=False,
         )
         future = submit(
             self.engine,
@@ -272,15 +281,15 @@ class LineTranslator:
                 f"holds {num_returns:,} \\r without \\n, which ends no line here and "
                 "ended one on old Macs"
             )
-        elif splits_sentences(pieces[0].settings) and self._is_short(
-            line, pieces[0].settings
-        ):
+        elif self._is_short(line, pieces[0].settings):
             return
         yield f"the line {why}; it was translated in {len(pieces):,} pieces"
 
     def _is_short(self, line: str, settings: DecodingSettings) -> bool:
-        """Tell whether a line has no more tokens than the model was trained for."""
-        (masked, _), _ = self._mask(line, settings.recase)
+        """Tell whether a line that was split has no more tokens than a model is for."""
+        if not splits_sentences(settings):
+            return False
+        (masked, _), _ = self._mask(line, settings)
         (tokens,) = self.codec.encode([masked])
         return len(tokens) <= self.longest_source
 

@@ -16,13 +16,14 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from headwise.errors import ResourceError
+from headwise.errors import ResourceError, UsageError
 from headwise.inspection.hooks import (
     AttentionCall,
     OnCall,
     evaluation_mode,
     observe_attention,
 )
+from headwise.inspection.patch_grid import PatchGrid
 from headwise.inspection.places import (
     AttentionName,
     Head,
@@ -32,6 +33,7 @@ from headwise.inspection.places import (
 )
 from headwise.inspection.token_pair import TokenPair, run_model
 from headwise.model.attention import MultiHeadAttention
+from headwise.model.attention_hooks import record_attention_weights
 
 MAX_WEIGHTS = 200_000_000
 """Most weights and norms that are kept at a time: 800 MB in float32."""
@@ -81,6 +83,12 @@ class Attention:
     """[S S] over the source, or [T T] over a text of a decoder alone: how much of each
     position's last vector stems from each position of the input, as the weights alone
     say. Abnar and Zuidema (2020), Quantifying Attention Flow in Transformers."""
+
+    patches: PatchGrid | None = None
+    """Where the patches lie that ``source`` names; None of a text."""
+
+    tree: str | None = None
+    """Of a parser, the tree in brackets that the target is."""
 
     def labels(self, head: Head) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the pieces of the rows and of the columns of a head."""
@@ -149,6 +157,34 @@ def attention_of(
         tuple(maps[head] for head in all_heads(model) if head in maps),
         tuple(LayerNorms(name, found) for name, found in sums.items()),
         attention_rollout(list(means.values())) if means else None,
+        pair.patches,
+        pair.tree,
+    )
+
+
+@torch.no_grad()
+def recurrent_attention(
+    model: nn.Module, pair: TokenPair, *, heads: Collection[Head] | None = None
+) -> Attention:
+    """Return the attention of a recurrent decoder, which is one head: ``cross.0.0``.
+
+    Raises ``UsageError`` for other heads.
+    """
+    only = Head("cross", 0, 0)
+    if wrong := set(heads or ()) - {only}:
+        raise UsageError(
+            f"there is no head {min(wrong)}: the one attention of a "
+            f"{type(model).__name__} has one head, {only}"
+        )
+    with evaluation_mode(model), record_attention_weights(model) as record:
+        run_model(model, pair)
+    ((weights,),) = record.values()
+    return Attention(
+        pair.source_pieces,
+        pair.target_pieces,
+        pair.decoder_pieces,
+        (AttentionMap(only, weights[0, 0]),),
+        tree=pair.tree,
     )
 
 

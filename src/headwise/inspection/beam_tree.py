@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from headwise.decoding.beam_step_report import BeamStep
-from headwise.decoding.forced_prefix import Prefix
+from headwise.decoding.beam_step_report import BeamStep, OnBeamStep
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
-from headwise.tasks.translation.generator import Generator
+from headwise.text.tokenizer import Tokenizer
 from headwise.text.vocabulary import END
 
 NodeStatus = Literal[
@@ -99,25 +98,26 @@ class BeamTree:
         return tuple(reversed(found))
 
 
+Search = Callable[[OnBeamStep], Sequence[Hypothesis]]
+"""Runs the search of one input, which reports its steps; returns its hypotheses."""
+
+
 def beam_tree(
-    generator: Generator,
-    source: Sequence[int],
+    search: Search,
     settings: DecodingSettings,
     *,
-    prefix: Prefix | None = None,
+    source: Sequence[str],
+    target: Tokenizer,
+    text_of: Callable[[Hypothesis], str],
 ) -> BeamTree:
-    """Search for the translation of ``source``, tokens without END; return the tree.
+    """Run a search; return its tree. ``source`` are the pieces of the input.
 
-    It is the search that translates, with all its settings, and reports its steps.
+    It is the search that the task has, with all ``settings``, and reports its steps.
     Raises ``UsageError`` for settings whose search has no beam.
     """
     _check(settings)
     steps: list[BeamStep] = []
-    reporting = replace(generator, on_beam_step=steps.append)
-    (found,) = reporting.search(
-        [source], settings, None if prefix is None else [prefix]
-    )
-    target = generator.tokenizers.target
+    found = search(steps.append)
     nodes: list[BeamNode] = []
     completed: list[tuple[Hypothesis, int]] = []
     alive: list[int] = []
@@ -131,14 +131,14 @@ def beam_tree(
         results.append(
             BeamResult(
                 node,
-                target.decode(hypothesis.tokens),
+                text_of(hypothesis),
                 hypothesis.score,
                 hypothesis.log_probability,
                 hypothesis.finished,
             )
         )
     return BeamTree(
-        tuple(generator.tokenizers.source.pieces([*source, END])),
+        tuple(source),
         settings.beam,
         settings.stopping,
         tuple(nodes),

@@ -26,16 +26,16 @@ from headwise.tasks.translation.pair_scorer import Pairs, PairScorer
 
 @dataclass(frozen=True, slots=True)
 class HeadsLoss:
-    """What references lose without some heads, in nats for each sentence."""
+    """What references lose without some heads, in nats for each input."""
 
     heads: tuple[Head, ...]
 
     loss: float
-    """Mean over the sentences of ln p with the heads less ln p without them; below 0 if
+    """Mean over the inputs of ln p with the heads less ln p without them; below 0 if
     references are more probable without."""
 
     low: float | None
-    """Lower end of the 95% interval of the mean, by Student's t over sentences; None of
+    """Lower end of the 95% interval of the mean, by Student's t over inputs; None of
     one sentence."""
 
     high: float | None
@@ -43,7 +43,7 @@ class HeadsLoss:
     sentences: int
 
     tokens: int
-    """Of the references, END counted."""
+    """Of the references: of texts END counted, of labels one each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,39 +92,70 @@ def zero_heads(model: SequenceModel, heads: Sequence[Head]) -> None:
             part.zero_()
 
 
+@dataclass(frozen=True, slots=True)
+class References:
+    """Outputs that a model should give, and how probable they are to it."""
+
+    log_probabilities: Callable[[], list[float]]
+    """ln p of each, as the model is when it is called."""
+
+    tokens: int
+    """Tokens of all of them: of texts END counted, of labels one each."""
+
+
+def references_of_pairs(model: EncoderDecoder, pairs: Pairs) -> References:
+    """Return the targets of ``pairs``, tokens without END, as references.
+
+    Raises ``DataError`` for no pairs, ``UsageError`` for a recurrent model.
+    """
+    require_transformer(model, "a ranking of heads")
+    if not pairs:
+        raise DataError("there are no pairs to rank heads by; give some lines")
+
+    def log_probabilities() -> list[float]:
+        with evaluation_mode(model):
+            scored = PairScorer((model,)).score(pairs, DecodingSettings())
+        return [each.log_probability for each in scored]
+
+    return References(log_probabilities, sum(len(target) + 1 for _, target in pairs))
+
+
 def rank_heads(
-    model: EncoderDecoder,
-    pairs: Pairs,
+    model: SequenceModel,
+    references: References,
     *,
     on_head: Callable[[Head], None] = lambda head: None,
 ) -> HeadRanking:
-    """Rank all heads by what the targets of ``pairs`` lose without each of them.
+    """Rank all heads by what the references lose without each of them.
 
-    Pairs are tokens without END; there is one forward pass over all of them for each
-    head, before which ``on_head`` is called. Raises ``DataError`` for no pairs.
+    There is one forward pass over all of them for each head, before which ``on_head``
+    is called.
     """
-    require_transformer(model, "a ranking of heads")
-    whole = _log_probabilities(model, pairs)
+    whole = references.log_probabilities()
     losses = []
     for head in all_heads(model):
         on_head(head)
-        losses.append(_loss_without(model, pairs, [head], whole))
+        losses.append(_loss_without(model, references, [head], whole))
     losses.sort(key=lambda each: each.loss, reverse=True)
     return HeadRanking(tuple(losses), sum(whole) / len(whole))
 
 
 def loss_without(
-    model: EncoderDecoder, pairs: Pairs, heads: Sequence[Head]
+    model: SequenceModel, references: References, heads: Sequence[Head]
 ) -> HeadsLoss:
-    """Return what the targets of ``pairs`` lose without all of ``heads`` together."""
-    return _loss_without(model, pairs, heads, _log_probabilities(model, pairs))
+    """Return what the references lose without all of ``heads`` together."""
+    whole = references.log_probabilities()
+    return _loss_without(model, references, heads, whole)
 
 
 def _loss_without(
-    model: EncoderDecoder, pairs: Pairs, heads: Sequence[Head], whole: Sequence[float]
+    model: SequenceModel,
+    references: References,
+    heads: Sequence[Head],
+    whole: Sequence[float],
 ) -> HeadsLoss:
     with heads_zeroed(model, heads):
-        without = _log_probabilities(model, pairs)
+        without = references.log_probabilities()
     difference = paired_difference(whole, without)
     return HeadsLoss(
         tuple(heads),
@@ -132,16 +163,8 @@ def _loss_without(
         difference.low,
         difference.high,
         len(whole),
-        sum(len(target) + 1 for _, target in pairs),
+        references.tokens,
     )
-
-
-def _log_probabilities(model: EncoderDecoder, pairs: Pairs) -> list[float]:
-    if not pairs:
-        raise DataError("there are no pairs to rank heads by; give some lines")
-    with evaluation_mode(model):
-        scored = PairScorer((model,)).score(pairs, DecodingSettings())
-    return [each.log_probability for each in scored]
 
 
 def _slices(model: SequenceModel, heads: Sequence[Head]) -> list[Tensor]:

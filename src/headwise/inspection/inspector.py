@@ -2,144 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, cast
 
-from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
-from headwise.inspection.attention import Attention, attention_of
+from headwise.inspection.attention import Attention
 from headwise.inspection.attribution import Attribution, attribution_of
-from headwise.inspection.beam_tree import BeamTree, beam_tree
-from headwise.inspection.head_ranking import HeadRanking, heads_zeroed, rank_heads
-from headwise.inspection.head_statistics import HeadStatistics, head_statistics
-from headwise.inspection.interventions import Intervention, intervene
-from headwise.inspection.logit_lens import LogitLens, logit_lens
-from headwise.inspection.output import Output, output_of
-from headwise.inspection.patching import Patching, patch_activations
-from headwise.inspection.places import Head
-from headwise.inspection.token_pair import (
-    TokenPair,
-    make_pair,
-    require_text,
-    require_transformer,
-    text_for_decoder,
+from headwise.inspection.beam_tree import BeamTree
+from headwise.inspection.comparison import Comparison
+from headwise.inspection.head_ranking import (
+    HeadRanking,
+    References,
+    heads_zeroed,
+    rank_heads,
 )
+from headwise.inspection.head_statistics import HeadStatistics, head_statistics
+from headwise.inspection.inspected.base import VIEWS, require_text
+from headwise.inspection.inspected.kinds import inspected_model
+from headwise.inspection.inspected.translator import InspectedTranslator
+from headwise.inspection.interventions import Intervention, intervene
+from headwise.inspection.logit_lens import LogitLens
+from headwise.inspection.output import Output
+from headwise.inspection.patching import Patching
+from headwise.inspection.places import Head
+from headwise.inspection.token_pair import TokenPair
 from headwise.inspection.word_steps import WordSteps, word_steps
-from headwise.model.decoder_only import DecoderOnly
 from headwise.model.encoder_decoder import EncoderDecoder
-from headwise.model.encoder_only import EncoderOnly
 from headwise.model.sequence_model import SequenceModel
-from headwise.model.transformer import Transformer
-from headwise.settings import as_table, merged, read
 from headwise.tasks.task import Task
-from headwise.tasks.translation.generator import Generator
 from headwise.tasks.translation.task import Translation
-from headwise.text.placeholders import restore
-from headwise.text.vocabulary import END
-
-
-@dataclass(frozen=True, slots=True)
-class FoundOutput:
-    """One output of a search."""
-
-    text: str
-    score: float
-    log_probability: float
-    """Of the model that wrote it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Outputs before and after interventions."""
-
-    source: str
-    interventions: tuple[str, ...]
-    before: tuple[FoundOutput, ...]
-    after: tuple[FoundOutput, ...]
-
-    before_changed: float
-    """ln p of the best output before, as the changed model sees it."""
-
-    @property
-    def differs(self) -> bool:
-        """Whether the best output is another text."""
-        return self.before[0].text != self.after[0].text
+from headwise.tasks.translation.thread_pool import CheckStop
 
 
 class Inspector:
-    """Looks into one model: ``headwise.load(FOLDER).inspector``.
+    """Looks into one model of any task: ``headwise.load(FOLDER).inspector``.
 
-    A text is one line. Where a ``target`` may be given, that output is looked at, and
-    else the model's own translation. Hooks are swapped into the model meanwhile, so one
-    thread at a time may use it.
+    A text is one line: of pictures, the path of a PNG file. Where a ``target`` may be
+    given, that output is looked at, and else the model's own, which starts with
+    ``prefix``. :meth:`views` lists what a model can be asked for; anything else raises
+    ``UsageError``. Hooks are swapped into the model meanwhile, so one thread at a time
+    may use it. ``check_stop`` is called now and then during long computations, and may
+    raise; without it that of the task is.
     """
 
     def __init__(
-        self, task: Task, model: SequenceModel, decoding: DecodingSettings
+        self,
+        task: Task,
+        model: SequenceModel,
+        decoding: DecodingSettings,
+        *,
+        check_stop: CheckStop | None = None,
     ) -> None:
-        self.task = task
+        self.task = task if check_stop is None else task.with_check_stop(check_stop)
         self.model = model
         self.decoding = decoding
+        self._inspected = inspected_model(self.task, model, decoding)
 
-    def pair(self, text: str, target: str | None = None, **search: Any) -> TokenPair:
-        """Return the tokens of a text and its target, which the model may write.
+    def views(self) -> tuple[str, ...]:
+        """Return the names of the methods that this model can answer."""
+        return tuple(view for view in VIEWS if self.why_not(view) is None)
 
-        Raises ``DataError`` for a blank text, ``UsageError`` for a model whose task
-        reads no text, or has other targets than text.
+    def why_not(self, view: str) -> str | None:
+        """Return why a view makes no sense for this model; None if it does."""
+        return self._inspected.why_not(view)
+
+    def pair(
+        self, text: str, target: str | None = None, *, prefix: str = "", **search: Any
+    ) -> TokenPair:
+        """Return the tokens of a text and its output, as the model reads them.
+
+        Raises ``DataError`` for a blank text, ``UsageError`` for a target where the
+        output is no text.
         """
         require_text(text, "the text")
-        tokenizers = self.task.tokenizers
-        if self._has(EncoderDecoder):
-            translation = self._translation("a source with its target")
-            source, _ = self._source(translation, text)
-            if target is not None:
-                require_text(target, "the target")
-                return make_pair(tokenizers, source, tokenizers.target.encode(target))
-            (found,) = self._generator().search(
-                [source], self._settings({**search, "num_best": 1})
-            )
-            return make_pair(tokenizers, source, found[0].tokens)
-        if target is not None:
-            raise UsageError(
-                f"a model of {self.task.name} has no target text; give its text alone"
-            )
-        if self._has(EncoderOnly):
-            (tokens,) = self.task.encode([text])
-            return make_pair(tokenizers, tokens, None)
-        if self._has(DecoderOnly):
-            (tokens,) = self.task.encode([text])
-            return text_for_decoder(tokenizers, tokens)
-        raise UsageError(
-            f"a model of {self.task.name} reads no text, so there are no words to look "
-            "at; models of translation, classification, tagging and language have"
-        )
+        return self._inspected.pair(text, target, prefix, search)
 
     def attention(
         self,
         text: str,
         target: str | None = None,
         *,
+        prefix: str = "",
         heads: Collection[Head] | None = None,
         norms: bool = False,
         rollout: bool = False,
     ) -> Attention:
         """Return the attention weights; see :func:`attention_of`."""
-        return attention_of(
-            self.model,
-            self.pair(text, target),
-            heads=heads,
-            norms=norms,
-            rollout=rollout,
+        self._inspected.require("attention")
+        pair = self.pair(text, target, prefix=prefix)
+        return self._inspected.attention(
+            pair, heads=heads, norms=norms, rollout=rollout
         )
 
-    def output(self, text: str, target: str | None = None, *, count: int = 5) -> Output:
-        """Return the probability of each output token, with ``count`` alternatives."""
-        model = self._encoder_decoder("probabilities of an output")
-        tokenizer = self.task.tokenizers.target
-        return output_of(model, self.pair(text, target), tokenizer, count=count)
+    def output(
+        self,
+        text: str,
+        target: str | None = None,
+        *,
+        prefix: str = "",
+        count: int = 5,
+    ) -> Output:
+        """Return the probability of each part of the output, and ``count`` others.
+
+        A part is a token, a label, a tag or a masked word.
+        """
+        self._inspected.require("output")
+        return self._inspected.output(self.pair(text, target, prefix=prefix), count)
 
     def beam(self, text: str, *, prefix: str = "", **search: Any) -> BeamTree:
         """Return what the beam search of a text did; see :func:`beam_tree`.
@@ -147,44 +117,52 @@ class Inspector:
         ``search`` overrides decoding settings, such as ``beam=5``; the output starts
         with ``prefix``.
         """
+        self._inspected.require("beam")
         require_text(text, "the text")
-        translation = self._translation("a beam search")
-        source, _ = self._source(translation, text)
-        forced = translation.prefix(prefix) if prefix else None
-        return beam_tree(
-            self._generator(), source, self._settings(search), prefix=forced
-        )
+        return self._inspected.beam(text, prefix, search)
 
     def word(
-        self, text: str, head: Head, position: int, target: str | None = None
+        self,
+        text: str,
+        head: Head,
+        position: int,
+        target: str | None = None,
+        *,
+        prefix: str = "",
     ) -> WordSteps:
         """Return every step of a head at one position; see :func:`word_steps`."""
-        return word_steps(self.model, self.pair(text, target), head, position)
+        self._inspected.require("word")
+        pair = self.pair(text, target, prefix=prefix)
+        return word_steps(self.model, pair, head, position)
 
     def attribution(
         self,
         text: str,
         target: str | None = None,
         *,
+        prefix: str = "",
         positions: Sequence[int] | None = None,
     ) -> Attribution:
-        """Return what each output token owes to each source token."""
-        model = require_transformer(self.model, "attribution")
-        return attribution_of(model, self.pair(text, target), positions=positions)
+        """Return what each part of the output owes to each token of the input."""
+        self._inspected.require("attribution")
+        pair = self.pair(text, target, prefix=prefix)
+        return attribution_of(
+            self._inspected.attributed(pair),
+            positions=positions,
+            check_stop=self.task.check_stop,
+        )
 
     def lens(
-        self, text: str, target: str | None = None, *, count: int = 3
+        self,
+        text: str,
+        target: str | None = None,
+        *,
+        prefix: str = "",
+        count: int = 3,
     ) -> LogitLens:
         """Return what each layer of the decoder would say."""
-        for module in self.model.modules():
-            if isinstance(module, Transformer | DecoderOnly):
-                tokenizer = self.task.tokenizers.target
-                pair = self.pair(text, target)
-                return logit_lens(module, pair, tokenizer, count=count)
-        raise UsageError(
-            f"the logit lens needs a decoder of Transformer blocks, which a "
-            f"{type(self.model).__name__} has not"
-        )
+        self._inspected.require("lens")
+        return self._inspected.lens(self.pair(text, target, prefix=prefix), count)
 
     def patch(self, text: str, donor: str, target: str, other: str) -> Patching:
         """Return which activations carry the difference between two texts.
@@ -192,37 +170,18 @@ class Inspector:
         ``target`` and ``other`` are two translations, or beginnings of them, that are
         the same up to one word: their first tokens that differ are the answers.
         """
-        model = require_transformer(self.model, "activation patching")
-        for each, what in ((text, "the text"), (donor, "the donor")):
-            require_text(each, what)
-        translation = self._translation("activation patching")
-        source, given = (
-            [*self._source(translation, each)[0], END] for each in (text, donor)
-        )
-        prefix, answers = self._answers(target, other)
-        receiver, giver, heads, layers = patch_activations(
-            model, source, given, prefix, answers
-        )
-        tokenizers = self.task.tokenizers
-        pair = make_pair(tokenizers, source[:-1], prefix)
-        first, second = tokenizers.target.pieces(answers)
-        return Patching(
-            pair.source_pieces,
-            tuple(tokenizers.source.pieces(given)),
-            pair.decoder_pieces,
-            (first, second),
-            receiver,
-            giver,
-            heads,
-            layers,
-        )
+        self._inspected.require("patch")
+        return self._inspected.patch(text, donor, target, other)
 
     def statistics(
         self, sources: Sequence[str], targets: Sequence[str]
     ) -> list[HeadStatistics]:
         """Return what each head attends to over lines and their translations."""
-        model = self._encoder_decoder("statistics of heads")
-        return head_statistics(model, self.token_pairs(sources, targets))
+        self._translation("statistics of heads")
+        _check_equal(sources, targets)
+        inspected = cast(InspectedTranslator, self._inspected)
+        pairs = inspected.token_pairs(sources, targets)
+        return head_statistics(inspected.model, pairs)
 
     def rank_heads(
         self,
@@ -231,10 +190,23 @@ class Inspector:
         *,
         on_head: Callable[[Head], None] = lambda head: None,
     ) -> HeadRanking:
-        """Rank the heads by what references lose without them: :func:`rank_heads`."""
-        model = self._encoder_decoder("a ranking of heads")
-        pairs = self.token_pairs(sources, references)
-        return rank_heads(model, pairs, on_head=on_head)
+        """Rank the heads by what references lose without them: :func:`rank_heads`.
+
+        References are translations, trees, captions or labels.
+        """
+        found = self.references(sources, references)
+        return rank_heads(self.model, found, on_head=on_head)
+
+    def references(
+        self, sources: Sequence[str], references: Sequence[str]
+    ) -> References:
+        """Return the right outputs of inputs, as rankings read them.
+
+        Raises ``UsageError`` unless there are as many of both, and for a task whose
+        outputs have no probability.
+        """
+        _check_equal(sources, references)
+        return self._inspected.references(sources, references)
 
     def bleu_without(
         self,
@@ -245,10 +217,10 @@ class Inspector:
     ) -> float:
         """Return the BLEU of translations by the model without ``heads``."""
         translation = self._translation("BLEU")
+        generator = translation.generator(cast(EncoderDecoder, self.model))
+        settings = self._inspected.settings({**search, "num_best": 1})
         with heads_zeroed(self.model, heads):
-            found = self._generator().search(
-                translation.encode(sources), self._settings({**search, "num_best": 1})
-            )
+            found = generator.search(translation.encode(sources), settings)
         outputs = [translation.decode(best) for best, *_ in found]
         return translation.measure("bleu", outputs, references).value
 
@@ -261,108 +233,41 @@ class Inspector:
     def compare(
         self, text: str, *changes: Intervention, prefix: str = "", **search: Any
     ) -> Comparison:
-        """Translate with and without ``changes``; ``search`` may be any search.
+        """Return the output with and without ``changes``; ``search`` may be any search.
 
         With ``prefix`` the output after them starts with it: a forced next word.
         """
+        self._inspected.require("compare")
         require_text(text, "the text")
         if not changes and not prefix:
             raise UsageError("there is nothing to compare; give a change or a prefix")
-        translation = self._translation("a comparison of translations")
-        source, copied = self._source(translation, text)
-        settings = self._settings(search)
-        generator = self._generator()
-        (before,) = generator.search([source], settings)
-        forced = [translation.prefix(prefix)] if prefix else None
+        before = self._inspected.answers(text, "", search)
         with self.intervene(*changes):
-            (after,) = generator.search([source], settings, forced)
-            (changed,) = generator.scorer.score([(source, before[0].tokens)], settings)
+            after = self._inspected.answers(text, prefix, search)
+            changed = self._inspected.log_probability(text, before[0])
         names = [str(each) for each in changes]
         if prefix:
             names.append(f"output starts with {prefix!r}")
         return Comparison(
             text,
             tuple(names),
-            self._found(before, copied),
-            self._found(after, copied),
-            changed.log_probability,
-        )
-
-    def token_pairs(
-        self, sources: Sequence[str], targets: Sequence[str]
-    ) -> list[tuple[list[int], list[int]]]:
-        """Return lines and their translations as tokens without END.
-
-        Raises ``UsageError`` unless there are as many of both.
-        """
-        if len(sources) != len(targets):
-            raise UsageError(
-                f"each source needs its target: there are {len(sources):,} sources "
-                f"and {len(targets):,} targets"
-            )
-        translation = self._translation("pairs of lines")
-        target = self.task.tokenizers.target
-        encoded = translation.encode(sources)
-        return [
-            (source, target.encode(text))
-            for source, text in zip(encoded, targets, strict=True)
-        ]
-
-    def _answers(self, target: str, other: str) -> tuple[list[int], tuple[int, int]]:
-        """Return the tokens that two targets share, and the first ones that differ."""
-        encode = self.task.tokenizers.target.encode
-        ours, theirs = encode(target), encode(other)
-        for index, answers in enumerate(zip(ours, theirs, strict=False)):
-            if answers[0] != answers[1]:
-                return ours[:index], answers
-        raise UsageError(
-            f"{target!r} and {other!r} have no token that differs; give two outputs "
-            "that are the same up to one word, such as ... il and ... elle"
-        )
-
-    def _source(
-        self, translation: Translation, text: str
-    ) -> tuple[list[int], Sequence[str]]:
-        """Return the tokens of a text, and what its placeholders stand for."""
-        masked, copied = translation.mask_copied(text)
-        (source,) = translation.encode([masked])
-        return source, copied
-
-    def _found(
-        self, hypotheses: Sequence[Hypothesis], copied: Sequence[str]
-    ) -> tuple[FoundOutput, ...]:
-        decode = cast(Translation, self.task).decode
-        texts = (decode(each) for each in hypotheses)
-        return tuple(
-            FoundOutput(
-                restore(text, copied) if copied else text,
-                each.score,
-                each.log_probability,
-            )
-            for text, each in zip(texts, hypotheses, strict=True)
-        )
-
-    def _settings(self, search: Mapping[str, Any]) -> DecodingSettings:
-        return read(DecodingSettings, merged(as_table(self.decoding), search))
-
-    def _generator(self) -> Generator:
-        return self._translation("a search").generator(
-            self._encoder_decoder("a search")
+            tuple(each.output for each in before),
+            tuple(each.output for each in after),
+            changed,
         )
 
     def _translation(self, what: str) -> Translation:
         """Return the task if it is translation; raise ``UsageError`` for others."""
-        if isinstance(self.task, Translation) and self.task.name == Translation.name:
-            return self.task
+        if self.task.name != Translation.name:
+            raise UsageError(
+                f"{what} is of models of translation, not of {self.task.name}"
+            )
+        return cast(Translation, self.task)
+
+
+def _check_equal(sources: Sequence[str], targets: Sequence[str]) -> None:
+    if len(sources) != len(targets):
         raise UsageError(
-            f"{what} can be inspected for models of translation, not of "
-            f"{self.task.name}; of models with an encoder or a decoder alone, such as "
-            "classification, tagging and language models, attention can be shown"
+            f"each source needs its target: there are {len(sources):,} sources "
+            f"and {len(targets):,} targets"
         )
-
-    def _encoder_decoder(self, what: str) -> EncoderDecoder:
-        self._translation(what)
-        return cast(EncoderDecoder, self.model)
-
-    def _has(self, kind: type[SequenceModel]) -> bool:
-        return any(isinstance(module, kind) for module in self.model.modules())

@@ -27,6 +27,7 @@ from headwise.inspection.places import (
     attention_layers,
     find_head,
     find_sublayer,
+    parse_place,
 )
 from headwise.model.attention import MultiHeadAttention, attention_weights
 from headwise.model.sequence_model import SequenceModel
@@ -158,6 +159,29 @@ class ReplaceRow:
 
 
 Intervention = HeadOff | SublayerOff | ResidualOff | ReplaceRow
+
+
+def parse_off(name: str) -> HeadOff | SublayerOff:
+    """Read the name of a head or sublayer that is switched off.
+
+    Raises ``UsageError`` for anything else.
+    """
+    place = parse_place(name)
+    return HeadOff(place) if isinstance(place, Head) else SublayerOff(place)
+
+
+def parse_no_residual(name: str) -> ResidualOff:
+    """Read the name of a sublayer whose residual connection is switched off.
+
+    Raises ``UsageError`` for anything else, a head too.
+    """
+    place = parse_place(name)
+    if isinstance(place, Head):
+        raise UsageError(
+            f"{name}: a residual connection is around a sublayer, such as "
+            "decoder.1.feed_forward, and not around one head"
+        )
+    return ResidualOff(place)
 
 
 @contextmanager

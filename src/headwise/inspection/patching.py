@@ -34,6 +34,7 @@ from headwise.inspection.places import (
 )
 from headwise.model.transformer import Transformer
 from headwise.tasks.translation.pair_scorer import BATCH_TOKENS
+from headwise.tasks.translation.thread_pool import CheckStop
 from headwise.text.vocabulary import START
 
 
@@ -94,11 +95,13 @@ def patch_activations(
     answers: tuple[int, int],
     *,
     kinds: Sequence[AttentionKind] = ("encoder", "decoder", "cross"),
+    check_stop: CheckStop = lambda: None,
 ) -> tuple[float, float, tuple[HeadPatch, ...], tuple[LayerPatch, ...]]:
     """Patch every head and layer at every position; return both differences and both.
 
     ``source`` and ``donor`` are tokens with END; ``prefix`` is the target so far, after
-    which one of the two ``answers`` may come. Raises ``UsageError`` unless both sources
+    which one of the two ``answers`` may come. ``check_stop`` is called before each
+    forward pass, and may raise. Raises ``UsageError`` unless both sources
     are equally long and the model's answers to them differ.
     """
     if len(source) != len(donor):
@@ -108,7 +111,7 @@ def patch_activations(
         )
     if list(source) == list(donor):
         raise UsageError("both sentences are the same, so no activation differs")
-    patcher = _Patcher(model, source, donor, (START, *prefix), answers)
+    patcher = _Patcher(model, source, donor, (START, *prefix), answers, check_stop)
     with evaluation_mode(model):
         patcher.run_both()
         if patcher.receiver == patcher.giver:
@@ -131,9 +134,11 @@ class _Patcher:
         donor: Sequence[int],
         inputs: Sequence[int],
         answers: tuple[int, int],
+        check_stop: CheckStop,
     ) -> None:
         self.model = model
         self.answers = answers
+        self.check_stop = check_stop
         device = model.device
         self.source = torch.tensor([source], device=device)
         self.donor = torch.tensor([donor], device=device)
@@ -210,6 +215,7 @@ class _Patcher:
 
     def _difference(self, source: Tensor) -> Tensor:
         """Return ln p of the first answer less that of the second, for R rows."""
+        self.check_stop()
         inputs = self.inputs.expand(len(source), -1)
         hidden = self.model.decode(source, inputs, torch.ones_like(source).bool())
         log_p = self.model.logits(hidden[:, -1]).double().log_softmax(dim=-1)

@@ -13,7 +13,7 @@ EXPORTED = frozenset(
         *("beam", "length_penalty", "alpha", "stopping", "patience", "num_best"),
         *("max_length_factor", "max_length_offset"),
         *("scores", "warnings"),  # without effect on the translation
-        *("split_sentences", "recase"),
+        *("split_sentences", "recase", "copy_numbers"),
     }
 )
 """Decoding settings that are exported, or have a note of their own.
@@ -45,6 +45,11 @@ def notes_on_ignored_settings(opened: ModelFolder, *, tool: str) -> list[str]:
     if opened.decoding.recase:
         notes.append(
             f"recase is not exported: give {tool} texts in capitals in small letters"
+        )
+    if opened.decoding.copy_numbers:
+        notes.append(
+            f"copy_numbers is not exported to {tool}, which has no placeholders: "
+            "numbers are translated as the model spells them"
         )
     return notes
 

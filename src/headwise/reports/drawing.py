@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import escape
 from typing import TYPE_CHECKING, Literal
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 FONT = "system-ui, sans-serif"
 INK = "#1b1f24"
+BLUE, RED = (29, 78, 156), (176, 42, 32)
+"""Heat: what counts for something, and what against it."""
+
 LETTER = 0.56
 """Mean width of a letter, by the size of the font."""
 
@@ -51,6 +55,19 @@ class Rectangle:
     height: float
     fill: str
     stroke: str = ""
+    opacity: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bitmap:
+    """A picture, enlarged without smoothing: its pixels stay squares."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    url: str
+    """A PNG in a data URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +98,16 @@ class Text:
     bold: bool = False
 
 
+Shape = Rectangle | Bitmap | Line | Text
+
+
 @dataclass(frozen=True, slots=True)
 class Drawing:
     """Shapes in the order in which they are painted."""
 
     width: float
     height: float
-    shapes: tuple[Rectangle | Line | Text, ...]
+    shapes: tuple[Shape, ...]
     title: str
     """What a screen reader says."""
 
@@ -115,12 +135,20 @@ def to_svg(drawing: Drawing) -> str:
     )
 
 
-def _svg_shape(shape: Rectangle | Line | Text) -> str:
+def _svg_shape(shape: Shape) -> str:
     if isinstance(shape, Rectangle):
-        stroke = f' stroke="{shape.stroke}"' if shape.stroke else ""
+        more = f' stroke="{shape.stroke}"' if shape.stroke else ""
+        if shape.opacity < 1:
+            more += f' fill-opacity="{shape.opacity:.2g}"'
         return (
             f'<rect x="{shape.x:g}" y="{shape.y:g}" width="{shape.width:g}" '
-            f'height="{shape.height:g}" fill="{shape.fill}"{stroke}/>'
+            f'height="{shape.height:g}" fill="{shape.fill}"{more}/>'
+        )
+    if isinstance(shape, Bitmap):
+        return (
+            f'<image x="{shape.x:g}" y="{shape.y:g}" width="{shape.width:g}" '
+            f'height="{shape.height:g}" preserveAspectRatio="none" '
+            f'image-rendering="pixelated" href="{shape.url}"/>'
         )
     if isinstance(shape, Line):
         return (
@@ -144,7 +172,7 @@ def to_png(drawing: Drawing) -> bytes:
 
     Raises ``ResourceError`` for more than ``MAX_PNG_PIXELS``.
     """
-    from PIL import Image, ImageDraw
+    from PIL import Image, ImageColor, ImageDraw
 
     size = (
         max(1, round(drawing.width * PNG_SCALE)),
@@ -156,16 +184,20 @@ def to_png(drawing: Drawing) -> bytes:
             f"{MAX_PNG_PIXELS:,} that are drawn; write an SVG"
         )
     image = Image.new("RGB", size, "white")
-    pen = ImageDraw.Draw(image)
+    pen, blending = ImageDraw.Draw(image), ImageDraw.Draw(image, "RGBA")
     name = _best_font(_letters(drawing))
     for shape in drawing.shapes:
         if isinstance(shape, Rectangle):
             box = (shape.x, shape.y, shape.x + shape.width, shape.y + shape.height)
-            pen.rectangle(
+            fill = ImageColor.getrgb(shape.fill)[:3]
+            over = blending if shape.opacity < 1 else pen
+            over.rectangle(
                 [each * PNG_SCALE for each in box],
-                fill=shape.fill,
+                fill=(*fill, round(255 * shape.opacity)),
                 outline=shape.stroke or None,
             )
+        elif isinstance(shape, Bitmap):
+            _paste(image, shape)
         elif isinstance(shape, Line):
             ends = (shape.x1, shape.y1, shape.x2, shape.y2)
             pen.line(
@@ -227,6 +259,17 @@ def _known_letters(letters: set[str], name: str) -> set[str]:
 ANCHORS = {"start": "lm", "middle": "mm", "end": "rm"}
 
 
+def _paste(image: Image, shape: Bitmap) -> None:
+    from PIL import Image
+
+    written = base64.b64decode(shape.url.split(",", 1)[1])
+    size = round(shape.width * PNG_SCALE), round(shape.height * PNG_SCALE)
+    with Image.open(io.BytesIO(written), formats=("PNG",)) as picture:
+        shown = picture.convert("RGBA").resize(size, Image.Resampling.NEAREST)
+    at = round(shape.x * PNG_SCALE), round(shape.y * PNG_SCALE)
+    image.paste(shown, at, shown)
+
+
 def _draw_text(image: Image, pen: ImageDraw, shape: Text, font_name: str) -> None:
     from PIL import Image, ImageDraw
 
@@ -274,35 +317,14 @@ def below(drawings: Sequence[Drawing], *, gap: float, title: str) -> Drawing:
     return Drawing(width, max(0.0, y - gap), tuple(shapes), title)
 
 
-def moved(
-    shape: Rectangle | Line | Text, right: float, down: float
-) -> Rectangle | Line | Text:
+def moved(shape: Shape, right: float, down: float) -> Shape:
     """Return a shape elsewhere."""
     if isinstance(shape, Line):
-        return Line(
-            shape.x1 + right,
-            shape.y1 + down,
-            shape.x2 + right,
-            shape.y2 + down,
-            shape.stroke,
-            shape.width,
+        return replace(
+            shape,
+            x1=shape.x1 + right,
+            y1=shape.y1 + down,
+            x2=shape.x2 + right,
+            y2=shape.y2 + down,
         )
-    if isinstance(shape, Rectangle):
-        return Rectangle(
-            shape.x + right,
-            shape.y + down,
-            shape.width,
-            shape.height,
-            shape.fill,
-            shape.stroke,
-        )
-    return Text(
-        shape.x + right,
-        shape.y + down,
-        shape.text,
-        shape.size,
-        shape.anchor,
-        shape.fill,
-        shape.upward,
-        shape.bold,
-    )
+    return replace(shape, x=shape.x + right, y=shape.y + down)

@@ -8,11 +8,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from headwise.errors import ResourceError
-from headwise.inspection.beam_tree import BeamNode, BeamTree
 from headwise.reports.drawing import (
+    BLUE,
+    RED,
     Drawing,
     Line,
     Rectangle,
+    Shape,
     Text,
     below,
     beside,
@@ -20,16 +22,23 @@ from headwise.reports.drawing import (
     text_width,
 )
 from headwise.reports.heat_map import MAX_LABEL_LETTERS, readable
+from headwise.reports.patch_drawings import (
+    count_cells,
+    draw_patch_attention,
+    draw_patch_attribution,
+)
+from headwise.reports.tree_shapes import draw_tree
+from headwise.text.trees import parse_tree
 
 if TYPE_CHECKING:
     from headwise.inspection.attention import Attention
     from headwise.inspection.attribution import Attribution
+    from headwise.inspection.beam_tree import BeamNode, BeamTree
     from headwise.inspection.logit_lens import LogitLens
-    from headwise.inspection.output import Output
+    from headwise.inspection.output import Output, OutputPosition
     from headwise.inspection.patching import Patching
     from headwise.inspection.word_steps import WordSteps
 
-BLUE, RED = (29, 78, 156), (176, 42, 32)
 GROUND = "#f4f5f7"
 GRAY = "#8a929c"
 SIZE = 10.0
@@ -66,7 +75,7 @@ def draw_table(table: Table) -> Drawing:
         width = max(CELL, text_width(longest, SIZE) + 8)
     left = max((text_width(each, SIZE) for each in rows), default=0.0) + 6
     top = 20 + max((text_width(each, SIZE) for each in columns), default=0.0) + 4
-    shapes: list[Rectangle | Line | Text] = [
+    shapes: list[Shape] = [
         Text(left, 8, table.title, SIZE + 1, bold=True),
         Rectangle(left, top, width * len(columns), CELL * len(table.values), GROUND),
     ]
@@ -97,9 +106,15 @@ def draw_table(table: Table) -> Drawing:
 def draw_attention(found: Attention) -> Drawing:
     """Draw the weights of every head, one attention layer a line.
 
-    Raises ``ResourceError`` for more than ``MAX_CELLS`` cells.
+    Those on patches are drawn over the picture. Raises ``ResourceError`` for more than
+    ``MAX_CELLS`` cells.
     """
-    cells = sum(each.weights.numel() for each in found.maps)
+    maps = found.maps
+    if found.patches is not None:
+        maps = tuple(each for each in maps if each.head.kind == "decoder")
+    cells = sum(each.weights.numel() for each in maps)
+    if found.patches is not None:
+        cells += count_cells(found)
     if cells > MAX_CELLS:
         raise ResourceError(
             f"the weights of {len(found.maps)} heads are {cells:,} cells, more than "
@@ -107,9 +122,9 @@ def draw_attention(found: Attention) -> Drawing:
             "JSON"
         )
     lines = []
-    for name, maps in groupby(found.maps, key=lambda each: each.head.attention):
+    for name, of_layer in groupby(maps, key=lambda each: each.head.attention):
         tables = []
-        for number, each in enumerate(maps):
+        for number, each in enumerate(of_layer):
             rows, columns = found.labels(each.head)
             tables.append(
                 Table(
@@ -122,15 +137,24 @@ def draw_attention(found: Attention) -> Drawing:
             )
         drawn = [draw_table(each) for each in tables]
         lines.append(beside(drawn, gap=8, title=f"attention of {name}"))
-    if found.rollout is not None:
+    if found.patches is not None:
+        lines += draw_patch_attention(found)
+    elif found.rollout is not None:
         pieces = found.source or found.decoder_input
         rollout = found.rollout.tolist()
         lines.append(draw_table(Table("attention rollout", pieces, pieces, rollout)))
-    return framed(below(lines, gap=16, title=f"attention over {_joined(found.source)}"))
+    if found.tree is not None:
+        lines.append(draw_tree(parse_tree(found.tree)))
+    over = _joined(found.source or found.target)
+    if found.patches is not None:
+        over = "the patches of a picture"
+    return framed(below(lines, gap=16, title=f"attention over {over}"))
 
 
 def draw_attribution(found: Attribution) -> Drawing:
     """Draw both attributions; what speaks against a token is red."""
+    if found.patches is not None:
+        return framed(draw_patch_attribution(found))
     rows = [found.target[each] for each in found.positions]
     tables = []
     for title, values in (
@@ -138,16 +162,24 @@ def draw_attribution(found: Attribution) -> Drawing:
         ("leave one out", found.leave_one_out),
     ):
         most = float(values.abs().max()) if values.numel() else 1.0
-        label = f"{title} (nats, up to {most:.3g})"
+        unit = f"{found.unit}, " if found.unit else ""
+        label = f"{title} ({unit}up to {most:.3g})"
         tables.append(Table(label, rows, found.source, values.tolist(), most))
     drawn = [draw_table(each) for each in tables]
     return framed(beside(drawn, gap=24, title=f"attribution: {_joined(found.target)}"))
 
 
 def draw_output(found: Output) -> Drawing:
-    """Draw the probability of each token, and the alternatives below it."""
-    count = max(len(each.alternatives) for each in found.positions)
-    pieces = [each.piece for each in found.positions]
+    """Draw the probability of each token, and the alternatives below it.
+
+    A number, which has none, is drawn alone; below a parser's output is its tree.
+    """
+    if found.log_probability is None:
+        size = text_width(found.text, 2 * SIZE)
+        text = Text(0, SIZE, found.text, 2 * SIZE, bold=True)
+        return framed(Drawing(size + MARGIN, 3 * SIZE, (text,), found.text))
+    count = max((len(each.alternatives) for each in found.positions), default=0)
+    pieces = [_about(found, each) for each in found.positions]
     texts, values = [], []
     for rank in range(count):
         of_rank = [each.alternatives[rank] for each in found.positions]
@@ -155,7 +187,18 @@ def draw_output(found: Output) -> Drawing:
         values.append([x.probability for x in of_rank])
     labels = [f"{rank + 1}" for rank in range(count)]
     title = f"ln p = {found.log_probability:.3f}: {found.text}"
-    return framed(draw_table(Table(title, labels, pieces, values, texts=texts)))
+    table = draw_table(Table(title, labels, pieces, values, texts=texts))
+    if found.tree is None:
+        return framed(table)
+    tree = draw_tree(parse_tree(found.tree))
+    return framed(below([table, tree], gap=16, title=title))
+
+
+def _about(found: Output, position: OutputPosition) -> str:
+    """Return a tag or masked word with the piece that it is about."""
+    if position.source_position is None:
+        return position.piece
+    return f"{found.source[position.source_position]}: {position.piece}"
 
 
 def draw_lens(found: LogitLens) -> Drawing:
@@ -239,7 +282,7 @@ def draw_beam(tree: BeamTree) -> Drawing:
     for node in tree.nodes:
         places[node.id] = (MARGIN + (node.step - 1) * STEP, 44 + node.rank * LINE)
     results = {id_ for each in tree.results for id_ in _path(tree, each.node)}
-    shapes: list[Rectangle | Line | Text] = [
+    shapes: list[Shape] = [
         Text(MARGIN, 12, f"beam {tree.beam}; ended by {tree.ended_by}", 11, bold=True)
     ]
     x = MARGIN

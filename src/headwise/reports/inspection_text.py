@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 from headwise.reports.formatting import columns
 from headwise.reports.heat_map import readable
+from headwise.reports.tree_drawing import tree_text
+from headwise.text.trees import parse_tree
 
 if TYPE_CHECKING:
     from headwise.inspection.attention import Attention, AttentionMap
     from headwise.inspection.attribution import Attribution
     from headwise.inspection.beam_tree import BeamTree
+    from headwise.inspection.comparison import Comparison, FoundOutput
     from headwise.inspection.head_ranking import HeadRanking, HeadsLoss
     from headwise.inspection.head_statistics import HeadStatistics
-    from headwise.inspection.inspector import Comparison
     from headwise.inspection.logit_lens import LogitLens
     from headwise.inspection.output import Output
     from headwise.inspection.patching import Patching
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 TINY = 1e-38
 """Less than any weight; a weight of 0 has no logarithm."""
+
+MAX_OUTPUTS = 10
+"""Outputs that are shown of a comparison; a classifier has one for each label."""
 
 STRONGEST = 3
 """Positions that are named of each row of weights."""
@@ -72,19 +77,36 @@ def _strongest(weights: Sequence[float], names: Sequence[str]) -> str:
 
 
 def output_text(found: Output) -> list[str]:
-    """Return a line for each token, with what else might have stood there."""
-    rows = [("token", "p", "rank", "alternatives")]
+    """Return a line for each token, with what else might have stood there.
+
+    A number stands alone; above the tokens of a parser's output is its tree.
+    """
+    text = _one_line(found.text)
+    if found.log_probability is None:
+        return [text]
+    lines = [f"{text}  (ln p {found.log_probability:.3f})", ""]
+    if found.tree is not None:
+        lines += [*tree_text(parse_tree(found.tree)).split("\n"), ""]
+    about = any(each.source_position is not None for each in found.positions)
+    rows = [(*(("of",) if about else ()), "token", "p", "rank", "alternatives")]
     for each in found.positions:
         others = [x for x in each.alternatives if x.token != each.token]
+        where = each.source_position
         rows.append(
             (
+                *(() if where is None else (readable(found.source[where]),)),
                 readable(each.piece),
                 f"{math.exp(each.log_probability):.3f}",
                 str(each.rank),
                 "  ".join(f"{readable(x.piece)} {x.probability:.2g}" for x in others),
             )
         )
-    return [f"{found.text}  (ln p {found.log_probability:.3f})", "", *columns(rows)]
+    return [*lines, *columns(rows)]
+
+
+def _one_line(text: str) -> str:
+    """Return a text with its line breaks shown."""
+    return text.replace("\n", "⏎")
 
 
 def beam_text(tree: BeamTree) -> list[str]:
@@ -102,7 +124,7 @@ def beam_text(tree: BeamTree) -> list[str]:
     lines += ["", "* completed  / cut off  - dropped  | in the beam at the end"]
     lines.append(f"ended by {tree.ended_by}")
     for place, result in enumerate(tree.results, 1):
-        lines.append(f"{place}. {result.score:.4f}  {result.text}")
+        lines.append(f"{place}. {result.score:.4f}  {_one_line(result.text)}")
     return lines
 
 
@@ -135,7 +157,8 @@ def word_text(found: WordSteps) -> list[str]:
 
 def attribution_text(found: Attribution) -> list[str]:
     """Return what each output token owes most to, by leaving tokens out."""
-    rows = [("token", "leave one out, nats", "gradient x input")]
+    unit = f", {found.unit}" if found.unit else ""
+    rows = [("token", f"leave one out{unit}", "gradient x input")]
     for position, lost, gradient in zip(
         found.positions,
         found.leave_one_out.tolist(),
@@ -194,16 +217,26 @@ def comparison_text(found: Comparison) -> list[str]:
     """Return the outputs before and after interventions."""
     lines = [f"{', '.join(found.interventions)}:"]
     for title, outputs in (("before", found.before), ("after", found.after)):
-        for each in outputs:
-            lines.append(
-                f"{title:7} {each.text}  (score {each.score:.4f}, "
-                f"ln p {each.log_probability:.3f})"
-            )
+        lines += [f"{title:7} {_found(each)}" for each in outputs[:MAX_OUTPUTS]]
+        if len(outputs) > MAX_OUTPUTS:
+            lines.append(f"{title:7} and {len(outputs) - MAX_OUTPUTS:,} more")
+    if found.before_changed is None or found.before[0].log_probability is None:
+        return lines
     before = f"{found.before[0].log_probability:.3f}"
     changed = f"{found.before_changed:.3f}"
     if before != changed:  # a prefix alone leaves the model as it is
         lines.append(f"ln p of the output before: {before}, and {changed} after")
     return lines
+
+
+def _found(output: FoundOutput) -> str:
+    text = _one_line(output.text)
+    if output.log_probability is None:
+        return text
+    log_p = f"ln p {output.log_probability:.3f}"
+    if output.score is None or output.score == output.log_probability:
+        return f"{text}  ({log_p})"
+    return f"{text}  (score {output.score:.4f}, {log_p})"
 
 
 def ranking_text(found: HeadRanking, bleu: Sequence[float | None]) -> list[str]:

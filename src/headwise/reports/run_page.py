@@ -55,6 +55,7 @@ class RunPage:
         self._time_left = time_left or TimeLeft()
         self._state = TrainingState()
         self._recipe = ""
+        self._inspections: Mapping[str, str] = {}
         self._written = 0.0
         self._failed = False
 
@@ -102,6 +103,17 @@ class RunPage:
         self._add(end_entry(state, reason))
         self._write()
 
+    @property
+    def best_sources(self) -> list[str]:
+        """The sources of the samples that the best model was validated on."""
+        best = self.history.best
+        return [] if best is None else [each.source for each in best.samples]
+
+    def link_samples(self, inspections: Mapping[str, str]) -> None:
+        """Write the page again, with links from sources to pages about them."""
+        self._inspections = inspections
+        self._write()
+
     def _add(self, entry: Mapping[str, Any]) -> None:
         self.history.add(entry)
 
@@ -113,6 +125,7 @@ class RunPage:
             epochs=self._settings.epochs,
             left=self._time_left.seconds(self._state),
             recipe=self._recipe,
+            inspections=self._inspections,
         )
         self._written = time.monotonic()
         try:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 
 from headwise.metrics.score import with_interval
@@ -52,6 +52,9 @@ class RunInfo:
     """Estimated seconds left, if known."""
     recipe: str = ""
     """All settings, as TOML."""
+    inspections: Mapping[str, str] = field(default_factory=dict)
+    """Source of a sample -> relative address of a page that looks inside the best model
+    there."""
 
 
 def run_report(history: History, about: RunInfo) -> str:
@@ -68,7 +71,7 @@ def run_report(history: History, about: RunInfo) -> str:
                 or ['<p class="about">Curves appear after the first updates.</p>']
             ),
             "</section>",
-            _samples(history),
+            _samples(history, about.inspections),
             _attention(history.validations),
             _events(history),
             _recipe(about.recipe),
@@ -131,7 +134,7 @@ def _speed(history: History) -> str:
     return f"{speed:,.0f} per second, mean of the last {over}"
 
 
-def _samples(history: History) -> str:
+def _samples(history: History, inspections: Mapping[str, str]) -> str:
     """Return a table of the same sentences over time, newest first."""
     validations = [
         validation for validation in history.validations if validation.samples
@@ -151,6 +154,9 @@ def _samples(history: History) -> str:
         ("source", "".join(f"<th scope=col>{escape(s.source)}</th>" for s in first)),
         ("reference", "".join(f"<th>{escape(s.reference)}</th>" for s in first)),
     ]
+    if any(source in inspections for source in sources):
+        links = "".join(f"<th>{_link(each, inspections)}</th>" for each in sources)
+        heads.append(("best model", links))
     head = "".join(f"<tr><td>{name}</td>{cells}</tr>" for name, cells in heads)
     rows = [
         _row(validation, before, best=validation is history.best)
@@ -163,6 +169,15 @@ def _samples(history: History) -> str:
         '<div class="wide" tabindex="0" role="region" aria-label="Sample outputs">'
         f'<table class="samples"><thead>{head}</thead>'
         f"<tbody>{''.join(reversed(rows))}</tbody></table></div>"
+    )
+
+
+def _link(source: str, inspections: Mapping[str, str]) -> str:
+    if source not in inspections:
+        return ""
+    label = escape(f"look inside the best model: {source}")
+    return (
+        f'<a href="{escape(inspections[source])}" aria-label="{label}">look inside</a>'
     )
 
 

@@ -6,6 +6,7 @@ checkpoints/    step-00001200/ and so on: what training resumes from
 best/           the best model so far: a model folder
 log.jsonl       updates, validations and messages
 report.html     the same as plots
+inspection/     pages that look inside the best model, at the samples of the report
 tensorboard/    the same as event files
 """
 

@@ -1,11 +1,11 @@
 """Placeholders: what a translation copies from its source as it stands.
 
-URLs, e-mail addresses and words in characters that the vocabulary does not have are
-replaced by one symbol before a text is translated, and put back in its place in the
-output (Crego et al. 2016, "SYSTRAN's Pure Neural Machine Translation Systems"; Post et
-al. 2019, "An Exploration of Placeholding in Neural Machine Translation"). A model
-learns where the symbol goes from training pairs in which a word that both sides share,
-such as a name or a number, is replaced by it.
+URLs, e-mail addresses, words in characters that the vocabulary does not have and, if
+asked for, numbers are replaced by one symbol before a text is translated, and put back
+in its place in the output (Crego et al. 2016, "SYSTRAN's Pure Neural Machine
+Translation Systems"; Post et al. 2019, "An Exploration of Placeholding in Neural
+Machine Translation"). A model learns where the symbol goes from training pairs in which
+a word that both sides share, such as a name or a number, is replaced by it.
 """
 
 from __future__ import annotations
@@ -36,13 +36,16 @@ class Masked(NamedTuple):
     values: tuple[str, ...]
 
 
-def mask_copied(text: str, is_unknown: IsUnknown) -> Masked:
+def mask_copied(text: str, is_unknown: IsUnknown, *, numbers: bool = False) -> Masked:
     """Replace what is to be copied by placeholders.
 
     A word with an unknown character is copied as a whole, and its neighbours that have
-    one too together with it.
+    one too together with it. With ``numbers``, so are numbers of two or more digits.
     """
     spans = [*_exact_spans(text)]
+    if numbers:
+        exact = spans
+        spans = sorted([*exact, *_number_spans(text, exact)])
     unknown = {each for each in {*text} if not each.isspace() and is_unknown(each)}
     if unknown:
         stops = [start for start, _ in spans]
@@ -105,6 +108,9 @@ _EXACT = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+_NUMBER = re.compile(r"(?<![\w.,:/-])\d+(?:[.,:/-]\d+)*(?![\w/])")
+"""With what stands between digits in decimals, times and dates; not in words."""
+
 _MARKS_AFTER = ".,;:!?'’…"
 _OPENING = {")": "(", "]": "[", "}": "{"}
 
@@ -116,6 +122,15 @@ def _exact_spans(text: str) -> Iterator[Span]:
         while end > start and _stands_after(text[start:end]):
             end -= 1
         if end > start:
+            yield start, end
+
+
+def _number_spans(text: str, others: Sequence[Span]) -> Iterator[Span]:
+    """Yield numbers of two or more digits that are outside of ``others``."""
+    for match in _NUMBER.finditer(text):
+        start, end = match.span()
+        apart = all(end <= first or last <= start for first, last in others)
+        if apart and sum(map(str.isdigit, match.group())) > 1:
             yield start, end
 
 

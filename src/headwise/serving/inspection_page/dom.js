@@ -3,10 +3,15 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Make an HTML element. Attributes that are null or false are left out; `on…` are
- *  listeners. Children are nodes or texts. */
-export function element(name, attributes = {}, ...children) {
-  return filled(document.createElement(name), attributes, children);
+/** Make an HTML element: `h("div.card.wide", {…}, …)`. Attributes may be left out, and
+ *  those that are null or false are; `on…` are listeners. Children are nodes or texts. A
+ *  button does not submit. */
+export function h(selector, ...rest) {
+  const [name, ...classes] = selector.split(".");
+  const attributes = rest[0]?.constructor === Object ? rest.shift() : {};
+  if (attributes.class) classes.push(attributes.class);
+  const type = name === "button" ? "button" : null;
+  return filled(document.createElement(name), { type, ...attributes, class: classes.join(" ") || null }, rest);
 }
 
 /** Make an SVG element in the same way. */
@@ -16,21 +21,17 @@ export function svg(name, attributes = {}, ...children) {
 
 /** Make a table with a caption. `header` are the names of the columns; the first cell
  *  of each row is its header. Cells are texts, numbers or nodes. */
-export function table(caption, header, rows, attributes = {}) {
-  return element(
-    "table",
-    attributes,
-    element("caption", {}, caption),
-    element("thead", {}, element("tr", {}, ...header.map((each) => element("th", { scope: "col" }, each)))),
-    element("tbody", {}, ...rows.map(([first, ...rest]) =>
-      element("tr", {}, element("th", { scope: "row" }, first), ...rest.map((each) => element("td", {}, each))))),
-  );
+export function table(caption, header, rows) {
+  return h("table",
+    h("caption", caption),
+    h("thead", h("tr", ...header.map((each) => h("th", { scope: "col" }, each)))),
+    h("tbody", ...rows.map(([first, ...rest]) => h("tr", h("th", { scope: "row" }, first), ...rest.map((each) => h("td", each))))));
 }
 
 /** Make the numbers behind a picture available to everyone: a table that is folded. */
 export function behindPicture(summary, content) {
-  return element("details", { class: "numbers" }, element("summary", {}, summary),
-    element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": summary }, content));
+  return h("details.numbers", h("summary", summary),
+    h("div.scroll", { tabindex: "0", role: "region", "aria-label": summary }, content));
 }
 
 function filled(node, attributes, children) {

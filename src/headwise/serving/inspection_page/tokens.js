@@ -1,7 +1,7 @@
 // Tokens as they are shown, and the one that is pointed at: wherever it stands in the
 // page, it is lit.
 
-import { element } from "./dom.js";
+import { h } from "./dom.js";
 
 const lit = new Set();
 const listeners = new Set();
@@ -21,8 +21,8 @@ export function shown(piece) {
 export function token(side, index, piece, { onpress = null, pressed = null, ...attributes } = {}) {
   const id = tokenId(side, index);
   const shared = { "data-token": id, class: "token", dir: "auto", ...attributes };
-  if (!onpress) return element("bdi", shared, shown(piece));
-  return element("button", { type: "button", "aria-pressed": pressed, onclick: onpress, ...shared }, shown(piece));
+  if (!onpress) return h("bdi", shared, shown(piece));
+  return h("button", { "aria-pressed": pressed, onclick: onpress, ...shared }, shown(piece));
 }
 
 /** Call `listener(Set of token ids)` whenever other tokens are pointed at. Returns a

@@ -55,12 +55,18 @@ class Classification(EncoderTask):
     ) -> list[Prediction]:
         """Return the labels of each text with their probabilities, best first."""
         labels = self.labels
+        return [_ranked(labels, row) for row in self.log_probabilities(model, texts)]
+
+    def log_probabilities(
+        self, model: Classifier, texts: Sequence[str]
+    ) -> list[Tensor | None]:
+        """Return ln p of all labels [K] for each text; None for a blank one."""
 
         def run(batch: RaggedTokens) -> Tensor:
             logits: Tensor = model(batch)
             return logits.float().log_softmax(dim=1)
 
-        return [_ranked(labels, row) for row in self.rows_of_texts(model, texts, run)]
+        return self.rows_of_texts(model, texts, run)
 
     def vectors(self, model: Classifier, texts: Sequence[str]) -> list[Tensor | None]:
         """Return the pooled vector [D] of each text; None for a blank one."""

@@ -14,6 +14,7 @@ from headwise.backends.api import DecoderBackend
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.reference import why_reference_only
 from headwise.backends.select_decoder import make_decoder
+from headwise.decoding.beam_step_report import OnBeamStep
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.search import SearchRequest, search
 from headwise.decoding.settings import DecodingSettings, greedy
@@ -100,7 +101,7 @@ class LanguageModelling(TaskDefaults):
         results: dict[int, list[Hypothesis]] = {}
         for group in self._groups(sources, decoding):
             chosen = [sources[index] for index in group]
-            found = self._search(model, chosen, decoding, on_token)
+            found = self.search(model, chosen, decoding, on_token=on_token)
             results.update(zip(group, found, strict=True))
         return [results[index] for index in range(len(sources))]
 
@@ -123,13 +124,20 @@ class LanguageModelling(TaskDefaults):
             groups += [group[i : i + most] for i in range(0, len(group), most)]
         return groups
 
-    def _search(
+    def search(
         self,
         model: DecoderOnly,
         sources: Sequence[list[int]],
         decoding: DecodingSettings,
-        on_token: Callable[[int], object] | None,
+        *,
+        on_token: Callable[[int], object] | None = None,
+        on_beam_step: OnBeamStep | None = None,
     ) -> list[list[Hypothesis]]:
+        """Continue prompts, which are tokens, in one batch: see :meth:`generate`.
+
+        ``on_beam_step`` is told of each step of a beam
+        (:mod:`headwise.decoding.beam_step_report`).
+        """
         decoder: Any = SlidingContext(_decoder(model), self.context, model.device)
         if on_token is not None:
             if len(sources) != 1 or decoding.num_candidates > 1:
@@ -147,6 +155,7 @@ class LanguageModelling(TaskDefaults):
             forbidden=self.forbidden,
             device=model.device,
             check_stop=self.check_stop,
+            on_beam_step=on_beam_step,
         )
         was_training = model.training
         model.eval()

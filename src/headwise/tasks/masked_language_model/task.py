@@ -58,9 +58,9 @@ class MaskedLanguageModelling(EncoderTask):
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenize texts; UNKNOWN stands where a text has ``MASK``."""
-        return [self._encode(text)[0] for text in texts]
+        return [self.encode_with_masks(text)[0] for text in texts]
 
-    def _encode(self, text: str) -> tuple[list[int], list[bool]]:
+    def encode_with_masks(self, text: str) -> tuple[list[int], list[bool]]:
         """Return the tokens of a text, and which of them stand for ``MASK``."""
         first, *others = map(self.tokenizers.source.encode, text.split(MASK))
         is_mask = [False] * len(first)
@@ -91,7 +91,7 @@ class MaskedLanguageModelling(EncoderTask):
             model.train(was_training)
 
     def _prediction(self, model: MaskedLanguageModel, text: str) -> Prediction:
-        tokens, is_mask = self._encode(text)
+        tokens, is_mask = self.encode_with_masks(text)
         if not tokens:
             return Prediction(output="", log_probability=0.0)
         self.check_stop()

@@ -16,6 +16,7 @@ from headwise.tasks.description import ModelDescription
 from headwise.tasks.parsing.grammar_rule import TOKENS_AROUND, GrammarRule
 from headwise.tasks.parsing.settings import ParsingSettings
 from headwise.tasks.prediction import Prediction
+from headwise.tasks.translation.generator import Generator
 from headwise.tasks.translation.task import Translation
 from headwise.text.linearized_trees import WORD, parse_linearized
 from headwise.text.tree_grammar import CLOSE, OPEN
@@ -62,6 +63,19 @@ class Parsing(Translation):
         decoding: DecodingSettings | None = None,
     ) -> list[tuple[Tree, Hypothesis]]:
         """Return the best tree of each sentence of one word or more."""
+        found = self.search_trees(self.generator(model), sentences, decoding)
+        return [
+            (self.tree(best.tokens, words), best)
+            for words, (best, *_) in zip(sentences, found, strict=True)
+        ]
+
+    def search_trees(
+        self,
+        generator: Generator,
+        sentences: Sequence[Sequence[str]],
+        decoding: DecodingSettings | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each sentence, best first, as the grammar allows."""
         sources = self.encode([" ".join(words) for words in sentences])
         settings = [
             _with_room(decoding or self.default_search, len(source), len(words))
@@ -78,24 +92,20 @@ class Parsing(Translation):
             )
             return [rule]
 
-        found = self.generator(model).search(sources, settings, rules_of=rules_of)
-        return [
-            (self._tree(best, words), best)
-            for words, (best, *_) in zip(sentences, found, strict=True)
-        ]
+        return generator.search(sources, settings, rules_of=rules_of)
 
     def _word_ids(self, words: Sequence[str]) -> list[int]:
         """Return the target token of each word."""
         target = cast(TreeTokenizer, self.tokenizers.target)
         return [target.word_id(escape_brackets(word)) for word in words]
 
-    def _tree(self, best: Hypothesis, words: Sequence[str]) -> Tree:
-        """Return the tree over ``words`` that a hypothesis is."""
-        tokens = [
+    def tree(self, tokens: Sequence[int], words: Sequence[str]) -> Tree:
+        """Return the tree over ``words`` that the tokens of a hypothesis are."""
+        pieces = [
             piece if piece.startswith((OPEN, CLOSE)) else WORD
-            for piece in self.tokenizers.target.pieces(best.tokens)
+            for piece in self.tokenizers.target.pieces(tokens)
         ]
-        return parse_linearized(tokens, [escape_brackets(word) for word in words])
+        return parse_linearized(pieces, [escape_brackets(word) for word in words])
 
     def predict(
         self,

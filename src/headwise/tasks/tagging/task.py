@@ -44,7 +44,7 @@ class Tagging(EncoderTask):
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenize texts word by word, without END."""
-        return [_flat(self._words(text)) for text in texts]
+        return [_flat(self.words(text)) for text in texts]
 
     def predictions(
         self,
@@ -53,7 +53,7 @@ class Tagging(EncoderTask):
         decoding: DecodingSettings | None = None,
     ) -> list[Prediction]:
         """Return the tags of each text, and the log-probability of all of them."""
-        parts = [self._parts(self._words(text)) for text in texts]
+        parts = [self._parts(self.words(text)) for text in texts]
         flat = [part for each in parts for part in each]
         found = iter(self._best_tags(model, flat))
         results = []
@@ -76,7 +76,8 @@ class Tagging(EncoderTask):
 
         return self.rows_of_texts(model, texts, run)
 
-    def _words(self, text: str) -> list[list[int]]:
+    def words(self, text: str) -> list[list[int]]:
+        """Return the tokens of each word."""
         return word_tokens(self.tokenizers, text.split())
 
     def _parts(self, words: list[list[int]]) -> list[list[list[int]]]:

@@ -137,10 +137,13 @@ class Translation(TaskDefaults, TextCodec):
         settings: DecodingSettings | None = None,
     ) -> list[str]:
         """Return the best output of each text, by default with greedy search."""
-        outputs = self.search(
-            model, self.encode(texts), settings or self.default_search
-        )
-        return [self.decode(best[0]) for best in outputs]
+        settings = settings or self.default_search
+        sources, copied = self.encode_masked(texts, numbers=settings.copy_numbers)
+        outputs = self.search(model, sources, settings)
+        return [
+            self.decode(best, of_text)
+            for (best, *_), of_text in zip(outputs, copied, strict=True)
+        ]
 
     def predictions(
         self,
@@ -152,21 +155,18 @@ class Translation(TaskDefaults, TextCodec):
 
         A blank text has a blank output.
         """
-        sources = zip(texts, self.encode(texts), strict=True)
-        given = [tokens for text, tokens in sources if text.strip()]
-        found = iter(self.search(model, given, decoding or self.default_search))
-        results = []
-        for text in texts:
-            if not text.strip():
-                results.append(Prediction(output="", log_probability=0.0))
-                continue
-            best, *_ = next(found)
-            results.append(
-                Prediction(
-                    output=self.decode(best), log_probability=best.log_probability
-                )
+        given = [text for text in texts if text.strip()]
+        decoding = decoding or self.default_search
+        sources, copied = self.encode_masked(given, numbers=decoding.copy_numbers)
+        outputs = self.search(model, sources, decoding)
+        found = (
+            Prediction(
+                output=self.decode(best, of_text), log_probability=best.log_probability
             )
-        return results
+            for (best, *_), of_text in zip(outputs, copied, strict=True)
+        )
+        blank = Prediction(output="", log_probability=0.0)
+        return [next(found) if text.strip() else blank for text in texts]
 
     def vectors(
         self, model: EncoderDecoder, texts: Sequence[str]

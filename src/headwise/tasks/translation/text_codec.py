@@ -8,13 +8,14 @@ from functools import cached_property
 
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.hypothesis import Hypothesis
+from headwise.errors import UsageError
 from headwise.tasks.translation.alignment import (
     Links,
     replace_unknown_tokens,
     word_links,
 )
 from headwise.tasks.translation.prefix_tokenization import encode_prefix
-from headwise.text.placeholders import PLACEHOLDER, Masked, mask_copied
+from headwise.text.placeholders import PLACEHOLDER, Masked, mask_copied, restore
 from headwise.text.settings import TextSettings
 from headwise.text.tokenizer import Tokenizer, TokenizerPair
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
@@ -39,11 +40,19 @@ class TextCodec:
         """The token of the placeholder in sources; None if there are none."""
         return placeholder_token(self.tokenizers.source, self.tokenizers.settings)
 
-    def mask_copied(self, text: str) -> Masked:
-        """Replace what a translation copies from ``text`` by placeholders."""
-        if self.source_placeholder is None:
-            return Masked(text, ())
-        return mask_copied(text, self._is_unknown)
+    def mask_copied(self, text: str, *, numbers: bool = False) -> Masked:
+        """Replace what a translation copies from ``text`` by placeholders.
+
+        Raises ``UsageError`` if ``numbers`` are to be copied without placeholders.
+        """
+        if self.source_placeholder is not None:
+            return mask_copied(text, self._is_unknown, numbers=numbers)
+        if numbers:
+            raise UsageError(
+                "copy_numbers is for models that were trained with text.placeholders, "
+                "and this one was not: leave it out"
+            )
+        return Masked(text, ())
 
     def _is_unknown(self, character: str) -> bool:
         """Tell whether the vocabulary of the source lacks a character."""
@@ -60,9 +69,19 @@ class TextCodec:
         """Tokenize source texts, without END."""
         return [self.tokenizers.source.encode(text) for text in texts]
 
-    def decode(self, hypothesis: Hypothesis) -> str:
-        """Detokenize an output."""
-        return self.tokenizers.target.decode(hypothesis.tokens)
+    def encode_masked(
+        self, texts: Sequence[str], *, numbers: bool = False
+    ) -> tuple[list[list[int]], list[tuple[str, ...]]]:
+        """Tokenize texts in which what is copied is masked; return that as well."""
+        masked = [self.mask_copied(text, numbers=numbers) for text in texts]
+        return self.encode([each.text for each in masked]), [
+            each.values for each in masked
+        ]
+
+    def decode(self, hypothesis: Hypothesis, copied: Sequence[str] = ()) -> str:
+        """Detokenize an output, with what is ``copied`` in place of placeholders."""
+        text = self.tokenizers.target.decode(hypothesis.tokens)
+        return restore(text, copied) if copied else text
 
     def text(
         self,

@@ -1,0 +1,1 @@
+"""A model with its task, as the views see it: one class for each kind of task."""

@@ -1,0 +1,1 @@
+"""Pages over HTTP, and the same pages as files; Starlette is an extra."""

@@ -1,0 +1,31 @@
+"""The files of the inspection page, as they are served and put into snapshots."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+INDEX = "index.html"
+
+HTML = "text/html; charset=utf-8"
+
+MEDIA_TYPES = {
+    "html": HTML,
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+
+_PATH = re.compile(r"(?:views/)?[\w-]+\.(\w+)", re.ASCII)
+
+
+def read_page_file(path: str) -> tuple[str, bytes] | None:
+    """Return the media type and content of a file; None if the page has no such file.
+
+    ``path`` is relative to the page, such as ``views/beam.js``.
+    """
+    match = _PATH.fullmatch(path)
+    if match is None or match[1] not in MEDIA_TYPES:
+        return None
+    file = files("headwise.serving") / "inspection_page" / path
+    return (MEDIA_TYPES[match[1]], file.read_bytes()) if file.is_file() else None
