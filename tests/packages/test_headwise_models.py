@@ -112,6 +112,22 @@ def test_an_address_is_kept(name, translator, kept):
     assert output.count(kept) == 1
 
 
+def test_capitals_are_translated_as_small_letters(name, translator):
+    """Their letters are copied by no placeholder, such as the Ù of OÙ."""
+    sources = [DOG[name[:2]], CAT[name[:2]]]
+    capitals = [each.upper() for each in sources]
+
+    outputs = translator.translate(sources)
+
+    assert translator.translate(capitals) == [each.upper() for each in outputs]
+
+
+def test_numbers_are_kept(name, translator):
+    output = translator.translate(f"{CAT[name[:2]][:-1]} 1776.")
+
+    assert output.count("1776") == 1
+
+
 def test_sentences_of_a_line_are_translated_one_by_one(name, translator):
     both = [DOG[name[:2]], CAT[name[:2]]]
 

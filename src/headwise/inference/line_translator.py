@@ -19,7 +19,12 @@ from headwise.inference.engines.engine import Engine, Outputs, SearchFuture, sub
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.tasks.translation.alignment import pharaoh_format
 from headwise.tasks.translation.results import Candidate, Translated
-from headwise.text.placeholders import Masked, has_no_words, restore
+from headwise.text.placeholders import (
+    Masked,
+    has_no_words,
+    mask_addresses,
+    restore,
+)
 from headwise.text.recasing import Casing, casing_of, in_capitals, recase
 from headwise.text.sentence_splitter import (
     Piece,
@@ -137,13 +142,16 @@ class LineTranslator:
 
         A short sentence may not show its casing; that of its line comes first.
         """
-        masked = self.codec.mask_copied(text, numbers=settings.copy_numbers)
-        if not settings.recase or prefix:
-            return masked, Casing.ORDINARY
-        casing = casing_of(masked.text) if of_line is Casing.ORDINARY else of_line
-        if casing is not Casing.ORDINARY:
-            masked = masked._replace(text=recase(masked.text))
-        return masked, casing
+        casing = Casing.ORDINARY
+        if settings.recase and not prefix:
+            # Before words are copied: the vocabulary may have é alone, and not É.
+            addresses = mask_addresses(text)
+            casing = of_line
+            if of_line is Casing.ORDINARY:
+                casing = casing_of(addresses.text)
+            if casing is not Casing.ORDINARY:
+                text = restore(recase(addresses.text), addresses.values)
+        return self.codec.mask_copied(text, numbers=settings.copy_numbers), casing
 
     def submit(self, pieces: Sequence[EncodedPiece]) -> list[PendingSearch]:
         """Start the searches of these pieces, one for each different settings."""
