@@ -14,6 +14,7 @@ from tests.processes import environment
 from headwise import load
 from headwise.doctor import check_folder
 from headwise.run_folder.card_fields import card_fields
+from headwise.text.recasing import recase
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "packages" / "headwise-models"
@@ -114,10 +115,9 @@ def test_an_address_is_kept(name, translator, kept):
 
 def test_capitals_are_translated_as_small_letters(name, translator):
     """Their letters are copied by no placeholder, such as the Ù of OÙ."""
-    sources = [DOG[name[:2]], CAT[name[:2]]]
-    capitals = [each.upper() for each in sources]
+    capitals = [DOG[name[:2]].upper(), CAT[name[:2]].upper()]
 
-    outputs = translator.translate(sources)
+    outputs = translator.translate([recase(each) for each in capitals])
 
     assert translator.translate(capitals) == [each.upper() for each in outputs]
 
