@@ -3,13 +3,13 @@
 python benchmarks/inspection_page.py
 python benchmarks/inspection_page.py --model FOLDER
 
-Synthetic attention of 6 layers x 8 heads x 512 x 512 weights is served to the real page,
-once in full (each head as it is) and once as the real server does it (max-pooled for
-small pictures). Drawing is counted from the last byte of the answer to the frame in which
-all heads and the large matrix stand; hovering is the frames a second while the pointer
-moves over the large matrix, which lights tokens and all small pictures. Then a model of
-translation is served as ``headwise inspect --serve`` does: a text of a thousand tokens,
-and the seconds from the click that switches a head off to both translations.
+Synthetic attention of 6 layers x 8 heads x 512 x 512 weights is served to the real
+page, once in full (each head as it is) and once as the real server does it (max-pooled
+for small pictures). Drawing is counted from the last byte of the answer to the frame in
+which all heads and the large matrix stand; hovering is the frames a second while the
+pointer moves over the large matrix, which lights tokens and all small pictures. Then a
+model of translation is served as ``headwise inspect --serve`` does: a text of 1,000
+tokens, and the seconds from the click that switches a head off to both translations.
 
 Chromium draws in software here: with a graphics card it is faster.
 """
@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -70,7 +71,7 @@ DRAWN = """
   look();
 })
 """
-"""Seconds from the answer, and from the start of navigation, to the frame that has it."""
+"""Seconds from the answer, and from navigation, to the frame that has all of it."""
 
 COUNT_FRAMES = """
 () => {
@@ -126,6 +127,7 @@ class SyntheticModel:
             "heads": heads,
             "sublayers": [],
             "views": ["attention"],
+            "drawn": [],
             "examples": [],
         }
 
@@ -202,7 +204,7 @@ def hover(page: Any, seconds: float) -> dict[str, Any]:
         page.mouse.move(left + part * width, top + (moves * 7 % 89) / 89 * height)
         moves += 1
     times = page.evaluate(FRAMES)
-    gaps = [after - before for before, after in zip(times, times[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(times)]
     return {
         "frames_per_second": round(1000 * len(gaps) / (times[-1] - times[0]), 1),
         "median_gap_ms": round(statistics.median(gaps), 1),

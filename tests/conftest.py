@@ -14,7 +14,12 @@ from tests.tiny import SETTINGS, write_text
 LAYERS = "attention feed_forward add_and_norm embeddings positions masks dropout"
 STACKS = "encoder decoder kv_cache transformer attention_hooks"
 OTHERS = "encoder_only decoder_only heads patches rotary_positions"
-MODULES = [f"headwise.model.{name}" for name in f"{LAYERS} {STACKS} {OTHERS}".split()]
+VARIANTS = "attention scores relative_positions position_encodings norms residuals"
+MODULES = [
+    *(f"headwise.model.{name}" for name in f"{LAYERS} {STACKS} {OTHERS}".split()),
+    *(f"headwise.model.variants.{name}" for name in VARIANTS.split()),
+    "headwise.model.variants.gated_feed_forward",
+]
 
 install_import_hook(MODULES, "beartype.beartype")
 

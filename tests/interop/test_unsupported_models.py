@@ -1,6 +1,7 @@
 """What an export format cannot express is known from the settings alone."""
 
 import pytest
+from tests.model.variant_choices import ONE_OF_EACH
 
 from headwise.errors import SettingsError
 from headwise.interop.unsupported_models import (
@@ -41,6 +42,15 @@ def test_all_reasons_of_all_targets_come_at_once():
 def test_rotary_positions_cannot_be_exported(target):
     (reason,) = reasons_against([target], TransformerConfig(positions="rotary"), PLAIN)
     assert "model.positions = 'rotary'" in reason
+    assert "can be exported" in reason
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH)
+@pytest.mark.parametrize("target", LIMITS)
+def test_each_variant_is_refused_once_and_by_name(target, name):
+    model = TransformerConfig(**{name: ONE_OF_EACH[name]})
+    (reason,) = reasons_against([target], model, PLAIN)
+    assert f"model.{name} = {ONE_OF_EACH[name]!r}: " in reason
     assert "can be exported" in reason
 
 

@@ -15,6 +15,8 @@ CHOICES: list[dict[str, Any]] = [
     for norm, activation, positions in product(
         get_args(NormPlacement), get_args(ActivationName), get_args(PositionName)
     )
+    # Pre-norm takes away again what they add to all channels.
+    if norm == "post" or positions not in ("number", "fraction")
 ]
 CHOICES += [each for each in VARIANTS.values() if not each.keys() <= CHOICES[0].keys()]
 

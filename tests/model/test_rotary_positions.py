@@ -10,7 +10,7 @@ from transformers.models.gptj import modeling_gptj
 from transformers.models.llama import modeling_llama
 
 from headwise.errors import SettingsError
-from headwise.model.encoder import make_attention
+from headwise.model.boxes import make_cross_attention
 from headwise.model.masks import make_causal_mask
 from headwise.model.rotary_positions import RotaryPositions, with_positions
 
@@ -20,7 +20,7 @@ ROTARY = replace(SMALL, positions="rotary")
 def attention(**changes):
     """Return self-attention with random weights."""
     config = replace(ROTARY, **changes)
-    return with_positions(make_attention(config), config).double()
+    return with_positions(make_cross_attention(config), config).double()
 
 
 def test_a_rotation_by_hand():

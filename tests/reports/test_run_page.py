@@ -243,4 +243,4 @@ def test_the_samples_of_the_best_model_are_linked(callbacks, folder):
     page.link_samples({sources[0]: "inspection/sample-1.html"})
 
     assert sources == [each.source for each in VALIDATION.samples]
-    assert 'href="inspection/sample-1.html"' in page_of(folder)
+    assert page_of(folder).all("a", href="inspection/sample-1.html")

@@ -3,13 +3,17 @@
 import json
 import subprocess
 import sys
+from typing import get_args
 
+import pytest
 import torch
+from tests.model.variant_choices import ONE_OF_EACH
 from tests.test_committed_model import FOLDER as DEMO
 
 from headwise.decoding.settings import DecodingSettings, greedy
-from headwise.model.config import TransformerConfig
+from headwise.model.config import PositionName, TransformerConfig
 from headwise.model.transformer import Transformer
+from headwise.model.variants.names import KNOWN_EVERYWHERE
 from headwise.run_folder.loader_script import SCRIPT
 from headwise.run_folder.model_folder import (
     ModelFacts,
@@ -132,7 +136,7 @@ def scores(model, source, target):
 def test_the_loader_script_fits_on_a_page():
     lines = SCRIPT.splitlines()
 
-    assert len(lines) <= 70
+    assert len(lines) <= 75
     assert max(map(len, lines)) <= 88
 
 
@@ -163,8 +167,30 @@ def test_no_choice_of_an_architecture_is_left_out():
     tried = {name for settings in SETTINGS.values() for name in settings} - {"joint"}
 
     assert {*TransformerConfig.__dataclass_fields__} - tried == {
-        *(SMALL.keys() | {"attention_dropout", "feed_forward_dropout", "kind"})
+        *(SMALL.keys() | {"attention_dropout", "feed_forward_dropout", "kind"}),
+        *(KNOWN_EVERYWHERE.keys() - {"positions"}),
     }
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("name", KNOWN_EVERYWHERE)
+def test_the_loader_script_refuses_each_variant(name, tmp_path, monkeypatch, capsys):
+    """By its name and value; what a folder of an older version lacks is no variant."""
+    config = {"positions": "sinusoidal", name: ONE_OF_EACH[name]}
+    (tmp_path / "config.json").write_text(json.dumps({"architecture": config}))
+    monkeypatch.setattr(sys, "argv", ["loader.py", str(tmp_path)])
+
+    with pytest.raises(SystemExit) as ended:
+        exec(compile(SCRIPT, "loader.py", "exec"), {})
+
+    assert f"{name}" in str(ended.value)
+    assert str(ONE_OF_EACH[name]) in str(ended.value)
+
+
+def test_every_position_that_is_no_variant_is_known_to_the_loader_script():
+    refused = SCRIPT.split('config["positions"] in "')[1].split('"')[0].split()
+
+    assert {*refused, *KNOWN_EVERYWHERE["positions"]} == {*get_args(PositionName)}
 
 
 def test_the_loader_script_refuses_another_kind_of_model(tmp_path):

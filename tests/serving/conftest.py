@@ -88,8 +88,8 @@ def open_page(browser, demo_address) -> Iterator[Callable[..., OpenedPage]]:
         context.set_default_timeout(20_000)
         page = OpenedPage(context.new_page(), demo_address)
         opened.append(page)
-        for address, handler in (routes or {}).items():
-            page.page.route(f"{demo_address}{address}", handler)
+        for path, handler in (routes or {}).items():
+            page.page.route(f"{demo_address}{path}", handler)
         page.goto(f"{demo_address}#{urlencode(state)}")
         return page
 

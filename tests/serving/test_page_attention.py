@@ -29,7 +29,7 @@ def test_a_head_that_is_switched_off_turns_il_into_elle(open_page):
 def test_a_sublayer_and_a_residual_connection_are_switched_off(open_page):
     page = open_page(text=TIRED, view="model", level="decoder.1")
     for name in ("part-decoder.1.feed_forward", "residual-decoder.1.self_attention"):
-        page.page.uncheck(f"[id='{name}']")
+        page.page.uncheck(f"[id='model-{name}']")
         page.settle()
     assert page.texts(".chip bdi") == [
         "decoder.1.feed_forward off",
@@ -184,7 +184,7 @@ def test_long_tokens_other_scripts_and_emoji_fit(open_page):
 
 
 def test_a_query_is_drawn_over_the_picture_that_it_looks_at(open_page):
-    """Query 3 looks at patch 1 of 2 x 2, behind a [class] token: the upper right one."""
+    """Query 3 looks at patch 1 of 2 x 2, behind [class]: the upper right one."""
     white = Image.new("RGB", (8, 8), "white")
     file = BytesIO()
     white.save(file, "PNG")

@@ -2,6 +2,7 @@
 
 import re
 from importlib.resources import files
+from itertools import takewhile
 
 import pytest
 
@@ -38,6 +39,21 @@ def test_every_file_is_served_and_fetches_nothing_from_elsewhere(client, path):
     assert answer.headers["content-type"] == MEDIA_TYPES[path.rpartition(".")[2]]
     assert answer.text == text_of(path)
     assert re.findall(r"https?://(?!www\.w3\.org/)[\w.-]+", answer.text) == []
+
+
+def test_comments_stay_behind_and_nothing_else():
+    """Every line that is served stands in the file, in its order."""
+    for path in PATHS:
+        kept = iter((FOLDER / path).read_text("utf-8").splitlines())
+        left_out = []
+        for line in text_of(path).splitlines():
+            left_out += takewhile(lambda each, line=line: each != line, kept)
+        left_out += kept
+        inside = False
+        for line in map(str.strip, left_out):
+            inside = inside or line.startswith(("//", "/*"))
+            assert inside, f"{path}: {line}"
+            inside = not (line.startswith("//") or line.endswith("*/"))
 
 
 def test_the_page_has_nothing_inline_and_relative_addresses_alone():

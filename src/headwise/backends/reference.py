@@ -11,20 +11,44 @@ from headwise.backends.api import AnyEncoder, GenerativeModel, WeightVersions
 from headwise.consistency import Consistency, TwoPassLoss, two_pass_loss
 from headwise.data.doubled_batch import is_second_pass
 from headwise.data.ragged_batch import Batch, RaggedTokens
+from headwise.errors import ModelError
 from headwise.losses import cross_entropy
 from headwise.model.encoder_decoder import EncoderDecoder
 from headwise.model.picture_encoder import PictureEncoder
 from headwise.model.sequence_model import SequenceModel
+from headwise.model.variants.names import variants_of
 
 
 def why_reference_only(model: SequenceModel) -> str | None:
-    """Return why fast backends may not run a model, or None: interventions by name."""
+    """Return why fast backends may not run a model, or None if they may.
+
+    Interventions and variants are the reasons, by name.
+    """
+    return why_intervened(model) or why_variant(model)
+
+
+def why_intervened(model: SequenceModel) -> str | None:
+    """Name the interventions in a model, or return None if there are none."""
     if not model.interventions:
         return None
     return (
         f"{', '.join(model.interventions)}: interventions are hooks, which only the "
         "model itself calls"
     )
+
+
+def why_variant(model: SequenceModel) -> str | None:
+    """Name the settings that fast backends have no code for, or return None."""
+    found = variants_of(model.config)
+    if not found:
+        return None
+    return f"{', '.join(found)}: variants, which only the model itself computes"
+
+
+def require_no_variant(model: SequenceModel) -> None:
+    """Raise ``ModelError`` for a model that fast backends have no code for."""
+    if reason := why_variant(model):
+        raise ModelError(f"{reason}; make_decoder runs it")
 
 
 class ReferenceTraining:

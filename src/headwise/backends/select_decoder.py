@@ -40,7 +40,7 @@ def make_decoder(
     the C kernels if they were measured to be faster than PyTorch. A model that the C
     kernels cannot run gets PyTorch. A decoder alone has C kernels on a CPU, or else
     decodes by its own ``step``, in its own precision; a recurrent model always does,
-    and so does any model with interventions (:func:`why_reference_only`).
+    and so does any model with interventions or variants (:func:`why_reference_only`).
     """
     if why_reference_only(model) is not None:
         return ReferenceDecoder(model)

@@ -94,6 +94,7 @@ def demo(
         corpus = write(text)
     extra = {
         **SETTINGS,
+        "languages": ["en", "fr"],
         "data": {
             "corpora": [_files(text, "train")],
             "dev": _files(text, "dev"),

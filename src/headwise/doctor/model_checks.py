@@ -7,6 +7,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from headwise.backends.reference import why_reference_only
 from headwise.doctor.check import FAILED, NOTE, OK, SKIPPED, Check
 from headwise.doctor.export_checks import check_exports
 from headwise.doctor.file_checks import check_files
@@ -31,6 +32,9 @@ def check_model(path: Path) -> Iterator[Check]:
     if opened is None:
         yield Check("all other checks", SKIPPED, NOT_USED)
         return
+    if reason := why_reference_only(opened.model):
+        advice = "outputs are right, and take longer than those of fast backends"
+        yield Check("backend", NOTE, reason, advice)
     yield _tokenizers(opened)
     yield from check_golden_translations(opened)
     yield _card(opened)

@@ -29,6 +29,7 @@ from headwise.inspection.places import (
     Head,
     all_heads,
     attention_layers,
+    config_of,
     find_head,
 )
 from headwise.inspection.token_pair import TokenPair, run_model
@@ -116,9 +117,11 @@ def attention_of(
 
     Layers are reduced to what was asked for as they are computed, so memory is that of
     the result and of one layer. Raises ``UsageError`` for a head that there is not, and
-    ``ResourceError`` if the result has more than ``MAX_WEIGHTS`` numbers.
+    for norms or a rollout of a variant that has other ones; ``ResourceError`` if the
+    result has more than ``MAX_WEIGHTS`` numbers.
     """
     layers = attention_layers(model)
+    _check_variants(model, norms=norms, rollout=rollout)
     wanted = sorted(set(all_heads(model) if heads is None else heads))
     for head in wanted:
         find_head(model, head)
@@ -225,6 +228,20 @@ def attention_rollout(layers: list[Tensor]) -> Tensor:
     for weights in layers:
         rolled = (weights + identity) / 2 @ rolled
     return rolled
+
+
+def _check_variants(model: nn.Module, *, norms: bool, rollout: bool) -> None:
+    config = config_of(model)
+    if norms and config.positions == "shaw":
+        raise UsageError(
+            "norms are those of weighted values, to which model.positions = 'shaw' "
+            "adds vectors of distances; the weights can be shown"
+        )
+    if rollout and config.residual != "all":
+        raise UsageError(
+            "attention rollout assumes a residual connection around each layer, and "
+            f"model.residual is {config.residual!r}; the weights can be shown"
+        )
 
 
 def _check_size(pair: TokenPair, heads: list[Head], norms: bool) -> None:

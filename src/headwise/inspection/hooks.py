@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, get_args
 
+import torch
 from torch import Tensor, nn
 
 from headwise.inspection.places import SublayerKind, add_and_norm_of
@@ -33,7 +34,7 @@ class AttentionCall:
     """[B H Q K]."""
 
     heads: Tensor
-    """[B H Q V], the weighted sums of values."""
+    """[B H Q V], the weighted sums of values, and what positions add to them."""
 
 
 OnCall = Callable[[AttentionCall], None]
@@ -60,16 +61,18 @@ def observe_attention(
 
 def _observed(original: Any, observer: OnCall) -> Callable[..., Tensor]:
     weigh = getattr(original, "weigh", attention_weights)
+    mix = getattr(original, "mix", torch.matmul)
 
     def attend(
         queries: Tensor, keys: Tensor, values: Tensor, mask: Any, dropout: float
     ) -> Tensor:
         weights = weigh(queries, keys, mask)
-        heads: Tensor = weights @ values
+        heads: Tensor = mix(weights, values)
         observer(AttentionCall(queries, keys, values, mask, weights, heads))
         return heads
 
-    attend.weigh = weigh  # type: ignore[attr-defined]  # of those who look as well
+    # For those who look as well.
+    attend.weigh, attend.mix = weigh, mix  # type: ignore[attr-defined]
     return attend
 
 

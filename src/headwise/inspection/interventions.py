@@ -130,6 +130,11 @@ class ReplaceRow:
     def install(self, model: nn.Module) -> Undo:
         """Swap ``attend`` for a function with a row of its own."""
         layer = find_head(model, self.head)
+        if getattr(layer.attend, "window", None) is not None:
+            raise UsageError(
+                f"{self}: rows cannot be replaced where attention has a window "
+                "(model.attention_window)"
+            )
         if self.head.kind != "cross":
             return replace_attribute(layer, "attend", self._attend(layer, None))
         # Of one step, only self-attention, which runs before, knows the position.
@@ -155,7 +160,8 @@ class ReplaceRow:
         self, layer: MultiHeadAttention, positions: _Positions | None
     ) -> _RowAttention:
         before = getattr(layer.attend, "weigh", attention_weights)
-        return _RowAttention(self, before, positions)
+        mix = getattr(layer.attend, "mix", torch.matmul)
+        return _RowAttention(self, before, mix, positions)
 
 
 Intervention = HeadOff | SublayerOff | ResidualOff | ReplaceRow
@@ -209,10 +215,12 @@ class _RowAttention:
         self,
         change: ReplaceRow,
         before: Callable[..., Tensor],
+        mix: Callable[..., Tensor],
         positions: _Positions | None,
     ) -> None:
         self.change = change
         self.before = before
+        self.mix = mix
         self.positions = positions
 
     def weigh(self, queries: Tensor, keys: Tensor, mask: Tensor | None) -> Tensor:
@@ -250,7 +258,7 @@ class _RowAttention:
     def __call__(
         self, queries: Tensor, keys: Tensor, values: Tensor, mask: Any, dropout: float
     ) -> Tensor:
-        return F.dropout(self.weigh(queries, keys, mask), dropout) @ values
+        return self.mix(F.dropout(self.weigh(queries, keys, mask), dropout), values)
 
 
 class _Positions:
@@ -259,6 +267,7 @@ class _Positions:
     def __init__(self, attend: Callable[..., Tensor]) -> None:
         self.attend = attend
         self.before = getattr(attend, "weigh", attention_weights)
+        self.mix = getattr(attend, "mix", torch.matmul)
         self.first = 0
 
     def weigh(self, queries: Tensor, keys: Tensor, mask: Tensor | None) -> Tensor:

@@ -20,6 +20,8 @@ from torch import nn
 from headwise.errors import UsageError
 from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.attention import MultiHeadAttention
+from headwise.model.config import TransformerConfig
+from headwise.model.sequence_model import SequenceModel
 
 AttentionKind = Literal["encoder", "decoder", "cross"]
 """Self-attention of the encoder, of the decoder, or cross-attention of the decoder."""
@@ -84,6 +86,12 @@ class SublayerName:
 
     def __str__(self) -> str:
         return f"{self.stack}.{self.layer}.{self.sublayer}"
+
+
+def config_of(model: nn.Module) -> TransformerConfig:
+    """Return the architecture of a model, or of that which it contains."""
+    found = (each for each in model.modules() if isinstance(each, SequenceModel))
+    return next(found).config
 
 
 def attention_layers(model: nn.Module) -> dict[AttentionName, MultiHeadAttention]:

@@ -28,11 +28,15 @@ from headwise.inspection.places import (
     Head,
     SublayerName,
     blocks,
+    config_of,
     find_head,
     sublayers,
 )
 from headwise.inspection.token_pair import TokenPair, run_model
+from headwise.model.attention import MultiHeadAttention
 from headwise.model.feed_forward import FeedForward
+from headwise.model.variants.attention import VariantAttention
+from headwise.model.variants.names import variants_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +126,11 @@ def word_steps(
     """Return all steps of ``head`` at a position, counted from 0.
 
     The numbers are the model's own: what it computes as it runs ``pair``, in its own
-    precision. Raises ``UsageError`` for a head or a position that there is not.
+    precision. Raises ``UsageError`` for a head or a position that there is not, and for
+    variants whose steps are others.
     """
     layer = find_head(model, head)
+    _require_equation_1(model, layer)
     of_encoder = head.kind == "encoder"
     pieces = pair.source_pieces if of_encoder else pair.decoder_pieces
     if not 0 <= position < len(pieces):
@@ -178,6 +184,18 @@ def word_steps(
             for name in ran[ran.index(own) :]
         ),
     )
+
+
+def _require_equation_1(model: nn.Module, layer: MultiHeadAttention) -> None:
+    """Raise ``UsageError`` if attention or residual connections are variants."""
+    config = config_of(model)
+    has_other_residual = config.residual != "all"
+    if has_other_residual or isinstance(layer.attend, VariantAttention):
+        raise UsageError(
+            f"the steps shown are those of Equation 1 and of LayerNorm(x + Sublayer(x))"
+            f"; this model has {', '.join(variants_of(config))}, whose attention maps "
+            "can be shown (--show attention)"
+        )
 
 
 def _block_names(model: nn.Module, own: SublayerName) -> set[SublayerName]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from headwise.errors import SettingsError, UsageError
 from headwise.model.config import TransformerConfig
+from headwise.model.variants.names import variants_of
 from headwise.text.settings import SENTENCEPIECE, TextSettings
 
 CTRANSLATE2 = "ctranslate2"
@@ -32,6 +33,7 @@ def limits_of_ctranslate2(
             "model.positions = 'rotary': CTranslate2 has no rotary positions in such a "
             "model; all others can be exported"
         )
+    yield from _variants(model, "CTranslate2")
     yield from _widths(model, "CTranslate2")
     yield from _concatenation(model, "CTranslate2")
 
@@ -44,6 +46,7 @@ def limits_of_huggingface(
     if model.kind != "transformer":
         yield _other_kind(model, tool)
         return
+    has_variant_positions = any("positions" in each for each in variants_of(model))
     if model.norm != "post":
         yield (
             f"model.norm = {model.norm!r}: {tool} has post-norm layers only; "
@@ -54,7 +57,8 @@ def limits_of_huggingface(
             f"model.embedding_norm = true: {tool} does not normalise embeddings; "
             "false can be exported"
         )
-    if not model.positions.startswith("sinusoidal"):
+    yield from _variants(model, tool)
+    if not model.positions.startswith("sinusoidal") and not has_variant_positions:
         yield (
             f"model.positions = {model.positions!r}: {tool} has sinusoidal "
             "positions only; 'sinusoidal' and 'sinusoidal_halves' can be exported"
@@ -129,6 +133,15 @@ def check_expressible(
 
 def _other_kind(model: TransformerConfig, tool: str) -> str:
     return f"model.kind = {model.kind!r}: {tool} is for kind = 'transformer' only"
+
+
+def _variants(model: TransformerConfig, tool: str) -> Iterator[str]:
+    defaults = TransformerConfig()
+    for each in variants_of(model):
+        name = each.removeprefix("model.").split(" = ")[0]
+        default = getattr(defaults, name)
+        other = "a model without it" if default is None else repr(default)
+        yield f"{each}: there is no export of it to {tool}; {other} can be exported"
 
 
 def _widths(model: TransformerConfig, tool: str) -> Iterator[str]:

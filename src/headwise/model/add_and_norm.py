@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from headwise.model.config import NormPlacement
 from headwise.model.dropout import Dropout
+from headwise.model.variants.residuals import Residual
 
 AddAndNormFunction = Callable[..., Tensor]
 """As :func:`add_and_norm`."""
@@ -36,9 +37,18 @@ class AddAndNorm(nn.Module):
     its output in both cases (Section 5.4).
     """
 
-    def __init__(self, d_model: int, dropout: float, placement: NormPlacement) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        dropout: float,
+        placement: NormPlacement,
+        *,
+        make_norm: Callable[[int], nn.Module] = nn.LayerNorm,
+        residual: Residual | None = None,
+    ) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(d_model)
+        self.norm = make_norm(d_model)
+        self.residual = residual
         self.dropout = Dropout(dropout)
         self.pre_norm = placement == "pre"
         self.add_and_norm: AddAndNormFunction = add_and_norm  # backends replace it
@@ -52,6 +62,8 @@ class AddAndNorm(nn.Module):
         self, x: Float[Tensor, "B L D"], out: Float[Tensor, "B L D"]
     ) -> Float[Tensor, "B L D"]:
         """Return ``x`` plus the sublayer's output, normalized if post-norm."""
+        if self.residual is not None:
+            x = self.residual(x)
         if self.pre_norm:
             return x + cast(Tensor, self.dropout(out))
         return self.add_and_norm(x, out, self.norm, self.dropout)

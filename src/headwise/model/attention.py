@@ -35,7 +35,13 @@ def attention_weights(
     0. A fully masked query gets zeros, where the formula would divide zero by zero.
     """
     scores = queries @ keys.transpose(-2, -1)
-    scores = scores / math.sqrt(queries.shape[-1])
+    return masked_softmax(scores / math.sqrt(queries.shape[-1]), mask)
+
+
+def masked_softmax(
+    scores: Float[Tensor, "B H Q K"], mask: Bool[Tensor, "#B #H #Q K"] | None
+) -> Float[Tensor, "B H Q K"]:
+    """Compute the softmax of each row, as :func:`attention_weights` masks it."""
     if mask is None:
         return scores.softmax(dim=-1)
     fully_masked = ~mask.any(dim=-1, keepdim=True)
@@ -87,15 +93,18 @@ class MultiHeadAttention(nn.Module):
         *,
         d_k: int,
         d_v: int,
+        num_key_value_heads: int | None = None,
         bias: bool = False,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.num_heads = num_heads
+        # Fewer than heads: groups of queries share them (Ainslie et al. 2023).
+        self.num_key_value_heads = shared = num_key_value_heads or num_heads
         self.dropout = dropout
         self.to_queries = nn.Linear(d_model, num_heads * d_k, bias=bias)
-        self.to_keys = nn.Linear(d_model, num_heads * d_k, bias=bias)
-        self.to_values = nn.Linear(d_model, num_heads * d_v, bias=bias)
+        self.to_keys = nn.Linear(d_model, shared * d_k, bias=bias)
+        self.to_values = nn.Linear(d_model, shared * d_v, bias=bias)
         self.to_output = nn.Linear(num_heads * d_v, d_model, bias=bias)
         # Backends replace it.
         self.attend: AttentionFunction = scaled_dot_product_attention
@@ -104,8 +113,8 @@ class MultiHeadAttention(nn.Module):
     def project_keys_values(self, source: Float[Tensor, "B K D"]) -> KeyValues:
         """Return the keys and values of ``source``, to be kept for several queries."""
         return KeyValues(
-            self._split_heads(self.to_keys(source)),
-            self._split_heads(self.to_values(source)),
+            self._split_heads(self.to_keys(source), self.num_key_value_heads),
+            self._split_heads(self.to_values(source), self.num_key_value_heads),
         )
 
     def forward(
@@ -117,15 +126,20 @@ class MultiHeadAttention(nn.Module):
         """Attend from every position of ``x`` to ``source``, or to its projections."""
         if isinstance(source, Tensor):
             source = self.project_keys_values(source)
-        queries = self._split_heads(self.to_queries(x))
-        keys = source.keys
+        queries = self._split_heads(self.to_queries(x), self.num_heads)
+        keys, values = source.keys, source.values
         if self.rotate is not None:
             queries, keys = self.rotate(queries, keys)
+        if self.num_key_value_heads < self.num_heads:
+            repeats = self.num_heads // self.num_key_value_heads
+            keys, values = (x.repeat_interleave(repeats, 1) for x in (keys, values))
         dropout = self.dropout if self.training else 0.0
-        heads = self.attend(queries, keys, source.values, mask, dropout)
+        heads = self.attend(queries, keys, values, mask, dropout)
         concatenated = heads.transpose(1, 2).flatten(start_dim=2)  # B H Q V -> B Q HV
         output: Tensor = self.to_output(concatenated)
         return output
 
-    def _split_heads(self, x: Float[Tensor, "B L HC"]) -> Float[Tensor, "B H L C"]:
-        return x.view(*x.shape[:2], self.num_heads, -1).transpose(1, 2)
+    def _split_heads(
+        self, x: Float[Tensor, "B L HC"], heads: int
+    ) -> Float[Tensor, "B H L C"]:
+        return x.view(*x.shape[:2], heads, -1).transpose(1, 2)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -32,8 +33,9 @@ attention weights, one tensor for each call."""
 def record_attention_weights(model: nn.Module) -> Iterator[AttentionRecord]:
     """Record the attention weights of all attention layers of ``model``.
 
-    Meanwhile ``scaled_dot_product_attention`` replaces fused attention, which never has
-    all weights in memory; so outputs are the same up to rounding.
+    Meanwhile ``scaled_dot_product_attention``, or a variant as it is written, replaces
+    fused attention, which never has all weights in memory; so outputs are the same up
+    to rounding.
     """
     layers = [
         (name, module, *recorder)
@@ -55,7 +57,9 @@ def record_attention_weights(model: nn.Module) -> Iterator[AttentionRecord]:
 
 
 def _recording_attention(recorded: list[Tensor], original: Any) -> AttentionFunction:
-    weigh = getattr(original, "weigh", attention_weights)  # an intervention has its own
+    # An intervention or a variant of attention has its own.
+    weigh = getattr(original, "weigh", attention_weights)
+    mix = getattr(original, "mix", torch.matmul)
 
     def attend(
         queries: Float[Tensor, "B H Q C"],
@@ -66,7 +70,8 @@ def _recording_attention(recorded: list[Tensor], original: Any) -> AttentionFunc
     ) -> Float[Tensor, "B H Q V"]:
         weights: Tensor = weigh(queries, keys, mask)
         recorded.append(weights.detach())
-        return F.dropout(weights, dropout) @ values
+        heads: Tensor = mix(F.dropout(weights, dropout), values)
+        return heads
 
     return attend
 

@@ -11,12 +11,17 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from headwise.errors import SettingsError
-from headwise.model.config_checks import combination_problems
+from headwise.model.config_checks import combination_problems, value_problems
 
 ModelKind = Literal["transformer", "lstm"]
 NormPlacement = Literal["post", "pre"]
+NormKind = Literal["layer", "rms", "batch"]
 ActivationName = Literal["relu", "gelu", "swish"]
-PositionName = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "none"]
+FeedForwardName = Literal["plain", "glu", "bilinear", "reglu", "geglu", "swiglu"]
+AttentionName = Literal["scaled", "unscaled", "cosine", "additive", "multiplicative"]
+ResidualName = Literal["all", "positions", "none"]
+_KnownPosition = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "none"]
+PositionName = Literal[_KnownPosition, "alibi", "shaw", "t5", "number", "fraction"]
 PositionJoin = Literal["add", "concatenate"]
 Stack = Literal["encoder", "decoder"]
 Tying = Literal["none", "output", "all"]
@@ -71,8 +76,33 @@ class TransformerConfig:
     """Layer normalization after each residual sum, as published, or before each
     sublayer."""
 
+    norm_kind: NormKind = "layer"
+    """Layer normalization; RMSNorm (Zhang and Sennrich 2019); or batch normalization,
+    in which a token depends on its batch while training."""
+
+    residual: ResidualName = "all"
+    """What goes around each sublayer: all channels, none, or those of a concatenated
+    positional encoding alone."""
+
+    feed_forward: FeedForwardName = "plain"
+    """Equation 2, or a gated layer (Shazeer 2020), named by the activation of its gate:
+    sigmoid (glu), none (bilinear), relu, gelu or swish. It has a third matrix."""
+
     activation: ActivationName = "relu"
-    """The activation of feed-forward (Equation 2 has relu)."""
+    """The activation of a plain feed-forward layer (Equation 2 has relu)."""
+
+    attention: AttentionName = "scaled"
+    """The score of a key for a query: q · k / √d_k as published, q · k, their cosine,
+    v · tanh(q + k) (Bahdanau et al. 2015) or q W k (Luong et al. 2015)."""
+
+    attention_window: int | None = None
+    """Positions that each one attends to in self-attention, itself included: in a
+    decoder the last ones, in an encoder as many on both sides, so that it must be odd
+    there. Unset: all."""
+
+    num_key_value_heads: int | None = None
+    """Heads of keys and values, each shared by a group of query heads (grouped-query
+    attention; 1 is multi-query attention); unset: num_heads."""
 
     attention_bias: bool = False
     """Add a bias in the four projections of attention; the paper's have none."""
@@ -91,7 +121,10 @@ class TransformerConfig:
     positions: PositionName = "sinusoidal"
     """Positional encoding: the paper's interleaved sines and cosines, the same in
     [sin | cos] halves, a learned table (Table 3, row E), rotations of queries and keys
-    in self-attention (RoPE, Su et al. 2021), or none."""
+    in self-attention (RoPE, Su et al. 2021), or none. Further, by distance in
+    self-attention: alibi (Press et al. 2022), shaw (Shaw et al. 2018) and t5 (Raffel et
+    al. 2020); and the bare number of a position, or that as a fraction of the length,
+    of max_positions in a decoder."""
 
     position_join: PositionJoin = "add"
     """Add the encoding to the embedding, as published, or concatenate it."""
@@ -101,12 +134,11 @@ class TransformerConfig:
     Embeddings then have the other d_model - d_position."""
 
     max_positions: int = 1024
-    """Rows of a learned table; sinusoids need none."""
+    """Rows of a learned table, and what fractions in a decoder divide by; other
+    positions need none."""
 
     def __post_init__(self) -> None:
-        problems = [*self._sizes(), *self._dropout_rates(), *self._choices()]
-        if not problems:
-            problems = combination_problems(self)
+        problems = value_problems(self) or combination_problems(self)
         if problems:
             raise SettingsError(problems)
 
@@ -156,6 +188,15 @@ class TransformerConfig:
         return 1, 1
 
     @property
+    def position_limit(self) -> int | None:
+        """Longest text of an encoder or a decoder; None: there is no limit."""
+        if self.positions == "learned":
+            return self.max_positions
+        if self.positions == "fraction" and self.decoder_layers:
+            return self.max_positions
+        return None
+
+    @property
     def key_width(self) -> int:
         """Channels of a query or key in one head (d_k)."""
         return self.d_model // self.num_heads if self.d_k is None else self.d_k
@@ -178,38 +219,3 @@ class TransformerConfig:
         if self.position_join == "add":
             return self.d_model
         return self.d_model - self.position_width
-
-    def _sizes(self) -> list[str]:
-        least = {"encoder_layers": 0, "decoder_layers": 0}
-        least |= dict.fromkeys(("d_model", "d_ff", "num_heads", "max_positions"), 1)
-        for name in ("d_k", "d_v", "d_position"):
-            if getattr(self, name) is not None:
-                least[name] = 1
-        return [
-            f"{name} must be {minimum} or more, not {getattr(self, name)}"
-            for name, minimum in least.items()
-            if getattr(self, name) < minimum
-        ]
-
-    def _dropout_rates(self) -> list[str]:
-        return [
-            f"{name} must be 0 or more and less than 1, not {getattr(self, name)}"
-            for name in ("dropout", "attention_dropout", "feed_forward_dropout")
-            if not 0 <= getattr(self, name) < 1
-        ]
-
-    def _choices(self) -> list[str]:
-        choices = {
-            "kind": ModelKind,
-            "norm": NormPlacement,
-            "activation": ActivationName,
-            "tie_embeddings": Tying,
-            "positions": PositionName,
-            "position_join": PositionJoin,
-        }
-        return [
-            f"{name} must be one of {', '.join(get_args(kind))}, "
-            f"not {getattr(self, name)!r}"
-            for name, kind in choices.items()
-            if getattr(self, name) not in get_args(kind)
-        ]

@@ -1,4 +1,4 @@
-"""Which settings of an architecture go together.
+"""Which values the settings of an architecture may have, and which go together.
 
 ``config`` is a ``TransformerConfig``, whose module imports this one.
 """
@@ -6,17 +6,53 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 OF_TRANSFORMERS = (
     *("d_k", "d_v", "attention_dropout", "feed_forward_dropout", "norm", "activation"),
     *("attention_bias", "embedding_norm", "positions", "position_join", "d_position"),
+    *("norm_kind", "residual", "feed_forward", "attention", "attention_window"),
+    "num_key_value_heads",
 )
 """Settings that no other kind of model has; it must leave them at their defaults.
 
 It has no ``num_heads``, ``d_ff`` and ``max_positions`` either. They are ignored, as
 every preset sets them.
 """
+
+
+SIZES: dict[str, int] = {
+    **dict.fromkeys(("encoder_layers", "decoder_layers"), 0),
+    **dict.fromkeys(("d_model", "d_ff", "num_heads", "max_positions"), 1),
+    **dict.fromkeys(("d_k", "d_v", "d_position"), 1),
+    **dict.fromkeys(("attention_window", "num_key_value_heads"), 1),
+}
+"""Setting -> its least value; None, where it may be that, means another default."""
+
+
+def value_problems(config: Any) -> list[str]:
+    """Return the problems of single settings."""
+    values = {each.name: getattr(config, each.name) for each in fields(config)}
+    problems = [
+        f"{name} must be {least} or more, not {values[name]}"
+        for name, least in SIZES.items()
+        if values[name] is not None and values[name] < least
+    ]
+    problems += [
+        f"{name} must be 0 or more and less than 1, not {values[name]}"
+        for name in ("dropout", "attention_dropout", "feed_forward_dropout")
+        if not 0 <= values[name] < 1
+    ]
+    return problems + [
+        f"{name} must be one of {', '.join(known)}, not {values[name]!r}"
+        for name, known in _choices(type(config)).items()
+        if values[name] not in known
+    ]
+
+
+def _choices(kind: type) -> dict[str, tuple[Any, ...]]:
+    hints = get_type_hints(kind).items()
+    return {n: get_args(hint) for n, hint in hints if get_origin(hint) is Literal}
 
 
 def combination_problems(config: Any) -> list[str]:
@@ -45,6 +81,8 @@ def combination_problems(config: Any) -> list[str]:
             f"positions = 'rotary' turns pairs of channels, so d_k must be even, "
             f"not {config.key_width}; set d_k, or another num_heads"
         )
+    problems += _attention(config)
+    problems += _blocks(config)
     if config.position_join == "concatenate":
         problems += _concatenation(config)
     elif config.d_position is not None:
@@ -70,6 +108,58 @@ def _not_a_transformer(config: Any) -> list[str]:
     return problems
 
 
+def _attention(config: Any) -> list[str]:
+    problems = []
+    shared = config.num_key_value_heads
+    if shared is not None and config.num_heads % shared:
+        problems.append(
+            f"num_key_value_heads must divide num_heads={config.num_heads} into equal "
+            f"groups; {shared} does not"
+        )
+    window = config.attention_window
+    if window is not None and config.encoder_layers and window % 2 == 0:
+        problems.append(
+            "attention_window must be odd in an encoder, with as many positions before "
+            f"as after each; {window} is not, {window + 1} would be"
+        )
+    if config.positions == "shaw" and config.attention not in ("scaled", "unscaled"):
+        problems.append(
+            "positions = 'shaw' adds vectors to the keys of a dot product, and "
+            f"attention = {config.attention!r} is none; set attention = 'scaled', or "
+            "positions = 'alibi' or 't5'"
+        )
+    return problems
+
+
+def _blocks(config: Any) -> list[str]:
+    problems = []
+    if config.feed_forward != "plain" and config.activation != "relu":
+        problems.append(
+            f"activation = {config.activation!r} is for feed_forward = 'plain'; "
+            f"leave it out, as feed_forward = {config.feed_forward!r} names that of "
+            "its gate"
+        )
+    if config.residual == "positions" and config.position_join != "concatenate":
+        problems.append(
+            "residual = 'positions' carries the channels of the positional encoding, "
+            "which has channels of its own with position_join = 'concatenate' only"
+        )
+    is_centered = config.norm == "pre" or config.embedding_norm
+    if (
+        config.positions in ("number", "fraction")
+        and config.position_join == "add"
+        and config.norm_kind == "layer"
+        and is_centered
+    ):
+        problems.append(
+            f"positions = {config.positions!r} adds one number to all channels, which "
+            "layer normalization before the first attention takes away again; set "
+            "position_join = 'concatenate', norm_kind = 'rms', or norm = 'post' "
+            "without embedding_norm"
+        )
+    return problems
+
+
 def _concatenation(config: Any) -> list[str]:
     problems = []
     if config.embedding_width < 1:
@@ -77,7 +167,7 @@ def _concatenation(config: Any) -> list[str]:
             f"d_position={config.position_width} leaves no channels for the "
             f"embedding in d_model={config.d_model}; it must be smaller"
         )
-    if config.positions in ("none", "rotary"):
+    if config.positions in ("none", "rotary", "alibi", "shaw", "t5"):
         problems.append(
             f"positions = {config.positions!r} leaves nothing to concatenate; "
             "set position_join = 'add'"

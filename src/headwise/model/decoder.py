@@ -12,16 +12,17 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headwise.model.attention import KeyValues
-from headwise.model.config import TransformerConfig
-from headwise.model.encoder import (
+from headwise.model.boxes import (
     make_add_and_norm,
-    make_attention,
+    make_cross_attention,
     make_feed_forward,
     make_last_norm,
+    make_self_attention,
 )
+from headwise.model.config import TransformerConfig
 from headwise.model.kv_cache import DecoderState, KVCache
 from headwise.model.masks import AttentionMask
-from headwise.model.rotary_positions import with_positions
+from headwise.model.variants.relative_positions import share_positions
 
 
 class DecoderBlock(nn.Module):
@@ -29,8 +30,8 @@ class DecoderBlock(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.self_attention = with_positions(make_attention(config), config)
-        self.cross_attention = make_attention(config)
+        self.self_attention = make_self_attention(config, causal=True)
+        self.cross_attention = make_cross_attention(config)
         self.feed_forward = make_feed_forward(config)
         self.around_self = make_add_and_norm(config)
         self.around_cross = make_add_and_norm(config)
@@ -68,6 +69,7 @@ class Decoder(nn.Module):
         super().__init__()
         blocks = (DecoderBlock(config) for _ in range(config.decoder_layers))
         self.blocks = nn.ModuleList(blocks)
+        share_positions(self.blocks)
         self.last_norm = make_last_norm(config)
 
     def initial_state(

@@ -17,21 +17,21 @@ from torch.nn import functional as F
 
 from headwise.errors import SettingsError
 from headwise.model.attention import KeyValues
-from headwise.model.config import TransformerConfig
-from headwise.model.embeddings import OutputProjection, StackInput, TokenEmbedding
-from headwise.model.encoder import (
+from headwise.model.boxes import (
     make_add_and_norm,
-    make_attention,
     make_feed_forward,
     make_last_norm,
+    make_self_attention,
 )
+from headwise.model.config import TransformerConfig
+from headwise.model.embeddings import OutputProjection, StackInput, TokenEmbedding
 from headwise.model.initialization import initialize
 from headwise.model.kv_cache import KVCache
-from headwise.model.masks import AttentionMask
+from headwise.model.masks import PADDING, AttentionMask
 from headwise.model.positions import PositionIds
-from headwise.model.rotary_positions import with_positions
 from headwise.model.sequence_model import SequenceModel
 from headwise.model.transformer import INITIAL_CAPACITY
+from headwise.model.variants.relative_positions import share_positions
 
 
 def make_window_mask(
@@ -54,7 +54,7 @@ class DecoderOnlyBlock(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.self_attention = with_positions(make_attention(config), config)
+        self.self_attention = make_self_attention(config, causal=True)
         self.feed_forward = make_feed_forward(config)
         self.around_self = make_add_and_norm(config)
         self.around_feed_forward = make_add_and_norm(config)
@@ -84,6 +84,7 @@ class DecoderOnlyStack(nn.Module):
         super().__init__()
         blocks = (DecoderOnlyBlock(config) for _ in range(config.decoder_layers))
         self.blocks = nn.ModuleList(blocks)
+        share_positions(self.blocks)
         self.last_norm = make_last_norm(config)
 
     def forward(
@@ -153,6 +154,11 @@ class DecoderOnly(SequenceModel):
         config.check_stacks("decoder")
         if window is not None and window < 1:
             raise SettingsError([f"window must be 1 or more, not {window}"])
+        if window is not None and config.attention_window is not None:
+            windows = f"{window} and attention_window = {config.attention_window}"
+            raise SettingsError(
+                [f"window = {windows} are two windows of one attention; set one"]
+            )
         self.window = window
         self.vocab_size = vocab_size
         self.embedding = TokenEmbedding(vocab_size, config.embedding_width)
@@ -172,9 +178,10 @@ class DecoderOnly(SequenceModel):
     def decode(self, tokens: Int[Tensor, "B L"]) -> Float[Tensor, "B L D"]:
         """Return the output of the decoder: ``forward`` up to the "Linear" box."""
         positions = torch.arange(tokens.shape[1], device=tokens.device)[None]
-        mask = make_window_mask(positions, positions, self.window)
-        x = self.enter_decoder(self.embedding(tokens), 0)
-        out: Tensor = self.decoder(x, mask)
+        mask = self._mask(positions, positions)
+        with self.knowing_padding(self.enter_decoder, self.decoder, tokens != PADDING):
+            x = self.enter_decoder(self.embedding(tokens), 0)
+            out: Tensor = self.decoder(x, mask)
         return out
 
     def start(
@@ -186,10 +193,11 @@ class DecoderOnly(SequenceModel):
         then its prompt, then what the search generates. Prompts are without start token
         and may be empty (P = 0); ``prompt_is_real`` is False for their padding.
         """
-        shape, vectors = (len(prompt), self.config.num_heads, 0), self.embedding.vectors
+        config, vectors = self.config, self.embedding.vectors
+        shape = len(prompt), config.num_key_value_heads or config.num_heads, 0
         no_kv = KeyValues(
-            vectors.new_empty(*shape, self.config.key_width),
-            vectors.new_empty(*shape, self.config.value_width),
+            vectors.new_empty(*shape, config.key_width),
+            vectors.new_empty(*shape, config.value_width),
         )
         blocks = self.decoder.blocks
         padding_first = prompt_is_real.int().argsort(dim=1, stable=True)
@@ -219,12 +227,17 @@ class DecoderOnly(SequenceModel):
         positions = torch.arange(end, device=tokens.device) - state.padding[:, None]
         queries = positions[:, start:]
         keys = positions[:, start - state.self_kv[0].length :]
-        mask = make_window_mask(queries, keys, self.window)
+        mask = self._mask(queries, keys)
         ids = PositionIds(queries.clamp(min=0), int(queries.max()) + 1)
         x = self.enter_decoder(self.embedding(appended), ids)
         x = self.decoder(x, mask, state.self_kv)
         done = state.prompt[:, :0]
         return self.logits(x[:, -1]), replace(state, position=end, prompt=done)
+
+    def _mask(self, queries: Tensor, keys: Tensor) -> Bool[Tensor, "#B 1 #Q K"]:
+        if self.config.attention_window is not None:  # which is causal by itself
+            return (keys >= 0)[:, None, None]
+        return make_window_mask(queries, keys, self.window)
 
     def logits(self, x: Float[Tensor, "*P D"]) -> Float[Tensor, "*P V"]:
         """Apply the "Linear" box: a logit for every entry of the vocabulary."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headwise.model.config import TransformerConfig
 from headwise.model.dropout import Dropout
 from headwise.model.positions import AddPositions, PositionIds
+from headwise.model.variants.norms import NORMS
 
 
 class TokenEmbedding(nn.Module):
@@ -36,15 +37,19 @@ class StackInput(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.add_positions = AddPositions(config)
-        normed = config.embedding_norm
-        self.norm = nn.LayerNorm(config.d_model) if normed else nn.Identity()
+        make_norm = NORMS[config.norm_kind] if config.embedding_norm else nn.Identity
+        self.norm = make_norm(config.d_model)
         self.dropout = Dropout(config.dropout)
 
     def forward(
-        self, x: Float[Tensor, "B L E"], positions: int | PositionIds
+        self,
+        x: Float[Tensor, "B L E"],
+        positions: int | PositionIds,
+        is_real: Bool[Tensor, "B L"] | None = None,
     ) -> Float[Tensor, "B L D"]:
-        """Return the input of the first block; ``positions`` as in AddPositions."""
-        out: Tensor = self.dropout(self.norm(self.add_positions(x, positions)))
+        """Return the input of the first block; arguments as in AddPositions."""
+        x = self.add_positions(x, positions, is_real)
+        out: Tensor = self.dropout(self.norm(x))
         return out
 
 

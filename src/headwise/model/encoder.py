@@ -8,44 +8,15 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headwise.model.add_and_norm import AddAndNorm
-from headwise.model.attention import MultiHeadAttention
+from headwise.model.boxes import (
+    make_add_and_norm,
+    make_feed_forward,
+    make_last_norm,
+    make_self_attention,
+)
 from headwise.model.config import TransformerConfig
-from headwise.model.feed_forward import FeedForward
 from headwise.model.masks import AttentionMask
-from headwise.model.rotary_positions import with_positions
-
-
-def make_attention(config: TransformerConfig) -> MultiHeadAttention:
-    """Make a "Multi-Head Attention" box, of any of the three kinds."""
-    return MultiHeadAttention(
-        config.d_model,
-        config.num_heads,
-        d_k=config.key_width,
-        d_v=config.value_width,
-        bias=config.attention_bias,
-        dropout=config.attention_dropout,
-    )
-
-
-def make_feed_forward(config: TransformerConfig) -> FeedForward:
-    """Make a "Feed Forward" box."""
-    return FeedForward(
-        config.d_model,
-        config.d_ff,
-        activation=config.activation,
-        dropout=config.feed_forward_dropout,
-    )
-
-
-def make_add_and_norm(config: TransformerConfig) -> AddAndNorm:
-    """Make an "Add & Norm" box."""
-    return AddAndNorm(config.d_model, config.dropout, config.norm)
-
-
-def make_last_norm(config: TransformerConfig) -> nn.Module:
-    """Make the layer norm at the end of a pre-norm stack; post-norm has none."""
-    return nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+from headwise.model.variants.relative_positions import share_positions
 
 
 class EncoderBlock(nn.Module):
@@ -53,7 +24,7 @@ class EncoderBlock(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.self_attention = with_positions(make_attention(config), config)
+        self.self_attention = make_self_attention(config, causal=False)
         self.feed_forward = make_feed_forward(config)
         self.around_attention = make_add_and_norm(config)
         self.around_feed_forward = make_add_and_norm(config)
@@ -76,6 +47,7 @@ class Encoder(nn.Module):
         super().__init__()
         blocks = (EncoderBlock(config) for _ in range(config.encoder_layers))
         self.blocks = nn.ModuleList(blocks)
+        share_positions(self.blocks)
         self.last_norm = make_last_norm(config)
 
     def forward(

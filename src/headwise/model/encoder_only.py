@@ -50,6 +50,7 @@ class EncoderOnly(SequenceModel):
 
         Nothing attends to padding; what is returned at its positions has no meaning.
         """
-        x = self.enter_encoder(self.embedding(tokens), 0)
-        out: Tensor = self.encoder(x, make_padding_mask(is_real))
+        with self.knowing_padding(self.enter_encoder, self.encoder, is_real):
+            x = self.enter_encoder(self.embedding(tokens), 0, is_real)
+            out: Tensor = self.encoder(x, make_padding_mask(is_real))
         return out

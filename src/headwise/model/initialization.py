@@ -12,6 +12,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from headwise.model.variants.norms import BatchNorm, RMSNorm
+
 EMBEDDINGS = "vectors"
 """Name of parameters that are tables of vectors: embeddings, positions, output."""
 
@@ -20,13 +22,16 @@ OUTPUT_PROJECTIONS = ("to_output", "narrow")
 
 OUTPUT_PROJECTION_STD = 0.02
 
+NORMS_AS_MADE = (nn.LayerNorm, RMSNorm, BatchNorm)
+"""Norms begin with the weights they are made with: gain 1, bias 0."""
+
 
 def initialize(model: nn.Module, seed: int) -> None:
     """Draw every weight of ``model`` from ``seed``, in the order of its parameters."""
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in model.named_parameters():
         owner, _, kind = name.rpartition(".")
-        is_norm = isinstance(model.get_submodule(owner), nn.LayerNorm)
+        is_norm = isinstance(model.get_submodule(owner), NORMS_AS_MADE)
         if is_norm or parameter.is_meta:
             continue
         if parameter.dim() < 2:

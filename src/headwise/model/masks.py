@@ -6,6 +6,9 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+PADDING = 0
+"""The token that follows a text in a row of a batch."""
+
 
 class BackendMask:
     """A mask of another type, for the attention function that a backend installs."""

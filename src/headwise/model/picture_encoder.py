@@ -49,10 +49,10 @@ class PictureEncoder(SequenceModel):
         ``is_real`` is False for padding, which nothing attends to.
         """
         first = is_real.new_ones(len(patches), 1)
-        x = self.enter_encoder(self.embed(patches), 0)
-        out: Tensor = self.encoder(
-            x, make_padding_mask(torch.cat([first, is_real], dim=1))
-        )
+        is_real = torch.cat([first, is_real], dim=1)
+        with self.knowing_padding(self.enter_encoder, self.encoder, is_real):
+            x = self.enter_encoder(self.embed(patches), 0, is_real)
+            out: Tensor = self.encoder(x, make_padding_mask(is_real))
         return out
 
     def embed(self, patches: Integer[Tensor, "B S P"]) -> Float[Tensor, "B S+1 E"]:

@@ -1,6 +1,7 @@
 """Positional encodings (Section 3.5): every scheme that changes the embeddings.
 
-Rotary positions turn queries and keys instead: in ``rotary_positions.py``.
+Rotary positions turn queries and keys instead (``rotary_positions.py``), and relative
+ones change scores (``variants/relative_positions.py``).
 
 Letters used for sizes: B batch rows, L positions, E channels of an embedding,
 P channels of a positional encoding, D model width.
@@ -12,12 +13,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headwise.errors import ModelError
 from headwise.model.config import PositionName, TransformerConfig
+from headwise.model.variants.position_encodings import (
+    PositionFractions,
+    PositionNumbers,
+)
+from headwise.model.variants.relative_positions import RELATIVE_POSITIONS
 
 LONGEST_WAVE = 10000.0
 """The wavelengths run from 2π to this many times 2π (Section 3.5)."""
@@ -84,8 +90,11 @@ POSITIONS: dict[PositionName, Callable[[TransformerConfig], nn.Module] | None] =
     "sinusoidal": lambda c: Sinusoids(sinusoids, c.position_width),
     "sinusoidal_halves": lambda c: Sinusoids(sinusoids_in_halves, c.position_width),
     "learned": lambda c: LearnedPositions(c.max_positions, c.position_width),
+    "number": lambda c: PositionNumbers(c.position_width),
+    "fraction": lambda c: PositionFractions(c.max_positions, c.position_width),
     "rotary": None,
     "none": None,
+    **dict.fromkeys(RELATIVE_POSITIONS),
 }
 
 
@@ -109,13 +118,21 @@ class AddPositions(nn.Module):
         self.concatenate = config.position_join == "concatenate"
 
     def forward(
-        self, x: Float[Tensor, "B L E"], positions: int | PositionIds
+        self,
+        x: Float[Tensor, "B L E"],
+        positions: int | PositionIds,
+        is_real: Bool[Tensor, "B L"] | None = None,
     ) -> Float[Tensor, "B L D"]:
-        """Encode ``positions``: an id for each token, or the position of the first."""
+        """Encode ``positions``: an id for each token, or the position of the first.
+
+        An encoder says which positions are no padding, for what depends on the length.
+        """
         if self.scheme is None:
             return x
         encoding: Tensor
-        if isinstance(positions, PositionIds):
+        if isinstance(self.scheme, PositionFractions) and is_real is not None:
+            encoding = self.scheme.of_texts(x, is_real)
+        elif isinstance(positions, PositionIds):
             table = self.scheme(x.new_empty(1, positions.num_positions, 0), 0)
             encoding = F.embedding(positions.ids, table)
         else:

@@ -4,8 +4,8 @@ Beyond the paper. Each pair of channels of a query or key is turned by an angle 
 grows with its position, so that the score of two depends on their distance alone. Only
 self-attention has it: between a source and a target there is no distance.
 
-Letters used for sizes: B batch rows, H heads, Q query positions, K key positions,
-L positions, C channels of a query or key (d_k).
+Letters used for sizes: B batch rows, H heads, G heads of keys, Q query positions,
+K key positions, L positions, C channels of a query or key (d_k).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class RotaryPositions(nn.Module):
         self.table = torch.zeros(0, width)  # no buffer: model.half() would round it
 
     def forward(
-        self, queries: Float[Tensor, "B H Q C"], keys: Float[Tensor, "B H K C"]
-    ) -> tuple[Float[Tensor, "B H Q C"], Float[Tensor, "B H K C"]]:
+        self, queries: Float[Tensor, "B H Q C"], keys: Float[Tensor, "B G K C"]
+    ) -> tuple[Float[Tensor, "B H Q C"], Float[Tensor, "B G K C"]]:
         """Return both rotated; the queries are those of the last Q of the K keys.
 
         Positions are counted from the first key. It may stand anywhere in a text, as

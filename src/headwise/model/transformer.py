@@ -19,7 +19,7 @@ from headwise.model.encoder import Encoder
 from headwise.model.encoder_decoder import EncoderDecoder
 from headwise.model.initialization import initialize
 from headwise.model.kv_cache import DecoderState
-from headwise.model.masks import make_causal_mask, make_padding_mask
+from headwise.model.masks import PADDING, make_causal_mask, make_padding_mask
 
 INITIAL_CAPACITY = 32
 """Positions of a new KV cache; it doubles as needed."""
@@ -58,17 +58,21 @@ class Transformer(EncoderDecoder):
     ) -> Float[Tensor, "B L D"]:
         """Return the output of the decoder: ``forward`` up to the "Linear" box."""
         state = self.encode(source, source_is_real)
-        mask = make_causal_mask(target.shape[1], target.device)
-        x = self.enter_decoder(self.target_embedding(target), 0)
-        out: Tensor = self.decoder(x, state, mask)
+        mask = None
+        if self.config.attention_window is None:  # a window is causal by itself
+            mask = make_causal_mask(target.shape[1], target.device)
+        with self.knowing_padding(self.enter_decoder, self.decoder, target != PADDING):
+            x = self.enter_decoder(self.target_embedding(target), 0)
+            out: Tensor = self.decoder(x, state, mask)
         return out
 
     def encode_source(
         self, source: Integer[Tensor, "B S *P"], source_is_real: Bool[Tensor, "B S"]
     ) -> Float[Tensor, "B S D"]:
         """Return the output of the encoder."""
-        x = self.enter_encoder(self.embed_source(source), 0)
-        out: Tensor = self.encoder(x, make_padding_mask(source_is_real))
+        with self.knowing_padding(self.enter_encoder, self.encoder, source_is_real):
+            x = self.enter_encoder(self.embed_source(source), 0, source_is_real)
+            out: Tensor = self.encoder(x, make_padding_mask(source_is_real))
         return out
 
     def encode(

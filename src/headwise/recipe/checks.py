@@ -11,6 +11,7 @@ from headwise.data.settings import DataSettings
 from headwise.data.source_noise import CHANGEABLE
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.model.config import TransformerConfig
+from headwise.model.variants.names import variants_of
 from headwise.tasks import TASKS, find_task
 from headwise.text.settings import TextSettings
 from headwise.training.settings import TrainingSettings
@@ -86,6 +87,7 @@ def recipe_problems(recipe: Tables) -> list[str]:
         *problems,
         *_task_problems(recipe),
         *_kind_problems(recipe),
+        *_variant_problems(recipe),
         *_drawn_text_problems(recipe),
         *_source_text_problems(recipe),
         *_two_pass_problems(recipe),
@@ -146,6 +148,38 @@ def _kind_problems(recipe: Tables) -> list[str]:
         f"{recipe.model.kind!r}; leave it out"
         for name, is_set in of_transformers.items()
         if is_set and recipe.model.kind != "transformer"
+    ]
+
+
+def _variant_problems(recipe: Tables) -> list[str]:
+    """Return problems of training settings that cannot train variants of the model."""
+    training, variants = recipe.training, variants_of(recipe.model)
+    needs_known = {
+        "backend = 'native'": training.backend == "native",
+        "backend = 'torch_compile'": training.backend == "torch_compile",
+        "devices = 'shard'": training.devices == "shard",
+    }
+    problems = [
+        f"training.{name} has no code for {', '.join(variants)}; leave it out"
+        for name, is_set in needs_known.items()
+        if is_set and variants
+    ]
+    own_window = getattr(getattr(recipe, recipe.task, None), "window", None)
+    if own_window is not None and recipe.model.attention_window is not None:
+        problems.append(
+            f"{recipe.task}.window = {own_window} and model.attention_window = "
+            f"{recipe.model.attention_window} are two windows of one attention; set "
+            "one of them"
+        )
+    in_one_pass = {
+        "activation_checkpointing = true": training.activation_checkpointing,
+        f"processes = {training.processes}": training.processes not in (None, 1),
+    }
+    return problems + [
+        f"training.{name} would compute the statistics of model.norm_kind = 'batch' "
+        "more than once, or of a part of each batch; leave it out"
+        for name, is_set in in_one_pass.items()
+        if is_set and recipe.model.norm_kind == "batch"
     ]
 
 
@@ -266,10 +300,11 @@ def _length_problems(recipe: Tables) -> list[str]:
         longest = max(
             search.max_length(max_tokens) for search in (greedy(), recipe.decoding)
         )
-    if model.positions == "learned" and model.max_positions < longest:
+    if model.position_limit is not None and model.position_limit < longest:
+        beyond = "learned positions" if model.positions == "learned" else "fractions"
         problems.append(
             f"model.max_positions must be at least {longest}, not "
             f"{model.max_positions}: {what} of data.max_tokens={max_tokens} may be "
-            "that long, which is beyond the learned positions"
+            f"that long, which is beyond the {beyond}"
         )
     return problems

@@ -11,6 +11,7 @@ from headwise import __version__
 from headwise.data.prepared import PreparedFacts
 from headwise.model.config import TransformerConfig
 from headwise.model.sequence_model import SequenceModel
+from headwise.model.variants.names import variants_of
 from headwise.run_folder.card_metadata import card_metadata
 from headwise.tasks import TASKS
 from headwise.training.state import TrainingState
@@ -187,10 +188,11 @@ def model_card(
 def _layers(config: TransformerConfig) -> str:
     if config.kind != "transformer":
         return f"layers ({config.kind}), d_model {config.d_model}"
-    return (
+    sizes = (
         f"layers, d_model {config.d_model}, d_ff {config.d_ff}, "
         f"{config.num_heads} heads"
     )
+    return ", ".join([sizes, *(f"`{each}`" for each in variants_of(config))])
 
 
 def _share(count: int, whole: int) -> str:

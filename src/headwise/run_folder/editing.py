@@ -151,12 +151,13 @@ def _check_fits(opened: ModelFolder, decoding: DecodingSettings) -> None:
     config = opened.config
     decoding.check_head(*config.cross_attention_shape)
     longest = decoding.max_length(opened.facts.longest_source)
-    if config.positions == "learned" and config.max_positions < longest:
+    if config.position_limit is not None and config.position_limit < longest:
         raise SettingsError(
             [
                 f"a source of {opened.facts.longest_source} tokens may give an output "
-                f"of {longest}, but the model has {config.max_positions} learned "
-                "positions; choose a smaller max_length_factor or max_length_offset"
+                f"of {longest}, but the model has {config.max_positions} positions "
+                f"(positions = {config.positions!r}); choose a smaller "
+                "max_length_factor or max_length_offset"
             ]
         )
 

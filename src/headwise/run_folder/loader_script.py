@@ -9,6 +9,11 @@ from safetensors.torch import load_file
 from torch.nn import functional as F
 config = json.load(open(f"{sys.argv[1]}/config.json"))["architecture"]
 if config.get("kind", "transformer") != "transformer": sys.exit("not a Transformer")
+usual = dict(attention="scaled", norm_kind="layer", feed_forward="plain",
+    residual="all", attention_window=None, num_key_value_heads=None)
+other = {name: config.get(name, known) for name, known in usual.items()}
+if other != usual or config["positions"] in "alibi shaw t5 number fraction".split():
+    sys.exit(f"a variant: positions = {config['positions']}, {other}")
 search = json.load(open(f"{sys.argv[1]}/generation.json"))
 weights = load_file(f"{sys.argv[1]}/model.safetensors")
 act = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}[config["activation"]]

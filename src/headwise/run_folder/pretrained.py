@@ -32,7 +32,8 @@ Table = dict[str, Any]
 
 ARCHITECTURE = (
     *("kind", "d_model", "d_ff", "num_heads", "d_k", "d_v", "norm", "activation"),
-    *("attention_bias", "embedding_norm"),
+    *("attention_bias", "embedding_norm", "norm_kind", "feed_forward", "residual"),
+    *("attention", "attention_window", "num_key_value_heads"),
     *("positions", "position_join", "d_position", "max_positions"),
 )
 """Settings of the model that its weights were trained for."""

@@ -16,6 +16,7 @@ from headwise.reports.inspection_views import DRAWINGS
 from headwise.run_folder.card_fields import card_fields
 from headwise.run_folder.model_folder import CARD, ModelFolder
 from headwise.serving.attention_binary import encode_attention
+from headwise.serving.examples import known_examples
 from headwise.serving.inspection_requests import (
     ATTENTION_FIELDS,
     read_attention_request,
@@ -120,6 +121,7 @@ class InspectedModel:
             found = self.inspector.attention(
                 request.text,
                 request.target,
+                prefix=request.prefix,
                 heads=heads,
                 norms=asked.norms,
                 rollout=asked.rollout,
@@ -148,9 +150,10 @@ class InspectedModel:
         return card_fields(text).languages
 
     def _examples(self) -> list[dict[str, str]]:
-        """Return the model's own golden sources, to begin with."""
+        """Return the model's own golden sources, and examples for its languages."""
         golden = self.opened.golden[:MAX_EXAMPLES]
-        return [{"text": each.source} for each in golden if each.source.strip()]
+        own = [{"text": each.source} for each in golden if each.source.strip()]
+        return [*own, *known_examples(self._languages())]
 
 
 def _heads_of(inspector: Inspector) -> list[Head]:

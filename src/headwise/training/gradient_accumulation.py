@@ -12,6 +12,7 @@ from headwise.backends.native.customization_check import find_customization
 from headwise.backends.native.library import build
 from headwise.backends.native.measured_speed import why_not_bf16
 from headwise.backends.native.training import why_not_native
+from headwise.backends.reference import why_variant
 from headwise.data.ragged_batch import Batch
 from headwise.errors import ResourceError, SettingsError
 from headwise.model.sequence_model import SequenceModel
@@ -36,6 +37,26 @@ BACKENDS_IN_CHECKPOINTS = {
     "torch_compile": "compiled kernels in PyTorch",
 }
 """What ``trained_on`` calls each backend where it is not native, in checkpoints."""
+
+
+def _check_variants(
+    model: SequenceModel, settings: TrainingSettings, ranks: Ranks
+) -> None:
+    """Raise ``SettingsError`` if a variant cannot be trained in the way that is set."""
+    if settings.backend == "torch_compile" and (reason := why_variant(model)):
+        raise SettingsError(
+            [
+                f"training.backend = 'torch_compile' cannot be used: {reason}; 'auto' "
+                "trains it by PyTorch"
+            ]
+        )
+    if ranks.size > 1 and model.config.norm_kind == "batch":
+        raise SettingsError(
+            [
+                f"model.norm_kind = 'batch' trains in one process, not {ranks.size}: "
+                "each would have running statistics of its own"
+            ]
+        )
 
 
 class GradientAccumulator:
@@ -63,11 +84,13 @@ class GradientAccumulator:
         self.ranks = ranks
         self.on_message = on_message
         self.check_stop = check_stop
-        # Frozen weights and hooks exist in this process only, not in the workers.
-        customised = find_customization(model) is not None
-        num_workers = (
-            1 if customised else choose_num_workers(settings, model.device, ranks)
+        _check_variants(model, settings, ranks)
+        # Frozen weights, hooks and the running statistics of batch normalization exist
+        # in this process only, not in the workers.
+        alone = (
+            find_customization(model) is not None or model.config.norm_kind == "batch"
         )
+        num_workers = 1 if alone else choose_num_workers(settings, model.device, ranks)
         self._runner = MicroBatchRunner(
             task.loss,
             model,
@@ -233,7 +256,8 @@ class GradientAccumulator:
                 parts = self._runner.micro_batches(batch, self._max_padded_tokens)
             for part, each in enumerate(parts):
                 loss = partial(self.loss, each, step=step, number=number, part=part)
-                tensor = first_non_finite(self.model, loss)
+                with self.model.statistics_restored():
+                    tensor = first_non_finite(self.model, loss)
                 if tensor is not None:
                     return f"It began with {tensor} in {place}"
         return None

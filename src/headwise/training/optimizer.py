@@ -13,6 +13,7 @@ from headwise.errors import ModelError
 from headwise.model.attention import MultiHeadAttention
 from headwise.model.feed_forward import FeedForward
 from headwise.model.recurrent.additive_attention import AdditiveAttention
+from headwise.model.variants.gated_feed_forward import GatedFeedForward
 from headwise.training.fsdp import shard_like
 from headwise.training.muon import Muon
 from headwise.training.settings import TrainingSettings
@@ -22,8 +23,11 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 MOMENTUM = ("momentum_buffer",)
 UPDATES = "updates"
 
-INNER_LAYERS = (MultiHeadAttention, FeedForward, AdditiveAttention, nn.LSTM)
-"""Layers whose matrices Muon updates: those that turn vectors into vectors."""
+INNER_LAYERS = (
+    *(MultiHeadAttention, FeedForward, GatedFeedForward, AdditiveAttention, nn.LSTM),
+)
+"""Layers whose matrices Muon updates: those that turn vectors into vectors. Tables of
+relative positions are none, though they are parts of attention."""
 
 
 class Optimizer:
@@ -140,7 +144,9 @@ def _inner_matrices(model: nn.Module) -> list[nn.Parameter]:
         id(parameter): parameter
         for layer in model.modules()
         if isinstance(layer, INNER_LAYERS)
-        for parameter in layer.parameters()
+        for part in layer.modules()
+        if isinstance(part, nn.Linear | nn.LSTM)
+        for parameter in part.parameters()
         if parameter.ndim == 2
     }
     return [*found.values()]

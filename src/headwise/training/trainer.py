@@ -170,10 +170,10 @@ class Trainer:
 
     def try_largest_batch(self) -> None:
         """Run the batch that takes most memory now, so that none fails hours later."""
-        batch = data_loader.largest_training_batch(
-            self.corpus, self.order, self.settings
-        )
-        self.gradients.accumulate([(0, batch)], step=0, divisor=batch.num_target_tokens)
+        largest = data_loader.largest_training_batch
+        batch = largest(self.corpus, self.order, self.settings)
+        with self.model.statistics_restored():
+            self.gradients.accumulate([(0, batch)], step=0, divisor=1)
         self.model.zero_grad()
 
     def _validate_or_stop(self) -> str | None:
@@ -184,8 +184,7 @@ class Trainer:
 
     def _step(self, batches: BatchStream) -> None:
         """Make one optimizer step: load, forward, backward, clip, update."""
-        started = time.monotonic()
-        settings, step = self.settings, self.state.step + 1
+        started, settings, step = time.monotonic(), self.settings, self.state.step + 1
         loaded = list(islice(batches, settings.accumulate))
         counts = [self.corpus.train.count_tokens(each.indices) for each, _ in loaded]
         num_targets = sum(targets for _, targets in counts)
@@ -196,10 +195,11 @@ class Trainer:
             self.model.train()
         count = -(-len(loaded) // self.ranks.size) if self.gradients.is_sharded else 1
         dummies = data_loader.make_dummy_batches(loaded, self.corpus.train, count)
-        own_loss = self.gradients.accumulate(
-            own, step=step, divisor=divisor, dummy_batches=dummies
-        )
-        loss, cooldown = self._all_reduce_loss(own_loss)
+        with self.model.statistics_restored(if_raised=True):
+            own_loss = self.gradients.accumulate(
+                own, step=step, divisor=divisor, dummy_batches=dummies
+            )
+            loss, cooldown = self._all_reduce_loss(own_loss)
         if not self.gradients.is_sharded:
             self.ranks.all_reduce_gradients(self.model.parameters())
         rate = learning_rate(step, settings, self.model.config.d_model, self.state)

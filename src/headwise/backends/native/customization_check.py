@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from headwise.backends.reference import why_reference_only
+from headwise.backends.reference import why_intervened
 from headwise.model.captioner import Captioner
 from headwise.model.config import TransformerConfig
 from headwise.model.decoder_only import DecoderOnly
@@ -107,7 +107,7 @@ def find_customization(model: SequenceModel) -> str | None:
     The kernels compute all gradients at once and call no hook meanwhile. Of a model
     that contains others, such as an encoder with a head, its own modules may be any.
     """
-    if reason := why_reference_only(model):
+    if reason := why_intervened(model):
         return reason
     for name, weight in model.named_parameters():
         if not weight.requires_grad:

@@ -38,6 +38,7 @@ from headwise.backends.native.train_batch import (
     run_in_threads,
 )
 from headwise.backends.pytorch.install_fused import what_is_swapped
+from headwise.backends.reference import why_reference_only
 from headwise.consistency import Consistency, TwoPassLoss
 from headwise.data.ragged_batch import Batch
 from headwise.model.activation_checkpointing import is_checkpointed
@@ -68,6 +69,8 @@ def why_not_native(model: SequenceModel) -> str | None:
     """
     if not any(isinstance(module, tuple(KINDS)) for module in model.modules()):
         return f"the native backend does not know a {type(model).__name__}"
+    if reason := why_reference_only(model):
+        return reason
     if is_checkpointed(model):
         return "the native backend keeps activations (activation_checkpointing = true)"
     if any(

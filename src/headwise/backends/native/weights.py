@@ -43,6 +43,7 @@ from headwise.backends.native.parameters_by_layer import (
     FeedForwardParameters,
     SublayerParameters,
 )
+from headwise.backends.reference import require_no_variant
 from headwise.errors import ModelError
 from headwise.model.embeddings import StackInput, TokenEmbedding
 from headwise.model.positions import LearnedPositions
@@ -56,11 +57,12 @@ class NativeWeights:
     """Packed copies of a model's weights; ``is_current`` tells if they are up to date.
 
     Raises ``NativeLibraryError`` where there are no C kernels, and ``ModelError`` for a
-    model whose weights are not float32 on a CPU.
+    model whose weights are not float32 on a CPU, or that is a variant.
     """
 
     def __init__(self, model: NativeModel, precision: Precision) -> None:
         kernels()
+        require_no_variant(model)
         if any(
             each.dtype != torch.float32 or each.device.type != "cpu"
             for each in model.parameters()

@@ -32,6 +32,7 @@ from headwise.backends.pytorch.layers import (
     InferenceLinear,
     in_precision,
 )
+from headwise.backends.reference import require_no_variant
 from headwise.model.decoder import DecoderBlock
 from headwise.model.encoder import EncoderBlock
 from headwise.model.masks import make_padding_mask
@@ -74,9 +75,13 @@ class TorchState:
 
 
 class TorchDecoder:
-    """A decoder on copies of a model's weights; see ``is_current``."""
+    """A decoder on copies of a model's weights; see ``is_current``.
+
+    Raises ``ModelError`` for a variant (``model/variants``), by name.
+    """
 
     def __init__(self, model: Transformer, precision: Precision = "float32") -> None:
+        require_no_variant(model)
         with torch.no_grad():
             self._versions = WeightVersions(model)
             self.model = model

@@ -23,6 +23,7 @@ from headwise.model.attention import MultiHeadAttention, scaled_dot_product_atte
 from headwise.model.dropout import Dropout
 from headwise.model.embeddings import StackInput
 from headwise.model.sequence_model import SequenceModel
+from headwise.model.variants.attention import VariantAttention
 
 Backend = Literal["auto", "native", "torch", "reference", "torch_compile"]
 
@@ -46,11 +47,18 @@ def use_backend(model: Model, backend: str) -> Model:
 
 
 def install(model: nn.Module, *, fused: bool) -> None:
-    """Install the fused functions in all layers of ``model``, or those of the paper."""
+    """Install the fused functions in all layers of ``model``, or those of the paper.
+
+    Variants of attention and of norms keep their own.
+    """
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
+            if isinstance(module.attend, VariantAttention):
+                continue
             module.attend = fused_attention if fused else scaled_dot_product_attention
         elif isinstance(module, AddAndNorm):
+            if not isinstance(module.norm, nn.LayerNorm):
+                continue
             module.add_and_norm = fused_add_and_norm if fused else add_and_norm
         elif isinstance(module, Dropout):
             module.drop = fast_dropout if fused else F.dropout

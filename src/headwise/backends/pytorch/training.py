@@ -25,13 +25,13 @@ from headwise.model.transformer import Transformer
 
 
 class TorchTraining:
-    """Runs a batch without padding; it can run any model without interventions.
+    """Runs a batch without padding, of any model without interventions or variants.
 
     The model needs the functions of :mod:`headwise.backends.pytorch.install_fused`.
     """
 
     def why_not(self, model: GenerativeModel, batch: Batch) -> str | None:
-        """Return why interventions need the reference: see :class:`TrainingBackend`."""
+        """Return why a model needs the reference: see :class:`TrainingBackend`."""
         return why_reference_only(model)
 
     def loss(self, model: GenerativeModel, batch: Batch, *, smoothing: float) -> Tensor:
@@ -83,13 +83,13 @@ def _decode(model: GenerativeModel, batch: Batch) -> Tensor:
 class TorchEncoding:
     """Runs texts without padding, and pictures with it.
 
-    It can run any model without interventions. Pictures of one size have no padding
-    anyway. The model needs the functions of
+    It can run any model without interventions or variants. Pictures of one size have no
+    padding anyway. The model needs the functions of
     :mod:`headwise.backends.pytorch.install_fused`.
     """
 
     def why_not(self, model: AnyEncoder, tokens: RaggedTokens) -> str | None:
-        """Return why interventions need the reference: see :class:`EncodingBackend`."""
+        """Return why a model needs the reference: see :class:`EncodingBackend`."""
         return why_reference_only(model)
 
     def encode(self, model: AnyEncoder, tokens: RaggedTokens) -> Tensor:

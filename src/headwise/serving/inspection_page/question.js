@@ -33,7 +33,7 @@ export function makeQuestion(form, { model, set, locked }) {
     ...(writes ? [target.node, prefix.node] : []),
     h("div.send",
       h("button", { type: "submit", class: "main" }, "Look inside"),
-      examples(model.examples ?? [], set)),
+      examples((model.examples ?? []).filter((each) => !each.donor), set)),
   );
   if (locked) for (const each of form.elements) each.disabled = true;
   return {
@@ -59,9 +59,9 @@ function oneLine(value) {
 function examples(list, set) {
   if (list.length === 0) return null;
   const choose = (event) => {
-    const { target = "", donor = "", other = "", text } = list[Number(event.target.value)];
+    const { text } = list[Number(event.target.value)];
     event.target.value = "";
-    set({ text, target, donor, other, prefix: "" });
+    set({ text, target: "", donor: "", other: "", prefix: "" });
   };
   return h("select", { "aria-label": "Examples", onchange: choose },
     h("option", { value: "" }, "Examples …"),

@@ -8,8 +8,8 @@ export const LABELLED = 10; // pixels of the smallest cell whose token is writte
 const RIGHT_TO_LEFT = /^\P{L}*[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u;
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 
-export function setFont(context, node) {
-  context.font = `11px ${getComputedStyle(node).getPropertyValue("--mono")}`;
+export function setFont(context, { mono }) {
+  context.font = `11px ${mono}`;
   context.textBaseline = "middle";
 }
 

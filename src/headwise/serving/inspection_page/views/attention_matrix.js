@@ -28,6 +28,7 @@ export function makeMatrix(place, map, sides, { pick, turn }) {
   const view = { cell: 0, left: 0, top: 0, width: 0, height: 0, chosen: null, at: null, lit: new Set() };
   let shades = makeShades();
   let images = new Map(); // by how many positions a pixel stands for
+  let tones = tonesOf(place);
 
   const draw = () => {
     const ratio = canvas.width / view.width;
@@ -35,7 +36,7 @@ export function makeMatrix(place, map, sides, { pick, turn }) {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, view.width, view.height);
     drawWeights(origin, ratio);
-    drawMarks(context, view, origin, frame, sides);
+    drawMarks(context, view, origin, tones, sides);
   };
   const soon = oncePerFrame(draw);
   const drawWeights = ({ x, y }, ratio) => {
@@ -52,7 +53,7 @@ export function makeMatrix(place, map, sides, { pick, turn }) {
     context.restore();
   };
   const layout = (cell) => {
-    setFont(context, frame);
+    setFont(context, tones);
     const room = frame.clientWidth;
     const [left, top] = [widest(context, sides.rows.pieces, Math.min(MOST_LABEL, room / 3)) + 10, widest(context, sides.columns.pieces, MOST_LABEL) + 10];
     const fits = Math.max(0.1, Math.min((room - left) / map.columns, (TALLEST - top) / map.rows));
@@ -131,6 +132,7 @@ export function makeMatrix(place, map, sides, { pick, turn }) {
     }),
     onColourScheme(() => {
       shades = makeShades();
+      tones = tonesOf(place);
       images = new Map();
       soon();
     }),
@@ -147,8 +149,7 @@ export function makeMatrix(place, map, sides, { pick, turn }) {
 }
 
 /** Mark what is pointed at and what is chosen, and write the labels. */
-function drawMarks(context, view, { x, y }, frame, sides) {
-  const tone = (name) => getComputedStyle(frame).getPropertyValue(name);
+function drawMarks(context, view, { x, y }, tones, sides) {
   const rows = view.at ? [view.at.query] : litIndices(sides.rows, view.lit);
   const columns = view.at ? [view.at.key] : litIndices(sides.columns, view.lit);
   const { cell, left, top, width, height, chosen } = view;
@@ -157,22 +158,27 @@ function drawMarks(context, view, { x, y }, frame, sides) {
   context.beginPath();
   context.rect(left, top, width, height);
   context.clip();
-  context.strokeStyle = tone("--ink");
+  context.strokeStyle = tones.ink;
   context.globalAlpha = 0.55;
   for (const row of rows) context.strokeRect(left - 2, y + row * cell + 0.5, width + 4, thick);
   for (const column of columns) context.strokeRect(x + column * cell + 0.5, top - 2, thick, height + 4);
   context.globalAlpha = 1;
   context.lineWidth = 2;
-  context.strokeStyle = tone("--c2");
+  context.strokeStyle = tones.c2;
   if (chosen) {
     const size = Math.max(cell, 6);
     context.strokeRect(x + chosen.key * cell + (cell - size) / 2, y + chosen.query * cell + (cell - size) / 2, size, size);
   }
   context.restore();
-  setFont(context, frame);
-  const tones = { ink: tone("--ink"), soft: tone("--soft"), lit: tone("--lit") };
+  setFont(context, tones);
   drawLabels(context, { pieces: sides.rows.pieces, marked: rows, cell, first: y, start: top, end: height, room: left, down: true }, tones);
   drawLabels(context, { pieces: sides.columns.pieces, marked: columns, cell, first: x, start: left, end: width, room: top, down: false }, tones);
+}
+
+/** The custom properties that are drawn with, which are slow to look up in each frame. */
+function tonesOf(node) {
+  const style = getComputedStyle(node);
+  return Object.fromEntries(["ink", "soft", "lit", "c2", "mono"].map((name) => [name, style.getPropertyValue(`--${name}`)]));
 }
 
 function moved(pressed, { query, key }, { rows, columns }) {

@@ -14,9 +14,11 @@ export function makeOverview(place, found, { off, open, turn }) {
   const kinds = Object.keys(KINDS).filter((kind) => tiles.some((tile) => tile.kind === kind));
   place.append(...kinds.map((kind) => gridOf(kind, tiles.filter((tile) => tile.kind === kind))));
   let lit = new Set();
-  const draw = () => tiles.forEach((tile) => tile.draw(lit));
+  let tone = "";
+  const draw = () => tiles.forEach((tile) => tile.draw(lit, tone));
   const prepare = () => {
     const shades = makeShades();
+    tone = getComputedStyle(place).getPropertyValue("--c2");
     tiles.forEach((tile) => tile.prepare(shades));
     draw();
   };
@@ -54,11 +56,11 @@ function makeTile(map, found, { off, open, turn }) {
     prepare(shades) {
       image = imageOf(maxPooled(map, size), shades);
     },
-    draw(lit) {
+    draw(lit, tone) {
       const context = canvas.getContext("2d");
       context.imageSmoothingEnabled = false;
       context.drawImage(image, 0, 0, size, size);
-      context.fillStyle = context.strokeStyle = getComputedStyle(canvas).color;
+      context.fillStyle = context.strokeStyle = tone;
       context.globalAlpha = 0.75;
       const [height, width] = [size / sides.rows.pieces.length, size / sides.columns.pieces.length];
       for (const row of litIndices(sides.rows, lit)) frame(context, 0, row * height, size, height);

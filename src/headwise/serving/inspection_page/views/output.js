@@ -5,7 +5,8 @@ import { h } from "../dom.js";
 import { percent, share, signed } from "../numbers.js";
 import { bar, note, numbers, piece } from "../parts.js";
 import { base } from "../state.js";
-import { shown, token } from "../tokens.js";
+import { shown, token, tokenId } from "../tokens.js";
+import { drawTree } from "../tree.js";
 
 const SPACE = "\u2581";
 
@@ -19,12 +20,20 @@ export const output = {
     const writes = !isSnapshot && context.model.views.includes("beam");
     place.append(
       h("div.card", h("p.said", { dir: "auto" }, found.text), total(found)),
+      found.tree ? tree(found) : "",
       writes ? note("Press an alternative to force it: the output is kept up to there, and the model writes the rest anew. Above, any other output can be looked at.") : "",
       h("ol.card.positions-of-output", { start: "0" }, ...found.positions.map((each, t) => position(found, each, t, writes ? context.set : null))),
       numbers("All numbers of this output", ["position", "token", "p", "ln p", "rank", "entropy, nats", "alternatives"],
         found.positions.length, (t) => row(found.positions[t], t)));
   },
 };
+
+/** Draw the tree of a parse; its words are tokens of the source if there are as many. */
+function tree({ tree: brackets, source }) {
+  const linked = brackets.match(/[^()\s]\)/g).length === source.length - 1;
+  const drawn = drawTree(brackets, (index) => linked ? { "data-token": tokenId("source", index), class: "token" } : {});
+  return h("div.card.scroll", { tabindex: "0", role: "region", "aria-label": `Tree over ${source.length - 1} tokens` }, drawn);
+}
 
 function total({ log_probability: all, positions }) {
   return all === null ? null : note(`ln p = ${signed(all)}, ${signed(all / positions.length)} per token`);
