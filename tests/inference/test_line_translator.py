@@ -123,3 +123,63 @@ def test_a_long_line_of_several_sentences_has_the_warning(tiny_run):
     (found,) = translator.lines([line], beam=1, split_sentences=True)
 
     assert any("is longer than the" in each for each in found.warnings)
+
+
+RECASED = replace(greedy(), recase=True)
+
+
+def test_capitals_are_translated_in_small_letters_and_put_back(tiny_run):
+    translator = load(tiny_run, engine="torch")
+    search = {"beam": 1, "recase": True}
+
+    capitals, title = translator.translate(["ONE TWO.", "Three Six One Two."], **search)
+
+    small = translator.translate(["One two.", "Three six one two."], beam=1)
+    assert [capitals, title] == [small[0].upper(), small[1]]
+
+
+def test_the_line_tells_the_casing_of_a_short_sentence(translator):
+    """ONE alone could be an acronym."""
+    both = replace(RECASED, split_sentences=True)
+
+    pieces = [each for _, each in encoded(translator, "ONE! TWO SIX.", both)]
+    (alone,) = (each for _, each in encoded(translator, "ONE!", both))
+
+    assert [(each.text, each.in_capitals) for each in pieces] == [
+        ("One!", True),
+        ("Two six.", True),
+    ]
+    assert (alone.text, alone.in_capitals) == ("ONE!", False)
+
+
+def test_a_sentence_in_capitals_may_stand_among_others(translator):
+    both = replace(RECASED, split_sentences=True)
+
+    pieces = [each for _, each in encoded(translator, "One two. TWO SIX.", both)]
+
+    assert [(each.text, each.in_capitals) for each in pieces] == [
+        ("One two.", False),
+        ("Two six.", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "prefix"), [(greedy(), ""), (RECASED, "sechs"), (RECASED, "S")]
+)
+def test_capitals_stay_without_the_setting_or_with_a_prefix(
+    translator, settings, prefix
+):
+    ((_, one),) = encoded(translator, "ONE TWO.", settings, prefix)
+
+    assert (one.text, one.in_capitals) == ("ONE TWO.", False)
+
+
+def test_many_capitals_in_a_line_give_no_warning_about_its_length(tiny_run):
+    """In small letters the line is short enough; capitals have more tokens."""
+    translator = load(tiny_run, engine="torch")
+    line = "ONE TWO. THREE SIX."
+
+    (found,) = translator.lines([line], beam=1, recase=True, split_sentences=True)
+
+    assert not any("longer than" in each for each in found.warnings)
+    assert found.text == found.text.upper()

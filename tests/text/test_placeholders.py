@@ -9,6 +9,7 @@ from headwise.data.settings import CorpusSettings
 from headwise.text.placeholders import (
     PLACEHOLDER,
     has_no_words,
+    mask_addresses,
     mask_copied,
     mask_shared,
     restore,
@@ -155,3 +156,13 @@ def test_numbers_of_two_digits_or_more_are_copied_if_asked_for(text, values):
 
     assert masked.values == values
     assert restore(masked.text, values) == text
+
+
+def test_addresses_alone_are_masked_if_asked_for():
+    text = "ASK ana@example.org OR Ελένη, https://example.org/A 🦉"
+
+    masked = mask_addresses(text)
+
+    assert masked.values == ("ana@example.org", "https://example.org/A")
+    assert masked.text == f"ASK {PLACEHOLDER} OR Ελένη, {PLACEHOLDER} 🦉"
+    assert restore(*masked) == text

@@ -12,12 +12,13 @@ import typer
 
 from headwise.cli.argument_checks import check_files, check_models, check_search
 from headwise.cli.options import (
-    TrainedModel,
+    parse_path,
     parse_search,
     say,
     say_ignored_settings,
 )
 from headwise.errors import DataError, UsageError
+from headwise.run_folder.installed_models import find_installed
 from headwise.run_folder.paths import model_path, task_of_folder
 from headwise.tasks import find_task
 
@@ -29,7 +30,14 @@ MAX_NOTES_BYTES = 1_000_000
 
 
 def edit(
-    folder: TrainedModel,
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER",
+            help="A run folder or a model folder.",
+            parser=parse_path,
+        ),
+    ],
     search: Annotated[
         list[str] | None,
         typer.Option(
@@ -98,6 +106,11 @@ def edit(
             "--notes or --float16"
         )
     check_models(folder)
+    if installed := find_installed(folder):
+        raise UsageError(
+            f"{folder} is an installed model, which stays as pip installed it; copy "
+            f"{installed} and edit the copy"
+        )
     check_files(notes)
     if find_task(task_of_folder(model_path(folder))).searches:
         say_ignored_settings(table, check_search(folder, table))

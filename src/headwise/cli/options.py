@@ -35,7 +35,9 @@ def output_folder(help: str) -> Any:
 TrainedModel = Annotated[
     Path,
     typer.Argument(
-        metavar="FOLDER", help="A run folder or a model folder.", parser=parse_path
+        metavar="FOLDER",
+        help="A run folder, a model folder, or the name of an installed model.",
+        parser=parse_path,
     ),
 ]
 Ensemble = Annotated[

@@ -130,6 +130,11 @@ class DecodingSettings:
     scores or alignments are asked for. Not set: when a model is stored, it is set if
     less than 5% of the training sources have several sentences."""
 
+    recase: bool = False
+    """Translate a sentence in capitals, or with one at the start of each word, in small
+    letters; the output of the former is put into capitals. Not where a prefix is
+    given."""
+
     copy_numbers: bool = False
     """Copy numbers of two or more digits, such as 2024, 3:30 or 1,000, as they stand,
     with a model that was trained with ``text.placeholders``."""

@@ -19,7 +19,13 @@ from headwise.inference.engines.engine import Engine, Outputs, SearchFuture, sub
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.tasks.translation.alignment import pharaoh_format
 from headwise.tasks.translation.results import Candidate, Translated
-from headwise.text.placeholders import has_no_words, restore
+from headwise.text.placeholders import (
+    Masked,
+    has_no_words,
+    mask_addresses,
+    restore,
+)
+from headwise.text.recasing import Casing, casing_of, in_capitals, recase
 from headwise.text.sentence_splitter import (
     Piece,
     has_several_sentences,
@@ -42,6 +48,8 @@ class EncodedPiece(NamedTuple):
     prefix: Prefix = NO_PREFIX
     copied: tuple[str, ...] = ()
     """What the placeholders in ``text`` stand for."""
+    in_capitals: bool = False
+    """Whether ``text`` was written in capitals, as its output is to be."""
 
     @property
     def untranslated(self) -> str:
@@ -89,15 +97,20 @@ class LineTranslator:
         """
         cache: dict[str, EncodedPiece] = {}  # so that no text is tokenized twice
         forced = self.codec.prefix(prefix) if prefix else NO_PREFIX
+        of_line = Casing.ORDINARY
+        if settings.recase:
+            of_line = self._mask(line, settings, prefix)[1]
 
         def encode(text: str) -> EncodedPiece:
             if text not in cache:
-                masked, copied = self.codec.mask_copied(
-                    text, numbers=settings.copy_numbers
-                )
+                (masked, copied), casing = self._mask(text, settings, prefix, of_line)
                 (tokens,) = self.codec.encode([masked])
                 cache[text] = EncodedPiece(
-                    masked, tuple(tokens), settings, copied=copied
+                    masked,
+                    tuple(tokens),
+                    settings,
+                    copied=copied,
+                    in_capitals=casing is Casing.CAPITALS,
                 )
             return cache[text]
 
@@ -117,6 +130,28 @@ class LineTranslator:
             cache.clear()
             if tokens:  # only the first piece that is searched has the prefix
                 forced = NO_PREFIX
+
+    def _mask(
+        self,
+        text: str,
+        settings: DecodingSettings,
+        prefix: str = "",
+        of_line: Casing = Casing.ORDINARY,
+    ) -> tuple[Masked, Casing]:
+        """Replace what is to be copied, and capitals where they are recased.
+
+        A short sentence may not show its casing; that of its line comes first.
+        """
+        casing = Casing.ORDINARY
+        if settings.recase and not prefix:
+            # Before words are copied: the vocabulary may have é alone, and not É.
+            addresses = mask_addresses(text)
+            casing = of_line
+            if of_line is Casing.ORDINARY:
+                casing = casing_of(addresses.text)
+            if casing is not Casing.ORDINARY:
+                text = restore(recase(addresses.text), addresses.values)
+        return self.codec.mask_copied(text, numbers=settings.copy_numbers), casing
 
     def submit(self, pieces: Sequence[EncodedPiece]) -> list[PendingSearch]:
         """Start the searches of these pieces, one for each different settings."""
@@ -139,11 +174,12 @@ class LineTranslator:
         settings: DecodingSettings,
     ) -> PendingSearch:
         """Start the search of pieces that share their settings."""
-        # Neither thresholds of warnings nor what is split or copied concern the search.
+        # Thresholds of warnings, and what is done to the text, are no part of a search.
         of_search = replace(
             settings,
             warnings=WarningSettings(),
             split_sentences=None,
+            recase=False,
             copy_numbers=False,
         )
         future = submit(
@@ -261,8 +297,8 @@ class LineTranslator:
         """Tell whether a line that was split has no more tokens than a model is for."""
         if not splits_sentences(settings):
             return False
-        masked = self.codec.mask_copied(line, numbers=settings.copy_numbers)
-        (tokens,) = self.codec.encode([masked.text])
+        (masked, _), _ = self._mask(line, settings)
+        (tokens,) = self.codec.encode([masked])
         return len(tokens) <= self.longest_source
 
     def decode(self, hypothesis: Hypothesis, piece: EncodedPiece) -> str:
@@ -273,6 +309,8 @@ class LineTranslator:
             piece.tokens,
             replace_unknown=piece.settings.replace_unknown,
         )
+        if piece.in_capitals:
+            text = in_capitals(text)
         return restore(text, piece.copied) if piece.copied else text
 
     def candidate_of(

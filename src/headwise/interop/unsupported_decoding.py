@@ -13,7 +13,7 @@ EXPORTED = frozenset(
         *("beam", "length_penalty", "alpha", "stopping", "patience", "num_best"),
         *("max_length_factor", "max_length_offset"),
         *("scores", "warnings"),  # without effect on the translation
-        *("split_sentences", "copy_numbers"),
+        *("split_sentences", "recase", "copy_numbers"),
     }
 )
 """Decoding settings that are exported, or have a note of their own.
@@ -41,6 +41,10 @@ def notes_on_ignored_settings(opened: ModelFolder, *, tool: str) -> list[str]:
         notes.append(
             "split_sentences is not exported: the model was trained on single "
             f"sentences, so give {tool} one in each line"
+        )
+    if opened.decoding.recase:
+        notes.append(
+            f"recase is not exported: give {tool} texts in capitals in small letters"
         )
     if opened.decoding.copy_numbers:
         notes.append(

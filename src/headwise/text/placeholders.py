@@ -58,6 +58,11 @@ def mask_copied(text: str, is_unknown: IsUnknown, *, numbers: bool = False) -> M
     return _mask(text, sorted(spans))
 
 
+def mask_addresses(text: str) -> Masked:
+    """Replace URLs and e-mail addresses by placeholders, and nothing else."""
+    return _mask(text, [*_exact_spans(text)])
+
+
 def restore(text: str, values: Sequence[str]) -> str:
     """Put ``values`` in the place of the placeholders of an output, in their order.
 

@@ -1,0 +1,1 @@
+"""Translation models for headwise; each folder beside this file is one."""
