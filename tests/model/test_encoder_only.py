@@ -3,14 +3,14 @@
 import pytest
 import torch
 from tests.model.conftest import VOCABULARY
-from tests.model.one_stack_choices import EACH, NORMS
+from tests.model.one_stack_choices import EACH, NORMS, OF_ONE_FUNCTION
 
 from headwise.errors import SettingsError
 from headwise.model import EncoderOnly, TransformerConfig
 from headwise.model.heads import MeanPooling
 
 
-@EACH
+@OF_ONE_FUNCTION
 def test_it_is_the_encoder_of_an_encoder_decoder(encoder_only, small, batch, choice):
     """With the same weights it is the same function, bit for bit."""
     source, _, is_real = batch

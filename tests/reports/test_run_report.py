@@ -262,7 +262,7 @@ def test_a_sample_links_to_the_page_that_looks_inside():
     (link,) = page.all("a")
     assert link == {
         "href": "inspection/1.html",
-        "aria-label": "look inside the best model: a b",
+        "aria-label": "inspect the best model: a b",
     }
     assert "<th></th>" not in page.text
 

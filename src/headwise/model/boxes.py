@@ -39,12 +39,11 @@ def make_self_attention(
 
 
 def make_feed_forward(config: TransformerConfig) -> FeedForward:
-    """Make a "Feed Forward" box; a gated one has the type of those that are not, as
-    backends and exports that read its layers have refused it by name before.
-    """
+    """Make a "Feed Forward" box, gated or not."""
     sizes, dropout = (config.d_model, config.d_ff), config.feed_forward_dropout
     if config.feed_forward in GATES:
         gated = GatedFeedForward(*sizes, gate=config.feed_forward, dropout=dropout)
+        # Backends and exports that read its layers refuse a gated one by name.
         return cast(FeedForward, gated)
     return FeedForward(*sizes, activation=config.activation, dropout=dropout)
 
