@@ -32,7 +32,7 @@ class OpenedPage:
     def check(self) -> None:
         """Fail if the page asked elsewhere, or if the browser complained."""
         assert self.elsewhere == []
-        assert self.complaints == []
+        assert self.complaints == [], self.complaints
 
     def goto(self, url: str) -> None:
         """Open an address, and wait until all of it is shown."""

@@ -204,8 +204,12 @@ def test_a_query_is_drawn_over_the_picture_that_it_looks_at(open_page):
     colours = page.page.evaluate(
         """() => {
           const canvas = document.querySelector("canvas.patches");
-          const at = (x, y) => [...canvas.getContext("2d").getImageData(
-            canvas.width * x, canvas.height * y, 1, 1).data].slice(0, 3);
+          const { width, height } = canvas;
+          const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+          const at = (x, y) => {
+            const pixel = Math.floor(height * y) * width + Math.floor(width * x);
+            return [...data.slice(4 * pixel, 4 * pixel + 3)];
+          };
           return [at(0.25, 0.25), at(0.75, 0.25), at(0.25, 0.75), at(0.75, 0.75)];
         }"""
     )

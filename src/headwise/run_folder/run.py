@@ -152,8 +152,11 @@ def open_task(recipe: Recipe, corpus: PreparedCorpus) -> Task:
             f"learns from {task.pair_format.name}; prepare the files again with "
             f"--task {recipe.task}"
         )
+    train = corpus.facts.train
     opened = task.open(
-        corpus.tokenizers, recipe.options, max_tokens=corpus.facts.max_tokens
+        corpus.tokenizers,
+        recipe.options,
+        max_tokens=max(train.longest_source, train.longest_target),  # as a model folder
     )
     return opened.with_length_limits(recipe.decoding)
 

@@ -17,7 +17,7 @@ from tests.decoding.test_with_decoder_only import (
 )
 from tests.decoding.test_with_decoder_only import model as search_model
 from tests.model.decoder_equality import PICKS
-from tests.model.one_stack_choices import EACH
+from tests.model.one_stack_choices import OF_BACKENDS
 
 from headwise.backends.native.decoder_only import NativeDecoderOnly
 from headwise.backends.native.steps import MAX_STEPS_AHEAD
@@ -59,7 +59,7 @@ def assert_same_steps(model, fast, prompt, steps=40, near=NEAR):
             states = [state.index_select(kept) for state in states]
 
 
-@EACH
+@OF_BACKENDS
 @torch.inference_mode()
 def test_the_scores_are_those_of_the_model(choice):
     model = decoder_only(**choice).eval()

@@ -8,7 +8,7 @@ import weakref
 import pytest
 import torch
 from tests.backends.native.one_stack import encoder_only, texts
-from tests.model.one_stack_choices import EACH
+from tests.model.one_stack_choices import OF_BACKENDS
 
 from headwise.backends.native import encoder as native_encoder
 from headwise.backends.native.encoder import NativeEncoder
@@ -19,7 +19,7 @@ from headwise.errors import ModelError
 pytestmark = pytest.mark.usefixtures("uses_native_backend")
 
 
-@EACH
+@OF_BACKENDS
 @torch.no_grad()
 def test_the_vectors_are_those_of_the_model(choice):
     model, tokens = encoder_only(**choice).eval(), texts([7, 1, 4, 64, 1] * 9)

@@ -12,7 +12,7 @@ from tests.backends.native.test_decoder import NATIVE_VARIANTS
 from tests.backends.native.test_training import assert_close
 from tests.model.decoder_equality import SMALL, assert_same_steps
 from tests.model.dropout_replay import replay_dropout
-from tests.model.one_stack_choices import EACH
+from tests.model.one_stack_choices import OF_BACKENDS
 
 from headwise.backends.native.decoder import NativeDecoder
 from headwise.backends.native.encoder import NativeEncoder, NativeEncoding
@@ -128,7 +128,7 @@ def assert_same(found, expected, model, share=2e-5):
 
 
 @pytest.mark.parametrize("name", MAKE)
-@EACH
+@OF_BACKENDS
 def test_the_gradients_are_those_of_autograd(choice, name):
     if name == "captioner" and choice.get("tie_embeddings") != "none":
         choice = choice | {"tie_embeddings": "output"}

@@ -19,7 +19,7 @@ from tests.backends.native.one_stack import (
 )
 from tests.backends.native.test_training import assert_close, natively
 from tests.model.dropout_replay import replay_dropout
-from tests.model.one_stack_choices import EACH
+from tests.model.one_stack_choices import OF_BACKENDS
 
 from headwise.backends.native.training import (
     MAX_LENGTH,
@@ -47,7 +47,7 @@ def by_autograd(model, batch, smoothing=0.1, seed=None):
     return loss.item(), [each.grad for each in copy.parameters()]
 
 
-@EACH
+@OF_BACKENDS
 def test_loss_and_gradients_equal_autograd(choice):
     model, batch = decoder_only(**choice), text_batch()
 

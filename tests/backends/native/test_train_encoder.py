@@ -18,7 +18,7 @@ from tests.backends.native.one_stack import (
 )
 from tests.backends.native.test_training import assert_close
 from tests.model.dropout_replay import replay_dropout
-from tests.model.one_stack_choices import EACH
+from tests.model.one_stack_choices import OF_BACKENDS
 from torch import nn
 
 from headwise.backends.native.encoder import NativeEncoding
@@ -68,7 +68,7 @@ def assert_same_vectors(found, expected):
     torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-5)
 
 
-@EACH
+@OF_BACKENDS
 def test_vectors_and_gradients_equal_autograd(choice):
     model, tokens = encoder_only(**choice), texts()
 
