@@ -73,6 +73,7 @@ def test_a_cell_shows_the_product_of_query_and_key_in_numbers(open_page):
     )
     assert numbers == {"q·k": "29.752", "score": "6.073", "weight": "0.934"}
     page.page.click(".cell-numbers details summary")
+    page.page.wait_for_selector(".cell-numbers details:nth-of-type(1) td")
     *channels, total = page.texts(
         ".cell-numbers details:nth-of-type(1) td:nth-of-type(3)"
     )
