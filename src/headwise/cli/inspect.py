@@ -183,15 +183,22 @@ def inspect(
         ),
     ] = False,
     port: Annotated[
-        int,
+        int | None,
         typer.Option(
-            min=0, max=65535, help="With --serve: the port; 0 for any that is free."
+            min=0,
+            max=65535,
+            help="With --serve: the port; 0 for any that is free. Default: 8765.",
+            show_default=False,
         ),
-    ] = 8765,
+    ] = None,
     host: Annotated[
-        str,
-        typer.Option(help="With --serve: the address, one of this computer alone."),
-    ] = "127.0.0.1",
+        str | None,
+        typer.Option(
+            help="With --serve: the address, one of this computer alone. Default: "
+            "127.0.0.1.",
+            show_default=False,
+        ),
+    ] = None,
     search: SearchSettings = None,
     threads: Threads = None,
     device: Device = "auto",
@@ -221,6 +228,9 @@ def inspect(
         given |= {"--head-statistics": head_statistics, "--prune": prune}
         if named := [name for name, value in given.items() if value is not None]:
             raise UsageError(f"{named[0]} and --serve exclude each other")
+    elif port is not None or host is not None:
+        name = "--host" if port is None else "--port"
+        raise UsageError(f"{name} is of the server that --serve starts; add --serve")
     page = Page(
         text=text,
         view=show,

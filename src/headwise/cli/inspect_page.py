@@ -21,6 +21,9 @@ EXTRA = ("starlette", "uvicorn")
 """What the extra ``serve`` installs."""
 
 
+HOST, PORT = "127.0.0.1", 8765
+
+
 @dataclass(frozen=True, kw_only=True)
 class Page:
     """What a page begins with."""
@@ -84,11 +87,15 @@ class Page:
         }
 
 
-def serve_page(folder: Path, page: Page, device: str, *, host: str, port: int) -> None:
-    """Serve the page until it is stopped.
+def serve_page(
+    folder: Path, page: Page, device: str, *, host: str | None, port: int | None
+) -> None:
+    """Serve the page until it is stopped, by default on ``HOST`` and ``PORT``.
 
     Raises ``UsageError`` for a host that others can reach, and without the extra.
     """
+    host = HOST if host is None else host
+    port = PORT if port is None else port
     missing = [name for name in EXTRA if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(
@@ -101,7 +108,7 @@ def serve_page(folder: Path, page: Page, device: str, *, host: str, port: int) -
         raise UsageError(
             f"--host {host} is not an address of this computer alone, and the page has "
             "no password; to open it on another computer, forward a port there: ssh -L "
-            f"{port or 8765}:127.0.0.1:{port or 8765} THIS-COMPUTER"
+            f"{port or PORT}:{HOST}:{port or PORT} THIS-COMPUTER"
         )
     if task_of_folder(model_path(folder)) == "translation":
         check_search(folder, page.search)

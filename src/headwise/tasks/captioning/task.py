@@ -49,15 +49,6 @@ class Captioning(PictureInputs, Translation):
         """Return the patches [S P] of each picture; none of a blank line."""
         return [self.patches(texts, index) for index in range(len(texts))]
 
-    def predict(
-        self,
-        model: EncoderDecoder,
-        texts: Sequence[str],
-        settings: DecodingSettings | None = None,
-    ) -> list[str]:
-        """Return the best caption of each picture, by default with greedy search."""
-        return [each.output for each in self.predictions(model, texts, settings)]
-
     def vectors(
         self, model: EncoderDecoder, texts: Sequence[str]
     ) -> list[Tensor | None]:

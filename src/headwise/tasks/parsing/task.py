@@ -107,15 +107,6 @@ class Parsing(Translation):
         ]
         return parse_linearized(pieces, [escape_brackets(word) for word in words])
 
-    def predict(
-        self,
-        model: EncoderDecoder,
-        texts: Sequence[str],
-        settings: DecodingSettings | None = None,
-    ) -> list[str]:
-        """Return the best tree of each text, by default with greedy search."""
-        return [each.output for each in self.predictions(model, texts, settings)]
-
     def predictions(
         self,
         model: EncoderDecoder,

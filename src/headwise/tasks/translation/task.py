@@ -137,13 +137,7 @@ class Translation(TaskDefaults, TextCodec):
         settings: DecodingSettings | None = None,
     ) -> list[str]:
         """Return the best output of each text, by default with greedy search."""
-        settings = settings or self.default_search
-        sources, copied = self.encode_masked(texts, numbers=settings.copy_numbers)
-        outputs = self.search(model, sources, settings)
-        return [
-            self.decode(best, of_text)
-            for (best, *_), of_text in zip(outputs, copied, strict=True)
-        ]
+        return [each.output for each in self.predictions(model, texts, settings)]
 
     def predictions(
         self,
