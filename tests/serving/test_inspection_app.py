@@ -238,6 +238,18 @@ def test_what_there_is_not_is_an_error_of_the_same_form(client, method, path, st
     assert answer.json()["error"]["message"]
 
 
+def test_every_view_is_of_the_output_that_is_forced(ask):
+    """Attention too, which is not answered as the others are."""
+    forced = {"prefix": "L'animal n'a pas traversé la rue parce qu'elle"}
+
+    header, _ = decoded(ask("attention", **forced).content)
+    output = ask("output", **forced).json()
+
+    assert header["target"] == [each["piece"] for each in output["positions"]]
+    assert "elle" in header["target"]
+    assert "il" not in header["target"]
+
+
 def test_the_same_routes_can_be_mounted_under_a_prefix(model):
     app = Starlette(routes=[Mount("/inside", routes=inspection_routes(model))])
     client = TestClient(app, base_url="http://127.0.0.1")
