@@ -22,7 +22,8 @@ ONE_STACK = {"encoder_only.py", "decoder_only.py", "heads.py"}
 OF_PICTURES = {"captioner.py", "patches.py", "picture_encoder.py"}
 BEYOND_THE_PAPER = {"rotary_positions.py", "deep_norm.py"} | OF_PICTURES
 AROUND_THE_MODEL = {"attention_hooks.py", "activation_checkpointing.py"}
-OTHER_MODELS = {"sequence_model.py"} | ONE_STACK | BEYOND_THE_PAPER
+BEFORE_THE_PAPER = {"source_attention.py"}
+OTHER_MODELS = {"sequence_model.py"} | ONE_STACK | BEYOND_THE_PAPER | BEFORE_THE_PAPER
 LIST_OF_MODELS = {"__init__.py", "kinds.py"}
 NOT_COUNTED = SETTINGS_OF_THE_PAPER | OTHER_MODELS | LIST_OF_MODELS | AROUND_THE_MODEL
 """Variants are in a folder of their own, which is not counted either."""

@@ -213,7 +213,7 @@ def test_a_decoder_alone_is_looked_into_too():
 
 
 def test_a_model_without_heads_is_refused_by_name():
-    from headwise.model.recurrent.lstm import LstmModel
+    from headwise.model.recurrent.encoder_decoder import LstmModel
 
     config = TransformerConfig(kind="lstm", encoder_layers=1, decoder_layers=1)
 

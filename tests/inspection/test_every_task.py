@@ -15,7 +15,12 @@ from headwise.inspection.inspected.kinds import INSPECTED
 from headwise.inspection.inspector import Inspector
 from headwise.inspection.interventions import HeadOff, SublayerOff
 from headwise.inspection.json_form import json_text
-from headwise.inspection.places import all_heads, sublayers
+from headwise.inspection.places import all_heads, parse_head, sublayers
+from headwise.inspection.positions import positions_of
+from headwise.inspection.views import views_of
+from headwise.model.config_checks import RECURRENT
+from headwise.model.kinds import ENCODER_DECODERS
+from headwise.model.positions import sinusoids
 from headwise.recipe import resolve
 from headwise.run_folder.run import open_task
 from headwise.settings import merged
@@ -36,7 +41,15 @@ HAS = {
     "dialogue": DECODERS,
 }
 
-LSTM = {"output", "attention", "beam", "compare"}
+OTHER_KINDS = {"output", "attention", "beam", "compare"}
+"""The views of a model that is no Transformer."""
+
+OTHERS = [
+    (task, {"kind": kind})
+    for task in ("translation", "parsing")
+    for kind in ENCODER_DECODERS
+    if kind != "transformer"
+]
 
 BEAM = {"search": "beam", "beam": 3, "choose": "score"}
 
@@ -64,10 +77,12 @@ def inspector(name, tmp_path_factory):
     return untrained(name, tmp_path_factory.mktemp(name))
 
 
-@pytest.fixture(scope="module", params=["translation", "parsing"])
-def recurrent(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp(f"lstm {request.param}")
-    return untrained(request.param, folder, kind="lstm"), INPUTS[request.param][0]
+@pytest.fixture(scope="module", params=OTHERS, ids=str)
+def other(request, tmp_path_factory):
+    """Return an inspector of a model of another kind, and a text."""
+    task, model = request.param
+    inspector = untrained(task, tmp_path_factory.mktemp(task), **model)
+    return inspector, INPUTS[task][0]
 
 
 @pytest.fixture(scope="module")
@@ -206,22 +221,53 @@ def test_a_blank_text_is_refused(inspector, given):
         inspector.output(given)
 
 
-def test_a_recurrent_model_has_its_attention_and_its_search(recurrent):
-    inspector, text = recurrent
-    assert {*inspector.views()} == LSTM
+def test_a_model_of_another_kind_has_its_attention_and_its_search(other):
+    inspector, text = other
+    config = inspector.model.config
+    layers, _ = config.cross_attention_shape
+    assert {*inspector.views()} == OTHER_KINDS
 
     found = inspector.attention(text)
-    (only,) = found.maps
-    assert str(only.head) == "cross.0.0"
-    assert only.weights.shape == (len(found.target), len(found.source))
-    torch.testing.assert_close(only.weights.sum(dim=1), torch.ones(len(found.target)))
+    names = [f"cross.{layer}.0" for layer in range(layers)]
+    assert [str(each.head) for each in found.maps] == names
+    for each in found.maps:
+        assert each.weights.shape == (len(found.target), len(found.source))
+        sums = each.weights.sum(dim=1)
+        torch.testing.assert_close(sums, torch.ones(len(found.target)))
+    last = found.maps[-1]
+    (only,) = inspector.attention(text, heads=[last.head]).maps
+    assert torch.equal(only.weights, last.weights)
+    with pytest.raises(UsageError, match=rf"no head cross.7.0: .* has {names[0]}"):
+        inspector.attention(text, heads=[parse_head("cross.7.0")])
     assert inspector.output(text).positions
     assert inspector.beam(text, **BEAM).results
-    for view in ("attribution", "lens"):
-        with pytest.raises(UsageError, match=f"has no view {view}: .* LSTM"):
-            looked(inspector, view, text)
+    for view in ("attribution", "lens", "word", "patch"):
+        with pytest.raises(UsageError, match=f"no view {view}: .*kind {config.kind!r}"):
+            inspector._inspected.require(view)
     with pytest.raises(UsageError, match="no multi-head attention"):
         looked(inspector, "compare", text)
+
+
+def test_positions_are_shown_of_kinds_that_encode_them(other):
+    inspector, text = other
+    if inspector.model.config.kind in RECURRENT:
+        assert "positions" not in views_of(inspector)
+        with pytest.raises(UsageError, match="has no positional encodings"):
+            positions_of(inspector.model, inspector.pair(text))
+        return
+    assert "positions" in views_of(inspector)
+    found = positions_of(inspector.model, inspector.pair(text))
+    expected = sinusoids(torch.arange(len(found.encodings)), 16).float()
+    torch.testing.assert_close(found.encodings, expected)
+
+
+def test_a_model_without_attention_has_no_view_of_it(tmp_path):
+    inspector = untrained(
+        "translation", tmp_path, kind="gru", recurrent_attention="none"
+    )
+    assert {*inspector.views()} == OTHER_KINDS - {"attention"}
+    with pytest.raises(UsageError, match="recurrent_attention = 'none' has no atten"):
+        inspector.attention(INPUTS["translation"][0])
 
 
 def test_a_long_computation_can_be_stopped(inspector, text):

@@ -10,7 +10,14 @@ import torch
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.errors import ModelError, SettingsError
 from headwise.model import TransformerConfig
+from headwise.model.config import ModelKind
+from headwise.model.config_checks import OF_KINDS
 from headwise.model.transformer import Transformer
+
+
+def kinds_with(name: str) -> tuple[str, ...]:
+    """Return the kinds of models that have a setting."""
+    return OF_KINDS.get(name, get_args(ModelKind))
 
 
 def offered() -> Iterator[dict[str, Any]]:
@@ -18,9 +25,12 @@ def offered() -> Iterator[dict[str, Any]]:
     beside = {"position_join": "concatenate", "tie_embeddings": "none"}
     for name, kind in get_type_hints(TransformerConfig).items():
         choices = get_args(kind) if get_origin(kind) is Literal else ()
+        of_kind = (
+            {} if "transformer" in kinds_with(name) else {"kind": kinds_with(name)[0]}
+        )
         for choice in (False, True) if kind is bool else choices:
             needs_channels = (name, choice) == ("residual", "positions")
-            own = {} if choice == "concatenate" else {name: choice}
+            own = {} if choice == "concatenate" else {name: choice, **of_kind}
             yield {**beside, **own} if needs_channels or not own else own
     for positions in ("sinusoidal_halves", "learned"):
         yield {**beside, "positions": positions}
@@ -30,6 +40,9 @@ def offered() -> Iterator[dict[str, Any]]:
     yield {"d_k": 3, "d_v": 5}
     yield {"num_heads": 3, "d_k": 2, "d_v": 7}
     yield {"num_heads": 1}
+    for kind in OF_KINDS["kernel_size"]:
+        yield {"kind": kind, "kernel_size": 1}
+        yield {"kind": kind, "kernel_size": 5, "positions": "learned"}
 
 
 CHOICES = list(offered())

@@ -14,7 +14,7 @@ from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.decoding.settings import DecodingSettings
 from headwise.doctor.check import FAILED
 from headwise.doctor.folder_checks import check_folder
-from headwise.errors import SettingsError
+from headwise.errors import SettingsError, UsageError
 from headwise.inference.load import load_predictor
 from headwise.interop.exports import EXPORTS
 from headwise.interop.unsupported_models import reasons_against
@@ -27,12 +27,20 @@ from headwise.tasks import TASKS
 KINDS = [kind for kind in ENCODER_DECODERS if kind != "transformer"]
 """What ``test_every_task.py`` does not try."""
 
-CASES = [(task, kind) for task in ("translation", "parsing") for kind in KINDS]
+MODELS = {kind: {"kind": kind} for kind in KINDS}
+CASES = [(task, name) for task in ("translation", "parsing") for name in MODELS]
+MODELS["cosine"] = {"kind": "gru", "recurrent_attention": "cosine"}
+MODELS["none"] = {
+    "kind": "lstm",
+    "recurrent_attention": "none",
+    "bidirectional": False,
+}
+CASES += [("translation", "cosine"), ("translation", "none")]
 
 
 def recipe_of(case, folder, **training):
-    task, kind = case
-    table = merged(settings_of(task, folder), {"model": {"kind": kind}})
+    task, name = case
+    table = merged(settings_of(task, folder), {"model": MODELS[name]})
     return resolve(extra=merged(table, {"training": training}))
 
 
@@ -75,7 +83,8 @@ def test_the_doctor_finds_nothing_wrong(trained):
 
 def test_the_card_names_the_kind(case, trained):
     run, _, _ = trained
-    assert f"layers ({case[1]}), d_model 16" in (run / "best/README.md").read_text()
+    kind = MODELS[case[1]]["kind"]
+    assert f"layers ({kind}), d_model 16" in (run / "best/README.md").read_text()
 
 
 FOUND_BY = {
@@ -92,9 +101,13 @@ def test_every_search_finds_an_output_that_a_batch_does_not_change(
     case, trained, settings
 ):
     """In parsing, a tree over the words: the rule on logits sees to it."""
-    run, _, _ = trained
+    run, recipe, _ = trained
     opened, inputs = load_predictor(run).opened, INPUTS[case[0]]
     decoding = DecodingSettings(**settings, max_length_offset=100)
+    if decoding.coverage and recipe.model.recurrent_attention == "none":
+        with pytest.raises(UsageError, match="no attention to the source"):
+            opened.any_task.predictions(opened.model, inputs, decoding)
+        return
 
     def outputs(texts):
         found = opened.any_task.predictions(opened.model, texts, decoding)
@@ -122,19 +135,30 @@ def test_decoding_again_from_the_whole_prefix_gives_the_same(trained):
 
 
 def test_its_attention_aligns(trained):
-    run, _, _ = trained
+    run, recipe, _ = trained
     opened = load_predictor(run).opened
     task, model = opened.any_task, opened.model
     sources = task.encode(["one two"])
+    layers, heads = recipe.model.cross_attention_shape
+    if not layers:
+        assert task.attention(model, "one two", "one two") is None
+        with pytest.raises(UsageError, match="no attention to the source"):
+            task.search(model, sources, DecodingSettings(alignments=True))
+        return
     ((best, *_),) = task.search(model, sources, DecodingSettings(alignments=True))
     pairs = [(sources[0], best.tokens)]
 
     attention = task.scorer(model).cross_attention(sources, [best.tokens])
 
     assert len(best.alignment) == len(best.tokens)
-    assert attention.shape == (1, 1, 1, len(best.tokens) + 1, len(sources[0]) + 1)
+    sizes = len(best.tokens) + 1, len(sources[0]) + 1
+    assert heads == 1
+    assert attention.shape == (1, layers, heads, *sizes)
     torch.testing.assert_close(attention.sum(-1), torch.ones(attention.shape[:-1]))
-    assert set(task.scorer(model).best_head(pairs)[1]) == {"0:0", "0:0+1", "average"}
+    assert set(task.scorer(model).best_head(pairs)[1]) == {
+        *(f"{layer}:0{later}" for layer in range(layers) for later in ("", "+1")),
+        "average",
+    }
 
 
 def test_a_text_has_a_vector_that_a_batch_does_not_change(trained):
@@ -196,7 +220,7 @@ def test_training_says_why_the_native_backend_is_not_used(case, tmp_path):
     recipe = recipe_of(case, tmp_path, steps=2, validate_every=2, average_last=1)
     corpus = prepare_corpus(tmp_path / "run", recipe)
     train_run(tmp_path / "run", recipe, corpus, callbacks=[Notes()])
-    name = ENCODER_DECODERS[case[1]].__name__
+    name = ENCODER_DECODERS[recipe.model.kind].__name__
     expected = f"training by PyTorch: the native backend does not know a {name}"
     assert expected in said
 
@@ -215,11 +239,27 @@ def test_training_that_needs_a_transformer_is_refused(case, tmp_path, named):
         recipe_of(case, tmp_path, **NOT_SUITABLE[named])
 
 
+@pytest.mark.parametrize("setting", ["coverage", "alignments", "replace_unknown"])
+def test_searches_that_need_attention_are_refused_where_there_is_none(
+    tmp_path, setting
+):
+    table = settings_of("translation", tmp_path)
+    for name, refused in (("none", True), ("cosine", False)):
+        extra = {"model": MODELS[name], "decoding": {setting: 1.0}}
+        if setting != "coverage":
+            extra["decoding"] = {setting: True}
+        if not refused:
+            resolve(extra=merged(table, extra))
+            continue
+        with pytest.raises(SettingsError, match=f"decoding.{setting} = .* needs att"):
+            resolve(extra=merged(table, extra))
+
+
 @pytest.mark.parametrize("target", EXPORTS)
 def test_exports_are_refused_with_the_reason(case, tmp_path, target):
     recipe = recipe_of(case, tmp_path)
     (reason,) = reasons_against([target], recipe.model, recipe.text)
-    assert f"model.kind = {case[1]!r}: " in reason
+    assert f"model.kind = {recipe.model.kind!r}: " in reason
 
 
 @pytest.mark.parametrize("task", sorted(set(TASKS) - {task for task, _ in CASES}))

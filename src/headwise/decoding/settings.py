@@ -265,8 +265,18 @@ class DecodingSettings:
     def head_problems(self, blocks: int, heads: int) -> Iterator[str]:
         """Yield a problem if ``alignment_head`` is not in a decoder of this size.
 
-        Its syntax was checked when the settings were made.
+        Its syntax was checked when the settings were made. With 0 blocks of attention,
+        one for each setting that needs it.
         """
+        if not blocks:
+            needing = ("coverage", "alignments", "replace_unknown")
+            yield from (
+                f"{name} = {getattr(self, name)!r} needs attention to the source, and "
+                "this model has none (model.recurrent_attention = 'none'); leave it out"
+                for name in needing
+                if getattr(self, name)
+            )
+            return
         named = ALIGNMENT_HEAD.fullmatch(self.alignment_head)
         if named is None or named[1] is None:
             return

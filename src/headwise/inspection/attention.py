@@ -35,6 +35,8 @@ from headwise.inspection.places import (
 from headwise.inspection.token_pair import TokenPair, run_model
 from headwise.model.attention import MultiHeadAttention
 from headwise.model.attention_hooks import record_attention_weights
+from headwise.model.config import TransformerConfig
+from headwise.model.encoder_decoder import EncoderDecoder
 
 MAX_WEIGHTS = 200_000_000
 """Most weights and norms that are kept at a time: 800 MB in float32."""
@@ -166,29 +168,43 @@ def attention_of(
 
 
 @torch.no_grad()
-def recurrent_attention(
-    model: nn.Module, pair: TokenPair, *, heads: Collection[Head] | None = None
+def attention_to_source(
+    model: EncoderDecoder, pair: TokenPair, *, heads: Collection[Head] | None = None
 ) -> Attention:
-    """Return the attention of a recurrent decoder, which is one head: ``cross.0.0``.
+    """Return the attention of a decoder that is no Transformer: ``cross.LAYER.0``.
 
-    Raises ``UsageError`` for other heads.
+    Raises ``UsageError`` for other heads, and if there is no attention.
     """
-    only = Head("cross", 0, 0)
-    if wrong := set(heads or ()) - {only}:
+    known = heads_to_source(model.config)
+    if not known:
+        raise UsageError(f"this {type(model).__name__} has no attention to look into")
+    if wrong := set(heads or ()) - {*known}:
         raise UsageError(
-            f"there is no head {min(wrong)}: the one attention of a "
-            f"{type(model).__name__} has one head, {only}"
+            f"there is no head {min(wrong)}: the attention of a "
+            f"{type(model).__name__} has {', '.join(map(str, known))}"
         )
     with evaluation_mode(model), record_attention_weights(model) as record:
         run_model(model, pair)
-    ((weights,),) = record.values()
+    recorded = [weights[0, 0] for (weights,) in record.values()]
+    chosen = known if heads is None else [each for each in known if each in heads]
     return Attention(
         pair.source_pieces,
         pair.target_pieces,
         pair.decoder_pieces,
-        (AttentionMap(only, weights[0, 0]),),
+        tuple(AttentionMap(head, recorded[head.layer]) for head in chosen),
         tree=pair.tree,
     )
+
+
+def heads_to_source(config: TransformerConfig) -> list[Head]:
+    """Return every head of cross-attention: of a recurrent model ``cross.0.0``.
+
+    A convolutional one has one for each layer of its decoder.
+    """
+    layers, heads = config.cross_attention_shape
+    return [
+        Head("cross", layer, head) for layer in range(layers) for head in range(heads)
+    ]
 
 
 def value_vectors(layer: MultiHeadAttention, values: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from headwise.errors import UsageError
 from headwise.inspection.token_pair import TokenPair
 from headwise.model.config import PositionName, TransformerConfig
+from headwise.model.config_checks import RECURRENT
 from headwise.model.positions import LONGEST_WAVE, AddPositions, LearnedPositions
 from headwise.model.rotary_positions import RotaryPositions
 from headwise.model.sequence_model import SequenceModel
@@ -55,7 +56,7 @@ def positions_of(model: nn.Module, pair: TokenPair) -> Positions:
     the other, such as a recurrent one.
     """
     config = _config(model)
-    if config.kind != "transformer":
+    if config.kind in RECURRENT:
         raise UsageError(
             f"a model of kind {config.kind!r} has no positional encodings: it reads "
             "one token after the other"

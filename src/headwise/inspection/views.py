@@ -6,11 +6,11 @@ Nothing here needs torch until something is computed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from headwise.errors import UsageError
+from headwise.model.config_checks import RECURRENT
 
 if TYPE_CHECKING:
     from headwise.inspection.inspector import Inspector
@@ -84,12 +84,12 @@ def _reads_text(inspector: Inspector) -> bool:
     )
 
 
-def _reads_text_by_attention(inspector: Inspector) -> bool:
-    from headwise.inspection.places import attention_layers
+def _encodes_positions(inspector: Inspector) -> bool:
+    from headwise.inspection.places import config_of
 
-    with suppress(UsageError):
-        return _reads_text(inspector) and bool(attention_layers(inspector.model))
-    return False
+    if not _reads_text(inspector):
+        return False
+    return config_of(inspector.model).kind not in RECURRENT
 
 
 def _attention(inspector: Inspector, request: Request) -> Any:
@@ -220,7 +220,7 @@ VIEWS: dict[str, View] = {
         "the positional encodings beside binary numbers, and their wavelengths",
         _positions,
         frozenset({"target", "prefix"}),
-        _reads_text_by_attention,
+        _encodes_positions,
     ),
     "embeddings": View(
         "the nearest pieces of the vocabulary, and a map of both",

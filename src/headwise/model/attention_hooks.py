@@ -19,10 +19,7 @@ from headwise.model.attention import (
     MultiHeadAttention,
     attention_weights,
 )
-from headwise.model.recurrent.additive_attention import (
-    AdditiveAttention,
-    WeightFunction,
-)
+from headwise.model.source_attention import SourceAttention, WeightFunction
 
 AttentionRecord = dict[str, list[Float[Tensor, "B H Q K"]]]
 """Name of an attention layer, such as ``decoder.blocks.0.cross_attention``, to its
@@ -77,7 +74,7 @@ def _recording_attention(recorded: list[Tensor], original: Any) -> AttentionFunc
 
 
 def _recording_weights(recorded: list[Tensor], original: Any) -> WeightFunction:
-    def weigh(*inputs: Tensor) -> Float[Tensor, "B Q K"]:
+    def weigh(*inputs: Any) -> Float[Tensor, "B Q K"]:
         weights: Tensor = original(*inputs)
         recorded.append(weights.detach()[:, None])  # B Q K -> B 1 Q K
         return weights
@@ -87,7 +84,7 @@ def _recording_weights(recorded: list[Tensor], original: Any) -> WeightFunction:
 
 RECORDERS: dict[type[nn.Module], tuple[str, Callable[[list[Tensor], Any], Any]]] = {
     MultiHeadAttention: ("attend", _recording_attention),
-    AdditiveAttention: ("weigh", _recording_weights),
+    SourceAttention: ("weigh", _recording_weights),
 }
 """Kind of attention layer -> the function in it that is swapped, and what makes one
 that records."""

@@ -11,9 +11,14 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from headwise.errors import SettingsError
-from headwise.model.config_checks import combination_problems, value_problems
+from headwise.model.config_checks import (
+    CONVOLUTIONAL,
+    combination_problems,
+    value_problems,
+)
 
-ModelKind = Literal["transformer", "lstm"]
+ModelKind = Literal["transformer", "elman", "gru", "lstm", "convolutional", "dilated"]
+RecurrentAttentionName = Literal["additive", "cosine", "dot", "none"]
 NormPlacement = Literal["post", "pre", "deep"]
 NormKind = Literal["layer", "rms", "batch"]
 ActivationName = Literal["relu", "gelu", "swish"]
@@ -35,10 +40,23 @@ class TransformerConfig:
     """
 
     kind: ModelKind = "transformer"
-    """transformer; or lstm, the recurrent encoder-decoder with attention that came
-    before it (translation and parsing), which has layers, d_model, dropout,
-    tie_embeddings and output_bias only: num_heads and d_ff are ignored, what else only
-    a Transformer has is refused."""
+    """transformer; or what it replaced, in translation and parsing: recurrent (elman,
+    gru, lstm), convolutional (ConvS2S, Gehring et al. 2017), or dilated, the same with
+    the dilations of ByteNet. Of a Transformer's settings these have layers, d_model,
+    dropout, tie_embeddings and output_bias, and convolutions positions: num_heads and
+    d_ff are ignored, the others are refused."""
+
+    recurrent_attention: RecurrentAttentionName = "additive"
+    """What the decoder of a recurrent kind has of the source: attention by v · tanh(W q
+    + U k) (Bahdanau et al. 2015), by the cosine or the dot product of its state and
+    those of the encoder (Luong et al. 2015), or none: only the encoder's last state."""
+
+    bidirectional: bool = True
+    """Whether the encoder of a recurrent kind reads in both directions, each with half
+    of d_model, or from the first token to the last with all of it."""
+
+    kernel_size: int = 3
+    """Positions that a kernel of a convolutional or dilated kind spans (k): odd."""
 
     encoder_layers: int = 6
     """Blocks in the encoder (N); 0 if a model has none (GPT)."""
@@ -186,7 +204,9 @@ class TransformerConfig:
         """Layers of cross-attention, and heads of each."""
         if self.kind == "transformer":
             return self.decoder_layers, self.num_heads
-        return 1, 1
+        if self.kind in CONVOLUTIONAL:
+            return self.decoder_layers, 1
+        return (0, 0) if self.recurrent_attention == "none" else (1, 1)
 
     @property
     def position_limit(self) -> int | None:

@@ -10,22 +10,33 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 OF_TRANSFORMERS = (
     *("d_k", "d_v", "attention_dropout", "feed_forward_dropout", "norm", "activation"),
-    *("attention_bias", "embedding_norm", "positions", "position_join", "d_position"),
+    *("attention_bias", "embedding_norm", "position_join", "d_position"),
     *("norm_kind", "residual", "feed_forward", "attention", "attention_window"),
     "num_key_value_heads",
 )
 """Settings that no other kind of model has; it must leave them at their defaults.
 
-It has no ``num_heads``, ``d_ff`` and ``max_positions`` either. They are ignored, as
-every preset sets them.
+It has no ``num_heads`` and ``d_ff`` either. They are ignored, as every preset sets
+them; and so is ``max_positions`` where there are no positions.
 """
 
+RECURRENT = ("elman", "gru", "lstm")
+CONVOLUTIONAL = ("convolutional", "dilated")
+OF_KINDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(OF_TRANSFORMERS, ("transformer",)),
+    "positions": ("transformer", *CONVOLUTIONAL),
+    **dict.fromkeys(("recurrent_attention", "bidirectional"), RECURRENT),
+    "kernel_size": CONVOLUTIONAL,
+}
+"""Setting -> the kinds of models that have it."""
+
+POSITIONS_OF_CONVOLUTIONS = ("sinusoidal", "sinusoidal_halves", "learned", "none")
 
 SIZES: dict[str, int] = {
     **dict.fromkeys(("encoder_layers", "decoder_layers"), 0),
     **dict.fromkeys(("d_model", "d_ff", "num_heads", "max_positions"), 1),
     **dict.fromkeys(("d_k", "d_v", "d_position"), 1),
-    **dict.fromkeys(("attention_window", "num_key_value_heads"), 1),
+    **dict.fromkeys(("attention_window", "num_key_value_heads", "kernel_size"), 1),
 }
 """Setting -> its least value; None, where it may be that, means another default."""
 
@@ -63,6 +74,7 @@ def combination_problems(config: Any) -> list[str]:
             "encoder_layers and decoder_layers are both 0; a model needs 1 or more "
             "of either"
         )
+    problems += _of_other_kinds(config)
     if config.kind != "transformer":
         return [*problems, *_not_a_transformer(config)]
     if (config.d_k is None or config.d_v is None) and config.d_model % config.num_heads:
@@ -80,11 +92,7 @@ def combination_problems(config: Any) -> list[str]:
             f"norm_kind = 'layer' and residual = 'all', not {config.norm_kind!r} and "
             f"{config.residual!r}"
         )
-    if config.positions.startswith("sinusoidal") and config.position_width % 2:
-        problems.append(
-            f"sinusoids come in pairs, so their width must be even, not "
-            f"{config.position_width}; positions = 'learned' takes any width"
-        )
+    problems += _sinusoids(config)
     if config.positions == "rotary" and config.key_width % 2:
         problems.append(
             f"positions = 'rotary' turns pairs of channels, so d_k must be even, "
@@ -101,20 +109,48 @@ def combination_problems(config: Any) -> list[str]:
     return problems
 
 
-def _not_a_transformer(config: Any) -> list[str]:
+def _of_other_kinds(config: Any) -> list[str]:
     defaults = {each.name: each.default for each in fields(config)}
-    problems = [
-        f"{name} = {getattr(config, name)!r} is for kind = 'transformer' only; leave "
-        f"it out for kind = {config.kind!r}"
-        for name in OF_TRANSFORMERS
-        if getattr(config, name) != defaults[name]
+    return [
+        f"{name} = {getattr(config, name)!r} is for kind = "
+        f"{' or '.join(map(repr, kinds))} only; leave it out for kind = {config.kind!r}"
+        for name, kinds in OF_KINDS.items()
+        if config.kind not in kinds and getattr(config, name) != defaults[name]
     ]
-    if config.d_model % 2:
+
+
+def _not_a_transformer(config: Any) -> list[str]:
+    problems = []
+    if config.kind in RECURRENT and config.bidirectional and config.d_model % 2:
         problems.append(
             f"d_model must be even for kind = {config.kind!r}, whose encoder has "
-            f"half of it for each direction, not {config.d_model}"
+            f"half of it for each direction, not {config.d_model}; or set "
+            "bidirectional = false"
         )
-    return problems
+    if config.kind not in CONVOLUTIONAL:
+        return problems
+    if config.kernel_size % 2 == 0:
+        problems.append(
+            "kernel_size must be odd, with as many positions before as after each in "
+            f"the encoder; {config.kernel_size} is not, {config.kernel_size + 1} would "
+            "be"
+        )
+    if config.positions not in POSITIONS_OF_CONVOLUTIONS:
+        problems.append(
+            f"positions must be one of {', '.join(POSITIONS_OF_CONVOLUTIONS)} for kind "
+            f"= {config.kind!r}, which adds them to embeddings, not "
+            f"{config.positions!r}"
+        )
+    return [*problems, *_sinusoids(config)]
+
+
+def _sinusoids(config: Any) -> list[str]:
+    if not config.positions.startswith("sinusoidal") or config.position_width % 2 == 0:
+        return []
+    return [
+        f"sinusoids come in pairs, so their width must be even, not "
+        f"{config.position_width}; positions = 'learned' takes any width"
+    ]
 
 
 def _attention(config: Any) -> list[str]:

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwise.model.config import ModelKind, TransformerConfig
+from headwise.model.convolutional.encoder_decoder import (
+    ConvolutionalModel,
+    DilatedModel,
+)
 from headwise.model.encoder_decoder import EncoderDecoder
-from headwise.model.recurrent.lstm import LstmModel
+from headwise.model.recurrent.encoder_decoder import ElmanModel, GruModel, LstmModel
 from headwise.model.transformer import Transformer
 
 ENCODER_DECODERS: dict[ModelKind, Callable[..., EncoderDecoder]] = {
     "transformer": Transformer,
+    "elman": ElmanModel,
+    "gru": GruModel,
     "lstm": LstmModel,
+    "convolutional": ConvolutionalModel,
+    "dilated": DilatedModel,
 }
 
 

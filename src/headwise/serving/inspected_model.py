@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from headwise.errors import UsageError
+from headwise.inspection.attention import heads_to_source
 from headwise.inspection.inspector import Inspector
 from headwise.inspection.json_form import FORMAT, json_text
-from headwise.inspection.places import Head, all_heads, sublayers
+from headwise.inspection.places import Head, all_heads, config_of, sublayers
 from headwise.inspection.views import Request, look, views_of
 from headwise.reports.drawing import to_png, to_svg
 from headwise.reports.inspection_views import DRAWINGS
@@ -157,11 +158,11 @@ class InspectedModel:
 
 
 def _heads_of(inspector: Inspector) -> list[Head]:
-    """Return every head; the attention of a recurrent model has one."""
+    """Return every head; models of other kinds have those of cross-attention."""
     try:
         return all_heads(inspector.model)
     except UsageError:
-        return [Head("cross", 0, 0)]
+        return heads_to_source(config_of(inspector.model))
 
 
 def open_model(

@@ -11,8 +11,9 @@ from torch.autograd.graph import increment_version
 
 from headwise.errors import ModelError
 from headwise.model.attention import MultiHeadAttention
+from headwise.model.convolutional.layers import DecoderLayer
 from headwise.model.feed_forward import FeedForward
-from headwise.model.recurrent.additive_attention import AdditiveAttention
+from headwise.model.source_attention import SourceAttention
 from headwise.model.variants.gated_feed_forward import GatedFeedForward
 from headwise.training.fsdp import shard_like
 from headwise.training.muon import Muon
@@ -24,7 +25,8 @@ MOMENTUM = ("momentum_buffer",)
 UPDATES = "updates"
 
 INNER_LAYERS = (
-    *(MultiHeadAttention, FeedForward, GatedFeedForward, AdditiveAttention, nn.LSTM),
+    *(MultiHeadAttention, FeedForward, GatedFeedForward, SourceAttention, nn.RNNBase),
+    DecoderLayer,
 )
 """Layers whose matrices Muon updates: those that turn vectors into vectors. Tables of
 relative positions are none, though they are parts of attention."""
@@ -145,7 +147,7 @@ def _inner_matrices(model: nn.Module) -> list[nn.Parameter]:
         for layer in model.modules()
         if isinstance(layer, INNER_LAYERS)
         for part in layer.modules()
-        if isinstance(part, nn.Linear | nn.LSTM)
+        if isinstance(part, nn.Linear | nn.RNNBase)
         for parameter in part.parameters()
         if parameter.ndim == 2
     }

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from headwise.model.attention import scaled_dot_product_attention
-from headwise.model.recurrent.additive_attention import additive_weights
+from headwise.model.source_attention import additive_weights
 from headwise.model.variants.attention import VariantAttention
 from headwise.model.variants.scores import COSINE_SCALE, SCORES
 

@@ -10,7 +10,11 @@ from headwise.decoding.beam_step_report import OnBeamStep
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings
-from headwise.inspection.attention import Attention, recurrent_attention
+from headwise.inspection.attention import (
+    Attention,
+    attention_to_source,
+    heads_to_source,
+)
 from headwise.inspection.attribution import AttributedOutput, target_of_transformer
 from headwise.inspection.beam_tree import BeamTree, beam_tree
 from headwise.inspection.comparison import Answer, FoundOutput
@@ -20,17 +24,18 @@ from headwise.inspection.logit_lens import LogitLens, logit_lens
 from headwise.inspection.output import Output, output_of
 from headwise.inspection.places import Head
 from headwise.inspection.token_pair import TokenPair, make_pair
+from headwise.model.config import TransformerConfig
 from headwise.model.transformer import Transformer
 from headwise.tasks.translation.generator import Generator
 from headwise.tasks.translation.task import Translation
 
-RECURRENT = {
-    "attribution": "it hides tokens from attention, but an LSTM reads them all",
-    "word": "queries and keys are of multi-head attention, and an LSTM has none",
-    "lens": "it reads the output off each block of a Transformer, and an LSTM has none",
-    "patch": "it patches heads and blocks of a Transformer, and an LSTM has none",
+OF_TRANSFORMERS = {
+    "attribution": "it hides tokens from attention, but {model} reads them all",
+    "word": "queries and keys are of multi-head attention, and {model} has none",
+    "lens": "it reads the output off each block of a Transformer, and {model} has none",
+    "patch": "it patches heads and blocks of a Transformer, and {model} has none",
 }
-"""View -> why there is none of a recurrent model (``model.kind = "lstm"``)."""
+"""View -> why there is none of another kind of model (``model.kind``)."""
 
 
 class InspectedEncoderDecoder(InspectedModel):
@@ -40,8 +45,12 @@ class InspectedEncoderDecoder(InspectedModel):
 
     def why_not(self, view: str) -> str | None:
         """Return why a view makes no sense; some need a Transformer."""
-        if not isinstance(self.model, Transformer) and view in RECURRENT:
-            return RECURRENT[view]
+        config: TransformerConfig = self.model.config
+        model = f"a model of kind {config.kind!r}"
+        if config.kind != "transformer" and view in OF_TRANSFORMERS:
+            return OF_TRANSFORMERS[view].format(model=model)
+        if view == "attention" and not heads_to_source(config):
+            return f"{model} and recurrent_attention = 'none' has no attention"
         return super().why_not(view)
 
     def source(self, text: str) -> Any:
@@ -101,9 +110,9 @@ class InspectedEncoderDecoder(InspectedModel):
         norms: bool,
         rollout: bool,
     ) -> Attention:
-        """Return the attention weights; a recurrent model has one head."""
+        """Return the attention weights, for other kinds those to the source."""
         if not isinstance(self.model, Transformer):
-            return recurrent_attention(self.model, pair, heads=heads)
+            return attention_to_source(self.model, pair, heads=heads)
         return super().attention(pair, heads=heads, norms=norms, rollout=rollout)
 
     def beam(self, text: str, prefix: str, search: Mapping[str, Any]) -> BeamTree:

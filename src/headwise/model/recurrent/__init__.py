@@ -1,1 +1,1 @@
-"""Recurrent encoder-decoders with attention: what the Transformer is compared with."""
+"""Recurrent encoder-decoders: what the Transformer is compared with."""

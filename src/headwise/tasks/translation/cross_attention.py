@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from headwise.backends.pytorch.uncached_decoder import UncachedState
+from headwise.errors import UsageError
 from headwise.model.attention_hooks import AttentionRecord, record_attention_weights
 from headwise.model.encoder_decoder import EncoderDecoder
 
@@ -48,6 +49,14 @@ class CoverageDecoder:
 
 
 def stack_cross_attention(record: AttentionRecord) -> Tensor:
-    """Return the recorded weights [R, N, H, T, S] of all cross-attention layers."""
+    """Return the recorded weights [R, N, H, T, S] of all cross-attention layers.
+
+    Raises ``UsageError`` if there are none.
+    """
     names = [name for name in record if name.endswith(".cross_attention")]
+    if not names:
+        raise UsageError(
+            "this model has no attention to the source (model.recurrent_attention = "
+            "'none'), so that nothing aligns its outputs"
+        )
     return torch.stack([record[name][0] for name in names], dim=1)

@@ -182,7 +182,9 @@ class Translation(TaskDefaults, TextCodec):
     def attention(
         self, model: EncoderDecoder, source: str, target: str
     ) -> CrossAttention | None:
-        """Return the cross-attention of ``model`` as it predicts ``target``."""
+        """Return the cross-attention of ``model`` as it predicts ``target``, if any."""
+        if not model.config.cross_attention_shape[0]:
+            return None
         (source_ids,) = self.encode([source])
         target_ids = self.tokenizers.target.encode(target)
         weights = self.scorer(model).cross_attention([source_ids], [target_ids])

@@ -1,0 +1,1 @@
+"""Convolutional encoder-decoders: what the Transformer is compared with."""
