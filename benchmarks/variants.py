@@ -27,7 +27,8 @@ from torch.nn import functional as F
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.demo_corpus import demo_corpus
 from headwise.losses import cross_entropy
-from headwise.model import DecoderOnly, Transformer, TransformerConfig
+from headwise.model import DecoderOnly, TransformerConfig
+from headwise.model.kinds import ENCODER_DECODERS, new_encoder_decoder
 
 RESULTS = Path(__file__).parent / "results" / "variants.json"
 CONCATENATED = {"position_join": "concatenate", "tie_embeddings": "none"}
@@ -52,6 +53,11 @@ CHOICES: dict[str, dict[str, Any]] = {
     "position_join = concatenate": CONCATENATED,
     "residual = positions": {"residual": "positions", **CONCATENATED},
     "residual = none": {"residual": "none"},
+    **{
+        f"kind = {each}": {"kind": each}
+        for each in ENCODER_DECODERS
+        if each != "transformer"
+    },
 }
 SHAPE = TransformerConfig(
     encoder_layers=1,
@@ -98,7 +104,7 @@ def learn(choice: dict[str, Any], updates: int) -> dict[str, Any]:
     """Train one variant; return its losses in nats a token, and its cost."""
     data = batches(updates)
     size = 1 + max(int(side.max()) for pair in data for side in pair)
-    model = Transformer(replace(SHAPE, **choice), size, seed=SEED).train()
+    model = new_encoder_decoder(replace(SHAPE, **choice), size, seed=SEED).train()
     use_backend(model, "reference")
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
     losses = []
