@@ -26,7 +26,7 @@ from trials import add_run, parse_trial_options, recipe_of, run_trial
 from headwise.inference.load import load_predictor
 from headwise.metrics.bleu_chrf_ter import bleu, chrf
 from headwise.settings import merged
-from headwise.storage import write_json
+from headwise.storage import write_json, write_text
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "caption_trials.json"
@@ -108,7 +108,7 @@ def data(arguments: argparse.Namespace) -> Table:
         for side, lines in zip(("source", "target"), read(arguments, part), strict=True):
             path = arguments.work / "data" / f"{arguments.language}-{part}.{side}"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            write_text(path, "".join(f"{line}\n" for line in lines))
             tables[part][side] = str(path)
     return {"corpora": [tables["train"]], "dev": tables["val"]}
 
