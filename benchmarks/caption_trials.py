@@ -37,8 +37,12 @@ REHEARSAL = {"steps": 4, "warmup_steps": 2, "validate_every": 2, "batch_tokens":
 
 Table = dict[str, Any]
 
+LONG: Table = {"steps": 10_000, "warmup_steps": 500, "validate_every": 1000}
+
 SCREENING: dict[str, Table] = {
     "base": {},
+    "long": {"training": LONG},
+    "long-bpe-dropout": {"training": {**LONG, "bpe_dropout": 0.1}},
     "r-drop": {"training": {"r_drop": 5.0}},
     "bpe-dropout": {"training": {"bpe_dropout": 0.1}},
     "vocab-1000": {"text": {"vocab_size": 1000}},
