@@ -1,0 +1,164 @@
+"""Trials on Multi30k: which settings translate captions best, at equal cost?
+
+python benchmarks/caption_trials.py --corpora FOLDER --work FOLDER --only base,r-drop
+python benchmarks/caption_trials.py --corpora FOLDER --work FOLDER --only … --test
+
+Text is lower-cased and tokenised by its publisher, and scored so, as papers do. The
+trials of :data:`SCREENING` take the same number of updates of the same number of tokens
+that go through the model; one seed and the validation set tell which are worth more.
+``--test`` reads the test sets, once a trial. The figures of trials and seeds that ran
+before stay in the result file: it is the ledger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+from result_file import TRAINING, TRANSLATION, Measurement, place_of
+from trials import add_run, parse_trial_options, recipe_of, run_trial
+
+from headwise.inference.load import load_predictor
+from headwise.metrics.bleu_chrf_ter import bleu, chrf
+from headwise.settings import merged
+from headwise.storage import write_json, write_text
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "caption_trials.json"
+SOURCES = [*TRAINING, *TRANSLATION, "recipes/multi30k-*.toml"]
+
+TEST_SETS = ("test_2016_flickr", "test_2017_flickr")
+REHEARSAL = {"steps": 4, "warmup_steps": 2, "validate_every": 2, "batch_tokens": 512}
+
+Table = dict[str, Any]
+
+LONG: Table = {"steps": 10_000, "warmup_steps": 500, "validate_every": 1000}
+
+SCREENING: dict[str, Table] = {
+    "base": {},
+    "long": {"training": LONG},
+    "long-bpe-dropout": {"training": {**LONG, "bpe_dropout": 0.1}},
+    "r-drop": {"training": {"r_drop": 5.0}},
+    "bpe-dropout": {"training": {"bpe_dropout": 0.1}},
+    "vocab-1000": {"text": {"vocab_size": 1000}},
+    "adam": {"training": {"optimizer": "adam"}},
+    "vocab-10000": {"text": {"vocab_size": 10_000}},
+    "dropout-0.2": {"model": {"dropout": 0.2}},
+    "both-directions": {"data": {"both_directions": True}},
+    "simcut": {"training": {"simcut": 3.0}},
+    "norm-pre": {"model": {"norm": "pre"}},
+    "rate-0.006": {"training": {"learning_rate": 0.006}},
+}
+"""Name of a trial -> what it changes in ``recipes/multi30k-muon.toml``."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--corpora", type=Path, required=True)
+    names = ["published", *SCREENING]
+    parser.add_argument("--only", type=lambda text: text.split(","), default=names)
+    parser.add_argument("--language", choices=("de", "fr"), default="de")
+    parser.add_argument("--test", action="store_true", help="read the test sets")
+    arguments = parse_trial_options(parser, RESULTS)
+    measurement = Measurement.begin(SOURCES)
+    for name in arguments.only:
+        for seed in arguments.seeds:
+            run = trial(name, seed, arguments)
+            print(json.dumps({name: run}), file=sys.stderr)
+            place = place_of(arguments)
+            # read again after each trial: another process may have added its own
+            known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
+            languages: Table = known.get("languages", {})
+            trials = languages.setdefault(arguments.language, {})
+            runs = add_run(trials.get(name, {}).get("runs", []), run)
+            trials[name] = {"changes": changes_of(name), "runs": runs, **means(runs)}
+            measurement.write(place, {"languages": languages})
+
+
+def changes_of(name: str) -> Table | None:
+    """Return what a trial changes in its recipe; None for the published recipe."""
+    return None if name == "published" else SCREENING[name]
+
+
+def trial(name: str, seed: int, arguments: argparse.Namespace) -> Table:
+    """Train with one seed; return its figures, by beam search."""
+    folder = arguments.work / f"{arguments.language}-{name}-{seed}"
+    own = {"seed": seed, "languages": ["en", arguments.language]}
+    own["data"] = data(arguments)
+    published = name == "published"
+    file = f"multi30k-en-{arguments.language}" if published else "multi30k-muon"
+    table = own if published else merged(SCREENING[name], own)
+    if arguments.rehearse:
+        table = merged(table, {"text": {"vocab_size": 300}, "training": REHEARSAL})
+    recipe = recipe_of(ROOT / "recipes" / f"{file}.toml", table, folder)
+    val = read(arguments, "val")
+    run = run_trial(folder, recipe, val, ["bleu"])
+    del run["test"], run["test_examples"]  # val once more, by other tokens
+    for part in ("val", *TEST_SETS) if arguments.test else ("val",):
+        run.setdefault("tokenised", {})[part] = scores(folder, part, arguments)
+    return run
+
+
+def data(arguments: argparse.Namespace) -> Table:
+    """Write the training and validation sets; return the settings of them."""
+    tables: dict[str, Table] = {}
+    for part in ("train", "val"):
+        tables[part] = {}
+        for side, lines in zip(("source", "target"), read(arguments, part), strict=True):
+            path = arguments.work / "data" / f"{arguments.language}-{part}.{side}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, "".join(f"{line}\n" for line in lines))
+            tables[part][side] = str(path)
+    return {"corpora": [tables["train"]], "dev": tables["val"]}
+
+
+def read(arguments: argparse.Namespace, part: str) -> tuple[list[str], list[str]]:
+    """Return the captions of a part: English, and the other language."""
+    sides = []
+    for language in ("en", arguments.language):
+        stem = arguments.corpora / "multi30k" / "tok" / f"{part}.lc.norm.tok.{language}"
+        packed = stem.with_name(f"{stem.name}.gz")
+        data = gzip.decompress(packed.read_bytes()) if packed.is_file() else None
+        text = (data or stem.read_bytes()).decode("utf-8")
+        lines = text.removesuffix("\n").split("\n")
+        sides.append(lines[:500] if arguments.rehearse else lines)
+    return sides[0], sides[1]
+
+
+def scores(folder: Path, part: str, arguments: argparse.Namespace) -> Table:
+    """Return tokenised BLEU and chrF of a part; each is translated once."""
+    done = folder / f"{part}.json"
+    if not done.is_file():
+        sources, references = read(arguments, part)
+        outputs = load_predictor(folder).predict(sources)
+        by_tokens = bleu(outputs, references, tokenize="none")
+        figures = {
+            "bleu": by_tokens.value,
+            "signature": by_tokens.signature,
+            "chrf": chrf(outputs, references).value,
+        }
+        write_json(done, figures)
+    found: Table = json.loads(done.read_text(encoding="utf-8"))
+    return found
+
+
+def means(runs: list[Table]) -> Table:
+    """Return mean and standard deviation of tokenised BLEU of each part over seeds."""
+    found = {}
+    for part in ("val", *TEST_SETS):
+        values = [
+            run["tokenised"][part]["bleu"] for run in runs if part in run["tokenised"]
+        ]
+        if values:
+            deviation = statistics.stdev(values) if len(values) > 1 else None
+            found[part] = {"mean": statistics.mean(values), "deviation": deviation}
+    return {"bleu": found}
+
+
+if __name__ == "__main__":
+    main()
