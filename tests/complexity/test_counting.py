@@ -51,7 +51,9 @@ class Thrice(nn.Module):
 def test_the_peak_is_what_is_held_at_once():
     x = torch.randn(1000, 100)
 
-    assert peak_bytes(Thrice(), x) == 2 * x.nbytes
+    peak = peak_bytes(Thrice(), x)
+
+    assert 2 * x.nbytes <= peak < 2 * x.nbytes + 100  # torch makes tensors of 1 and 2
 
 
 def test_self_attention_holds_three_square_matrices_and_fused_attention_none():

@@ -120,7 +120,7 @@ def _plots(result: Complexity) -> list[str]:
         return f"{1e3 * value:.3g} ms"
 
     def megabytes(value: float) -> str:
-        return f"{value / 2**20:.3g} MiB"
+        return f"{value / 1e6:.3g} MB"
 
     times: list[tuple[Size, str]] = [
         ("length", "Time by length"),

@@ -53,7 +53,7 @@ class ComplexitySettings:
     lengths: Sequence[int] = (128, 256, 512, 1024, 2048)
     widths: Sequence[int] = (128, 192, 256, 384, 512, 768)
     kernels: Sequence[int] = (3, 5, 7, 11, 15)
-    windows: Sequence[int] = (17, 33, 65, 129, 257)
+    windows: Sequence[int] = (33, 65, 129, 193, 257)
 
     batch: int = 8
     """Sequences in a batch."""

@@ -13,7 +13,10 @@ from headwise.complexity.sizes import SYMBOLS, Sizes
 from headwise.reports.formatting import columns
 
 POOR_FIT = 0.99
-"""Below this R² the times of a fit are called noisy."""
+"""A fit of times with a lower R² is named."""
+
+FLAT = 0.1
+"""With a lower exponent there is next to no variance, which R² could explain."""
 
 Rows = list[tuple[str, ...]]
 
@@ -191,7 +194,7 @@ def notes(result: Complexity) -> list[str]:
         f"{layer.name} in {SYMBOLS[each.size]} ({each.time.r_squared:.3f})"
         for layer in result.layers
         for each in layer.exponents
-        if each.time.r_squared < POOR_FIT
+        if each.time.r_squared < POOR_FIT and each.multiply_adds > FLAT
     ]
     if poor:
         found.append(
@@ -206,8 +209,8 @@ def notes(result: Complexity) -> list[str]:
 def interval(law: PowerLaw) -> str:
     """Return an exponent with its 95% interval."""
     if law.high - law.low < 0.005:
-        return f"{law.exponent:.2f}"
-    return f"{law.exponent:.2f} ± {law.high - law.exponent:.2f}"
+        return f"{law.exponent:z.2f}"
+    return f"{law.exponent:z.2f} ± {law.high - law.exponent:.2f}"
 
 
 def chain_text(chain: tuple[int, int]) -> str:
