@@ -52,7 +52,7 @@ def test_json_and_page_have_the_same_numbers(headwise, tmp_path):
         for each in layer["exponents"]:
             assert f"{each['time']['r_squared']:.4f}" in shown
             assert any(
-                cell.startswith(f"{each['time']['exponent']:.2f}") for cell in shown
+                cell.startswith(f"{each['time']['exponent']:z.2f}") for cell in shown
             )
     for each in table["crossovers"]:
         at = next(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,7 +23,7 @@ MAX_SIZE = 65536
 MAX_BATCH = 1024
 
 
-def sizes_option(help: str, default: Sequence[int]) -> typer.models.OptionInfo:
+def sizes_option(help: str, default: Sequence[int]) -> Any:
     """Return an option for the values of a size."""
     shown = ",".join(map(str, default))
     return typer.Option(metavar="A,B,C,...", help=help, show_default=shown)

@@ -25,7 +25,8 @@ def count_multiply_adds(layer: nn.Module, x: Tensor) -> int:
         FlopCounterMode(display=False) as counter,
     ):
         layer(x)
-    return counter.get_total_flops() // 2
+    operations: int = counter.get_total_flops()
+    return operations // 2
 
 
 def longest_chain(layer: nn.Module, x: Tensor) -> int:
@@ -36,14 +37,15 @@ def longest_chain(layer: nn.Module, x: Tensor) -> int:
     """
     with torch.no_grad(), _ChainMode() as mode:
         layer(x)
-    return mode.longest
+    longest: int = mode.longest
+    return longest
 
 
-class _ChainMode(TorchDispatchMode):
+class _ChainMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes for each tensor the longest chain of operations that led to it."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.longest = 0
         self._chains: dict[int, int] = {}
         self._tensors: list[Tensor] = []

@@ -78,7 +78,8 @@ def path_length(
         wanted = wanted.triu() if causal else wanted  # [input, output]
         vectors, tangents = x, moved
         for number, hop in enumerate(network.hops(length, size, causal), start=1):
-            vectors, tangents = jvp(hop, (x, vectors), (moved, tangents))
+            moves: tuple[Tensor, Tensor] = jvp(hop, (x, vectors), (moved, tangents))
+            vectors, tangents = moves
             if torch.equal((tangents != 0).any(dim=-1), wanted):
                 return number
     return None
@@ -163,7 +164,7 @@ def elman_hops(length: int, size: int, causal: bool) -> Iterator[Hop]:
 def _step_all(cell: nn.RNNCell, x: Vectors, before: Vectors) -> Vectors:
     """Return the state at each position from its input and from the state before it."""
     states: Tensor = cell(x.flatten(0, 1), before.flatten(0, 1))
-    return states.unflatten(0, x.shape[:2])
+    return states.view(*x.shape[:2], -1)
 
 
 def _to_reach(distance: int, step: int) -> int:
