@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, repeat
+from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -78,8 +79,10 @@ def path_length(
         wanted = wanted.triu() if causal else wanted  # [input, output]
         vectors, tangents = x, moved
         for number, hop in enumerate(network.hops(length, size, causal), start=1):
-            moves: tuple[Tensor, Tensor] = jvp(hop, (x, vectors), (moved, tangents))
-            vectors, tangents = moves
+            # Three with auxiliary outputs, of which there are none.
+            vectors, tangents = cast(
+                tuple[Tensor, Tensor], jvp(hop, (x, vectors), (moved, tangents))
+            )
             if torch.equal((tangents != 0).any(dim=-1), wanted):
                 return number
     return None
