@@ -79,7 +79,8 @@ def _line(curve: Curve, x: Scale, y: Scale) -> str:
     drawn = ""
     if len(curve.predicted) > 1:
         path = _path(curve.predicted, x, y)
-        drawn += f'<path class="line thin c{curve.colour}" d="M{path}"/>'
+        classes = f"line thin c{curve.colour} {curve.dash}"
+        drawn += f'<path class="{classes}" d="M{path}"/>'
     if len(curve.points) > 1:
         drawn += (
             f'<path class="line c{curve.colour} {curve.dash}" '
