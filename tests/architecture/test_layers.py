@@ -44,9 +44,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "serving": EXPERIMENT | {"inspection", "reports", "inference"},
     "doctor": EXPERIMENT | {"interop", "inference"},
     "sweep": EXPERIMENT | {"reports"},
+    "complexity": BASE | {"model", "metrics", "reports"},
     "cli": EXPERIMENT
     | {"demo_corpus", "sample_data", "reports", "interop", "inference", "doctor"}
-    | {"sweep", "inspection", "serving"},
+    | {"sweep", "inspection", "serving", "complexity"},
     "__main__": {"errors", "cli"},
     "__init__": {
         "inference",

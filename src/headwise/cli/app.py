@@ -11,6 +11,7 @@ from headwise import __version__
 from headwise.cli.back_translate import back_translate
 from headwise.cli.chat import chat
 from headwise.cli.command_classes import Command, CommandGroup
+from headwise.cli.complexity import complexity
 from headwise.cli.data import data
 from headwise.cli.demo import demo
 from headwise.cli.doctor import doctor
@@ -48,7 +49,7 @@ class MainGroup(CommandGroup):
         "Train": ("run", "prepare", "train", "sweep", "demo"),
         "Data": ("data", "back-translate", "forward-translate"),
         "Use": ("translate", "predict", "generate", "chat", "embed", "models"),
-        "Measure": ("evaluate", "score", "inspect", "doctor", "runs"),
+        "Measure": ("evaluate", "score", "inspect", "doctor", "runs", "complexity"),
         "Change": ("export", "edit", "recipe"),
     }
 
@@ -86,6 +87,7 @@ COMMANDS = (
     edit,
     recipe,
     doctor,
+    complexity,
     demo,
 )
 

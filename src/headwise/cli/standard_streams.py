@@ -89,6 +89,11 @@ def output(text: str, *, end: str = "\n", flush: bool = True) -> None:
         raise output_error(error) from None
 
 
+def is_terminal() -> bool:
+    """Return whether standard output is a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def _write_all(stream: BinaryIO, data: bytes) -> None:
     """Write all of ``data``, or raise an ``OSError``.
 
