@@ -47,7 +47,7 @@ SOURCES = [*TRAINING, *TRANSLATION]
 Table = dict[str, Any]
 Pairs = list[tuple[str, str]]
 
-SIZES: Table = {"d_model": 128, "d_ff": 512, "num_heads": 4, "dropout": 0.1}
+SIZES: Table = {"d_model": 128, "d_ff": 256, "num_heads": 4, "dropout": 0.1}
 DEEP: Table = {"encoder_layers": 4, "decoder_layers": 4}
 SHALLOW: Table = {"encoder_layers": 2, "decoder_layers": 2}
 """Of recurrent models, whose layers have no residual connections around them."""
@@ -70,14 +70,18 @@ KINDS: dict[str, Table] = {
 """Name of a trial -> its architecture, besides ``SIZES``."""
 
 TRAINED: dict[str, Table] = {
-    "translation": {"steps": 2000, "warmup_steps": 200, "batch_tokens": 2048},
+    "translation": {"steps": 1600, "warmup_steps": 160, "batch_tokens": 1024},
     "copy": {"steps": 1500, "warmup_steps": 150, "batch_tokens": 1024},
 }
 """Task -> its updates, and tokens of each."""
 
 TRAINING_SETTINGS: Table = {
-    "optimizer": "adam", "learning_rate": 0.002, "schedule": "linear",
-    "backend": "torch", "processes": 1, "average_last": 1,
+    "optimizer": "adam",
+    "learning_rate": 0.002,
+    "schedule": "linear",
+    "backend": "torch",
+    "processes": 1,
+    "average_last": 1,
 }
 REHEARSAL: Table = {"steps": 4, "warmup_steps": 2, "batch_tokens": 512}
 VALIDATIONS = 4
@@ -99,9 +103,9 @@ def main() -> None:
     parser.add_argument("--learning-rate", type=float)
     parser.add_argument("--test", action="store_true", help="read the test sets")
     arguments = parse_trial_options(parser, RESULTS)
-    for given, known in ((arguments.only, KINDS), (arguments.tasks, TASKS)):
-        if unknown := ", ".join(each for each in given if each not in known):
-            parser.error(f"there is no {unknown}; choose from {', '.join(known)}")
+    for given, names in ((arguments.only, [*KINDS]), (arguments.tasks, [*TASKS])):
+        if unknown := ", ".join(each for each in given if each not in names):
+            parser.error(f"there is no {unknown}; choose from {', '.join(names)}")
     torch.set_num_threads(1)
     measurement = Measurement.begin(SOURCES)
     for task in arguments.tasks:
@@ -160,7 +164,8 @@ def by_length(
     done = folder / f"{part}.json"
     if not done.is_file():
         opened = load_predictor(folder).opened
-        generator = opened.any_task.generator(opened.model, native=False)
+        any_task: Any = opened.any_task
+        generator = any_task.generator(opened.model, native=False)
         settings = replace(opened.decoding, beam=1)
         found: Table = {
             "parameters": sum(each.numel() for each in opened.model.parameters())
@@ -168,10 +173,10 @@ def by_length(
         for length in task.lengths:
             inputs, references = split(task.pairs(arguments, part, length))
             began = own_seconds()
-            hypotheses = generator.search(opened.any_task.encode(inputs), settings)
+            hypotheses = generator.search(any_task.encode(inputs), settings)
             seconds = own_seconds() - began
             best = [each for each, *_ in hypotheses]
-            outputs = [opened.any_task.decode(each) for each in best]
+            outputs = [any_task.decode(each) for each in best]
             tokens = sum(len(each.tokens) + 1 for each in best)
             found[str(length)] = {
                 **task.score(outputs, references),
@@ -229,7 +234,7 @@ def joined_settings(arguments: argparse.Namespace) -> Table:
         if count <= MOST_JOINED
         for pair in joined_pairs(arguments, "dev", count)[: 400 // count]
     ]
-    size = 300 if arguments.rehearse else 8000
+    size = 300 if arguments.rehearse else 4000
     data = written(arguments.work / "data" / "joined", {"train": lines, "dev": dev})
     return {"languages": ["en", "fr"], "text": {"vocab_size": size}, "data": data}
 
