@@ -25,15 +25,16 @@ import json
 import random
 import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from result_file import TRAINING, TRANSLATION, Measurement, own_seconds, place_of
-from trials import add_run, parse_trial_options, recipe_of, run_trial
+from trials import add_run, parse_trial_options, run_trial
 
-from headwise.decoding.settings import DecodingSettings
+from headwise.cli.build_recipe import resolve_checked
 from headwise.inference.load import load_predictor
 from headwise.metrics.bleu_chrf_ter import bleu
 from headwise.settings import merged
@@ -46,7 +47,7 @@ SOURCES = [*TRAINING, *TRANSLATION]
 Table = dict[str, Any]
 Pairs = list[tuple[str, str]]
 
-SIZES: Table = {"d_model": 128, "d_ff": 512, "num_heads": 4, "dropout": 0.1}
+SIZES: Table = {"d_model": 128, "d_ff": 256, "num_heads": 4, "dropout": 0.1}
 DEEP: Table = {"encoder_layers": 4, "decoder_layers": 4}
 SHALLOW: Table = {"encoder_layers": 2, "decoder_layers": 2}
 """Of recurrent models, whose layers have no residual connections around them."""
@@ -69,14 +70,18 @@ KINDS: dict[str, Table] = {
 """Name of a trial -> its architecture, besides ``SIZES``."""
 
 TRAINED: dict[str, Table] = {
-    "translation": {"steps": 2000, "warmup_steps": 200, "batch_tokens": 2048},
+    "translation": {"steps": 1600, "warmup_steps": 160, "batch_tokens": 1024},
     "copy": {"steps": 1500, "warmup_steps": 150, "batch_tokens": 1024},
 }
 """Task -> its updates, and tokens of each."""
 
 TRAINING_SETTINGS: Table = {
-    **{"optimizer": "adam", "learning_rate": 0.002, "schedule": "linear"},
-    **{"backend": "torch", "processes": 1, "average_last": 1},
+    "optimizer": "adam",
+    "learning_rate": 0.002,
+    "schedule": "linear",
+    "backend": "torch",
+    "processes": 1,
+    "average_last": 1,
 }
 REHEARSAL: Table = {"steps": 4, "warmup_steps": 2, "batch_tokens": 512}
 VALIDATIONS = 4
@@ -98,9 +103,9 @@ def main() -> None:
     parser.add_argument("--learning-rate", type=float)
     parser.add_argument("--test", action="store_true", help="read the test sets")
     arguments = parse_trial_options(parser, RESULTS)
-    for given, known in ((arguments.only, KINDS), (arguments.tasks, TASKS)):
-        if unknown := ", ".join(each for each in given if each not in known):
-            parser.error(f"there is no {unknown}; choose from {', '.join(known)}")
+    for given, names in ((arguments.only, [*KINDS]), (arguments.tasks, [*TASKS])):
+        if unknown := ", ".join(each for each in given if each not in names):
+            parser.error(f"there is no {unknown}; choose from {', '.join(names)}")
     torch.set_num_threads(1)
     measurement = Measurement.begin(SOURCES)
     for task in arguments.tasks:
@@ -128,11 +133,10 @@ def name_of(kind: str, arguments: argparse.Namespace) -> str:
 def trial(task: str, kind: str, seed: int, arguments: argparse.Namespace) -> Table:
     """Train one kind with one seed; return its figures by length."""
     folder = arguments.work / f"{task}-{name_of(kind, arguments)}-{seed}"
-    make = TASKS[task]
+    of_task = TASKS[task]
     trained = REHEARSAL if arguments.rehearse else TRAINED[task]
     table: Table = {
         "seed": seed,
-        "preset": "tiny",
         "model": {**SIZES, **KINDS[kind]},
         "training": {
             **TRAINING_SETTINGS,
@@ -143,14 +147,196 @@ def trial(task: str, kind: str, seed: int, arguments: argparse.Namespace) -> Tab
     }
     if arguments.learning_rate is not None:
         table["training"]["learning_rate"] = arguments.learning_rate
-    recipe = recipe_of(NO_RECIPE, merged(table, make.settings(arguments)), folder)
-    validation = make.of_length(arguments, "dev", make.lengths[0])
-    run = run_trial(folder, recipe, split(validation), make.metrics)
+    table = merged(table, of_task.settings(arguments))
+    recipe = resolve_checked(preset="tiny", extra=table, out=folder)
+    validation = split(of_task.pairs(arguments, "dev", of_task.lengths[0]))
+    run = run_trial(folder, recipe, validation, of_task.metrics)
     del run["test"], run["test_examples"]  # the validation set once more
-    run["parameters"] = count_parameters(folder)
     for part in ("dev", "test") if arguments.test else ("dev",):
-        run[part] = {
-            str(length): measured(task, folder, part, length, arguments)
-            for length in make.lengths
-        }
+        run[part] = by_length(of_task, folder, part, arguments)
     return run
+
+
+def by_length(
+    task: Task, folder: Path, part: str, arguments: argparse.Namespace
+) -> Table:
+    """Return the figures of a part by length; each is translated once."""
+    done = folder / f"{part}.json"
+    if not done.is_file():
+        opened = load_predictor(folder).opened
+        any_task: Any = opened.any_task
+        generator = any_task.generator(opened.model, native=False)
+        settings = replace(opened.decoding, beam=1)
+        found: Table = {
+            "parameters": sum(each.numel() for each in opened.model.parameters())
+        }
+        for length in task.lengths:
+            inputs, references = split(task.pairs(arguments, part, length))
+            began = own_seconds()
+            hypotheses = generator.search(any_task.encode(inputs), settings)
+            seconds = own_seconds() - began
+            best = [each for each, *_ in hypotheses]
+            outputs = [any_task.decode(each) for each in best]
+            tokens = sum(len(each.tokens) + 1 for each in best)
+            found[str(length)] = {
+                **task.score(outputs, references),
+                "outputs": len(outputs),
+                "tokens": tokens,
+                "milliseconds_a_token": 1000 * seconds / tokens,
+            }
+        write_json(done, found)
+    read: Table = json.loads(done.read_text(encoding="utf-8"))
+    return read
+
+
+def means(runs: Sequence[Table]) -> Table:
+    """Return mean and deviation over seeds of every figure of each part and length."""
+    found: Table = {}
+    for part in ("dev", "test"):
+        parts = [run[part] for run in runs if part in run]
+        for length in (each for each in (parts[0] if parts else ()) if each.isdigit()):
+            for name in parts[0][length]:
+                values = [each[length][name] for each in parts]
+                found.setdefault(part, {}).setdefault(length, {})[name] = {
+                    "mean": statistics.mean(values),
+                    "deviation": statistics.stdev(values) if len(values) > 1 else None,
+                }
+    return found
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is learned, and how an output is scored."""
+
+    lengths: tuple[int, ...]
+    metrics: tuple[str, ...]
+    settings: Callable[[argparse.Namespace], Table]
+    """Data and tokenizer, of the files that it writes."""
+
+    pairs: Callable[[argparse.Namespace, str, int], Pairs]
+    """The pairs of ``dev`` or ``test`` of one length."""
+
+    score: Callable[[Sequence[str], Sequence[str]], Table]
+
+
+def joined_settings(arguments: argparse.Namespace) -> Table:
+    """Write joined sentences of the training and validation sets."""
+    chance = random.Random(DATA_SEED)
+    train = read_pairs(arguments, "train")
+    chance.shuffle(train)
+    lines = []
+    while train:
+        count = min(chance.randint(1, MOST_JOINED), len(train))
+        lines.append(joined([train.pop() for _ in range(count)]))
+    dev = [
+        pair
+        for count in JOINED
+        if count <= MOST_JOINED
+        for pair in joined_pairs(arguments, "dev", count)[: 400 // count]
+    ]
+    size = 300 if arguments.rehearse else 4000
+    data = written(arguments.work / "data" / "joined", {"train": lines, "dev": dev})
+    return {"languages": ["en", "fr"], "text": {"vocab_size": size}, "data": data}
+
+
+def joined_pairs(arguments: argparse.Namespace, part: str, count: int) -> Pairs:
+    """Return the sentences of a part, ``count`` after each other in one line."""
+    pairs = read_pairs(arguments, part)
+    return [
+        joined(pairs[start : start + count])
+        for start in range(0, len(pairs) - count + 1, count)
+    ]
+
+
+def joined(pairs: Pairs) -> tuple[str, str]:
+    """Return some pairs as one."""
+    english, french = zip(*pairs, strict=True)
+    return " ".join(english), " ".join(french)
+
+
+def read_pairs(arguments: argparse.Namespace, part: str) -> Pairs:
+    """Return the pairs of a part of Tatoeba; few of them in a rehearsal."""
+    path = arguments.corpora / "tatoeba-en-fr" / f"{part}.tsv"
+    packed = path.with_name(f"{path.name}.gz")
+    data = gzip.decompress(packed.read_bytes()) if packed.is_file() else None
+    text = (data or path.read_bytes()).decode("utf-8")
+    lines = text.removesuffix("\n").split("\n")
+    if arguments.rehearse:
+        lines = lines[: 400 if part == "train" else 32]
+    found = (line.split("\t")[:2] for line in lines)
+    return [(english, french) for english, french in found]
+
+
+def copy_settings(arguments: argparse.Namespace) -> Table:
+    """Write random strings and their copies."""
+    chance = random.Random(DATA_SEED)
+    count = 200 if arguments.rehearse else STRINGS
+    train = [copied(chance, chance.randint(1, LONGEST_COPIED)) for _ in range(count)]
+    dev = [copied(chance, 1 + number % LONGEST_COPIED) for number in range(200)]
+    data = written(arguments.work / "data" / "copy", {"train": train, "dev": dev})
+    return {
+        "text": {"tokenizer": "words", "vocab_size": 100},
+        "data": data,
+        "training": {"measure": "exact-match"},
+    }
+
+
+def copy_pairs(arguments: argparse.Namespace, part: str, length: int) -> Pairs:
+    """Return random strings of one length and their copies."""
+    chance = random.Random(f"{part} {length}")
+    count = 2 if arguments.rehearse else STRINGS_OF_A_LENGTH
+    return [copied(chance, length) for _ in range(count)]
+
+
+def copied(chance: random.Random, length: int) -> tuple[str, str]:
+    """Return a random string of symbols twice."""
+    text = " ".join(chance.choices(SYMBOLS, k=length))
+    return text, text
+
+
+def written(folder: Path, parts: Mapping[str, Pairs]) -> Table:
+    """Write each part as a table of two columns; return the settings of them."""
+    for name, pairs in parts.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = (f"{source}\t{target}\n" for source, target in pairs)
+        write_text(folder / f"{name}.tsv", "".join(lines))
+    return {
+        "corpora": [{"source": str(folder / "train.tsv")}],
+        "dev": {"source": str(folder / "dev.tsv")},
+    }
+
+
+def split(pairs: Pairs) -> tuple[list[str], list[str]]:
+    """Return the sources, and the targets."""
+    return [source for source, _ in pairs], [target for _, target in pairs]
+
+
+def bleu_of(outputs: Sequence[str], references: Sequence[str]) -> Table:
+    """Return BLEU, with its signature left to the version of the tool."""
+    return {"bleu": bleu(outputs, references).value}
+
+
+def accuracy_of(outputs: Sequence[str], references: Sequence[str]) -> Table:
+    """Return shares of strings without an error, and of symbols in their place."""
+    pairs = [
+        (output.split(), reference.split())
+        for output, reference in zip(outputs, references, strict=True)
+    ]
+    right = sum(
+        mine == theirs
+        for output, reference in pairs
+        for mine, theirs in zip(output, reference, strict=False)
+    )
+    symbols = sum(len(reference) for _, reference in pairs)
+    strings = statistics.mean(output == reference for output, reference in pairs)
+    return {"strings": 100 * strings, "symbols": 100 * right / symbols}
+
+
+TASKS = {
+    "translation": Task(JOINED, ("bleu",), joined_settings, joined_pairs, bleu_of),
+    "copy": Task(COPIED, ("exact-match",), copy_settings, copy_pairs, accuracy_of),
+}
+
+
+if __name__ == "__main__":
+    main()
