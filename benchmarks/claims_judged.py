@@ -68,13 +68,13 @@ def sign(found: Table) -> Verdict:
     return "holds" if found["low"] > 0 else "does not hold"
 
 
-FAR, NEAR = "60", "1"
+FAR, NEAR = str(recurrence.LONGEST), "1"
 VANISHED = 1e-3
 CHANCE = 1 / recurrence.SYMBOLS
 
 
 def judge_recurrence(trials: Trials) -> Table:
-    """Judge gradients and accuracy across 60 symbols."""
+    """Judge gradients and accuracy across 40 symbols."""
     found: Table = {}
     for choice, runs in trials.items():
         ratios = {
@@ -229,9 +229,9 @@ CLAIMS: dict[str, Claim] = {
         recurrence.CHOICES,
         recurrence.trial,
         judge_recurrence,
-        "holds if with all of them the gradient across 60 symbols is less than 1/1000 "
+        "holds if with all of them the gradient across 40 symbols is less than 1/1000 "
         "of that across one before training, and fewer than half of the symbols are "
-        "recalled across 60 after it, where a Transformer recalls over 90%; does not "
+        "recalled across 40 after it, where a Transformer recalls over 90%; does not "
         "hold if a gradient does not vanish, or no network forgets",
         (1, 2),
         {"updates": recurrence.UPDATES, "rows": recurrence.ROWS},

@@ -20,10 +20,10 @@ from headwise.model import DecoderOnly, TransformerConfig
 SYMBOLS, DISTRACTORS = 8, 8
 QUERY = SYMBOLS + DISTRACTORS + 1
 WIDTH = 32
-LONGEST = 60
+LONGEST = 40
 """Distractors at most, in training and in tests."""
 
-DISTANCES = (0, 1, 2, 5, 10, 20, 30, 45, 60)
+DISTANCES = (0, 1, 2, 5, 10, 20, 30, 40)
 """Positions from the query back to the symbol, less one: the distractors between."""
 
 ROWS, UPDATES = 64, 1_000

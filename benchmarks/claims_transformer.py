@@ -47,6 +47,8 @@ LEARNING_RATE = 0.002
 
 Table = dict[str, Any]
 
+SHALLOW: Table = {"encoder_layers": 1, "decoder_layers": 1}
+
 # Copying texts that are longer than those of training.
 
 LETTERS = 10
@@ -55,7 +57,6 @@ TRAINED = 20
 
 LENGTHS = (10, 20, 25, 30, 40, 60, 80)
 COPY_UPDATES = 1_000
-SHALLOW: Table = {"encoder_layers": 1, "decoder_layers": 1}
 POSITIONS = {
     each: {**SHALLOW, "positions": each, "max_positions": 128}
     for each in (
@@ -92,7 +93,7 @@ def copies(lengths: list[int], rng: Random) -> Batch:
 
 # The demo corpus: residual connections, tied embeddings, learned positions.
 
-DEMO_UPDATES, RESIDUAL_UPDATES = 500, 300
+DEMO_UPDATES, RESIDUAL_UPDATES = 400, 300
 CONCATENATED = {"position_join": "concatenate", "tie_embeddings": "none"}
 DEEP: Table = {"encoder_layers": 6, "decoder_layers": 6}
 RESIDUALS: dict[str, Table] = {
@@ -101,8 +102,10 @@ RESIDUALS: dict[str, Table] = {
     "all, concatenated": {**DEEP, **CONCATENATED},
     "positions, concatenated": {**DEEP, **CONCATENATED, "residual": "positions"},
 }
-TYING = {each: {"tie_embeddings": each} for each in ("all", "output", "none")}
-LEARNED = {each: {"positions": each} for each in ("sinusoidal", "learned")}
+TYING = {
+    each: {**SHALLOW, "tie_embeddings": each} for each in ("all", "output", "none")
+}
+LEARNED = {each: {**SHALLOW, "positions": each} for each in ("sinusoidal", "learned")}
 
 
 def train_on_words(

@@ -16,7 +16,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from coreference_pairs import (
     as_dialogues,
     as_labels,
     demo_pairs,
+    in_question,
     translated_probes,
     winogender_pairs,
     winograd_pairs,
@@ -124,8 +125,11 @@ def subjects(arguments: argparse.Namespace) -> dict[str, Callable[[], Subject]]:
     def trained(kind: str, seed: int) -> Subject:
         folder = train(kind, seed, arguments)
         test = coreferences().test
-        pairs = {"encoder-only": as_labels, "decoder-only": as_dialogues}[kind](test)
-        return in_halves(folder, pairs[:SAMPLE_PAIRS])
+        if kind == "decoder-only":
+            return in_halves(folder, as_dialogues(test)[:SAMPLE_PAIRS])
+        found = in_halves(folder, as_labels(test)[:SAMPLE_PAIRS])
+        again = [(in_question(one), in_question(other)) for one, other in found.pairs]
+        return replace(found, others={"nouns of the question": again})
 
     made: dict[str, Callable[[], Subject]] = {
         "demo": demo,
@@ -204,7 +208,12 @@ def measure(subject: Subject, rehearse: bool) -> Table:
     tested = attention_table(inspector, subject.pairs[:few])
     questions = subject.questions[:few]
     best = max(tested["heads"], key=lambda each: each["difference"])
-    off = heads_off(inspector, questions, parse_head(best["head"]))
+    looking = {
+        parse_head(each["head"])
+        for each in tested["heads"]
+        if each["p_holm"] <= ALPHA and each["difference"] > 0
+    }
+    off = heads_off(inspector, questions, parse_head(best["head"]), sorted(looking))
     figures = {
         "model": subject.folder.name,
         "attention": tested,
@@ -288,7 +297,8 @@ def draw_panel(axis: Any, heads: list[Table], best: Table) -> Any:
     values = np.zeros(shape)
     for place, each in zip(places, heads, strict=True):
         values[place.layer, place.head] = each["difference"]
-        label = f"{each['difference']:.2f}{'*' if each['p_holm'] <= ALPHA else ''}"
+        star = "*" if each["p_holm"] <= ALPHA else ""
+        label = f"{round(each['difference'], 3) + 0:.3f}{star}"
         is_best = (each["head"], each["from"]) == (best["head"], best["from"])
         axis.text(
             place.head,
@@ -296,7 +306,7 @@ def draw_panel(axis: Any, heads: list[Table], best: Table) -> Any:
             label,
             ha="center",
             va="center",
-            fontsize=8,
+            fontsize=7,
             weight="bold" if is_best else "normal",
             color="white" if abs(each["difference"]) > 0.6 else "black",
         )

@@ -168,28 +168,29 @@ def first_difference(inspector: Inspector, sentence: Sentence) -> int:
     )
 
 
-def heads_off(inspector: Inspector, questions: Sequence[Sentence], best: Head) -> Table:
+def heads_off(
+    inspector: Inspector,
+    questions: Sequence[Sentence],
+    best: Head,
+    together: Sequence[Head] = (),
+) -> Table:
     """Return the outputs with each head off: of ``best``, of all others, and of none.
 
-    ``right`` is the share of sentences whose right output is more probable than the
-    wrong one at the token that tells them apart, ``margin`` the mean of ln p of that
-    token less that of the wrong one, in nats.
+    And with all of ``together`` off, if there are any. ``right`` is the share of
+    sentences whose right output is more probable than the wrong one at the token that
+    tells them apart, ``margin`` the mean of ln p of that token less that of the wrong
+    one, in nats.
     """
     before = margins(inspector, questions)
-    rows = []
-    for head in all_heads(inspector.model):
-        with inspector.intervene(HeadOff(head)):
+
+    def without(*heads: Head) -> Table:
+        with inspector.intervene(*map(HeadOff, heads)):
             after = margins(inspector, questions)
         lost = paired_difference(before, after)
-        rows.append(
-            {
-                "head": str(head),
-                **summary(after),
-                "loses": lost.mean,
-                "low": lost.low,
-                "high": lost.high,
-            }
-        )
+        found = {"loses": lost.mean, "low": lost.low, "high": lost.high}
+        return {"head": " ".join(map(str, heads)), **summary(after), **found}
+
+    rows = [without(head) for head in all_heads(inspector.model)]
     rows.sort(key=lambda each: each["loses"], reverse=True)
     rank = [each["head"] for each in rows].index(str(best))
     others = [each for each in rows if each["head"] != str(best)]
@@ -205,6 +206,7 @@ def heads_off(inspector: Inspector, questions: Sequence[Sentence], best: Head) -
             "least_right": min(each["right"] for each in others),
             "margin": mean(each["margin"] for each in others),
         },
+        "together": without(*together) if together else None,
         "heads": rows,
     }
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headwise.demo_corpus.lexicon import NOUNS
@@ -210,7 +210,23 @@ def as_dialogues(fours: Iterable[Coreference]) -> list[Pair]:
         lambda each: each.text + QUESTION,
         lambda each: each.answer,
         other_candidate,
-        in_question=True,
+        ask=True,
+    )
+
+
+def in_question(sentence: Sentence) -> Sentence:
+    """Return the sentence with the nouns of its question in the place of the first."""
+    start = len(sentence.text) - len(re.split(r"[.]", sentence.text)[-1])
+    question = sentence.text[start:]
+
+    def moved(span: Span) -> Span:
+        first, last = noun_phrase(question, sentence.text[slice(*span)].split()[-1])
+        return start + first, start + last
+
+    return replace(
+        sentence,
+        antecedent=moved(sentence.antecedent),
+        distractor=moved(sentence.distractor),
     )
 
 
@@ -220,14 +236,14 @@ def sample_pairs(
     right: Callable[[Coreference], str],
     wrong: Callable[[Coreference], str],
     *,
-    in_question: bool = False,
+    ask: bool = False,
 ) -> list[Pair]:
     """Return the pairs of sentences that differ in the adjective alone."""
     groups: Groups = defaultdict(list)
     for each in fours:
         text = text_of(each)
         clause = each.text.rindex(" it ") if " it " in each.text else 0
-        start = len(each.text) if in_question else clause
+        start = len(each.text) if ask else clause
         sentence = Sentence(
             text,
             pronoun_after(text, "it", start),

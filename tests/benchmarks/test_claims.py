@@ -109,7 +109,6 @@ def test_greedy_search_writes_what_is_counted_as_exact(transformer):
     """With the target given, all tokens are right just where greedy search is right."""
     import small_training
 
-
     model = small_training.make_transformer(
         transformer.POSITIONS["sinusoidal"], transformer.SHAPE, 13, 1
     )

@@ -209,3 +209,27 @@ def test_one_test_for_each_head_and_query(modules, inspector, animal_and_street)
     }
     assert len(table["heads"]) == 24
     assert np.isfinite([each["difference"] for each in table["heads"]]).all()
+
+
+def test_nouns_of_a_question_are_those_after_the_sentence(modules):
+    _, pairs = modules
+    text = "The gate was hit by the tractor. It was too low. gate or tractor?"
+    first = pairs.Sentence(text, (33, 35), (0, 8), (20, 31), "first", "second")
+
+    moved = pairs.in_question(first)
+
+    assert text[slice(*moved.antecedent)] == "gate"
+    assert text[slice(*moved.distractor)] == "or tractor"
+    assert moved.antecedent[0] > text.index("low.")
+
+
+def test_heads_off_together_are_all_off(modules, inspector, animal_and_street):
+    """Each of two heads carries the pronoun, and without all of them nothing does."""
+    heads, _ = modules
+    both = [Head("decoder", 1, 0), Head("cross", 0, 3)]
+
+    off = heads.heads_off(inspector, animal_and_street, both[0], both)
+
+    assert off["together"]["head"] == "decoder.1.0 cross.0.3"
+    assert abs(off["together"]["margin"]) < 0.5
+    assert heads.heads_off(inspector, animal_and_street, both[0])["together"] is None
