@@ -255,7 +255,7 @@ CLAIMS: dict[str, Claim] = {
         judge_residual,
         "holds if the loss after equal updates is higher without them, by the 95% "
         "interval over seeds; of positions alone only the difference is told",
-        (1, 2),
+        (1, 2, 3),
         {"updates": transformer.RESIDUAL_UPDATES, "rows": transformer.ROWS},
     ),
     "batch-norm": Claim(

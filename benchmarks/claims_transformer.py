@@ -93,9 +93,14 @@ def copies(lengths: list[int], rng: Random) -> Batch:
 
 # The demo corpus: residual connections, tied embeddings, learned positions.
 
-DEMO_UPDATES, RESIDUAL_UPDATES = 400, 300
+DEMO_UPDATES, RESIDUAL_UPDATES = 400, 200
 CONCATENATED = {"position_join": "concatenate", "tie_embeddings": "none"}
-DEEP: Table = {"encoder_layers": 6, "decoder_layers": 6}
+DEEP: Table = {
+    "encoder_layers": 6,
+    "decoder_layers": 6,
+    "d_model": 32,
+    "d_ff": 64,
+}
 RESIDUALS: dict[str, Table] = {
     "all": DEEP,
     "none": {**DEEP, "residual": "none"},
