@@ -132,6 +132,7 @@ def judge_residual(trials: Trials) -> Table:
             "dev_loss": mean_of(runs, "dev_loss"),
             "positions_before": by_layer(runs, "positions_before"),
             "positions_after": by_layer(runs, "positions_after"),
+            "positions_in_last_layer": by_layer(runs, "positions_after")[-1],
         }
         for choice, runs in trials.items()
     }
