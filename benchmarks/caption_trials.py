@@ -1,4 +1,4 @@
-"""Trials on Multi30k: which settings translate captions best, at equal cost?
+"""Trials on Multi30k: find the settings that translate captions best at equal cost.
 
 python benchmarks/caption_trials.py --corpora FOLDER --work FOLDER --only base,r-drop
 python benchmarks/caption_trials.py --corpora FOLDER --work FOLDER --only … --test
@@ -109,7 +109,8 @@ def data(arguments: argparse.Namespace) -> Table:
     tables: dict[str, Table] = {}
     for part in ("train", "val"):
         tables[part] = {}
-        for side, lines in zip(("source", "target"), read(arguments, part), strict=True):
+        sides = zip(("source", "target"), read(arguments, part), strict=True)
+        for side, lines in sides:
             path = arguments.work / "data" / f"{arguments.language}-{part}.{side}"
             path.parent.mkdir(parents=True, exist_ok=True)
             write_text(path, "".join(f"{line}\n" for line in lines))

@@ -50,7 +50,7 @@ not a small whole one."""
 MOST_SHOWN = 5
 """Of the figures of a page that stand in no result file."""
 
-NAMED = re.compile(r"benchmarks/(?:results/[\w.-]+\.json|[\w/]+\.py)")
+NAMED = re.compile(r"(?<!tests/)benchmarks/(?:results/[\w.-]+\.json|[\w/]+\.py)")
 
 
 @dataclass

@@ -16,6 +16,7 @@ from headwise.backends.reference import ReferenceDecoder
 from headwise.backends.select_decoder import make_decoder, runs_natively
 from headwise.model import DecoderOnly
 from headwise.model.config import TransformerConfig
+from headwise.model.kinds import ENCODER_DECODERS, new_encoder_decoder
 from headwise.model.transformer import Transformer
 
 CONFIG = TransformerConfig(
@@ -66,3 +67,10 @@ def test_only_float32_models_run_natively():
 
     assert runs_natively(model)
     assert not runs_natively(model.to(torch.float64))
+
+
+@pytest.mark.parametrize("kind", ENCODER_DECODERS)
+def test_transformers_alone_run_natively(kind):
+    model = new_encoder_decoder(replace(CONFIG, kind=kind), 50)
+
+    assert runs_natively(model) == (kind == "transformer")

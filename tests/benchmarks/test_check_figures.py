@@ -184,7 +184,8 @@ def test_a_missing_result_file_is_wrong(repository):
     (repository.root / "benchmarks" / "results" / "speed.json").unlink()
     (repository.root / "docs" / "notebook").mkdir()
     (repository.root / "docs" / "notebook" / "day.md").write_text(
-        "by [it](../../benchmarks/results/gone.json) and `benchmarks/gone.py`"
+        "by [it](../../benchmarks/results/gone.json) and `benchmarks/gone.py`, which "
+        "`tests/benchmarks/test_gone.py` tests"
     )
 
     errors = repository.checked().errors

@@ -21,7 +21,7 @@ from headwise.model.transformer import Transformer
 
 def runs_natively(model: SequenceModel) -> bool:
     """Tell whether the native backend, where there is one, can decode with a model."""
-    return all(
+    return isinstance(model, Transformer | DecoderOnly) and all(
         each.dtype == torch.float32 and each.device.type == "cpu"
         for each in model.parameters()
     )
