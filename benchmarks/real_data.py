@@ -1,11 +1,13 @@
 """Train and measure on real corpora by the command line, as a user would.
 
 python benchmarks/real_data.py multi30k --corpora FOLDER --work FOLDER
+python benchmarks/real_data.py multi30k_defaults --corpora FOLDER … --max-time 30m
 python benchmarks/real_data.py tatoeba  --corpora FOLDER --work FOLDER --max-time 30m
 python benchmarks/real_data.py g2p      --corpora FOLDER --work FOLDER --language fre
 
-Each writes benchmarks/results/TASK.json and the curves of its run as a picture in
-docs/notebook/. The corpora themselves are not part of the project.
+``multi30k_defaults`` has no recipe, as a newcomer has none. Each writes
+benchmarks/results/TASK.json and the curves of its run as a picture in docs/notebook/.
+The corpora themselves are not part of the project.
 """
 
 from __future__ import annotations
@@ -55,6 +57,12 @@ def multi30k(corpora: Path, work: Path, language: str) -> dict[str, Any]:
     }
 
 
+def multi30k_defaults(corpora: Path, work: Path, language: str) -> dict[str, Any]:
+    """Name the same files, to train on without a recipe, as a newcomer does."""
+    task = multi30k(corpora, work, language)
+    return {**task, "recipe": None, "evaluate": ["--language", "de"]}
+
+
 def tatoeba(corpora: Path, work: Path, language: str) -> dict[str, Any]:
     """Name the files of Tatoeba, English to French; TSV is split for evaluation."""
     folder = corpora / "tatoeba-en-fr"
@@ -83,7 +91,12 @@ def g2p(corpora: Path, work: Path, language: str) -> dict[str, Any]:
     }
 
 
-TASKS = {"multi30k": multi30k, "tatoeba": tatoeba, "g2p": g2p}
+TASKS = {
+    "multi30k": multi30k,
+    "multi30k_defaults": multi30k_defaults,
+    "tatoeba": tatoeba,
+    "g2p": g2p,
+}
 
 
 def split_columns(
@@ -134,7 +147,9 @@ def main() -> None:
 
     task = TASKS[arguments.task](arguments.corpora, arguments.work, arguments.language)
     out = arguments.work / "run"
-    options = ["--recipe", ROOT / "recipes" / f"{task['recipe']}.toml", "--out", out]
+    options = ["--out", out]
+    if task["recipe"]:
+        options += ["--recipe", ROOT / "recipes" / f"{task['recipe']}.toml"]
     if arguments.max_time:
         options += ["--max-time", arguments.max_time]
     for assignment in arguments.assignments:
