@@ -1,6 +1,6 @@
 """Trials on Multi30k: find the settings that translate captions best at equal cost.
 
-python benchmarks/caption_trials.py --corpora FOLDER --work FOLDER --only short,short-adam
+python benchmarks/caption_trials.py --corpora FOLDER --work FOLDER --only short
 python benchmarks/caption_trials.py --corpora FOLDER --work FOLDER --only muon --test
 
 Text is lower-cased and tokenised by its publisher, and scored so, as papers do. Trials
