@@ -86,10 +86,10 @@ def wide() -> TransformerConfig:
 def training(way: str) -> dict[str, Work]:
     """Return updates of each size, by the backend that ``way`` names."""
     import torch
+    from random_pairs import random_batch
 
     from headwise.backends.pytorch.install_fused import use_backend
     from headwise.backends.select_training import cross_entropy_of
-    from headwise.data.ragged_batch import Batch, RaggedTokens
     from headwise.model import PRESETS, Transformer
     from headwise.training.allocator import keep_freed_memory
     from headwise.training.optimizer import make_optimizer
@@ -99,12 +99,7 @@ def training(way: str) -> dict[str, Work]:
     torch.manual_seed(0)
 
     def update(config: TransformerConfig, pairs: int) -> Work:
-        lengths = torch.full((pairs,), LENGTH)
-        source, target = (
-            RaggedTokens.from_lengths(tokens, lengths)
-            for tokens in torch.randint(4, VOCABULARY, (2, pairs * LENGTH))
-        )
-        batch = Batch(source, target, torch.arange(pairs))
+        batch = random_batch(pairs, length=LENGTH, vocabulary=VOCABULARY)
         model = Transformer(config, VOCABULARY).train()
         use_backend(model, "torch" if way == "torch-eager" else "native")
         optimizer = make_optimizer(model, TrainingSettings())

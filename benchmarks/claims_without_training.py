@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from random_pairs import random_batch
 from result_file import MODEL, RESULTS, Measurement, add_options, place_of
 from torch import Tensor, nn
 
@@ -28,7 +29,7 @@ from headwise.backends.select_training import cross_entropy_of
 from headwise.complexity.counting import count_multiply_adds
 from headwise.complexity.memory import peak_bytes
 from headwise.complexity.timing import clock_of, measure
-from headwise.data.ragged_batch import Batch, RaggedTokens
+from headwise.data.ragged_batch import Batch
 from headwise.model import PRESETS, Transformer
 from headwise.model.attention import MultiHeadAttention
 from headwise.model.positions import LONGEST_WAVE, sinusoids
@@ -192,7 +193,10 @@ def batches(seconds: float) -> dict[str, Any]:
             model.zero_grad()
             cross_entropy_of(model, batch, smoothing=0.1).backward()
 
-    given = {size: random_batch(size) for size in BATCHES}
+    given = {
+        size: random_batch(size, length=SENTENCE, vocabulary=VOCABULARY)
+        for size in BATCHES
+    }
     calls = {size: partial(step, batch) for size, batch in given.items()}
     times = medians(calls, seconds)
     rates = {size: 2 * SENTENCE * size / times[size] for size in BATCHES}
@@ -202,16 +206,6 @@ def batches(seconds: float) -> dict[str, Any]:
         "tokens_per_second": {str(size): rates[size] for size in BATCHES},
         "times_one_sentence": {str(size): rates[size] / rates[1] for size in BATCHES},
     }
-
-
-def random_batch(size: int) -> Batch:
-    """Return pairs of random sentences."""
-    lengths, count = torch.full((size,), SENTENCE), size * SENTENCE
-    source, target = (
-        RaggedTokens.from_lengths(tokens, lengths)
-        for tokens in torch.randint(4, VOCABULARY, (2, count))
-    )
-    return Batch(source, target, torch.arange(size))
 
 
 def decoding(seconds: float) -> dict[str, Any]:

@@ -22,12 +22,9 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from result_file import TRAINING, Measurement, add_options, place_of
-
-if TYPE_CHECKING:
-    from headwise.data.ragged_batch import Batch
 
 RESULTS = Path(__file__).parent / "results" / "step_speed.json"
 VARIANTS = {
@@ -49,6 +46,7 @@ WAYS = ("native", "native, bf16", "torch", "torch, bf16")
 def measure(fast: list[str], updates: int) -> float:
     """Return the median of tokens a second over some updates."""
     import torch
+    from random_pairs import random_batch
 
     from headwise.backends.pytorch.install_fused import use_backend
     from headwise.backends.select_training import cross_entropy_of
@@ -62,7 +60,8 @@ def measure(fast: list[str], updates: int) -> float:
     model = Transformer(PRESETS["tiny"].config, VOCABULARY)
     use_backend(model, "torch" if "fast" in fast else "reference")
     optimizer = make_optimizer(model, TrainingSettings())
-    batch, count = random_batch(PAIRS), PAIRS * LENGTH
+    batch = random_batch(PAIRS, length=LENGTH, vocabulary=VOCABULARY)
+    count = PAIRS * LENGTH
     seconds = []
     for _ in range(updates + 2):
         started = time.perf_counter()
@@ -73,20 +72,6 @@ def measure(fast: list[str], updates: int) -> float:
         optimizer.step()
         seconds.append(time.perf_counter() - started)
     return 2 * count / statistics.median(seconds[2:])
-
-
-def random_batch(pairs: int) -> Batch:
-    """Return pairs of random tokens, without padding."""
-    import torch
-
-    from headwise.data.ragged_batch import Batch, RaggedTokens
-
-    lengths, count = torch.full((pairs,), LENGTH), pairs * LENGTH
-    source, target = (
-        RaggedTokens.from_lengths(tokens, lengths)
-        for tokens in torch.randint(4, VOCABULARY, (2, count))
-    )
-    return Batch(source, target, torch.arange(pairs))
 
 
 def measure_passes(way: str, updates: int) -> dict[str, float]:
@@ -119,7 +104,7 @@ def measure_passes(way: str, updates: int) -> dict[str, float]:
             MicroBatchRunner(
                 cross_entropy_of, model, chosen, seed=1, two_pass_loss=two_pass_loss_of
             ),
-            random_batch(pairs),
+            random_batch(pairs, length=LENGTH, vocabulary=VOCABULARY),
         )
         for name, (chosen, pairs) in forms.items()
     }

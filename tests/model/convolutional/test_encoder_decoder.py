@@ -121,21 +121,32 @@ def test_kernels_begin_with_the_published_variance(kind, dropout):
 
 
 @EACH
-def test_signals_keep_their_size_through_many_layers(kind):
-    """What sums, kernels and √m are scaled for, where attention is nearly even."""
+@pytest.mark.parametrize("layers", [4, 12])
+@pytest.mark.parametrize("scale", [0.1, INPUT_SCALE])
+def test_signals_keep_their_size_through_many_layers(kind, layers, scale):
+    """What sums, kernels and √m are scaled for.
+
+    The larger the inputs, the less even is attention, and the more its mean times √m:
+    a decoder may grow by a fifth with each layer.
+    """
     config = TransformerConfig(
-        kind=kind, d_model=64, encoder_layers=12, decoder_layers=12, dropout=0.0
+        kind=kind,
+        d_model=64,
+        encoder_layers=layers,
+        decoder_layers=layers,
+        dropout=0.0,
     )
     model = new_encoder_decoder(config, 11, seed=1).eval()
-    source, embedded, target = torch.randn(3, 4, 20, 64) * 0.1
+    source, embedded, target = torch.randn(3, 4, 20, 64) * scale
     is_real = torch.ones(4, 20) > 0
 
     encoded = model.encoder(source, is_real)
     state = model.decoder.initial_state(encoded, embedded, is_real)
     decoded, _ = model.decoder(target, state)
 
-    for found in (encoded, decoded):
-        assert 0.4 < found.std() / 0.1 < 2.5
+    growth = 2.5 if scale == 0.1 else 1.2**layers
+    assert 0.4 < encoded.std() / scale < 2.5
+    assert 0.4 < decoded.std() / scale < max(2.5, growth)
 
 
 @EACH

@@ -26,9 +26,9 @@ from headwise.model.convolutional.layers import (
 )
 from headwise.model.dropout import Dropout
 from headwise.model.embeddings import OutputProjection, StackInput
-from headwise.model.encoder_decoder import EncoderDecoder
 from headwise.model.initialization import initialize
 from headwise.model.source_attention import SourceMemory
+from headwise.model.stateful_decoding import StatefulEncoderDecoder
 
 INPUT_SCALE = 0.3
 """Factor of embedding + position, whose standard deviation is about 1 at first.
@@ -121,7 +121,7 @@ class ConvolutionalDecoder(nn.Module):
         return out, ConvolutionalState(tuple(kept), state.memory, position)
 
 
-class ConvolutionalModel(EncoderDecoder):
+class ConvolutionalModel(StatefulEncoderDecoder):
     """Convolutional encoder and decoder, and the embeddings they may share.
 
     Embeddings, positions, logits and their tying are the Transformer's. Weights are
@@ -147,16 +147,6 @@ class ConvolutionalModel(EncoderDecoder):
         initialize(self, seed)
         _enlarge_kernels(self, config)
 
-    def decode(
-        self,
-        source: Int[Tensor, "B S"],
-        target: Int[Tensor, "B L"],
-        source_is_real: Bool[Tensor, "B S"],
-    ) -> Float[Tensor, "B L D"]:
-        """Return the output of the decoder: ``forward`` up to the "Linear" box."""
-        out, _ = self._continue(target, self.start(source, source_is_real))
-        return out
-
     def encode_source(
         self, source: Int[Tensor, "B S"], source_is_real: Bool[Tensor, "B S"]
     ) -> Float[Tensor, "B S D"]:
@@ -172,20 +162,14 @@ class ConvolutionalModel(EncoderDecoder):
         encoded = self.encoder(embedded, source_is_real)
         return self.decoder.initial_state(encoded, embedded, source_is_real)
 
-    def step(
-        self, tokens: Int[Tensor, " B"], state: ConvolutionalState
-    ) -> tuple[Float[Tensor, "B V"], ConvolutionalState]:
-        """Append one token to every row; return the logits of the next one."""
-        out, state = self._continue(tokens[:, None], state)
-        return self.logits(out[:, 0]), state
-
     def _enter(self, source: Int[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
         embedded: Tensor = self.enter_encoder(self.embed_source(source), 0)
         return embedded * INPUT_SCALE
 
-    def _continue(
+    def continue_target(
         self, tokens: Int[Tensor, "B L"], state: ConvolutionalState
     ) -> tuple[Float[Tensor, "B L D"], ConvolutionalState]:
+        """Append tokens to every row; return the decoder's outputs and the state."""
         embedded = self.enter_decoder(self.target_embedding(tokens), state.position)
         out: tuple[Tensor, ConvolutionalState]
         out = self.decoder(embedded * INPUT_SCALE, state)

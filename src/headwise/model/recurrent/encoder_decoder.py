@@ -24,9 +24,9 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from headwise.model.config import ModelKind, TransformerConfig
 from headwise.model.dropout import Dropout
 from headwise.model.embeddings import OutputProjection
-from headwise.model.encoder_decoder import EncoderDecoder
 from headwise.model.initialization import initialize
 from headwise.model.source_attention import SOURCE_ATTENTIONS, SourceMemory
+from headwise.model.stateful_decoding import StatefulEncoderDecoder
 
 RECURRENCES: Mapping[ModelKind, Callable[..., nn.RNNBase]] = {
     "elman": nn.RNN,
@@ -141,7 +141,7 @@ class RecurrentDecoder(nn.Module):
             return x, replace(state, hidden=hidden, cell=cell)
 
 
-class RecurrentModel(EncoderDecoder):
+class RecurrentModel(StatefulEncoderDecoder):
     """Base class: recurrent encoder and decoder, and the embeddings they may share.
 
     Embeddings, logits and their tying are the Transformer's; there are no positions.
@@ -164,16 +164,6 @@ class RecurrentModel(EncoderDecoder):
         initialize(self, seed)
         _open_forget_gates(self)
 
-    def decode(
-        self,
-        source: Int[Tensor, "B S"],
-        target: Int[Tensor, "B L"],
-        source_is_real: Bool[Tensor, "B S"],
-    ) -> Float[Tensor, "B L D"]:
-        """Return the output of the decoder: ``forward`` up to the "Linear" box."""
-        out, _ = self._continue(target, self.start(source, source_is_real))
-        return out
-
     def encode_source(
         self, source: Int[Tensor, "B S"], source_is_real: Bool[Tensor, "B S"]
     ) -> Float[Tensor, "B S D"]:
@@ -188,13 +178,6 @@ class RecurrentModel(EncoderDecoder):
         encoded, last = self._encode(source, source_is_real)
         return self.decoder.initial_state(encoded, last, source_is_real)
 
-    def step(
-        self, tokens: Int[Tensor, " B"], state: RecurrentState
-    ) -> tuple[Float[Tensor, "B V"], RecurrentState]:
-        """Append one token to every row; return the logits of the next one."""
-        out, state = self._continue(tokens[:, None], state)
-        return self.logits(out[:, 0]), state
-
     def _encode(
         self, source: Int[Tensor, "B S"], source_is_real: Bool[Tensor, "B S"]
     ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B D"]]:
@@ -202,9 +185,10 @@ class RecurrentModel(EncoderDecoder):
         found: tuple[Tensor, Tensor] = self.encoder(x, source_is_real)
         return found
 
-    def _continue(
+    def continue_target(
         self, tokens: Int[Tensor, "B L"], state: RecurrentState
     ) -> tuple[Float[Tensor, "B L D"], RecurrentState]:
+        """Append tokens to every row; return the decoder's outputs and the state."""
         x = self.dropout(self.target_embedding(tokens))
         out: tuple[Tensor, RecurrentState] = self.decoder(x, state)
         return out
