@@ -77,6 +77,7 @@ def measure(fast: list[str], updates: int) -> float:
 def measure_passes(way: str, updates: int) -> dict[str, float]:
     """Return the median of tokens a processor second of a single pass and of two."""
     import torch
+    from random_pairs import random_batch
 
     from headwise.backends.pytorch.install_fused import use_backend
     from headwise.backends.select_training import cross_entropy_of, two_pass_loss_of

@@ -19,7 +19,7 @@ from headwise.model.encoder_decoder import EncoderDecoder
 
 
 class StatefulEncoderDecoder(EncoderDecoder):
-    """Base class: ``decode`` and ``step``, made of ``start`` and ``continue_target``."""
+    """Base class: ``decode`` and ``step`` by ``start`` and ``continue_target``."""
 
     @abstractmethod
     def continue_target(
