@@ -13,13 +13,13 @@ before stay in the result file: it is the ledger.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import statistics
 import sys
 from pathlib import Path
 from typing import Any
 
+from corpus_lines import read_lines
 from result_file import TRAINING, TRANSLATION, Measurement, place_of
 from trials import add_run, parse_trial_options, recipe_of, run_trial
 
@@ -99,8 +99,11 @@ def trial(name: str, seed: int, arguments: argparse.Namespace) -> Table:
     val = read(arguments, "val")
     run = run_trial(folder, recipe, val, ["bleu"])
     del run["test"], run["test_examples"]  # val once more, by other tokens
-    for part in ("val", *TEST_SETS) if arguments.test else ("val",):
-        run.setdefault("tokenised", {})[part] = scores(folder, part, arguments)
+    run["tokenised"] = {
+        part: scores(folder, part, arguments)
+        for part in ("val", *TEST_SETS)
+        if part == "val" or arguments.test or score_file(folder, part).is_file()
+    }
     return run
 
 
@@ -122,18 +125,15 @@ def read(arguments: argparse.Namespace, part: str) -> tuple[list[str], list[str]
     """Return the captions of a part: English, and the other language."""
     sides = []
     for language in ("en", arguments.language):
-        stem = arguments.corpora / "multi30k" / "tok" / f"{part}.lc.norm.tok.{language}"
-        packed = stem.with_name(f"{stem.name}.gz")
-        data = gzip.decompress(packed.read_bytes()) if packed.is_file() else None
-        text = (data or stem.read_bytes()).decode("utf-8")
-        lines = text.removesuffix("\n").split("\n")
+        path = arguments.corpora / "multi30k" / "tok" / f"{part}.lc.norm.tok.{language}"
+        lines = read_lines(path)
         sides.append(lines[:500] if arguments.rehearse else lines)
     return sides[0], sides[1]
 
 
 def scores(folder: Path, part: str, arguments: argparse.Namespace) -> Table:
     """Return tokenised BLEU and chrF of a part; each is translated once."""
-    done = folder / f"{part}.json"
+    done = score_file(folder, part)
     if not done.is_file():
         sources, references = read(arguments, part)
         outputs = load_predictor(folder).predict(sources)
@@ -146,6 +146,11 @@ def scores(folder: Path, part: str, arguments: argparse.Namespace) -> Table:
         write_json(done, figures)
     found: Table = json.loads(done.read_text(encoding="utf-8"))
     return found
+
+
+def score_file(folder: Path, part: str) -> Path:
+    """Return where the scores of a part are kept."""
+    return folder / f"{part}.json"
 
 
 def means(runs: list[Table]) -> Table:

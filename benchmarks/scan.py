@@ -13,7 +13,6 @@ how many of the test commands are among them stands beside the figures.
 from __future__ import annotations
 
 import argparse
-import gzip
 import hashlib
 import json
 import sys
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from corpus_lines import read_lines
 from lexical_symmetry import augmented
 from recombination import recombined
 from result_file import TRAINING, Measurement, place_of
@@ -122,12 +122,7 @@ def is_held_out(command: str) -> bool:
 def read(folder: Path, part: str, split: str) -> Pairs:
     """Return the commands of a file with their actions."""
     path = folder / f"tasks_{part}_{SPLITS[split]}.txt"
-    if path.is_file():
-        text = path.read_text(encoding="utf-8")
-    else:
-        packed = path.with_name(f"{path.name}.gz").read_bytes()
-        text = gzip.decompress(packed).decode("utf-8")
-    return [pair_of(line) for line in text.split("\n") if line]
+    return [pair_of(line) for line in read_lines(path) if line]
 
 
 def pair_of(line: str) -> tuple[str, str]:

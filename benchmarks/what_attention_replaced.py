@@ -20,7 +20,6 @@ kinds and seeds that ran before stay in the result file: it is the ledger.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import random
 import statistics
@@ -31,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from corpus_lines import read_lines
 from result_file import TRAINING, TRANSLATION, Measurement, own_seconds, place_of
 from trials import add_run, parse_trial_options, run_trial
 
@@ -152,8 +152,9 @@ def trial(task: str, kind: str, seed: int, arguments: argparse.Namespace) -> Tab
     validation = split(of_task.pairs(arguments, "dev", of_task.lengths[0]))
     run = run_trial(folder, recipe, validation, of_task.metrics)
     del run["test"], run["test_examples"]  # the validation set once more
-    for part in ("dev", "test") if arguments.test else ("dev",):
-        run[part] = by_length(of_task, folder, part, arguments)
+    for part in ("dev", "test"):
+        if part == "dev" or arguments.test or part_file(folder, part).is_file():
+            run[part] = by_length(of_task, folder, part, arguments)
     return run
 
 
@@ -161,7 +162,7 @@ def by_length(
     task: Task, folder: Path, part: str, arguments: argparse.Namespace
 ) -> Table:
     """Return the figures of a part by length; each is translated once."""
-    done = folder / f"{part}.json"
+    done = part_file(folder, part)
     if not done.is_file():
         opened = load_predictor(folder).opened
         any_task: Any = opened.any_task
@@ -187,6 +188,11 @@ def by_length(
         write_json(done, found)
     read: Table = json.loads(done.read_text(encoding="utf-8"))
     return read
+
+
+def part_file(folder: Path, part: str) -> Path:
+    """Return where the figures of a part are kept."""
+    return folder / f"{part}.json"
 
 
 def means(runs: Sequence[Table]) -> Table:
@@ -256,11 +262,7 @@ def joined(pairs: Pairs) -> tuple[str, str]:
 
 def read_pairs(arguments: argparse.Namespace, part: str) -> Pairs:
     """Return the pairs of a part of Tatoeba; few of them in a rehearsal."""
-    path = arguments.corpora / "tatoeba-en-fr" / f"{part}.tsv"
-    packed = path.with_name(f"{path.name}.gz")
-    data = gzip.decompress(packed.read_bytes()) if packed.is_file() else None
-    text = (data or path.read_bytes()).decode("utf-8")
-    lines = text.removesuffix("\n").split("\n")
+    lines = read_lines(arguments.corpora / "tatoeba-en-fr" / f"{part}.tsv")
     if arguments.rehearse:
         lines = lines[: 400 if part == "train" else 32]
     found = (line.split("\t")[:2] for line in lines)
