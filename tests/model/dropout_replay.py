@@ -12,11 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from headwise.backends.native.library import build
 from headwise.model.attention import attention_weights
 
 LANES = 16
-GROUP_ROWS = 256
-"""Positions of each side that go forward and backward together, at least."""
 
 BITS = 2**64 - 1
 
@@ -51,7 +50,7 @@ def group_sizes(
     sources: Sequence[int], targets: Sequence[int], d_model: int
 ) -> list[int]:
     """Return how many sentences are taken together, group after group."""
-    most = max(GROUP_ROWS, 2 * d_model)
+    most = max(256 if build().variant == "amx" else 384, 2 * d_model)
     sizes: list[int] = []
     held = [most, most]
     for lengths in zip(sources, targets, strict=True):

@@ -44,4 +44,5 @@ def _checkpointed(block: nn.Module, *inputs: Any) -> Any:
 
 def _blocks(model: nn.Module) -> Iterator[nn.Module]:
     for stack in model.modules():
-        yield from getattr(stack, "blocks", ())
+        if isinstance(blocks := stack._modules.get("blocks"), nn.ModuleList):
+            yield from blocks

@@ -33,6 +33,7 @@ from torch import Tensor
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.errors import ResourceError
 from headwise.model.sequence_model import SequenceModel
+from headwise.openmp import pause_openmp
 from headwise.settings import as_table, read
 from headwise.subprocesses import init_subprocess, start_subprocess
 from headwise.tasks import description_table, find_task, read_description
@@ -130,8 +131,10 @@ class WorkerPool:
             yield losses
             return
         busy = self._workers[: len(parts)]
-        for worker, part in zip(busy, parts, strict=True):
-            worker.send(_serialize(part, step, number, options))
+        messages = [_serialize(part, step, number, options) for part in parts]
+        pause_openmp()
+        for worker, message in zip(busy, messages, strict=True):
+            worker.send(message)
         all_threads = torch.get_num_threads()
         torch.set_num_threads(self._threads)
         try:

@@ -186,7 +186,7 @@ def test_sentences_of_any_length_give_the_gradients_of_autograd(data, smoothing,
     ids=["several groups", "groups of one sentence", "more scores than are kept"],
 )
 def test_large_batches_are_computed_in_groups(vocabulary, lengths):
-    """At most 256 positions together, and 4 million scores."""
+    """At most 384 positions together (AMX: 256), and 4 million scores."""
     model = trained(vocabulary, encoder_layers=1, decoder_layers=1)
     batch = batch_of(vocabulary, lengths)
 

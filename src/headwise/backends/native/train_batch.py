@@ -30,6 +30,7 @@ from headwise.consistency import Consistency
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.errors import DataError
 from headwise.model.sequence_model import SequenceModel
+from headwise.openmp import pause_openmp
 
 MIN_TOKENS_PER_THREAD = 192
 """Tokens of a batch per thread, below which another thread is not worth its gradients
@@ -45,25 +46,9 @@ def run_in_threads(calls: Sequence[Callable[[], Result]]) -> list[Result]:
     """Run all calls at a time, the first in this thread; return what they return."""
     first, *others = calls
     if others:
-        _pause_openmp()
+        pause_openmp()
     waiting = [_threads().submit(each) for each in others]
     return [first(), *(each.result() for each in waiting)]
-
-
-def _pause_openmp() -> None:
-    """End the OpenMP threads of this thread; torch starts others when it needs them.
-
-    After an operation of torch they spin for milliseconds, in wait for the next one, on
-    the cores that the calls are to have: training takes a tenth longer.
-    """
-    if pause := _omp_pause_resource_all():
-        pause(1)  # omp_pause_soft: settings stay
-
-
-@cache
-def _omp_pause_resource_all() -> Callable[[int], int] | None:
-    """Return that function (OpenMP 5.0, 3.2.44), if torch brings an OpenMP with it."""
-    return getattr(ctypes.CDLL(None), "omp_pause_resource_all", None)
 
 
 @cache

@@ -23,7 +23,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from headwise.backends.api import GenerativeModel
-from headwise.backends.native.customization_check import KINDS, find_customization
+from headwise.backends.native.customization_check import (
+    KINDS,
+    find_customization,
+    named_parts,
+)
 from headwise.backends.native.functions import kernels
 from headwise.backends.native.gradients import GradientBuffers
 from headwise.backends.native.library import why_unavailable
@@ -78,7 +82,7 @@ def why_not_native(model: SequenceModel) -> str | None:
         or each.dtype != torch.float32
         or each.device.type != "cpu"
         or not each.is_contiguous()
-        for each in model.parameters()
+        for _, each in named_parts(model).weights
     ):
         return "the native backend trains only whole float32 weights on a CPU"
     customization = find_customization(model) or what_is_swapped(model)

@@ -160,8 +160,7 @@ INLINE void matmul_rows(product a, int64_t rows) {
     if (left == 1) matmul_few_rows(a, 1, 2);
 }
 
-/* Copy the numbers of each block of rows that are multiplied together side by side: in place, at
- * power-of-two strides, they would evict one another from the cache. */
+/* Copy the numbers of each block of rows that are multiplied together side by side. */
 static void pack_left(const float *x, int64_t ld, int64_t transposed, int64_t depth, int64_t rows,
                       float *packed) {
     for (int64_t row = 0, last; row < rows; row = last) {
@@ -195,18 +194,18 @@ static void matmul_packed(product a, int64_t rows, float *packed) {
     matmul_rows(rows_from(a, full), rows - full);
 }
 
+/* Whether rows this far apart fall on the same cache lines and evict one another: they are packed. */
+INLINE int64_t rows_collide(int64_t ld) { return ld % 1024 == 0; }
+
 /* Sums are taken over blocks of the depth, the same whatever the number of rows. */
 static void matmul_float32(const matrix *p, const float *x, int64_t ld, int64_t rows, float *y,
                            int64_t ldy, matmul_opts opts, void *scratch) {
     product whole = {p, x, ld, 1, 0, p->in, y, ldy, opts};
+    int64_t packs = opts.transposed || rows_collide(ld);
+    int64_t blocks = LEFT_IN_CACHE / min(p->in, DEPTH_BLOCK) / BLOCK_ROWS;
+    int64_t num_rows = packs ? PACKED_ROWS : blocks * BLOCK_ROWS;
     if (opts.transposed) whole.ld = 1, whole.step = ld;
-    if (!opts.transposed && p->in <= DEPTH_BLOCK) {
-        int64_t blocks = LEFT_IN_CACHE / p->in / BLOCK_ROWS, num_rows = blocks * BLOCK_ROWS;
-        for (int64_t row = 0; row < rows; row += num_rows)
-            matmul_rows(rows_from(whole, row), min(rows - row, num_rows));
-        return;
-    }
-    for (int64_t row = 0; row < rows; row += PACKED_ROWS)
+    for (int64_t row = 0; row < rows; row += num_rows)
         for (int64_t from = 0; from < p->in; from += DEPTH_BLOCK) {
             matrix part = *p;
             product a = rows_from(whole, row);
@@ -215,7 +214,10 @@ static void matmul_float32(const matrix *p, const float *x, int64_t ld, int64_t 
             a.to = min(from + DEPTH_BLOCK, p->in);
             if (a.to < p->in) part.bias = 0, a.opts.activation = NO_ACTIVATION;
             if (from) a.opts.accumulate = 1;
-            matmul_packed(a, min(rows - row, PACKED_ROWS), scratch);
+            if (packs)
+                matmul_packed(a, min(rows - row, num_rows), scratch);
+            else
+                matmul_rows(a, min(rows - row, num_rows));
         }
 }
 
