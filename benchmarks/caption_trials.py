@@ -40,8 +40,18 @@ Table = dict[str, Any]
 SHORT: Table = {"steps": 2400, "warmup_steps": 200, "validate_every": 240}
 """Settings of training for 20 epochs."""
 
+LONG: Table = {
+    "steps": 20_000,
+    "batch_tokens": 2048,
+    "schedule": "paper",
+    "warmup_steps": 300,
+    "cooldown": 0.2,
+}
+"""Settings of training for 83 epochs of small batches, by Equation 3."""
+
 TRIALS: dict[str, Table] = {
     "muon": {},
+    "long-adam": {"training": {**LONG, "optimizer": "adam"}},
     "muon-bpe-dropout": {"training": {"bpe_dropout": 0.1}},
     "short": {"training": SHORT},
     "short-r-drop": {"training": {**SHORT, "r_drop": 5.0}},
