@@ -52,6 +52,7 @@ LONG: Table = {
 TRIALS: dict[str, Table] = {
     "muon": {},
     "long-adam": {"training": {**LONG, "optimizer": "adam"}},
+    "long-muon": {"training": LONG},
     "muon-bpe-dropout": {"training": {"bpe_dropout": 0.1}},
     "short": {"training": SHORT},
     "short-r-drop": {"training": {**SHORT, "r_drop": 5.0}},

@@ -128,7 +128,7 @@ def test_sentences_of_any_length_give_the_gradients_of_autograd(form, data, smoo
     ids=["several groups", "groups of one sentence", "more scores than are kept"],
 )
 def test_both_passes_are_in_one_group(form, vocabulary, lengths):
-    """At most 384 positions together (AMX: 256), or one pair of passes, and 4 million scores."""
+    """At most 384 positions together (AMX: 256), or one pair, and 4 million scores."""
     model = trained(vocabulary, encoder_layers=1, decoder_layers=1)
     batch = passes_that_differ(batch_of(vocabulary, lengths))
 

@@ -6,7 +6,6 @@ Its reference is the batch itself (:mod:`headwise.data.ragged_batch`);
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
