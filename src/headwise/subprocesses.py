@@ -1,9 +1,14 @@
-"""Subprocesses that run a module of headwise, and die with their parent."""
+"""Subprocesses that run a module of headwise, and die with their parent.
+
+A subprocess runs this module first, which needs no torch, and so dies with its parent
+from its first moments on; to import torch takes seconds.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -23,15 +28,19 @@ def start_subprocess(
     handles: Sequence[int] = (),
     **pipes: Any,
 ) -> subprocess.Popen[bytes]:
-    """Run ``module`` with the same ``sys.path``; it calls :func:`init_subprocess`.
+    """Run ``module`` as ``__main__``, with the same ``sys.path``; stop signals pass by.
 
-    ``purpose`` starts the error message; ``handles`` are file descriptors that it
+    The parent alone handles signals. ``arguments`` are ``sys.argv[1:]`` of the module,
+    ``purpose`` starts the error message, and ``handles`` are file descriptors that it
     inherits besides ``pipes``. Raises ``ResourceError`` if it cannot be started.
     """
     path = os.pathsep.join(each or os.getcwd() for each in sys.path)
     try:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", module, str(os.getpid()), *arguments],
+            [
+                *(sys.executable, "-P", "-m", __name__),
+                *(str(os.getpid()), module, *arguments),
+            ],
             env={**os.environ, **(environment or {}), "PYTHONPATH": path},
             pass_fds=tuple(handles),
             process_group=0,  # so that Ctrl-C is sent to the parent only
@@ -44,16 +53,18 @@ def start_subprocess(
         ) from error
 
 
-def init_subprocess() -> list[str]:
-    """Ignore stop signals and die with the parent; return the arguments.
-
-    The parent alone handles signals.
-    """
-    parent, *arguments = sys.argv[1:]
+def main() -> None:
+    """Ignore stop signals, die with the parent, and run the module that it named."""
+    parent, module, *arguments = sys.argv[1:]
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(parent):
         os._exit(1)
-    return arguments
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

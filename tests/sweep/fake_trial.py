@@ -11,8 +11,6 @@ import sys
 import time
 from pathlib import Path
 
-from headwise.subprocesses import init_subprocess
-
 EXITS, IS_KILLED, FAILS, DISK_IS_FULL, WAITS = 100.0, 101.0, 102.0, 103.0, 104.0
 
 READY = "ready"
@@ -38,7 +36,6 @@ def state(step, rate, **more):
 
 
 def main():
-    init_subprocess()
     order = json.loads(sys.stdin.readline())
     rate = order["recipe"]["training"]["learning_rate"]
     folder = Path(order["folder"])

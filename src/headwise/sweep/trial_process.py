@@ -41,7 +41,6 @@ from headwise.run_folder.paths import BEST
 from headwise.run_folder.run import open_task, train_run
 from headwise.settings import read
 from headwise.storage import write_text
-from headwise.subprocesses import init_subprocess
 from headwise.sweep.ledger import OUTPUTS
 from headwise.training.allocator import keep_freed_memory
 from headwise.training.callbacks import StepMetrics
@@ -204,7 +203,6 @@ def as_json_lines(
 
 def main() -> None:
     """Run the process."""
-    init_subprocess()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the sweep stops it so
     reports = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # keep other output out of the reports

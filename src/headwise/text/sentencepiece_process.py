@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 import sentencepiece
 
 from headwise.errors import ResourceError
-from headwise.subprocesses import init_subprocess, start_subprocess
+from headwise.subprocesses import start_subprocess
 
 TRAINED = b"+"
 FAILED = b"-"
@@ -111,7 +111,6 @@ def _exit_message(code: int) -> str:
 
 def main() -> None:
     """Run the subprocess."""
-    init_subprocess()
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keep other output out of the answer
     try:

@@ -17,6 +17,7 @@ import json
 import mmap
 import os
 import subprocess
+import sys
 import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
@@ -35,7 +36,7 @@ from headwise.errors import ResourceError
 from headwise.model.sequence_model import SequenceModel
 from headwise.openmp import pause_openmp
 from headwise.settings import as_table, read
-from headwise.subprocesses import init_subprocess, start_subprocess
+from headwise.subprocesses import start_subprocess
 from headwise.tasks import description_table, find_task, read_description
 from headwise.tasks.description import ModelDescription
 from headwise.training.allocator import keep_freed_memory
@@ -337,7 +338,7 @@ def _deserialize(message: bytes) -> tuple[Batch, int, int, WorkerOptions]:
 
 def main() -> None:
     """Run a worker process until the main process closes the pipe."""
-    pipe, memory = map(int, init_subprocess())
+    pipe, memory = map(int, sys.argv[1:])
     keep_freed_memory()
     connection = Connection(pipe)
     configuration = json.loads(connection.recv_bytes())
