@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import runpy
 import signal
 import subprocess
 import sys
@@ -54,16 +53,16 @@ def start_subprocess(
 
 
 def main() -> None:
-    """Ignore stop signals, die with the parent, and run the module that it named."""
-    parent, module, *arguments = sys.argv[1:]
+    """Ignore stop signals, die with the parent, and become the module that it named."""
+    parent, *command = sys.argv[1:]
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(parent):
         os._exit(1)
-    sys.argv = [module, *arguments]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    # Both outlive it: execve keeps ignored signals (POSIX) and the signal of prctl(2).
+    os.execv(sys.executable, [sys.executable, "-P", "-m", *command])
 
 
 if __name__ == "__main__":
