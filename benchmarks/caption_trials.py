@@ -49,10 +49,27 @@ LONG: Table = {
 }
 """Settings of training for 83 epochs of small batches, by Equation 3."""
 
+MORE: Table = {
+    "steps": 12_000,
+    "batch_tokens": 2048,
+    "learning_rate": 0.001,
+    "warmup_steps": 100,
+}
+"""Settings of training that goes on from another trial's model for 25 epochs of two
+passes, by a straight line to 0."""
+
+BEGINS_WITH = {
+    "long-muon-then-r-drop": "long-muon",
+    "long-muon-then-more": "long-muon",
+}
+"""Name of a trial -> the trial of the same seed whose model it starts from."""
+
 TRIALS: dict[str, Table] = {
     "muon": {},
     "long-adam": {"training": {**LONG, "optimizer": "adam"}},
     "long-muon": {"training": LONG},
+    "long-muon-then-r-drop": {"training": {**MORE, "r_drop": 5.0}},
+    "long-muon-then-more": {"training": MORE},
     "muon-bpe-dropout": {"training": {"bpe_dropout": 0.1}},
     "short": {"training": SHORT},
     "short-r-drop": {"training": {**SHORT, "r_drop": 5.0}},
@@ -101,6 +118,9 @@ def trial(name: str, seed: int, arguments: argparse.Namespace) -> Table:
     folder = arguments.work / f"{arguments.language}-{name}-{seed}"
     own = {"seed": seed, "languages": ["en", arguments.language]}
     own["data"] = data(arguments)
+    if name in BEGINS_WITH:
+        first = arguments.work / f"{arguments.language}-{BEGINS_WITH[name]}-{seed}"
+        own["initialize_from"] = [str(first)]
     published = name == "published"
     file = f"multi30k-en-{arguments.language}" if published else "multi30k-muon"
     table = own if published else merged(TRIALS[name], own)

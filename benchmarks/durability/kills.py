@@ -179,7 +179,8 @@ def life_and_death(
     phase = mmap.mmap(-1, 1)  # the child writes what it does, and is not asked
     kills = 0
     while True:
-        delay = chance.uniform(0, 0.6 * seconds)
+        # Longer lives with each kill: the machine may be slower than it was before.
+        delay = chance.uniform(0, 0.6 * seconds * 1.05**kills)
         pause = None if kills == most else lambda: time.sleep(delay)  # noqa: B023
         phase[0] = STARTING
         how, problem = live(folder, recipe, pause, phase)
