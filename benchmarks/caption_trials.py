@@ -59,6 +59,7 @@ MORE: Table = {
 passes, by a straight line to 0."""
 
 BEGINS_WITH = {
+    "long-adam-then-r-drop": "long-adam",
     "long-muon-then-r-drop": "long-muon",
     "long-muon-then-more": "long-muon",
 }
@@ -68,6 +69,7 @@ TRIALS: dict[str, Table] = {
     "muon": {},
     "long-adam": {"training": {**LONG, "optimizer": "adam"}},
     "long-muon": {"training": LONG},
+    "long-adam-then-r-drop": {"training": {**MORE, "r_drop": 5.0}},
     "long-muon-then-r-drop": {"training": {**MORE, "r_drop": 5.0}},
     "long-muon-then-more": {"training": MORE},
     "muon-bpe-dropout": {"training": {"bpe_dropout": 0.1}},
