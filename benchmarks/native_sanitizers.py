@@ -62,6 +62,7 @@ SANITIZERS = (
     "-fsanitize=address,undefined,float-cast-overflow",
     "-fno-sanitize-recover=all",
     *("-include", str(DRIVER / "poison.h")),
+    "-DGROUP_ROWS=384",  # of all, as each group of a training step draws its own masks
 )
 EMULATED_V4 = ("-march=x86-64-v3", "-D__AVX512F__", f"-I{DRIVER / 'emulated'}")
 EMULATED_V4_BF16 = (*EMULATED_V4, "-D__AVX512BF16__")

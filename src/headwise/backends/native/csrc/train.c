@@ -10,11 +10,14 @@
  * autograd's. */
 #include "train_group.h"
 
-/* Positions of each side in a group, as many as were measured to train fastest. */
+/* Positions of each side in a group, as many as were measured to train fastest. Each group draws its
+ * own dropout masks, so that builds to be compared are given the same number. */
+#ifndef GROUP_ROWS
 #ifdef __AMX_BF16__
 #define GROUP_ROWS 256
 #else
 #define GROUP_ROWS 384
+#endif
 #endif
 
 static const float *embed(const group *g, const stack_state *s) {
