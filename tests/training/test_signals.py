@@ -186,6 +186,27 @@ class TestAlarm:
                 acted.get(timeout=0.3)
 
 
+STOPPED_ON_ITS_WAY_OUT = """
+import atexit, os, signal
+from headwise.cli.app import main
+
+for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    atexit.register(os.kill, os.getpid(), each)
+main()
+"""
+
+
+def test_a_signal_that_comes_when_all_is_done_does_not_change_the_exit_code():
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED_ON_ITS_WAY_OUT, "--version"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 STUCK = """
 import sys, time
 from headwise.cli.app import main

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from contextlib import redirect_stderr
 from typing import Annotated, ClassVar
 
@@ -34,6 +35,7 @@ from headwise.cli.standard_streams import message_stream, open_closed_streams
 from headwise.cli.sweep import sweep
 from headwise.cli.train import train
 from headwise.cli.translate import translate
+from headwise.training.signals import ignore_stop_signals
 
 EPILOG = (
     "Exit codes: 0 ok, 1 bug, 2 usage (wrong arguments, or a path that does not "
@@ -120,6 +122,7 @@ def headwise(
 
 def main() -> None:
     """Run the command line; errors become messages and exit codes."""
+    atexit.register(ignore_stop_signals)  # leaving takes long enough to be stopped in
     open_closed_streams()
     with redirect_stderr(message_stream()):  # the parser writes its errors there itself
         app(prog_name="headwise")

@@ -186,6 +186,12 @@ def stop_signals_raise() -> Iterator[None]:
             signal.signal(each, handler)
 
 
+def ignore_stop_signals() -> None:
+    """Let stop signals pass by: the work is done, and the process is on its way out."""
+    for each in SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+
+
 def _name(number: int) -> str:
     return signal.Signals(number).name
 
