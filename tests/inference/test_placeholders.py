@@ -27,6 +27,8 @@ SEARCHES = {
     "diverse": {"search": "diverse-beam", "beam": 4},
 }
 URL = "http://example.org/a?b=(c)"
+NO_LOOPS = {"beam": 2, "no_repeat_ngram": 3}
+"""A search whose outputs ``translate`` never has to search again."""
 
 
 def write_named_text(folder):
@@ -152,9 +154,9 @@ def test_a_look_inside_sees_what_is_translated(translator):
     line = f"one {URL}, two."
     head = parse_head("cross.0.0")
 
-    found = translator.inspector.compare(line, HeadOff(head), beam=2)
+    found = translator.inspector.compare(line, HeadOff(head), **NO_LOOPS)
 
-    assert found.before[0].text == translator.translate(line, beam=2)
+    assert found.before[0].text == translator.translate(line, **NO_LOOPS)
     assert found.after[0].text.count(URL) == 1
     shown = translator.inspector.attention(line, heads=[head]).maps[0]
     assert shown.weights.shape[1] == len(translator.inspector.pair(line).source)
@@ -165,9 +167,9 @@ def test_predictions_are_the_translations(run, translator):
     lines = [f"one {URL}, two.", "", "two Привет мир one."]
     predictor = Predictor(open_model_folder(run / BEST))
 
-    found = predictor.with_search({"beam": 1}).predictions(lines)
+    found = predictor.with_search(NO_LOOPS).predictions(lines)
 
-    assert [each.output for each in found] == translator.translate(lines, beam=1)
+    assert [each.output for each in found] == translator.translate(lines, **NO_LOOPS)
     assert found[0].output.count(URL) == 1
 
 
