@@ -60,8 +60,7 @@ passes, by a straight line to 0."""
 
 BEGINS_WITH = {
     "long-adam-then-r-drop": "long-adam",
-    "long-muon-then-r-drop": "long-muon",
-    "long-muon-then-more": "long-muon",
+    "long-adam-then-more": "long-adam",
 }
 """Name of a trial -> the trial of the same seed whose model it starts from."""
 
@@ -70,8 +69,7 @@ TRIALS: dict[str, Table] = {
     "long-adam": {"training": {**LONG, "optimizer": "adam"}},
     "long-muon": {"training": LONG},
     "long-adam-then-r-drop": {"training": {**MORE, "r_drop": 5.0}},
-    "long-muon-then-r-drop": {"training": {**MORE, "r_drop": 5.0}},
-    "long-muon-then-more": {"training": MORE},
+    "long-adam-then-more": {"training": MORE},
     "muon-bpe-dropout": {"training": {"bpe_dropout": 0.1}},
     "short": {"training": SHORT},
     "short-r-drop": {"training": {**SHORT, "r_drop": 5.0}},
