@@ -22,8 +22,12 @@ def shared_and_absent() -> nn.Module:
         *(
             Transformer(
                 TransformerConfig(
-                    **{"encoder_layers": 2, "decoder_layers": 1, "d_model": 8},
-                    **{"d_ff": 8, "num_heads": 2, "tie_embeddings": tied},
+                    encoder_layers=2,
+                    decoder_layers=1,
+                    d_model=8,
+                    d_ff=8,
+                    num_heads=2,
+                    tie_embeddings=tied,
                 ),
                 11,
             )
