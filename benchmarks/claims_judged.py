@@ -8,10 +8,12 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Any, Literal
 
+import claims_brackets as brackets
 import claims_recurrence as recurrence
 import claims_transformer as transformer
 
 from headwise.metrics.paired_difference import paired_difference, t_quantile
+from headwise.model.positions import sinusoids
 
 Table = dict[str, Any]
 Trials = Mapping[str, Sequence[Table]]
@@ -192,20 +194,38 @@ MARGIN = 0.05
 
 
 def judge_learned(trials: Trials) -> Table:
+    """Judge whether learned positions are as good as sinusoids."""
+    return equivalence(trials, "learned", "sinusoidal")
+
+
+def judge_sinusoids(trials: Trials) -> Table:
+    """Judge whether a frequency for each channel is as good as one for each pair."""
+    pair, channel = transformer.SINUSOIDS
+    return {
+        **equivalence(trials, channel, pair),
+        "shift_error": {
+            pair: transformer.shift_error(sinusoids),
+            channel: transformer.shift_error(transformer.channel_sinusoids),
+        },
+    }
+
+
+def judge_adding(trials: Trials) -> Table:
+    """Judge whether adding is as good as concatenating."""
+    return equivalence(trials, "added", "concatenated")
+
+
+def equivalence(trials: Trials, ours: str, theirs: str) -> Table:
     """Judge equivalence by two one-sided t tests at 5%: a 90% interval within ± MARGIN.
 
     Schuirmann (1987), A comparison of the two one-sided tests procedure.
     """
-    learned, sinusoidal = (
-        figures(trials[each], "dev_loss") for each in ("learned", "sinusoidal")
-    )
-    differences = [x - y for x, y in zip(learned, sinusoidal, strict=True)]
+    one, other = (figures(trials[each], "dev_loss") for each in (ours, theirs))
+    differences = [x - y for x, y in zip(one, other, strict=True)]
     found: Table = {
-        "learned": fmean(learned),
-        "sinusoidal": fmean(sinusoidal),
-        "learned_less_sinusoidal": difference(
-            trials["learned"], trials["sinusoidal"], "dev_loss"
-        ),
+        ours: fmean(one),
+        theirs: fmean(other),
+        f"{ours}_less_{theirs}": difference(trials[ours], trials[theirs], "dev_loss"),
         "margin": MARGIN,
         "pairs": len(differences),
     }
@@ -220,6 +240,35 @@ def judge_learned(trials: Trials) -> Table:
     elif low > MARGIN or high < -MARGIN:
         verdict = "does not hold"
     return {**found, "low_90": low, "high_90": high, "verdict": verdict}
+
+
+def judge_brackets(trials: Trials) -> Table:
+    """Judge whether convolutions close deep nestings less often than all others."""
+    found: Table = {
+        choice: {
+            depth: mean_of(runs, "by_depth", depth, "exact")
+            for depth in map(str, brackets.DEPTHS)
+        }
+        for choice, runs in trials.items()
+    }
+    deepest = str(brackets.DEPTHS[-1])
+    best = {
+        is_convolution: max(
+            (x for x in trials if ("convol" in x) is is_convolution),
+            key=lambda choice: found[choice][deepest],
+        )
+        for is_convolution in (True, False)
+    }
+    others, convolution = trials[best[False]], trials[best[True]]
+    ahead = difference(others, convolution, "by_depth", deepest, "exact")
+    verdict = sign(ahead) if found[best[False]][deepest] > 0.5 else "undecided"
+    return {
+        **found,
+        "best_convolution": best[True],
+        "best_other": best[False],
+        "other_less_convolution": ahead,
+        "verdict": verdict,
+    }
 
 
 CLAIMS: dict[str, Claim] = {
@@ -290,6 +339,38 @@ CLAIMS: dict[str, Claim] = {
         f"holds if the 90% interval of the difference of losses is within ± {MARGIN}",
         (1, 2, 3, 4, 5, 6, 7, 8),
         {"updates": transformer.DEMO_UPDATES, "rows": transformer.ROWS},
+    ),
+    "channel-sinusoids": Claim(
+        "Sinusoids with a frequency for each channel, cosine first, tell positions as "
+        "the paper's do.",
+        "3",
+        transformer.SINUSOIDS,
+        transformer.words_trial,
+        judge_sinusoids,
+        f"holds if the 90% interval of the difference of losses is within ± {MARGIN}",
+        (1, 2, 3, 4, 5, 6, 7, 8),
+        {"updates": transformer.DEMO_UPDATES, "rows": transformer.ROWS},
+    ),
+    "adding": Claim(
+        "Adding positions works as well as concatenating them.",
+        "3",
+        transformer.ADDING,
+        transformer.words_trial,
+        judge_adding,
+        f"holds if the 90% interval of the difference of losses is within ± {MARGIN}",
+        (1, 2, 3, 4, 5, 6, 7, 8),
+        {"updates": transformer.DEMO_UPDATES, "rows": transformer.ROWS},
+    ),
+    "brackets": Claim(
+        "Convolutions are hard to model hierarchical-alike domains.",
+        "2",
+        brackets.CHOICES,
+        brackets.trial,
+        judge_brackets,
+        "holds if of the deepest nestings the best convolution closes fewer without an "
+        "error than the best other model, by the 95% interval over seeds",
+        (1, 2, 3),
+        {"updates": brackets.UPDATES, "rows": brackets.ROWS},
     ),
 }
 """Every claim by its name."""

@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.demo_corpus import demo_corpus
 from headwise.model import Transformer, TransformerConfig
+from headwise.model.kinds import EncoderDecoder, new_encoder_decoder
 
 PAD, START, END, FIRST = 0, 1, 2, 3
 """Special tokens, and the first that is a word."""
@@ -71,12 +72,20 @@ def make_transformer(
     return use_backend(model, "reference")
 
 
+def make_encoder_decoder(
+    choice: dict[str, Any], shape: TransformerConfig, vocab_size: int, seed: int
+) -> EncoderDecoder:
+    """Return an encoder-decoder of any ``model.kind``."""
+    model = new_encoder_decoder(replace(shape, **choice), vocab_size, seed=seed)
+    return use_backend(model, "reference")
+
+
 def shifted(target: Tensor) -> Tensor:
     """Return the decoder input: START before, the last token left out."""
     return F.pad(target, (1, 0), value=START)[:, :-1] * (target != PAD)
 
 
-def logits_of(model: Transformer, batch: Batch) -> tuple[Tensor, Tensor]:
+def logits_of(model: EncoderDecoder, batch: Batch) -> tuple[Tensor, Tensor]:
     """Return the logits of all real target tokens, and the tokens."""
     source, target = batch
     is_real = target != PAD
@@ -84,7 +93,7 @@ def logits_of(model: Transformer, batch: Batch) -> tuple[Tensor, Tensor]:
     return logits[is_real], target[is_real]
 
 
-def pair_loss(model: Transformer, batch: Batch) -> Tensor:
+def pair_loss(model: EncoderDecoder, batch: Batch) -> Tensor:
     """Return the mean cross-entropy of the target tokens, in nats."""
     return F.cross_entropy(*logits_of(model, batch))
 
@@ -98,7 +107,7 @@ def mean_loss(model: Transformer, batches: Sequence[Batch]) -> float:
 
 
 @torch.no_grad()
-def accuracies(model: Transformer, batch: Batch) -> dict[str, float]:
+def accuracies(model: EncoderDecoder, batch: Batch) -> dict[str, float]:
     """Return the shares of right tokens and of right targets, from 0 to 1.
 
     With the target given, as in training. A target all of whose tokens are then right

@@ -41,6 +41,13 @@ def transformer(claims):
     return claims_transformer
 
 
+@pytest.fixture
+def brackets(claims):
+    import claims_brackets
+
+    return claims_brackets
+
+
 def test_gradients_of_a_linear_recurrence_fall_by_its_factor(recurrence):
     """h_t = h_{t-1} / 2 + x_t: each symbol further back has half the gradient."""
 
@@ -90,6 +97,70 @@ def test_texts_are_copied_and_reversed(transformer):
     (row,), (answer,) = source.tolist(), target.tolist()
     assert row[-1] == transformer.END
     assert answer == [*row[3::-1], 0]
+
+
+@pytest.mark.parametrize("depth", [1, 3, 8])
+def test_a_target_closes_what_its_source_leaves_open(brackets, depth):
+    rng = random.Random(1)
+    lengths = set()
+    for _ in range(50):
+        source, target = brackets.nesting(depth, rng)
+        assert len(target) == depth + 1
+        assert source[-1] == target[-1] == brackets.END
+        lengths.add(len(source))
+        opened = []
+        for token in [*source[:-1], *target[:-1]]:
+            kind, number = divmod(token - brackets.FIRST, brackets.KINDS)
+            if kind == 0:
+                opened.append(number)
+            else:
+                assert opened.pop() == number
+        assert not opened
+    assert max(lengths) <= brackets.LONGEST + 1
+    assert len(lengths) > 5
+
+
+def test_orders_of_brackets_are_equally_likely(brackets):
+    """Two pairs around one open bracket: five orders, by hand."""
+    rng = random.Random(1)
+    found = [
+        "".join("(" if each else ")" for each in brackets.steps(1, 2, rng))
+        for _ in range(2_000)
+    ]
+
+    assert {*found} == {"((())", "(()()", "(())(", "()(()", "()()("}
+    assert all(350 < found.count(each) < 450 for each in {*found})
+
+
+def test_a_frequency_for_each_channel_by_hand(transformer):
+    """Channels 1 to 4 of position 20, in four: 10000^(-i / 2) is 1/100 for i = 1."""
+    (found,) = transformer.channel_sinusoids(torch.tensor([19]), 4).tolist()
+
+    assert found == pytest.approx(
+        [np.cos(0.2), np.sin(0.002), np.cos(2e-5), np.sin(2e-7)], rel=1e-9
+    )
+
+
+def test_only_the_paper_s_sinusoids_are_shifted_by_a_linear_map(transformer):
+    """Section 3.5: PE(pos + k) is a linear function of PE(pos)."""
+    from headwise.model.positions import sinusoids
+
+    assert transformer.shift_error(sinusoids) < 1e-9
+    assert transformer.shift_error(transformer.channel_sinusoids) > 0.05
+
+
+def test_a_choice_of_frequencies_reaches_both_stacks(transformer, monkeypatch):
+    used = []
+
+    def formula(positions, width):
+        used.append(width)
+        return torch.zeros(len(positions), width)
+
+    monkeypatch.setattr(transformer, "channel_sinusoids", formula)
+    choice = transformer.SINUSOIDS["a frequency for each channel"]
+    transformer.train_on_words(choice, 1, 1)
+
+    assert used == [transformer.SHAPE.d_model] * 2
 
 
 def test_positions_are_read_off_vectors_that_have_them(transformer):
@@ -161,6 +232,34 @@ def test_learned_positions_are_equivalent_only_within_the_margin(judged):
     assert many["high_90"] == pytest.approx(0.0072, abs=1e-4)
     assert many["verdict"] == "holds"
     assert judge([0.2, 0.21, 0.2])["verdict"] == "does not hold"
+
+
+def test_convolutions_are_judged_by_the_best_of_each_side(judged, brackets):
+    def judge(**values):
+        exact = {
+            "transformer, 2 layers": values.get("transformer", [0.8, 0.81, 0.8]),
+            "gru, 2 layers": [0.1, 0.1, 0.1],
+            "convolutions, 6 layers": values["convolutions"],
+            "dilated convolutions, 6 layers": [0.2, 0.2, 0.2],
+        }
+        return judged.judge_brackets(
+            {
+                choice: [
+                    {"by_depth": {str(d): {"exact": x} for d in brackets.DEPTHS}}
+                    for x in of_seeds
+                ]
+                for choice, of_seeds in exact.items()
+            }
+        )
+
+    behind = judge(convolutions=[0.4, 0.4, 0.41])
+    assert behind["verdict"] == "holds"
+    assert behind["best_other"] == "transformer, 2 layers"
+    assert behind["best_convolution"] == "convolutions, 6 layers"
+    assert judge(convolutions=[0.9, 0.9, 0.91])["verdict"] == "does not hold"
+    assert judge(convolutions=[0.9, 0.7, 0.8])["verdict"] == "undecided"
+    unlearned = judge(convolutions=[0.0] * 3, transformer=[0.3, 0.3, 0.3])
+    assert unlearned["verdict"] == "undecided"
 
 
 def test_a_difference_is_judged_by_its_interval(judged):
