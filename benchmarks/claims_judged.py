@@ -211,8 +211,13 @@ def judge_sinusoids(trials: Trials) -> Table:
 
 
 def judge_adding(trials: Trials) -> Table:
-    """Judge whether adding is as good as concatenating."""
-    return equivalence(trials, "added", "concatenated")
+    """Judge whether adding is as good as concatenating; tell what width alone does."""
+    wide, concatenated = trials["added, twice as wide"], trials["concatenated"]
+    return {
+        **equivalence(trials, "added", "concatenated"),
+        "added, twice as wide": mean_of(wide, "dev_loss"),
+        "wide_less_concatenated": difference(wide, concatenated, "dev_loss"),
+    }
 
 
 def equivalence(trials: Trials, ours: str, theirs: str) -> Table:
@@ -357,7 +362,8 @@ CLAIMS: dict[str, Claim] = {
         transformer.ADDING,
         transformer.words_trial,
         judge_adding,
-        f"holds if the 90% interval of the difference of losses is within ± {MARGIN}",
+        f"holds if the 90% interval of the difference of losses is within ± {MARGIN}; "
+        "the model that concatenates is twice as wide",
         (1, 2, 3, 4, 5, 6, 7, 8),
         {"updates": transformer.DEMO_UPDATES, "rows": transformer.ROWS},
     ),

@@ -120,11 +120,14 @@ SINUSOIDS: dict[str, Table] = {
     "a frequency for each pair of channels": SHALLOW,
     "a frequency for each channel": {**SHALLOW, FREQUENCY_A_CHANNEL: True},
 }
+WIDE = {"d_model": 2 * SHAPE.d_model}
 ADDING: dict[str, Table] = {
     "added": {**SHALLOW, "tie_embeddings": "none"},
-    "concatenated": {**SHALLOW, **CONCATENATED, "d_model": 2 * SHAPE.d_model},
+    "added, twice as wide": {**SHALLOW, "tie_embeddings": "none", **WIDE},
+    "concatenated": {**SHALLOW, **CONCATENATED, **WIDE},
 }
-"""Concatenated, a word and a position have the channels that their sum has."""
+"""Concatenated, a word and a position each have the channels that their sum has; the
+model is twice as wide by that, as the second one is too."""
 
 
 def channel_sinusoids(positions: Tensor, width: int) -> Tensor:

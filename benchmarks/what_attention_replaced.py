@@ -26,6 +26,7 @@ import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,8 @@ TRAINING_SETTINGS: Table = {
 }
 REHEARSAL: Table = {"steps": 4, "warmup_steps": 2, "batch_tokens": 512}
 VALIDATIONS = 4
+EQUAL_LOSS = {"translation": 3.4, "copy": 1.0}
+"""Task -> nats a token, whose time of training is compared."""
 
 MOST_JOINED = 4
 JOINED = (1, 2, 4, 8, 16)
@@ -152,10 +155,42 @@ def trial(task: str, kind: str, seed: int, arguments: argparse.Namespace) -> Tab
     validation = split(of_task.pairs(arguments, "dev", of_task.lengths[0]))
     run = run_trial(folder, recipe, validation, of_task.metrics)
     del run["test"], run["test_examples"]  # the validation set once more
+    losses = validation_losses(folder)
+    run["losses"] = losses
+    run["seconds_to_equal_loss"] = seconds_to(EQUAL_LOSS[task], losses)
     for part in ("dev", "test"):
         if part == "dev" or arguments.test or part_file(folder, part).is_file():
             run[part] = by_length(of_task, folder, part, arguments)
     return run
+
+
+def validation_losses(folder: Path) -> list[Table]:
+    """Return the losses of the validation set, with seconds of updates until then."""
+    seconds: dict[int, float] = {}
+    found: dict[int, Table] = {}
+    for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines():
+        event = json.loads(line)
+        if event["what"] == "update":
+            seconds[event["step"]] = event["seconds"]
+        elif event["what"] == "validation":
+            step = event["step"]
+            until = sum(each for number, each in seconds.items() if number <= step)
+            found[step] = {"updates": step, "seconds": until, "loss": event["loss"]}
+    return [*found.values()]
+
+
+def seconds_to(loss: float, losses: Sequence[Table]) -> float | None:
+    """Return the seconds of updates until ``loss``, None if it was not reached.
+
+    Between two validations the loss is taken for a straight line.
+    """
+    for before, after in pairwise(losses):
+        if after["loss"] <= loss:
+            share = (before["loss"] - loss) / (before["loss"] - after["loss"])
+            share = max(0.0, share)
+            seconds = after["seconds"] - before["seconds"]
+            return float(before["seconds"] + share * seconds)
+    return None
 
 
 def by_length(
