@@ -82,7 +82,7 @@ measure = "bleu"
 [decoding]
 beam = 1
 """
-UPDATES = {"steps": 1200, "warmup_steps": 120, "validate_every": 600}
+UPDATES = {"steps": 700, "warmup_steps": 100, "validate_every": 350}
 REHEARSAL = {"steps": 4, "warmup_steps": 2, "validate_every": 2}
 
 

@@ -43,6 +43,7 @@ from headwise.storage import write_json, write_text
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "what_attention_replaced.json"
+PICTURE = ROOT / "docs" / "what-attention-replaced.png"
 SOURCES = [*TRAINING, *TRANSLATION]
 
 Table = dict[str, Any]
@@ -86,8 +87,9 @@ TRAINING_SETTINGS: Table = {
 }
 REHEARSAL: Table = {"steps": 4, "warmup_steps": 2, "batch_tokens": 512}
 VALIDATIONS = 4
-EQUAL_LOSS = {"translation": 3.4, "copy": 1.0}
-"""Task -> nats a token, whose time of training is compared."""
+EQUAL_LOSS = {"translation": 3.4}
+"""Task -> nats a token, whose time of training is compared; copying is learned before
+the first validation."""
 
 MOST_JOINED = 4
 JOINED = (1, 2, 4, 8, 16)
@@ -125,6 +127,8 @@ def main() -> None:
                 runs = add_run(trials.get(name, {}).get("runs", []), run)
                 trials[name] = {"model": KINDS[kind], "runs": runs, **means(runs)}
                 measurement.write(place, {"tasks": tasks})
+    if not arguments.rehearse:
+        draw(json.loads(RESULTS.read_text())["tasks"], PICTURE)
 
 
 def name_of(kind: str, arguments: argparse.Namespace) -> str:
@@ -157,7 +161,8 @@ def trial(task: str, kind: str, seed: int, arguments: argparse.Namespace) -> Tab
     del run["test"], run["test_examples"]  # the validation set once more
     losses = validation_losses(folder)
     run["losses"] = losses
-    run["seconds_to_equal_loss"] = seconds_to(EQUAL_LOSS[task], losses)
+    if task in EQUAL_LOSS:
+        run["seconds_to_equal_loss"] = seconds_to(EQUAL_LOSS[task], losses)
     for part in ("dev", "test"):
         if part == "dev" or arguments.test or part_file(folder, part).is_file():
             run[part] = by_length(of_task, folder, part, arguments)
@@ -182,12 +187,12 @@ def validation_losses(folder: Path) -> list[Table]:
 def seconds_to(loss: float, losses: Sequence[Table]) -> float | None:
     """Return the seconds of updates until ``loss``, None if it was not reached.
 
-    Between two validations the loss is taken for a straight line.
+    Between two validations the loss is taken for a straight line; before the first one
+    nothing is known, and None returned too.
     """
     for before, after in pairwise(losses):
-        if after["loss"] <= loss:
+        if after["loss"] <= loss < before["loss"]:
             share = (before["loss"] - loss) / (before["loss"] - after["loss"])
-            share = max(0.0, share)
             seconds = after["seconds"] - before["seconds"]
             return float(before["seconds"] + share * seconds)
     return None
@@ -243,6 +248,49 @@ def means(runs: Sequence[Table]) -> Table:
                     "deviation": statistics.stdev(values) if len(values) > 1 else None,
                 }
     return found
+
+
+def draw(tasks: Table, file: Path) -> None:
+    """Draw the figures of the validation set by length, one line for each kind."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(
+        1,
+        len(tasks),
+        figsize=(5.5 * len(tasks), 4.2),
+        layout="constrained",
+        squeeze=False,
+    )
+    labels = {
+        "translation": ("sentences together", "bleu", "BLEU", MOST_JOINED),
+        "copy": ("symbols", "symbols", "symbols in their place, %", LONGEST_COPIED),
+    }
+    colors = pyplot.get_cmap("tab10").colors
+    names = [name for name in KINDS if any(name in each for each in tasks.values())]
+    for axis, (task, trials) in zip(axes[0], tasks.items(), strict=True):
+        across, figure_name, up, longest = labels[task]
+        for number, name in enumerate(names):
+            if name not in trials:
+                continue
+            found = trials[name]["dev"]
+            values = [each[figure_name]["mean"] for each in found.values()]
+            axis.plot(
+                [*map(int, found)], values, "o-", ms=4, color=colors[number], label=name
+            )
+        lengths = TASKS[task].lengths
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(lengths, [*map(str, lengths)])
+        axis.minorticks_off()
+        axis.axvline(longest, color="gray", lw=1, ls=":")
+        axis.set(xlabel=f"{across} (dotted: most in training)", ylabel=up, title=task)
+        axis.set_ylim(bottom=0)
+        axis.grid(alpha=0.3)
+    axes[0][0].legend(fontsize=8)
+    figure.savefig(file, dpi=110)
+    pyplot.close(figure)
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,7 @@ def test_the_time_to_a_loss_is_read_between_two_validations(replaced):
     assert replaced.seconds_to(3.0, losses) == 2.0
     assert replaced.seconds_to(2.0, losses) == 3.0
     assert replaced.seconds_to(1.0, losses) is None
+    assert replaced.seconds_to(5.0, losses) is None  # reached before the first one
 
 
 def test_a_resumed_run_counts_each_update_once(replaced, tmp_path):
