@@ -185,7 +185,9 @@ def compared(sweeps: Mapping[str, Sequence[Table]]) -> Table:
 
 def row_of(settings: Table, runs: Sequence[Table], base: Mapping[int, Table]) -> Table:
     """Return one row of the table: means, and differences of nats and BLEU."""
-    row: Table = {"settings": settings, "parameters": runs[0]["parameters"]}
+    changes = [f"{path.split('.')[1]} {value}" for path, value in settings.items()]
+    row: Table = {"row": " ".join(changes), "settings": settings}
+    row["parameters"] = runs[0]["parameters"]
     row["perplexity"] = statistics.mean(run["perplexity"] for run in runs)
     row["bleu"] = statistics.mean(run["bleu"] for run in runs)
     pairs = [(run, base[run["seed"]]) for run in runs if run["seed"] in base]

@@ -51,6 +51,7 @@ def test_rows_are_compared_with_the_base_of_their_own_seeds(table):
     found = table.compared({sweep: [base], "B keys": [row]})
 
     (compared,) = found["B keys"]
+    assert compared["row"] == "d_k 8"
     assert compared["nats_less_base"]["mean"] == pytest.approx(1.5)
     assert compared["bleu_less_base"]["mean"] == -1.0
     assert compared["bleu_less_base"]["low"] < -1 < compared["bleu_less_base"]["high"]
