@@ -11,6 +11,7 @@ from itertools import accumulate
 from random import Random
 from typing import Any
 
+from claims_transformer import LEARNING_RATE, ROWS, SHAPE
 from small_training import (
     END,
     FIRST,
@@ -23,8 +24,6 @@ from small_training import (
 )
 from torch import Tensor
 
-from headwise.model import TransformerConfig
-
 KINDS = 4
 """Kinds of brackets: opening ones are the tokens from FIRST on, then closing ones."""
 
@@ -32,17 +31,8 @@ DEPTHS = (1, 2, 4, 6, 8)
 LONGEST = 40
 """Tokens of a source, at most."""
 
-ROWS, UPDATES = 32, 1_500
-LEARNING_RATE = 0.002
+UPDATES = 1_500
 TESTED = 400
-SHAPE = TransformerConfig(
-    encoder_layers=2,
-    decoder_layers=2,
-    d_model=64,
-    d_ff=128,
-    num_heads=4,
-    dropout=0.0,
-)
 SIX_LAYERS = {"encoder_layers": 6, "decoder_layers": 6}
 CHOICES: dict[str, dict[str, Any]] = {
     "transformer, 2 layers": {},
