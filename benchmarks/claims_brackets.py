@@ -36,6 +36,7 @@ TESTED = 400
 SIX_LAYERS = {"encoder_layers": 6, "decoder_layers": 6}
 CHOICES: dict[str, dict[str, Any]] = {
     "transformer, 2 layers": {},
+    "transformer, 6 layers": {**SIX_LAYERS},
     "gru with attention, 2 layers": {"kind": "gru"},
     "gru without attention, 2 layers": {"kind": "gru", "recurrent_attention": "none"},
     "convolutions, 2 layers": {"kind": "convolutional"},

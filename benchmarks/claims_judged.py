@@ -299,7 +299,7 @@ CLAIMS: dict[str, Claim] = {
         judge_longer,
         "holds if over 90% of the tokens are right in copies of twice the length; does "
         "not hold if over 90% are right at the trained length alone",
-        (1, 2),
+        (1, 2, 3),
         {"updates": transformer.COPY_UPDATES, "rows": transformer.ROWS},
     ),
     "residual": Claim(
@@ -375,7 +375,7 @@ CLAIMS: dict[str, Claim] = {
         judge_brackets,
         "holds if of the deepest nestings the best convolution closes fewer without an "
         "error than the best other model, by the 95% interval over seeds",
-        (1, 2, 3),
+        (1, 2, 3, 4, 5, 6),
         {"updates": brackets.UPDATES, "rows": brackets.ROWS},
     ),
 }

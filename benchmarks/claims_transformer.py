@@ -58,9 +58,9 @@ TRAINED = 20
 """Symbols at most of a text in training."""
 
 LENGTHS = (10, 20, 25, 30, 40, 60, 80)
-COPY_UPDATES = 1_000
+COPY_UPDATES = 1_500
 POSITIONS = {
-    each: {**SHALLOW, "positions": each, "max_positions": 128}
+    each: {"positions": each, "max_positions": 128}
     for each in (
         *("sinusoidal", "learned", "rotary", "none"),
         *("alibi", "shaw", "t5", "number", "fraction"),

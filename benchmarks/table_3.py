@@ -73,7 +73,7 @@ dropout = 0.1
 steps = {steps}
 batch_tokens = 2048
 schedule = "linear"
-learning_rate = 0.003
+learning_rate = 0.0015
 warmup_steps = {warmup_steps}
 validate_every = {validate_every}
 average_last = 1
@@ -82,7 +82,7 @@ measure = "bleu"
 [decoding]
 beam = 1
 """
-UPDATES = {"steps": 700, "warmup_steps": 100, "validate_every": 350}
+UPDATES = {"steps": 1000, "warmup_steps": 250, "validate_every": 500}
 REHEARSAL = {"steps": 4, "warmup_steps": 2, "validate_every": 2}
 
 
