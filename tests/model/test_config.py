@@ -78,7 +78,7 @@ def test_invalid_combinations_are_reported_together_too():
         in found[0]
     )
     assert "nothing to concatenate" in found[1]
-    assert "set tie_embeddings = 'none'" in found[2]
+    assert "tie_embeddings must be 'none'" in found[2]
 
 
 def test_heads_of_a_given_width_need_not_divide_the_model():

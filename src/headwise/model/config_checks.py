@@ -219,8 +219,7 @@ def _concatenation(config: Any) -> list[str]:
         )
     if config.tie_embeddings != "none":
         problems.append(
-            "with position_join = 'concatenate' an embedding is narrower than "
-            "d_model, so it cannot be the output matrix too; "
-            "set tie_embeddings = 'none'"
+            "tie_embeddings must be 'none' with position_join = 'concatenate', where "
+            f"an embedding is narrower than d_model, not {config.tie_embeddings!r}"
         )
     return problems
