@@ -18,6 +18,7 @@ from tests.tiny import ASSIGNMENTS, write_text
 from headwise.data.prepared import PreparedCorpus
 from headwise.recipe import preset_for
 from headwise.run_folder.lock import locked
+from headwise.settings import read_toml
 
 SHORT = [
     *("training.steps=4", "training.validate_every=2", "training.validation_pairs=2"),
@@ -37,6 +38,34 @@ def text(tmp_path):
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_languages_of_a_corpus_are_those_of_the_model(headwise, text, tmp_path):
+    corpus, run, other = (tmp_path / name for name in ("corpus", "run", "other"))
+    prepared = ("prepare", *text, "--out", corpus, "--languages", "en", "fr")
+
+    headwise(*prepared, *options())
+    headwise("train", corpus, "--out", run, *options())
+    headwise(
+        *("train", corpus, "--out", other, *options()),
+        *("--set", "languages=['en','de']"),
+    )
+
+    assert read_toml(run / "recipe.toml")["languages"] == ["en", "fr"]
+    assert read_toml(other / "recipe.toml")["languages"] == ["en", "de"]
+
+
+def test_other_languages_are_prepared_anew(headwise, text, tmp_path):
+    prepared = ("prepare", *text, "--out", tmp_path / "corpus", "--languages")
+    headwise(*prepared, "en", "fr", *options())
+
+    again = headwise(*prepared, "en", "fr", *options())
+    changed = headwise(*prepared, "en", "de", *options())
+
+    assert "up to date" in again.error
+    assert "up to date" not in changed.error
+    fields = PreparedCorpus.open(tmp_path / "corpus").fields
+    assert fields["settings"]["languages"] == ["en", "de"]
 
 
 def test_two_text_files_become_an_evaluated_model(headwise, text, tmp_path):

@@ -142,8 +142,8 @@ Languages = Annotated[
     tuple[str, str] | None,
     typer.Option(
         metavar="SOURCE TARGET",
-        help="Language codes, such as en de: the fields of JSON Lines to read, and, "
-        "for a run, the languages of the model card.",
+        help="Language codes, such as en de: the fields of JSON Lines to read, and "
+        "the languages of the model card.",
         show_default=False,
     ),
 ]

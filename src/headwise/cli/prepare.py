@@ -88,6 +88,7 @@ def prepare(
         pair_format=TASKS[recipe.task].pair_format,
         tokenizers=given_tokenizers(recipe, out),
         patch_size=recipe.patch_size,
+        languages=recipe.languages,
         say=say,
     )
     train = corpus.facts.train

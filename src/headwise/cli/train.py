@@ -152,7 +152,10 @@ def _recipe_for(
     out: Path,
     also: Mapping[str, Any],
 ) -> Recipe:
-    """Build the recipe; data and text settings are those of the prepared corpus."""
+    """Build the recipe; data and text settings are those of the prepared corpus.
+
+    So are the languages, unless the recipe file has others.
+    """
     made = prepared.fields["settings"]
     file = {} if recipe_file is None else read_toml(recipe_file)
     if preset is None and "preset" not in file:
@@ -167,6 +170,8 @@ def _recipe_for(
     if (size := made.get("patch_size")) is not None:
         named = task or file["task"]
         extra = merged(extra, {named: {"patch_size": size}})
+    if "languages" in made and "languages" not in file:
+        extra["languages"] = made["languages"]
     if max_minutes is not None:
         extra = merged(extra, {"training": {"max_minutes": max_minutes}})
     if initialize_from:

@@ -63,13 +63,15 @@ def prepare(
     pair_format: PairFormat = TRANSLATION,
     tokenizers: GivenTokenizers | None = None,
     patch_size: int | None = None,
+    languages: Sequence[str] = (),
     say: Say = lambda _: None,
 ) -> PreparedCorpus:
     """Prepare the raw text of ``data`` as a corpus in ``folder``, and open it.
 
     ``pair_format`` is that of the task (:data:`headwise.data.pair_formats`).
     Those of ``tokenizers`` are used, the others trained. Pictures are cut into patches
-    of ``patch_size`` pixels at each side.
+    of ``patch_size`` pixels at each side. ``languages`` are noted, for the card of a
+    model that is trained on it.
     A folder that was prepared from the same text with the same settings is reused.
     ``say`` is called with messages for the user.
     """
@@ -84,6 +86,7 @@ def prepare(
         pair_format=pair_format,
         tokenizers=given,
         patch_size=patch_size,
+        languages=languages,
     )
     done = _up_to_date(folder, name)
     if done is not None:
@@ -117,6 +120,8 @@ def prepare(
         settings: dict[str, Any] = {"data": as_table(data), "text": as_table(text)}
         if patch_size is not None:
             settings["patch_size"] = patch_size
+        if languages:
+            settings["languages"] = [*languages]
         storage.write_json(
             draft / FACTS,
             {
@@ -137,11 +142,12 @@ def fingerprint(
     pair_format: PairFormat = TRANSLATION,
     tokenizers: GivenTokenizers | None = None,
     patch_size: int | None = None,
+    languages: Sequence[str] = (),
 ) -> str:
     """Return a hash of settings, seed and the contents (not the paths) of the text.
 
     ``tokenizers`` are those that are given, if there are any; ``patch_size`` is that of
-    pictures.
+    pictures; ``languages`` are those that the corpus is to note.
     """
     table = as_table(data)
     identity = _picture_identity if pair_format.reads_pictures else _identity
@@ -157,6 +163,8 @@ def fingerprint(
         content["pair_format"] = pair_format.name
     if patch_size is not None:
         content["patch_size"] = patch_size
+    if languages:
+        content["languages"] = [*languages]
     if tokenizers is not None and (digests := tokenizers.digests()):
         content["tokenizers"] = digests
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
