@@ -74,6 +74,10 @@ KINDS: dict[str, Table] = {
 }
 """Name of a trial -> its architecture, besides ``SIZES``."""
 
+FAMILIES = [name for name in KINDS if "-" not in name]
+LINE_STYLES = {"": "-", "pre": "--", "none": ":", "cosine": "--", "dot": "-."}
+"""Kinds, each of which has a color in the plot, and the lines of their variants."""
+
 RATES = {
     "transformer": 0.002,
     "transformer-pre": 0.002,
@@ -284,7 +288,7 @@ def draw(tasks: Table, file: Path) -> None:
     figure, axes = pyplot.subplots(
         1,
         len(tasks),
-        figsize=(5.5 * len(tasks), 4.2),
+        figsize=(5.5 * len(tasks), 4.6),
         layout="constrained",
         squeeze=False,
     )
@@ -293,16 +297,21 @@ def draw(tasks: Table, file: Path) -> None:
         "copy": ("symbols", "symbols", "symbols in their place, %", LONGEST_COPIED),
     }
     colors = pyplot.get_cmap("tab10").colors
-    names = [name for name in KINDS if any(name in each for each in tasks.values())]
+    of_kind = dict(zip(FAMILIES, colors, strict=False))
     for axis, (task, trials) in zip(axes[0], tasks.items(), strict=True):
         across, figure_name, up, longest = labels[task]
-        for number, name in enumerate(names):
-            if name not in trials:
-                continue
+        for name in (each for each in KINDS if each in trials):
             found = trials[name]["dev"]
             values = [each[figure_name]["mean"] for each in found.values()]
+            family, _, variant = name.partition("-")
             axis.plot(
-                [*map(int, found)], values, "o-", ms=4, color=colors[number], label=name
+                [*map(int, found)],
+                values,
+                marker="o",
+                markersize=4,
+                color=of_kind[family],
+                linestyle=LINE_STYLES[variant],
+                label=name,
             )
         lengths = TASKS[task].lengths
         axis.set_xscale("log", base=2)
@@ -312,7 +321,7 @@ def draw(tasks: Table, file: Path) -> None:
         axis.set(xlabel=f"{across} (dotted: most in training)", ylabel=up, title=task)
         axis.set_ylim(bottom=0)
         axis.grid(alpha=0.3)
-    axes[0][0].legend(fontsize=8)
+        axis.legend(fontsize=8)
     figure.savefig(file, dpi=110)
     pyplot.close(figure)
 

@@ -68,3 +68,24 @@ def test_a_resumed_run_counts_each_update_once(replaced, tmp_path):
         {"updates": 2, "seconds": 3.0, "loss": 4.0},
         {"updates": 3, "seconds": 4.0, "loss": 3.0},
     ]
+
+
+def test_every_kind_has_a_line_of_its_own(replaced, tmp_path, monkeypatch):
+    from matplotlib.axes import Axes
+
+    drawn = []
+    plot = Axes.plot
+
+    def noted(axis, *points, **style):
+        drawn.append((style["label"], style["color"], style["linestyle"]))
+        return plot(axis, *points, **style)
+
+    monkeypatch.setattr(Axes, "plot", noted)
+    dev = {str(length): {"bleu": {"mean": 10.0}} for length in replaced.JOINED}
+    trials = {kind: {"dev": dev} for kind in replaced.KINDS}
+
+    replaced.draw({"translation": trials}, tmp_path / "plot.png")
+
+    assert (tmp_path / "plot.png").is_file()
+    assert [label for label, *_ in drawn] == [*replaced.KINDS]
+    assert len({tuple(style) for _, *style in drawn}) == len(replaced.KINDS)
