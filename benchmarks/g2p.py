@@ -34,6 +34,15 @@ SOURCES = [*TRAINING, "src/headwise/decoding/**/*", "recipes/g2p*.toml"]
 PARTS = ("train", "dev", "test")
 METRICS = ("word-error-rate", "token-error-rate")
 
+PUBLISHED = {
+    "source": "Gorman et al. (2020), doi:10.18653/v1/2020.sigmorphon-1.2, Table 4",
+    "pair n-gram baseline": 22.00,
+    "LSTM baseline": 16.84,
+    "Transformer baseline": 17.51,
+    "best submission": 13.81,
+}
+"""Mean word error rates of the shared task on the same test words."""
+
 Words = dict[str, list[tuple[str, str]]]
 """Language -> its words, with their phones."""
 
@@ -65,7 +74,11 @@ def main() -> None:
             "deviation": statistics.stdev(errors) if len(errors) > 1 else None,
         }
         alone = [each["mean"] for key, each in models.items() if key != "all"]
-        figures = {"threads": torch.get_num_threads(), "models": models}
+        figures = {
+            "threads": torch.get_num_threads(),
+            "published": PUBLISHED,
+            "models": models,
+        }
         if alone:
             figures["mean_of_single_models"] = statistics.mean(alone)
             figures["single_models"] = len(alone)

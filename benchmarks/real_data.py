@@ -3,7 +3,6 @@
 python benchmarks/real_data.py multi30k --corpora FOLDER --work FOLDER
 python benchmarks/real_data.py multi30k_defaults --corpora FOLDER … --max-time 30m
 python benchmarks/real_data.py tatoeba  --corpora FOLDER --work FOLDER --max-time 30m
-python benchmarks/real_data.py g2p      --corpora FOLDER --work FOLDER --language fre
 
 ``multi30k_defaults`` has no recipe, as a newcomer has none. Each writes
 benchmarks/results/TASK.json and the curves of its run as a picture in docs/notebook/.
@@ -42,7 +41,7 @@ ROOT = Path(__file__).parents[1]
 HEADWISE = [sys.executable, "-m", "headwise"]
 
 
-def multi30k(corpora: Path, work: Path, language: str) -> dict[str, Any]:
+def multi30k(corpora: Path, work: Path) -> dict[str, Any]:
     """Name the files of Multi30k, English to German."""
     folder = corpora / "multi30k"
     return {
@@ -57,13 +56,13 @@ def multi30k(corpora: Path, work: Path, language: str) -> dict[str, Any]:
     }
 
 
-def multi30k_defaults(corpora: Path, work: Path, language: str) -> dict[str, Any]:
+def multi30k_defaults(corpora: Path, work: Path) -> dict[str, Any]:
     """Name the same files, to train on without a recipe, as a newcomer does."""
-    task = multi30k(corpora, work, language)
+    task = multi30k(corpora, work)
     return {**task, "recipe": None, "evaluate": ["--language", "de"]}
 
 
-def tatoeba(corpora: Path, work: Path, language: str) -> dict[str, Any]:
+def tatoeba(corpora: Path, work: Path) -> dict[str, Any]:
     """Name the files of Tatoeba, English to French; TSV is split for evaluation."""
     folder = corpora / "tatoeba-en-fr"
     return {
@@ -75,40 +74,20 @@ def tatoeba(corpora: Path, work: Path, language: str) -> dict[str, Any]:
     }
 
 
-def g2p(corpora: Path, work: Path, language: str) -> dict[str, Any]:
-    """Pick one language of the grapheme-to-phoneme data: words and their phones."""
-    files = {}
-    for part in ("train", "dev", "test"):
-        source = corpora / "g2p-sigmorphon2020" / f"{part}.tsv.gz"
-        files[part] = split_columns(source, work / part, (1, 2), only=language)
-    errors = [f"--metric={name}-error-rate" for name in ("word", "token")]
-    return {
-        "recipe": "g2p",
-        "arguments": files["train"],
-        "dev": files["dev"],
-        "tests": {f"test ({language})": files["test"]},
-        "evaluate": ["--beam", "5", *errors],
-    }
-
-
 TASKS = {
     "multi30k": multi30k,
     "multi30k_defaults": multi30k_defaults,
     "tatoeba": tatoeba,
-    "g2p": g2p,
 }
 
 
-def split_columns(
-    table: Path, stem: Path, columns: tuple[int, int], only: str | None = None
-) -> list[Path]:
-    """Write two columns of a TSV as two files; ``only`` picks lines by column 0."""
+def split_columns(table: Path, stem: Path, columns: tuple[int, int]) -> list[Path]:
+    """Write two columns of a TSV as two files; return their paths."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_suffix(".source"), stem.with_suffix(".target")]
     opened = gzip.open if table.suffix == ".gz" else open
     with opened(table, "rt", encoding="utf-8", newline="\n") as lines:
         rows = [line.rstrip("\n").split("\t") for line in lines]
-    rows = [row for row in rows if only is None or row[0] == only]
     for path, column in zip(paths, columns, strict=True):
         path.write_text("".join(row[column] + "\n" for row in rows), "utf-8")
     return paths
@@ -134,7 +113,6 @@ def main() -> None:
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("--corpora", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--language", default="fre", help="for g2p")
     parser.add_argument("--max-time", default=None)
     parser.add_argument("--set", action="append", default=[], dest="assignments")
     add_options(parser, RESULTS / "TASK.json")
@@ -145,7 +123,7 @@ def main() -> None:
         arguments.corpora = beginnings(arguments.corpora, arguments.work / "beginnings")
         arguments.assignments = [*SMALL, *arguments.assignments]
 
-    task = TASKS[arguments.task](arguments.corpora, arguments.work, arguments.language)
+    task = TASKS[arguments.task](arguments.corpora, arguments.work)
     out = arguments.work / "run"
     options = ["--out", out]
     if task["recipe"]:

@@ -14,14 +14,13 @@ SMALL = (
 
 
 def beginnings(corpora: Path, folder: Path, lines: int = 600) -> Path:
-    """Write the first lines of all files, and every 40th of what has languages."""
+    """Write the first lines of all files; return their folder."""
     for path in corpora.glob("*/*"):
         if path.suffix not in (".gz", ".tsv"):
             continue
         opened = gzip.open if path.suffix == ".gz" else open
         with opened(path, "rt", encoding="utf-8", newline="\n") as text:
-            some = text if "g2p" not in str(path) else islice(text, 0, None, 40)
-            kept = "".join(islice(some, lines))
+            kept = "".join(islice(text, lines))
         copy = folder / path.relative_to(corpora)
         copy.parent.mkdir(parents=True, exist_ok=True)
         with opened(copy, "wt", encoding="utf-8", newline="\n") as out:

@@ -162,7 +162,8 @@ SAMPLES: dict[str, Sample] = {
         "what do the numbers of a set add up to? (no positions)",
         "classification",
         _labelled(sums),
-        settings=NO_POSITIONS,
+        # After 1,500 updates 97% of the sums are right, and the loss still falls.
+        settings=NO_POSITIONS | {"training": {"steps": 6_000}},
     ),
     "pronouns": Sample(
         "which of two nouns does a pronoun stand for?",
