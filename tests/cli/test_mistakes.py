@@ -125,6 +125,8 @@ NO_CHOICE = {
     "prepare {en} {de} --out new --languages en": "such as --languages en de",
     "prepare --languages en {en} --out new": "train.en is a file",
     "run {en} {de} --out new --test {en}": "such as --test test.en test.de",
+    "run {en} {de} --dev {en} --out new": "--dev-file takes one file",
+    "run {en} {de} --languages --out new": "such as --languages en de",
     **{
         f"{command} ''": "it is empty; name a folder, or . for the current one"
         for command in (

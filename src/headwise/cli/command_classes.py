@@ -49,16 +49,33 @@ class Command(typer.core.TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line; give an example where a second value is missing."""
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, self._cut_where_a_value_is_missing(args))
         except Exception as error:
             option = getattr(error, "option_name", None)
             wanted = [each.metavar for each in self.params if option in each.opts]
             if option in EXAMPLES and wanted:
-                error.message = (  # type: ignore[attr-defined]
+                message = (
                     f"{option} takes two values, {wanted[0]}, such as "
                     f"{option} {EXAMPLES[option]}"
                 )
+                for_one_file = f"{option}-file"
+                if any(for_one_file in each.opts for each in self.params):
+                    message += f"; {for_one_file} takes one file"
+                error.message = message  # type: ignore[attr-defined]
             raise
+
+    def _cut_where_a_value_is_missing(self, args: list[str]) -> list[str]:
+        """Return the arguments up to an option whose second value is missing.
+
+        The parser would take the next option for it: in ``--dev FILE --out FOLDER``.
+        """
+        options = {name for each in self.params for name in each.opts}
+        for number, argument in enumerate(args):
+            if argument in EXAMPLES and argument in options:
+                for end in (number + 1, number + 2):
+                    if end < len(args) and args[end] in options:
+                        return args[:end]
+        return args
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters of the command, with ``--debug``."""
