@@ -4,9 +4,10 @@ python benchmarks/uses.py --work FOLDER [--only pronouns,sums] [--seeds 1,2,3]
 
 The uses are the generated samples of ``headwise demo NAME``, trained with the settings
 of that command; the seed draws the weights, the batches and the dropout, while the
-examples stay the same. The test part, which shows combinations that training never
-does, is read once for each seed, by the model that was best on the validation part; the
-metric that chose it comes first, and is the one that is summarised.
+examples stay the same. ``VARIANTS`` have other settings on top. The test part, which
+shows combinations that training never does, is read once for each seed, by the model
+that was best on the validation part; the metric that chose it comes first, and is the
+one that is summarised.
 """
 
 from __future__ import annotations
@@ -34,7 +35,13 @@ SOURCES = [
     "src/headwise/sample_data/**/*",
     "src/headwise/cli/demo_sample.py",
 ]
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "reviews-context": ("reviews", {"classification": {"pooling": "context"}}),
+}
+"""Name of a use -> the sample that it is trained on, and settings on top of its own."""
+
 USES = [name for name, each in SAMPLES.items() if TASKS[each.task].final_measures]
+USES += VARIANTS
 
 
 def main() -> None:
@@ -59,10 +66,11 @@ def main() -> None:
 
 
 def measure(name: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Train the sample ``name`` with one seed; return its scores and minutes."""
-    sample = SAMPLES[name]
-    files = sample.write(arguments.work / "data" / name)
-    extra: dict[str, Any] = {"seed": seed}
+    """Train the use ``name`` with one seed; return its scores and minutes."""
+    sample_name, settings = VARIANTS.get(name, (name, {}))
+    sample = SAMPLES[sample_name]
+    files = sample.write(arguments.work / "data" / sample_name)
+    extra: dict[str, Any] = {"seed": seed, **settings}
     if arguments.rehearse:
         extra["training"] = {"steps": 20, "validate_every": 10}
     recipe = sample_recipe(sample, files, extra)
