@@ -1,10 +1,16 @@
-"""Film reviews without their labels, to pre-train a model of sentiment on."""
+"""Texts of film reviews: to pre-train a model of sentiment on, and labelled phrases."""
 
 from __future__ import annotations
 
 import gzip
 import re
+from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
+
+from nltk import Tree
+
+from headwise.text.trees import unescape_brackets
 
 PRETRAINING_DEV = 300
 """Sentences of sst on which the masked language model is validated."""
@@ -30,6 +36,26 @@ def pretraining_texts(corpora: Path) -> dict[str, list[str]]:
     }
 
 
+def labelled_phrases(path: Path) -> dict[str, str]:
+    """Return the phrases of sst's trees in lower case, with their labels, 0 to 4.
+
+    2 is neutral. A phrase of several trees has the label of its first one.
+    """
+    found: dict[str, str] = {}
+    for line in _text(path).splitlines():
+        for phrase in Tree.fromstring(line).subtrees():
+            words = (unescape_brackets(word) for word in phrase.leaves())
+            text = re.sub(r"\\([/*])", r"\1", " ".join(words)).lower()
+            found.setdefault(text, phrase.label())
+    return found
+
+
+def is_positive(probabilities: Mapping[str, float]) -> bool:
+    """Tell whether both positive classes of sst are more probable than the negative."""
+    p = defaultdict(float, probabilities)
+    return p["3"] + p["4"] > p["0"] + p["1"]
+
+
 def as_in_treebank(text: str) -> str:
     """Return a review in lower case, its words divided as those of sst are.
 
@@ -42,9 +68,12 @@ def as_in_treebank(text: str) -> str:
 
 def read(path: Path) -> list[list[str]]:
     """Return the columns of each line of a table."""
+    return [line.split("\t") for line in _text(path).split("\n") if line]
+
+
+def _text(path: Path) -> str:
     raw = path.read_bytes()
-    text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
-    return [line.split("\t") for line in text.split("\n") if line]
+    return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
 
 
 def folded(text: str) -> str:

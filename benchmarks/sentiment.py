@@ -4,8 +4,11 @@ python benchmarks/sentiment.py --corpora FOLDER --work FOLDER [--only sst] [--se
 python benchmarks/sentiment.py --corpora FOLDER --work FOLDER --pretrain
 
 Three data sets: ``sst``, phrases of the training trees of the Stanford Sentiment
-Treebank, its dev and test sentences (two classes; phrases that are a dev or test
-sentence, case and punctuation apart, are left out); ``sentence-polarity`` and
+Treebank, its dev and test sentences (phrases that are a dev or test sentence, case and
+punctuation apart, are left out). Transformers learn the treebank's five classes, of
+all phrases, neutral ones too; a sentence of the test set, which has two classes, is
+positive if the two positive classes are more probable than the two negative ones. The
+baselines learn the phrases of two classes. ``sentence-polarity`` and
 ``movie-reviews``, in ten folds, of which each is the test set once, and the next one
 chooses. sst shares sentences with sentence-polarity: each is only ever tested on its
 own. ``--pretrain`` is about sst alone: a masked language model is trained first, on the
@@ -19,21 +22,30 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from result_file import TRAINING, Measurement, add_options, place_of
-from review_texts import folded, pretraining_texts, read
+from review_texts import (
+    folded,
+    is_positive,
+    labelled_phrases,
+    pretraining_texts,
+    read,
+)
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.svm import LinearSVC
 from trials import origin, recipe_of, run_trial, summary
 
 from headwise.cli.prepare_and_train import prepare_corpus
+from headwise.inference.predictor import Predictor
 from headwise.run_folder.run import train_run
 
 ROOT = Path(__file__).parents[1]
@@ -44,6 +56,9 @@ SOURCES = [
     "recipes/sentiment-*.toml",
     "benchmarks/review_texts.py",
 ]
+POSITIVE, NEUTRAL = "1", "2"
+"""The label of positive sentences among two classes, of neutral ones among five."""
+
 FOLDS = 10
 PENALTIES = (0.01, 0.03, 0.1, 0.3, 1.0)
 """Values of the SVMs' C, of which the dev set chooses."""
@@ -79,7 +94,8 @@ def main() -> None:
     }
     if arguments.pretrain:
         encoder, facts = pretrain(arguments)
-        splits = [begin_of(each, arguments) for each in sst(arguments.corpora / "sst")]
+        read_splits = sst_of_five_classes(arguments.corpora / "sst")
+        splits = [begin_of(each, arguments) for each in read_splits]
         runs = train("sst", splits, arguments, encoder)
         found = result["data"].setdefault("sst", {})
         found["pretrained"] = {
@@ -94,12 +110,13 @@ def main() -> None:
         return
     for name in arguments.only:
         found = result["data"].setdefault(name, {})
-        splits = [
-            begin_of(each, arguments) for each in DATA[name](arguments.corpora / name)
-        ]
+        folder = arguments.corpora / name
         if arguments.baselines or arguments.rehearse:
+            splits = [begin_of(each, arguments) for each in DATA[name](folder)]
             found["baselines"] = baselines(splits)
         if not arguments.baselines:
+            read_parts = sst_of_five_classes if name == "sst" else DATA[name]
+            splits = [begin_of(each, arguments) for each in read_parts(folder)]
             runs = train(name, splits, arguments)
             found |= {"runs": runs, **summary(runs)}
         print(json.dumps({name: found}, indent=2), file=sys.stderr)
@@ -142,10 +159,28 @@ def train(
             extra["training"] = {"steps": 20, "validate_every": 10, "epochs": None}
         file = ROOT / "recipes" / f"sentiment-{recipe_name}.toml"
         texts, labels = zip(*parts["test"], strict=True)
-        run = run_trial(folder, recipe_of(file, extra, folder), (texts, labels))
+        run = run_trial(
+            folder,
+            recipe_of(file, extra, folder),
+            (texts, labels),
+            scores_of=partial(accuracy_of_two_classes, texts=texts, labels=labels)
+            if name == "sst"
+            else None,
+        )
         runs.append(run)
         print(json.dumps({recipe_name: run}), file=sys.stderr)
     return runs
+
+
+def accuracy_of_two_classes(
+    model: Predictor, texts: Sequence[str], labels: Sequence[str]
+) -> dict[str, float]:
+    """Return how many of the sentences of two classes a model of five has right."""
+    right = [
+        is_positive(dict(each.ranked)) == (label == POSITIVE)
+        for each, label in zip(model.predictions(texts), labels, strict=True)
+    ]
+    return {"accuracy": 100 * statistics.mean(right)}
 
 
 def pretrain(arguments: argparse.Namespace) -> tuple[Path, dict[str, Any]]:
@@ -236,6 +271,33 @@ def sst(folder: Path) -> list[Parts]:
         if folded(text) not in held_out
     ]
     return [parts]
+
+
+def sst_of_five_classes(folder: Path) -> list[Parts]:
+    """Return the same with all phrases of the training trees, of five classes.
+
+    So has the dev part, which has no neutral sentences; the test part has two.
+    """
+    (two_classes,) = sst(folder)
+    held_out = {
+        folded(text) for part in ("dev", "test") for text, _ in two_classes[part]
+    }
+    phrases = labelled_phrases(folder / "trees" / "train.txt.gz")
+    return [
+        {
+            "train": [
+                (text, label)
+                for text, label in phrases.items()
+                if folded(text) not in held_out
+            ],
+            "dev": [
+                (text.lower(), label)
+                for label, text in read(folder / "sst5_dev.tsv")
+                if label != NEUTRAL
+            ],
+            "test": two_classes["test"],
+        }
+    ]
 
 
 def folds(file: str, text_column: int) -> Callable[[Path], list[Parts]]:

@@ -13,7 +13,7 @@ import hashlib
 import json
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.cli.translate_and_score import predict_and_score
 from headwise.data.prepared import PreparedCorpus
 from headwise.inference.load import load_predictor
+from headwise.inference.predictor import Predictor
 from headwise.recipe import Recipe
 from headwise.run_folder.paths import has_checkpoints
 from headwise.run_folder.run import train_run
@@ -66,10 +67,12 @@ def run_trial(
     recipe: Recipe,
     test: tuple[Sequence[str], Sequence[str]],
     metrics: Sequence[str] = (),
+    scores_of: Callable[[Predictor], dict[str, float]] | None = None,
 ) -> Table:
     """Train ``recipe`` in ``folder``, score it on ``test``; return the figures.
 
-    ``metrics`` are those of the task unless they are given.
+    ``metrics`` are those of the task unless they are given; ``scores_of`` takes the
+    place of both where the test has other labels than the training.
     """
     done = folder / "trial.json"
     if done.is_file():
@@ -79,12 +82,17 @@ def run_trial(
     began = time.monotonic()
     state, processor_minutes = timed_training(folder, recipe, corpus)
     inputs, references = test
-    names = metrics or TASKS[recipe.task].final_measures
-    scores, _ = predict_and_score(load_predictor(folder), inputs, references, names)
+    model = load_predictor(folder)
+    if scores_of:
+        scores = scores_of(model)
+    else:
+        names = metrics or TASKS[recipe.task].final_measures
+        found_scores, _ = predict_and_score(model, inputs, references, names)
+        scores = {each.name: each.value for each in found_scores}
     figures = {
         "seed": recipe.seed,
         "validation": state.best_value,
-        "test": {each.name: each.value for each in scores},
+        "test": scores,
         "test_examples": len(inputs),
         "updates": state.step,
         "tokens": state.tokens,

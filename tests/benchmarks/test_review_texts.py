@@ -2,7 +2,13 @@
 
 import gzip
 
-from benchmarks.review_texts import PRETRAINING_DEV, as_in_treebank, pretraining_texts
+from benchmarks.review_texts import (
+    PRETRAINING_DEV,
+    as_in_treebank,
+    is_positive,
+    labelled_phrases,
+    pretraining_texts,
+)
 
 
 def test_words_are_divided_as_in_the_treebank():
@@ -14,6 +20,27 @@ def test_words_are_divided_as_in_the_treebank():
 def test_the_text_of_a_treebank_stays_as_it_is():
     text = "you 've got ice water in your veins , and do n't you know it ."
     assert as_in_treebank(text) == text
+
+
+def test_each_phrase_of_the_trees_has_the_label_of_its_first_one(tmp_path):
+    trees = r"(3 (2 A) (4 (3 fine) (2 film\/book)))", "(1 (1 fine) (2 -LRB-))"
+    path = tmp_path / "train.txt.gz"
+    path.write_bytes(gzip.compress("\n".join(trees).encode()))
+
+    assert labelled_phrases(path) == {
+        "a fine film/book": "3",
+        "a": "2",
+        "fine film/book": "4",
+        "fine": "3",
+        "film/book": "2",
+        "fine (": "1",
+        "(": "2",
+    }
+
+
+def test_the_two_classes_of_a_side_are_taken_together():
+    assert is_positive({"4": 0.3, "0": 0.4, "3": 0.2, "1": 0.05, "2": 0.05})
+    assert not is_positive({"2": 0.8, "1": 0.15, "3": 0.05})
 
 
 def test_no_sentence_that_is_held_out_is_learned_from(tmp_path):
