@@ -95,7 +95,7 @@ def main() -> None:
     if arguments.pretrain:
         encoder, facts = pretrain(arguments)
         read_splits = sst_of_five_classes(arguments.corpora / "sst")
-        splits = [begin_of(each, arguments) for each in read_splits]
+        splits = [thinned(each, arguments) for each in read_splits]
         runs = train("sst", splits, arguments, encoder)
         found = result["data"].setdefault("sst", {})
         found["pretrained"] = {
@@ -112,21 +112,22 @@ def main() -> None:
         found = result["data"].setdefault(name, {})
         folder = arguments.corpora / name
         if arguments.baselines or arguments.rehearse:
-            splits = [begin_of(each, arguments) for each in DATA[name](folder)]
+            splits = [thinned(each, arguments) for each in DATA[name](folder)]
             found["baselines"] = baselines(splits)
         if not arguments.baselines:
             read_parts = sst_of_five_classes if name == "sst" else DATA[name]
-            splits = [begin_of(each, arguments) for each in read_parts(folder)]
+            splits = [thinned(each, arguments) for each in read_parts(folder)]
             runs = train(name, splits, arguments)
             found |= {"runs": runs, **summary(runs)}
         print(json.dumps({name: found}, indent=2), file=sys.stderr)
         measurement.write(place, result)
 
 
-def begin_of(parts: Parts, arguments: argparse.Namespace) -> Parts:
-    """Return ``parts``, of a rehearsal 200 examples of each."""
-    most = 200 if arguments.rehearse else None
-    return {part: each[:most] for part, each in parts.items()}
+def thinned(parts: Parts, arguments: argparse.Namespace) -> Parts:
+    """Return ``parts``, of a rehearsal about 200 examples of each, from all of it."""
+    if not arguments.rehearse:
+        return parts
+    return {part: each[:: max(1, len(each) // 200)] for part, each in parts.items()}
 
 
 def train(
@@ -260,17 +261,10 @@ def best_svm(x: dict[str, Any], y: dict[str, Any]) -> float:
 
 def sst(folder: Path) -> list[Parts]:
     """Return the phrases of the training trees, and dev and test sentences."""
-    parts: Parts = {}
-    for part in ("dev", "test"):
-        rows = read(folder / f"sst2_{part}.tsv")
-        parts[part] = [(text.lower(), label) for label, text in rows]
-    held_out = {folded(text) for each in parts.values() for text, _ in each}
-    parts["train"] = [
-        (text.strip(), label)
-        for label, text in read(folder / "sst2_glue_phrases_train.tsv.gz")
-        if folded(text) not in held_out
-    ]
-    return [parts]
+    parts = sst_sentences(folder)
+    rows = read(folder / "sst2_glue_phrases_train.tsv.gz")
+    phrases = [(text.strip(), label) for label, text in rows]
+    return [{**parts, "train": without_sentences_of(parts, phrases)}]
 
 
 def sst_of_five_classes(folder: Path) -> list[Parts]:
@@ -278,26 +272,28 @@ def sst_of_five_classes(folder: Path) -> list[Parts]:
 
     So has the dev part, which has no neutral sentences; the test part has two.
     """
-    (two_classes,) = sst(folder)
-    held_out = {
-        folded(text) for part in ("dev", "test") for text, _ in two_classes[part]
+    parts = sst_sentences(folder)
+    phrases = [*labelled_phrases(folder / "trees" / "train.txt.gz").items()]
+    rows = read(folder / "sst5_dev.tsv")
+    dev = [(text.lower(), label) for label, text in rows if label != NEUTRAL]
+    train = without_sentences_of(parts, phrases)
+    return [{"train": train, "dev": dev, "test": parts["test"]}]
+
+
+def sst_sentences(folder: Path) -> Parts:
+    """Return the dev and the test sentences, of two classes."""
+    return {
+        part: [
+            (text.lower(), label) for label, text in read(folder / f"sst2_{part}.tsv")
+        ]
+        for part in ("dev", "test")
     }
-    phrases = labelled_phrases(folder / "trees" / "train.txt.gz")
-    return [
-        {
-            "train": [
-                (text, label)
-                for text, label in phrases.items()
-                if folded(text) not in held_out
-            ],
-            "dev": [
-                (text.lower(), label)
-                for label, text in read(folder / "sst5_dev.tsv")
-                if label != NEUTRAL
-            ],
-            "test": two_classes["test"],
-        }
-    ]
+
+
+def without_sentences_of(parts: Parts, phrases: Examples) -> Examples:
+    """Return the phrases that are no sentence of ``parts``."""
+    held_out = {folded(text) for each in parts.values() for text, _ in each}
+    return [(text, label) for text, label in phrases if folded(text) not in held_out]
 
 
 def folds(file: str, text_column: int) -> Callable[[Path], list[Parts]]:
