@@ -58,6 +58,30 @@ MORE: Table = {
 """Settings of training that goes on from another trial's model for 25 epochs of two
 passes, by a straight line to 0."""
 
+ON_GPU: Table = {
+    "steps": 5000,
+    "batch_tokens": 8192,
+    "max_minutes": 2.25,
+    "schedule": "constant",
+    "cooldown": 0.7,
+    "learning_rate": 0.004,
+    "warmup_steps": 300,
+    "validate_every": 5000,
+    "validation_pairs": 100,
+}
+"""Settings of training for as many tokens as the recipe, or two minutes, on a part of
+a GPU, where a wider model takes no longer; only the last weights are validated."""
+
+
+def on_gpu(d_ff: int, dropout: float, r_drop: float = 0.0, vocab: int = 4000) -> Table:
+    """Return the changes of a trial of width 256 on a GPU."""
+    return {
+        "text": {"vocab_size": vocab},
+        "model": {"d_model": 256, "d_ff": d_ff, "dropout": dropout},
+        "training": {**ON_GPU, "r_drop": r_drop},
+    }
+
+
 BEGINS_WITH = {
     "long-adam-then-r-drop": "long-adam",
     "long-adam-then-more": "long-adam",
@@ -81,6 +105,11 @@ TRIALS: dict[str, Table] = {
     "short-both-directions": {"training": SHORT, "data": {"both_directions": True}},
     "short-simcut": {"training": {**SHORT, "simcut": 3.0}},
     "short-norm-pre": {"training": SHORT, "model": {"norm": "pre"}},
+    "gpu-256": on_gpu(512, 0.3),
+    "gpu-256-dropout-0.4": on_gpu(1024, 0.4),
+    "gpu-256-r-drop-1": on_gpu(512, 0.3, 1.0),
+    "gpu-256-r-drop-3": on_gpu(1024, 0.3, 3.0),
+    "gpu-256-r-drop-1-vocab-8000": on_gpu(512, 0.3, 1.0, 8000),
 }
 """Name of a trial -> what it changes in ``recipes/multi30k-muon.toml``."""
 
@@ -92,6 +121,7 @@ def main() -> None:
     parser.add_argument("--only", type=lambda text: text.split(","), default=names)
     parser.add_argument("--language", choices=("de", "fr"), default="de")
     parser.add_argument("--test", action="store_true", help="read the test sets")
+    parser.add_argument("--device", default="cpu", help="what trains: cpu or cuda")
     arguments = parse_trial_options(parser, RESULTS)
     measurement = Measurement.begin(SOURCES)
     for name in arguments.only:
@@ -128,7 +158,7 @@ def trial(name: str, seed: int, arguments: argparse.Namespace) -> Table:
         table = merged(table, {"text": {"vocab_size": 300}, "training": REHEARSAL})
     recipe = recipe_of(ROOT / "recipes" / f"{file}.toml", table, folder)
     val = read(arguments, "val")
-    run = run_trial(folder, recipe, val, ["bleu"])
+    run = run_trial(folder, recipe, val, ["bleu"], device=arguments.device)
     del run["test"], run["test_examples"]  # val once more, by other tokens
     run["tokenised"] = {
         part: scores(folder, part, arguments)

@@ -28,7 +28,14 @@ import torch
 from pcfg import PCFG, Settings
 from result_file import TRAINING, Measurement, place_of
 from result_file import write_json as write_result
-from trials import add_run, origin, parse_trial_options, recipe_of, timed_training
+from trials import (
+    add_run,
+    add_training_options,
+    origin,
+    parse_trial_options,
+    recipe_of,
+    timed_training,
+)
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.cli.translate_and_score import read_parallel
@@ -79,6 +86,7 @@ def main() -> None:
     parser.add_argument("--corpora", type=Path, required=True)
     parser.add_argument("--baselines", action="store_true", help="instead of training")
     parser.add_argument("--recipe", default="craft-parsing", metavar="NAME")
+    add_training_options(parser)
     arguments = parse_trial_options(parser, RESULTS)
     recipe = recipe_file(arguments.recipe).relative_to(ROOT).as_posix()
     if not (ROOT / recipe).is_file():
@@ -152,9 +160,10 @@ def trial(
     }
     if arguments.rehearse:
         extra["training"] = {"steps": 4, "validate_every": 2, "validation_pairs": 10}
-    recipe = recipe_of(recipe_file(arguments.recipe), extra, folder)
+    file = recipe_file(arguments.recipe)
+    recipe = recipe_of(file, extra, folder, arguments.set)
     corpus = prepare_corpus(folder, recipe)
-    state, processor_minutes = timed_training(folder, recipe, corpus)
+    state, processor_minutes = timed_training(folder, recipe, corpus, arguments.device)
     outputs = load_predictor(folder).predict(words)
     figures = {
         "seed": seed,
@@ -164,7 +173,7 @@ def trial(
         "tokens": state.tokens,
         "minutes": state.seconds / 60,
         "processor_minutes": processor_minutes,
-        **origin(recipe),
+        **origin(recipe, arguments.device),
     }
     print(json.dumps(figures), file=sys.stderr)
     write_json(done, figures)

@@ -222,10 +222,11 @@ def native_library() -> dict[str, Any]:
     A process of its own looks: a benchmark may need the package not to be imported yet.
     """
     here = Path(__file__)
+    paths = [str(here.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     code = f"import json, {here.stem} as it; print(json.dumps(it.loaded_library()))"
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(here.parent)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         stdout=subprocess.PIPE,
         check=True,
         text=True,

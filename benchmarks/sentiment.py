@@ -42,7 +42,7 @@ from review_texts import (
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.svm import LinearSVC
-from trials import origin, recipe_of, run_trial, summary
+from trials import add_training_options, origin, recipe_of, run_trial, summary
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.inference.predictor import Predictor
@@ -79,6 +79,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=lambda text: [*map(int, text.split(","))])
     parser.add_argument("--baselines", action="store_true")
     parser.add_argument("--pretrain", action="store_true")
+    parser.add_argument("--set-pretraining", action="append", default=[])
+    add_training_options(parser)
     add_options(parser, RESULTS)
     arguments = parser.parse_args()
     if unknown := sorted({*arguments.only} - {*DATA}):
@@ -162,11 +164,12 @@ def train(
         texts, labels = zip(*parts["test"], strict=True)
         run = run_trial(
             folder,
-            recipe_of(file, extra, folder),
+            recipe_of(file, extra, folder, arguments.set),
             (texts, labels),
             scores_of=partial(accuracy_of_two_classes, texts=texts, labels=labels)
             if name == "sst"
             else None,
+            device=arguments.device,
         )
         runs.append(run)
         print(json.dumps({recipe_name: run}), file=sys.stderr)
@@ -210,14 +213,16 @@ def pretrain(arguments: argparse.Namespace) -> tuple[Path, dict[str, Any]]:
     if arguments.rehearse:
         extra["training"] = {"steps": 4, "validate_every": 2}
         extra["text"] = {"vocab_size": 500}
-    recipe = recipe_of(ROOT / "recipes" / "sentiment-pretraining.toml", extra, folder)
-    state = train_run(folder, recipe, prepare_corpus(folder, recipe))
+    file = ROOT / "recipes" / "sentiment-pretraining.toml"
+    recipe = recipe_of(file, extra, folder, arguments.set_pretraining)
+    corpus = prepare_corpus(folder, recipe)
+    state = train_run(folder, recipe, corpus, device=arguments.device)
     return folder, {
         "validation": state.best_loss,
         "updates": state.step,
         "tokens": state.tokens,
         "minutes": state.seconds / 60,
-        **origin(recipe),
+        **origin(recipe, arguments.device),
     }
 
 

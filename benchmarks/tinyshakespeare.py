@@ -1,6 +1,8 @@
 """Measure language models of characters on Shakespeare (tinyshakespeare).
 
 python benchmarks/tinyshakespeare.py --corpora FOLDER --work FOLDER [--recipe NAME]
+python benchmarks/tinyshakespeare.py --corpora FOLDER --work FOLDER --device cuda \
+    --recipe tinyshakespeare --screen narrow --set model.d_model=256 --seeds 1
 
 As is usual, the first 90% of the characters train and the last 10% test; the last
 twentieth of the training part chooses the best checkpoint, so that the test part is
@@ -8,7 +10,8 @@ read once for each seed. Two losses of it, in nats per character: ``windows``, b
 nanoGPT's protocol (the mean over windows as long as those of training, each character
 predicted from those before it in its window; the first of each has no character before
 it and does not count), and ``sliding``, where every character counts and has at least
-three quarters of a window before it.
+three quarters of a window before it. ``--screen`` notes the loss of the last twentieth
+alone, under a name.
 """
 
 from __future__ import annotations
@@ -18,17 +21,23 @@ import gzip
 import json
 import statistics
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import torch
 from result_file import TRAINING, Measurement, place_of
-from trials import add_run, origin, parse_trial_options, recipe_of, timed_training
+from trials import (
+    add_run,
+    add_training_options,
+    origin,
+    parse_trial_options,
+    recipe_of,
+    timed_training,
+)
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.inference.load import load_predictor
-from headwise.storage import write_json
+from headwise.storage import write_json, write_text
 from headwise.training.allocator import keep_freed_memory
 
 ROOT = Path(__file__).parents[1]
@@ -40,13 +49,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpora", type=Path, required=True)
     parser.add_argument("--recipe", default="tinyshakespeare-cpu")
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--screen", metavar="NAME", help="leave the test part unread")
+    add_training_options(parser)
     arguments = parse_trial_options(parser, RESULTS)
     keep_freed_memory()
     measurement = Measurement.begin(SOURCES)
     known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     files = write(arguments.corpora, arguments.work / "data", arguments.rehearse)
     recipes: dict[str, Any] = known.get("recipes", {})
+    screened: dict[str, Any] = known.get("screened", {})
+    if name := arguments.screen:
+        for seed in arguments.seeds:
+            run = trial(seed, files, arguments)
+            runs = add_run(screened.get(name, {}).get("runs", []), run)
+            about = {"recipe": arguments.recipe, "changes": arguments.set}
+            screened[name] = {**about, "runs": runs, **measurement.provenance()}
+            measurement.write(
+                place_of(arguments), {"recipes": recipes, "screened": screened}
+            )
+        return
     runs = recipes.get(arguments.recipe, {}).get("runs", [])
     for seed in arguments.seeds:
         run = trial(seed, files, arguments)
@@ -62,14 +83,16 @@ def main() -> None:
             },
             **measurement.provenance(),
         }
-        measurement.write(place_of(arguments), {"recipes": recipes})
+        measurement.write(
+            place_of(arguments), {"recipes": recipes, "screened": screened}
+        )
 
 
 def trial(
     seed: int, files: dict[str, Path], arguments: argparse.Namespace
 ) -> dict[str, Any]:
     """Train with one seed, unless that was done; return the losses."""
-    folder = arguments.work / f"{arguments.recipe}-{seed}"
+    folder = arguments.work / f"{arguments.screen or arguments.recipe}-{seed}"
     done = folder / "trial.json"
     if done.is_file():
         found: dict[str, Any] = json.loads(done.read_text(encoding="utf-8"))
@@ -83,20 +106,19 @@ def trial(
     }
     if arguments.rehearse:
         extra["training"] = {"steps": 20, "validate_every": 10}
-    recipe = recipe_of(ROOT / "recipes" / f"{arguments.recipe}.toml", extra, folder)
+    path = ROOT / "recipes" / f"{arguments.recipe}.toml"
+    recipe = recipe_of(path, extra, folder, arguments.set)
     corpus = prepare_corpus(folder, recipe)
-    began = time.monotonic()
     state, processor_minutes = timed_training(folder, recipe, corpus, arguments.device)
-    minutes = (time.monotonic() - began) / 60
     figures = {
         "seed": seed,
         "validation": state.best_loss,
-        **losses(folder, files["test"], arguments.device),
+        **({} if arguments.screen else losses(folder, files["test"], arguments.device)),
         "updates": state.step,
         "tokens": state.tokens,
-        "minutes": minutes,
+        "minutes": state.seconds / 60,
         "processor_minutes": processor_minutes,
-        **origin(recipe),
+        **origin(recipe, arguments.device),
     }
     write_json(done, figures)
     return figures
@@ -133,7 +155,7 @@ def write(corpora: Path, folder: Path, rehearse: bool) -> dict[str, Path]:
     paths = {}
     for name, part in parts.items():
         paths[name] = folder / f"{name}.txt"
-        paths[name].write_bytes(part.encode("utf-8"))
+        write_text(paths[name], part)
     return paths
 
 

@@ -13,10 +13,11 @@ import hashlib
 import json
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from result_file import add_options, machine, own_seconds
 
 from headwise.cli.build_recipe import resolve_checked
@@ -54,12 +55,26 @@ def parse_trial_options(
     return arguments
 
 
-def recipe_of(file: Path, extra: Mapping[str, Any], folder: Path) -> Recipe:
+def add_training_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--set`` and ``--device``, for benchmarks that can train otherwise."""
+    parser.add_argument(
+        *("--set", "-s"),
+        action="append",
+        default=[],
+        metavar="PATH=VALUE",
+        help="a setting on top of the recipe's, as of headwise train",
+    )
+    parser.add_argument("--device", default="cpu", help="what trains: cpu or cuda")
+
+
+def recipe_of(
+    file: Path, extra: Mapping[str, Any], folder: Path, assignments: Iterable[str] = ()
+) -> Recipe:
     """Return the recipe of ``file`` with ``extra`` on top, for a trial in ``folder``.
 
-    Models that it starts from are opened.
+    ``assignments`` are those of ``--set``. Models that it starts from are opened.
     """
-    return resolve_checked(file=file, extra=extra, out=folder)
+    return resolve_checked(file=file, extra=extra, out=folder, assignments=assignments)
 
 
 def run_trial(
@@ -68,8 +83,11 @@ def run_trial(
     test: tuple[Sequence[str], Sequence[str]],
     metrics: Sequence[str] = (),
     scores_of: Callable[[Predictor], dict[str, float]] | None = None,
+    device: str = "cpu",
 ) -> Table:
     """Train ``recipe`` in ``folder``, score it on ``test``; return the figures.
+
+    Training is on ``device``, and the test on the processor.
 
     ``metrics`` are those of the task unless they are given; ``scores_of`` takes the
     place of both where the test has other labels than the training.
@@ -80,7 +98,7 @@ def run_trial(
         return found
     corpus = prepare_corpus(folder, recipe)
     began = time.monotonic()
-    state, processor_minutes = timed_training(folder, recipe, corpus)
+    state, processor_minutes = timed_training(folder, recipe, corpus, device)
     inputs, references = test
     model = load_predictor(folder)
     if scores_of:
@@ -98,7 +116,7 @@ def run_trial(
         "tokens": state.tokens,
         "minutes": (time.monotonic() - began) / 60,
         "processor_minutes": processor_minutes,
-        **origin(recipe),
+        **origin(recipe, device),
     }
     write_json(done, figures)
     return figures
@@ -118,7 +136,7 @@ def timed_training(
     return state, None if is_resumed else (own_seconds() - began) / 60
 
 
-def origin(recipe: Recipe) -> Table:
+def origin(recipe: Recipe, device: str = "cpu") -> Table:
     """Return where and when a run was, and a digest of its settings.
 
     The seed, and where data and first weights come from, are no part of it.
@@ -127,10 +145,14 @@ def origin(recipe: Recipe) -> Table:
     table = {name: x for name, x in as_table(recipe).items() if name not in others}
     text = json.dumps(table, sort_keys=True, default=str)
     facts = machine()
+    gpu = {} if device == "cpu" else {"gpu": torch.cuda.get_device_name(device)}
     return {
         "settings": hashlib.sha256(text.encode()).hexdigest()[:12],
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "machine": {name: facts[name] for name in ("processor", "family", "cores")},
+        "machine": {
+            **{name: facts[name] for name in ("processor", "family", "cores")},
+            **gpu,
+        },
     }
 
 
