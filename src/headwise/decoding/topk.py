@@ -90,7 +90,7 @@ def _argmax(scores: Tensor) -> tuple[Tensor, Tensor]:
 def _logsumexp(logits: Tensor, best: Tensor) -> Tensor:
     """Return the logsumexp of each row, given its largest logit ``best``."""
     log_sum = logits.exp().sum(-1).log_()
-    if not float(best.abs().amax()) < EXP_SAFE:
+    if not best.abs().amax().item() < EXP_SAFE:
         unsafe = ~(best.abs() < EXP_SAFE)  # these rows alone: a batch changes no row
         log_sum[unsafe] = logits[unsafe].logsumexp(-1)
     _require_finite(log_sum)

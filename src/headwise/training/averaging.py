@@ -40,8 +40,10 @@ class EMA:
         soon forgotten.
         """
         keep = min(self.decay, (1 + step) / (10 + step))
-        for name, weight in model.state_dict().items():
-            self.tensors[name].mul_(keep).add_(weight, alpha=1 - keep)
+        weights = [*model.state_dict().values()]
+        means = [*self.tensors.values()]
+        torch._foreach_mul_(means, keep)
+        torch._foreach_add_(means, weights, alpha=1 - keep)
 
 
 def average_checkpoints(

@@ -44,29 +44,29 @@ class Muon(torch.optim.Optimizer):
         """Update all matrices that have a gradient."""
         assert closure is None, "no line search"
         for group in self.param_groups:
-            by_shape: dict[torch.Size, list[nn.Parameter]] = defaultdict(list)
+            by_shape: dict[torch.Size, list[Tensor]] = defaultdict(list)
             for matrix in group["params"]:
                 if matrix.grad is not None:
                     by_shape[matrix.shape].append(matrix)
             for shape, matrices in by_shape.items():
-                momenta = torch.stack(
-                    [self._momentum(x, group["momentum"]) for x in matrices]
-                )
+                momenta = torch.stack(self._momenta(matrices, group["momentum"]))
                 updates = orthogonalized(momenta, fastest_dtype(momenta.device))
                 rate = group["lr"] * RMS * max(shape) ** 0.5
-                for matrix, update in zip(matrices, updates, strict=True):
-                    matrix.mul_(1 - group["lr"] * group["weight_decay"])
-                    matrix.add_(update, alpha=-rate)
+                torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
+                torch._foreach_add_(matrices, updates.unbind(), alpha=-rate)
 
-    def _momentum(self, matrix: nn.Parameter, momentum: float) -> Tensor:
-        """Update the mean of the gradients; return Nesterov's estimate of the next."""
-        assert matrix.grad is not None
-        state = self.state[matrix]
-        if not state:
-            state["momentum_buffer"] = torch.zeros_like(matrix.grad)
-        mean: Tensor = state["momentum_buffer"]
-        mean.lerp_(matrix.grad, 1 - momentum)
-        return torch.lerp(matrix.grad, mean, momentum)
+    def _momenta(self, matrices: list[Tensor], momentum: float) -> list[Tensor]:
+        """Update the means of the gradients; return Nesterov's estimates of the next.
+
+        All matrices in one call: on a GPU they are one kernel.
+        """
+        gradients = [x.grad for x in matrices if x.grad is not None]
+        for matrix, gradient in zip(matrices, gradients, strict=True):
+            if not self.state[matrix]:
+                self.state[matrix]["momentum_buffer"] = torch.zeros_like(gradient)
+        means = [self.state[x]["momentum_buffer"] for x in matrices]
+        torch._foreach_lerp_(means, gradients, 1 - momentum)
+        return [*torch._foreach_lerp(gradients, means, momentum)]
 
 
 def fastest_dtype(device: torch.device) -> torch.dtype:

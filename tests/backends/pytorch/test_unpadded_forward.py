@@ -16,6 +16,11 @@ from headwise.data.ragged_batch import RaggedTokens
 from headwise.text.vocabulary import PAD
 
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
+LENGTHS = [[3, 1, 7, 2], [4, 4, 4]]
+"""With padding, and without, where heads are views and torch needs no mask."""
+
+LONGEST = [fused_attention.MAX_KEYS_BY_MATMUL, 2]
+"""Keys up to which products of matrices attend, and beyond them torch's kernel."""
 
 
 @pytest.fixture(autouse=True)
@@ -42,9 +47,10 @@ def test_unpadding_keeps_every_real_token_in_order(lengths):
     assert torch.equal(unpadded[0, : unpadding.num_real], x[batch.is_real])
 
 
-def test_merge_heads_inverts_split_heads():
+@pytest.mark.parametrize("lengths", [[3, 1, 2], [3, 3, 3]])
+def test_merge_heads_inverts_split_heads(lengths):
     """As a transposition would have it, were there no padding."""
-    batch = sentences([3, 1, 2])
+    batch = sentences(lengths)
     x = torch.randn(3, 3, 2, 5)  # B L H C
 
     unpadding = Unpadding.of(batch, num_heads=2)
@@ -52,23 +58,26 @@ def test_merge_heads_inverts_split_heads():
     apart = unpadding.split_heads(unpadded)
     joined = unpadding.merge_heads(apart)
 
-    seen = apart.view(3, 2, 3, 5).transpose(1, 2)
+    assert unpadding.is_padded == (lengths != [3, 3, 3])
+    seen = apart.transpose(1, 2)
     assert torch.equal(seen[batch.is_real], x[batch.is_real])
     real = unpadding.num_real
     assert torch.equal(joined[:, :, :real], unpadded[:, :, :real])
+    assert joined.shape == unpadded.shape
     assert (joined[:, :, real:] == 0).all()
 
 
 @pytest.mark.parametrize("norm", ["post", "pre", "deep"])
-@pytest.mark.parametrize("longest", [fused_attention.MAX_KEYS_BY_MATMUL, 2])
+@pytest.mark.parametrize("longest", LONGEST)
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+@pytest.mark.parametrize("lengths", [([5, 2, 4], [1, 6, 3]), ([4] * 3, [5] * 3)])
 def test_a_model_learns_the_same_without_padding(
-    small, norm, longest, positions, monkeypatch
+    small, norm, longest, positions, lengths, monkeypatch
 ):
     """Values and gradients, by products and, for what is long, by torch's kernel."""
     monkeypatch.setattr(fused_attention, "MAX_KEYS_BY_MATMUL", longest)
     model = small(norm=norm, positions=positions, dropout=0.0).double().train()
-    source, target = sentences([5, 2, 4]), sentences([1, 6, 3])
+    source, target = map(sentences, lengths)
     found = {}
     for way in ("auto", "reference"):
         use_backend(model, way)
@@ -108,9 +117,14 @@ def gradients_of(model, out):
 
 @pytest.mark.parametrize("norm", ["post", "pre", "deep"])
 @pytest.mark.parametrize("window", [None, 1, 3])
-def test_a_decoder_alone_decodes_as_padded(decoder_only, norm, window):
+@pytest.mark.parametrize("lengths", LENGTHS)
+@pytest.mark.parametrize("longest", LONGEST)
+def test_a_decoder_alone_decodes_as_padded(
+    decoder_only, norm, window, lengths, longest, monkeypatch
+):
+    monkeypatch.setattr(fused_attention, "MAX_KEYS_BY_MATMUL", longest)
     model = decoder_only(norm=norm, window=window, dtype=torch.float64).train()
-    texts = sentences([3, 1, 7, 2])
+    texts = sentences(lengths)
 
     use_backend(model, "reference")
     expected = model.decode(texts.padded())[texts.is_real]
@@ -123,9 +137,14 @@ def test_a_decoder_alone_decodes_as_padded(decoder_only, norm, window):
 
 
 @pytest.mark.parametrize("norm", ["post", "pre", "deep"])
-def test_an_encoder_alone_encodes_as_padded(encoder_only, norm):
+@pytest.mark.parametrize("lengths", LENGTHS)
+@pytest.mark.parametrize("longest", LONGEST)
+def test_an_encoder_alone_encodes_as_padded(
+    encoder_only, norm, lengths, longest, monkeypatch
+):
+    monkeypatch.setattr(fused_attention, "MAX_KEYS_BY_MATMUL", longest)
     model = encoder_only(norm=norm, dtype=torch.float64).train()
-    texts = sentences([3, 1, 7, 2])
+    texts = sentences(lengths)
 
     use_backend(model, "reference")
     expected = model.encode(texts.padded(), texts.is_real)[texts.is_real]

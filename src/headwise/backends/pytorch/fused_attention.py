@@ -55,14 +55,16 @@ def fused_attention(
             queries, keys, values, may_attend, dropout
         )
     query_layout, key_layout = may_attend.queries, may_attend.keys
+    mask, is_causal = may_attend.for_torch
     out = F.scaled_dot_product_attention(
-        query_layout.split_heads(queries).view(query_layout.split_shape),
-        key_layout.split_heads(keys).view(key_layout.split_shape),
-        key_layout.split_heads(values).view(key_layout.split_shape),
-        may_attend.may_attend,
+        query_layout.split_heads(queries),
+        key_layout.split_heads(keys),
+        key_layout.split_heads(values),
+        mask,
         dropout,
+        is_causal,
     )
-    return query_layout.merge_heads(out.flatten(0, 1))
+    return query_layout.merge_heads(out)
 
 
 def _suits_matmul(keys: Float[Tensor, "B H K C"], may_attend: AnyMask | None) -> bool:
@@ -106,8 +108,8 @@ class _Attention(torch.autograd.Function):
         ctx.scale = 1 / math.sqrt(queries.shape[-1])
         ctx.dropout_scale = 1 / (1 - dropout)
         exact = torch.promote_types(queries.dtype, torch.float32)
-        queries = ctx.query_layout.split_heads(queries).to(exact)
-        keys, values = (ctx.key_layout.split_heads(x).to(exact) for x in (keys, values))
+        queries = _split(ctx.query_layout, queries).to(exact)
+        keys, values = (_split(ctx.key_layout, x).to(exact) for x in (keys, values))
         with torch.autocast(queries.device.type, enabled=False):
             scores = _scores(queries, keys, may_attend, ctx.query_layout.num_heads)
             weights = row_softmax(scores)
@@ -117,13 +119,13 @@ class _Attention(torch.autograd.Function):
                 dropped = apply_mask(weights, mask).mul_(ctx.dropout_scale)
             out = torch.bmm(dropped, values)
         ctx.save_for_backward(queries, keys, values, weights, mask)
-        return cast(Tensor, ctx.query_layout.merge_heads(out.to(ctx.dtype)))
+        return _merge(ctx.query_layout, out.to(ctx.dtype))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         queries, keys, values, weights, mask = ctx.saved_tensors
-        grad_out = ctx.query_layout.split_heads(gradients[0]).to(weights.dtype)
+        grad_out = _split(ctx.query_layout, gradients[0]).to(weights.dtype)
         grad_weights = torch.bmm(grad_out, values.transpose(1, 2))
         dropped = weights
         if mask is not None:
@@ -134,9 +136,9 @@ class _Attention(torch.autograd.Function):
         grad_queries = torch.bmm(grad_scores, keys)
         grad_keys = torch.bmm(grad_scores.transpose(1, 2), queries)
         return (
-            ctx.query_layout.merge_heads(grad_queries.to(ctx.dtype)),
-            ctx.key_layout.merge_heads(grad_keys.to(ctx.dtype)),
-            ctx.key_layout.merge_heads(grad_values.to(ctx.dtype)),
+            _merge(ctx.query_layout, grad_queries.to(ctx.dtype)),
+            _merge(ctx.key_layout, grad_keys.to(ctx.dtype)),
+            _merge(ctx.key_layout, grad_values.to(ctx.dtype)),
             *(None, None),
         )
 
@@ -165,16 +167,27 @@ class _Padded:
 
     num_heads: int
 
-    def split_heads(self, x: Float[Tensor, "B H L C"]) -> Float[Tensor, "BH L C"]:
-        return x.flatten(0, 1)
+    def split_heads(self, x: Float[Tensor, "B H L C"]) -> Float[Tensor, "B H L C"]:
+        return x
 
-    def merge_heads(self, x: Float[Tensor, "BH L C"]) -> Float[Tensor, "B H L C"]:
-        return x.view(-1, self.num_heads, *x.shape[1:])
+    def merge_heads(self, x: Float[Tensor, "B H L C"]) -> Float[Tensor, "B H L C"]:
+        return x
+
+
+_Layout = Unpadding | _Padded
+
+
+def _split(layout: _Layout, x: Tensor) -> Float[Tensor, "BH L C"]:
+    return layout.split_heads(x).flatten(0, 1)
+
+
+def _merge(layout: _Layout, x: Float[Tensor, "BH L C"]) -> Tensor:
+    return layout.merge_heads(x.view(-1, layout.num_heads, *x.shape[1:]))
 
 
 def _layouts(
     queries: Tensor, keys: Tensor, may_attend: AnyMask | None
-) -> tuple[Unpadding | _Padded, Unpadding | _Padded]:
+) -> tuple[_Layout, _Layout]:
     if isinstance(may_attend, UnpaddedMask):
         return may_attend.queries, may_attend.keys
     padded = _Padded(queries.shape[1])

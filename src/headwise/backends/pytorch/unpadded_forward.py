@@ -21,10 +21,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn import functional as F
 
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.model.decoder_only import DecoderOnly, make_window_mask
@@ -66,19 +68,29 @@ class Unpadding:
         """Remove the padding."""
         return x.flatten(0, 1).index_select(0, self.padded_index)[None]
 
-    def split_heads(self, x: Float[Tensor, "1 H N C"]) -> Float[Tensor, "BH L C"]:
-        """Return a padded matrix for each head of each sentence."""
+    @property
+    def is_padded(self) -> bool:
+        """Whether the batch has padding: its sentences are not all of one length."""
+        return self.num_real < self.rows * self.length
+
+    def split_heads(self, x: Float[Tensor, "1 H N C"]) -> Float[Tensor, "B H L C"]:
+        """Return a padded matrix for each head of each sentence.
+
+        It is a view where there is no padding.
+        """
+        if not self.is_padded:
+            real = x[0, :, : self.num_real]
+            return real.view(-1, self.rows, self.length, x.shape[-1]).transpose(0, 1)
         rows = x.transpose(1, 2).reshape(-1, x.shape[-1])  # 1 H N C -> N·H C
         split = rows.index_select(0, self._split_index)
-        return split.view(self.rows * self.num_heads, self.length, -1)
+        return split.view(self.rows, self.num_heads, self.length, -1)
 
-    @property
-    def split_shape(self) -> tuple[int, int, int, int]:
-        """The shape [B H L C] of split heads, for ``view``."""
-        return self.rows, self.num_heads, self.length, -1
-
-    def merge_heads(self, x: Float[Tensor, "BH L C"]) -> Float[Tensor, "1 H N C"]:
+    def merge_heads(self, x: Float[Tensor, "B H L C"]) -> Float[Tensor, "1 H N C"]:
         """Invert :meth:`split_heads`, which is also its gradient; filler becomes 0."""
+        if not self.is_padded:
+            real = x.transpose(1, 2).flatten(0, 1)  # B H L C -> N' H C
+            filled = F.pad(real, (0, 0, 0, 0, 0, len(self.padded_index) - len(real)))
+            return filled[None].transpose(1, 2)
         rows = x.reshape(-1, x.shape[-1]).index_select(0, self._merge_index)
         rows[self.num_real * self.num_heads :] = 0
         return rows.view(1, -1, self.num_heads, x.shape[-1]).transpose(1, 2)
@@ -100,6 +112,9 @@ class Unpadding:
         return (matrix * self.length + position[:, None]).flatten()
 
 
+Hidden = Literal["padding", "future", "other"]
+
+
 @dataclass(frozen=True)
 class UnpaddedMask(BackendMask):
     """An attention mask for unpadded queries and keys.
@@ -110,6 +125,20 @@ class UnpaddedMask(BackendMask):
     queries: Unpadding
     keys: Unpadding
     may_attend: Bool[Tensor, "#B 1 #Q K"]
+    hides: Hidden
+    """What ``may_attend`` hides: nothing but padding, nothing but later positions, or
+    something else."""
+
+    @property
+    def for_torch(self) -> tuple[Bool[Tensor, "#B 1 #Q K"] | None, bool]:
+        """The mask of torch's kernel, and whether it is causal.
+
+        Without a mask that kernel is FlashAttention on a GPU, which is faster.
+        """
+        if self.hides == "future":
+            return None, True
+        needed = self.hides == "other" or self.keys.is_padded
+        return (self.may_attend if needed else None), False
 
     @cached_property
     def additive(self) -> Float[Tensor, "BH Q K"]:
@@ -149,14 +178,16 @@ def decode_unpadded(
 
     x = model.enter_encoder(model.embed_source(source.padded()), 0)
     encoded = model.encoder(
-        sources.unpad(x), UnpaddedMask(sources, sources, padding_mask)
+        sources.unpad(x), UnpaddedMask(sources, sources, padding_mask, "padding")
     )
     state = model.decoder.initial_state(
-        encoded, UnpaddedMask(targets, sources, padding_mask)
+        encoded, UnpaddedMask(targets, sources, padding_mask, "padding")
     )
     x = model.enter_decoder(model.target_embedding(target.padded()), 0)
     out: Tensor = model.decoder(
-        targets.unpad(x), state, UnpaddedMask(targets, targets, causal_mask)
+        targets.unpad(x),
+        state,
+        UnpaddedMask(targets, targets, causal_mask, "future"),
     )
     return out[0, : targets.num_real]
 
@@ -168,8 +199,11 @@ def decode_only_unpadded(
     targets = Unpadding.of(target, model.config.num_heads)
     positions = torch.arange(target.max_length, device=target.tokens.device)[None]
     mask = make_window_mask(positions, positions, model.window)
+    hides: Hidden = "future" if model.window is None else "other"
     x = model.enter_decoder(model.embedding(target.padded()), 0)
-    out: Tensor = model.decoder(targets.unpad(x), UnpaddedMask(targets, targets, mask))
+    out: Tensor = model.decoder(
+        targets.unpad(x), UnpaddedMask(targets, targets, mask, hides)
+    )
     return out[0, : targets.num_real]
 
 
@@ -178,5 +212,7 @@ def encode_unpadded(model: EncoderOnly, texts: RaggedTokens) -> Float[Tensor, "N
     sources = Unpadding.of(texts, model.config.num_heads)
     mask = make_padding_mask(texts.is_real)
     x = model.enter_encoder(model.embedding(texts.padded()), 0)
-    out: Tensor = model.encoder(sources.unpad(x), UnpaddedMask(sources, sources, mask))
+    out: Tensor = model.encoder(
+        sources.unpad(x), UnpaddedMask(sources, sources, mask, "padding")
+    )
     return out[0, : sources.num_real]
