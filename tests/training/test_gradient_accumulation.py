@@ -9,10 +9,12 @@ from tests.training.conftest import QUICK, SMALL
 from tests.training.test_nan_checks import MessageRecorder
 
 from headwise.backends.native import measured_speed
+from headwise.backends.native import training as native_training
 from headwise.backends.native.library import Build
 from headwise.backends.native.training import why_not_native
 from headwise.data.batches import make_batch
 from headwise.errors import ResourceError, SettingsError
+from headwise.openmp import num_threads
 from headwise.training import gradient_accumulation
 from headwise.training.distributed import hardware_changed_warning
 from headwise.training.micro_batch import MicroBatchRunner
@@ -293,3 +295,40 @@ def test_a_native_backend_trains_where_it_was_not_measured_to_be_faster(
 
     assert why_not_native(trainer.model) is None
     assert "native library " in trainer.gradients.trained_on
+
+
+@pytest.fixture
+def three_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("backend", "longest", "of_torch"),
+    [("native", 512, 1), ("native", 2, 3), ("torch", 512, 3), ("reference", 512, 3)],
+)
+def test_torch_has_one_thread_where_kernels_compute(
+    backend,
+    longest,
+    of_torch,
+    make_trainer,
+    three_threads,
+    uses_native_backend,
+    monkeypatch,
+):
+    """And all of them for sentences that are too long for the kernels."""
+    monkeypatch.setattr(native_training, "MAX_LENGTH", longest)
+    trainer = make_trainer(replace(QUICK, backend=backend, processes=1))
+    compute, found = trainer.gradients._runner.loss, set()
+
+    def noted(*args):
+        found.add((torch.get_num_threads(), num_threads()))
+        return compute(*args)
+
+    trainer.gradients._runner.loss = noted
+    trainer.run()
+
+    assert found == {(of_torch, 3)}
+    assert torch.get_num_threads() == 3

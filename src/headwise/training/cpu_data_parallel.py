@@ -31,10 +31,10 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
+from headwise import openmp
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.errors import ResourceError
 from headwise.model.sequence_model import SequenceModel
-from headwise.openmp import pause_openmp
 from headwise.settings import as_table, read
 from headwise.subprocesses import start_subprocess
 from headwise.tasks import description_table, find_task, read_description
@@ -133,15 +133,13 @@ class WorkerPool:
             return
         busy = self._workers[: len(parts)]
         messages = [_serialize(part, step, number, options) for part in parts]
-        pause_openmp()
+        openmp.pause_openmp()
         for worker, message in zip(busy, messages, strict=True):
             worker.send(message)
-        all_threads = torch.get_num_threads()
-        torch.set_num_threads(self._threads)
         try:
-            yield losses
+            with openmp.at_most(self._threads):
+                yield losses
         finally:
-            torch.set_num_threads(all_threads)
             answers = [worker.receive() for worker in busy]
             losses += [None if each is None else SummedLoss(*each) for each in answers]
 

@@ -235,9 +235,10 @@ def _seconds_per_step(estimator: MemoryEstimator, order: AnyOrder) -> float:
         if not chosen:
             break
         divisor = sum(batch.num_target_tokens for _, batch in chosen)
-        estimator.gradients.accumulate(chosen, step=len(seconds), divisor=divisor)
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()
-        optimizer.step()
+        with estimator.gradients.step_threads():
+            estimator.gradients.accumulate(chosen, step=len(seconds), divisor=divisor)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()
+            optimizer.step()
         _synchronize(model.device)
         seconds.append(time.perf_counter() - started)
     return statistics.mean(seconds[1:] or seconds)

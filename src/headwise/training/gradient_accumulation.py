@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property, partial
 
 from torch import Tensor, nn
 
@@ -17,6 +18,7 @@ from headwise.backends.reference import why_variant
 from headwise.data.ragged_batch import Batch
 from headwise.errors import ResourceError, SettingsError
 from headwise.model.sequence_model import SequenceModel
+from headwise.openmp import torch_in_one_thread
 from headwise.tasks.task import Task
 from headwise.training.cpu_data_parallel import (
     WorkerOptions,
@@ -142,6 +144,16 @@ class GradientAccumulator:
     def async_metrics(self) -> bool:
         """Whether metrics are read one step late; see :class:`PendingStep`."""
         return self._runner.async_metrics
+
+    def step_threads(self) -> AbstractContextManager[None]:
+        """Return the context of a step: torch has one thread where kernels train."""
+        return torch_in_one_thread() if self._trains_natively else nullcontext()
+
+    @cached_property
+    def _trains_natively(self) -> bool:
+        backend, device = self.settings.backend, self._runner.device
+        may_be_native = backend in ("auto", "native") and device.type == "cpu"
+        return may_be_native and not self._why_not_native()
 
     @property
     def start_notes(self) -> tuple[str | None, ...]:

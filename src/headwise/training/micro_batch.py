@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import NamedTuple, cast
 
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from headwise.backends.api import GenerativeModel
 from headwise.backends.distillation import Teachers
 from headwise.backends.native.measured_speed import fastest_precision
+from headwise.backends.native.training import why_too_long
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.pytorch.torch_compile_training import (
     TorchCompileTraining,
@@ -28,6 +29,7 @@ from headwise.distillation import DistillationLoss
 from headwise.errors import is_out_of_memory
 from headwise.model.activation_checkpointing import checkpoint_activations
 from headwise.model.sequence_model import SequenceModel
+from headwise.openmp import torch_in_all_threads
 from headwise.training.settings import TrainingSettings
 from headwise.training.step_result import SummedLoss
 
@@ -191,7 +193,7 @@ class MicroBatchRunner:
         total = SummedLoss(0.0)
         try:
             for index, micro_batch in enumerate(micro_batches, first_index):
-                with explain_compile_errors():
+                with explain_compile_errors(), _threads_of(micro_batch):
                     rng_index = self.worker + self.num_workers * index
                     loss = self.loss(micro_batch, step, number, rng_index)
                     scaled = loss.total * loss_scale
@@ -243,6 +245,13 @@ class _LossModule(nn.Module):
 
     def forward(self, batch: Batch) -> AnyLoss:
         return self._loss(batch)
+
+
+def _threads_of(micro_batch: MicroBatch) -> AbstractContextManager[None]:
+    """Return the context of a pass: where torch runs it, torch has all threads."""
+    if isinstance(micro_batch, Batch) and why_too_long(micro_batch.max_length):
+        return torch_in_all_threads()
+    return nullcontext()
 
 
 def split_batch(batch: Batch, max_padded_tokens: int | None) -> list[Batch]:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from headwise.backends.native.cpu_variants import cpu_features
+from headwise.openmp import torch_in_all_threads
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of the polynomial of Newton–Schulz: they bring singular values near 1 soonest."""
@@ -50,7 +51,8 @@ class Muon(torch.optim.Optimizer):
                     by_shape[matrix.shape].append(matrix)
             for shape, matrices in by_shape.items():
                 momenta = torch.stack(self._momenta(matrices, group["momentum"]))
-                updates = orthogonalized(momenta, fastest_dtype(momenta.device))
+                with torch_in_all_threads():
+                    updates = orthogonalized(momenta, fastest_dtype(momenta.device))
                 rate = group["lr"] * RMS * max(shape) ** 0.5
                 torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
                 torch._foreach_add_(matrices, updates.unbind(), alpha=-rate)

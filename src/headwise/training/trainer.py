@@ -135,7 +135,8 @@ class Trainer:
             self.try_largest_batch()
             self._check_time_limit()
             while not (end := self._validate_or_stop()):
-                self._step(batches)
+                with self.gradients.step_threads():
+                    self._step(batches)
             reason = end
             self._validate_average()
         except (Stopped, Interrupted):
@@ -172,7 +173,7 @@ class Trainer:
         """Run the batch that takes most memory now, so that none fails hours later."""
         largest = data_loader.largest_training_batch
         batch = largest(self.corpus, self.order, self.settings)
-        with self.model.statistics_restored():
+        with self.model.statistics_restored(), self.gradients.step_threads():
             self.gradients.accumulate([(0, batch)], step=0, divisor=1)
         self.model.zero_grad()
 

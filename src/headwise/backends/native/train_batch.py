@@ -29,7 +29,7 @@ from headwise.consistency import Consistency
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.errors import DataError
 from headwise.model.sequence_model import SequenceModel
-from headwise.openmp import pause_openmp
+from headwise.openmp import num_threads, pause_openmp
 
 MIN_TOKENS_PER_THREAD = 192
 """Tokens of a batch per thread, below which another thread is not worth its gradients
@@ -90,13 +90,13 @@ class Sentences:
         )
 
     def parts(self) -> list[TrainBatch]:
-        """Split into a batch for each of torch's threads, of about as many tokens.
+        """Split into a batch for each thread, of about as many tokens.
 
         Each has consecutive sentences, and ``MIN_TOKENS_PER_THREAD`` tokens or more:
         there may be one part only. Both passes of an example stay in one.
         """
         useful = max(1, self.num_tokens // MIN_TOKENS_PER_THREAD)
-        count = min(torch.get_num_threads(), useful)
+        count = min(num_threads(), useful)
         wanted = torch.arange(1, count) * self.num_tokens // count
         cuts = torch.searchsorted(self._offsets, wanted)
         if self.struct.consistency.form:
