@@ -30,6 +30,7 @@ class RotaryPositions(nn.Module):
         super().__init__()
         self.width = width
         self.table = torch.zeros(0, width)  # no buffer: model.half() would round it
+        self.cos, self.sin = factors_of(self.table)
 
     def forward(
         self, queries: Float[Tensor, "B H Q C"], keys: Float[Tensor, "B G K C"]
@@ -40,8 +41,12 @@ class RotaryPositions(nn.Module):
         after padding, or in a window, or behind other texts of the same row: distances
         are what they are. So a KV cache has keys that are not rotated yet.
         """
-        table = self.up_to(keys.shape[2], keys)
-        return rotate(queries, table[-queries.shape[2] :]), rotate(keys, table)
+        length, first = keys.shape[2], keys.shape[2] - queries.shape[2]
+        self.up_to(length, keys)
+        return (
+            turn(queries, self.cos[first:length], self.sin[first:length]),
+            turn(keys, self.cos[:length], self.sin[:length]),
+        )
 
     def up_to(self, count: int, like: Tensor) -> Float[Tensor, "L C"]:
         """Return sine and cosine of so many positions, in the dtype of ``like``."""
@@ -51,18 +56,36 @@ class RotaryPositions(nn.Module):
             size = max(256, 1 << (count - 1).bit_length())  # doubles, so rarely grows
             positions = torch.arange(size, device="cpu")
             table = sinusoids(positions, self.width).to(like.dtype).to(like.device)
-            self.table = table
+            self.table, (self.cos, self.sin) = table, factors_of(table)
         return table[:count]
 
 
 def rotate(
     x: Float[Tensor, "B H L C"], table: Float[Tensor, "L C"]
 ) -> Float[Tensor, "B H L C"]:
-    """Turn each pair of channels (a, b) into (a cos - b sin, a sin + b cos)."""
+    """Turn each pair of channels (a, b) into (a cos - b sin, b cos + a sin)."""
+    return turn(x, *factors_of(table))
+
+
+def factors_of(
+    table: Float[Tensor, "L C"],
+) -> tuple[Float[Tensor, "L C"], Float[Tensor, "L C"]]:
+    """Return what each channel is multiplied by, and what its partner: cos and ∓ sin.
+
+    The partners of a and b in a pair (a, b) are each other.
+    """
     sin, cos = table[:, 0::2], table[:, 1::2]
-    even, odd = x[..., 0::2], x[..., 1::2]
-    pairs = [even * cos - odd * sin, even * sin + odd * cos]
-    return torch.stack(pairs, dim=-1).flatten(-2)  # B H L C/2 2 -> B H L C
+    return cos.repeat_interleave(2, -1), torch.stack([-sin, sin], -1).flatten(-2)
+
+
+def turn(
+    x: Float[Tensor, "B H L C"], cos: Float[Tensor, "L C"], sin: Float[Tensor, "L C"]
+) -> Float[Tensor, "B H L C"]:
+    """Do so by the factors of :func:`factors_of`: few operations, and whole rows."""
+    pairs = x.view(*x.shape[:-1], -1, 2)
+    partners = pairs.flip(-1).flatten(-2)  # (a, b) -> (b, a)
+    out: Tensor = x * cos + partners * sin
+    return out
 
 
 def with_positions(
