@@ -51,6 +51,19 @@ def test_queries_are_at_the_last_positions_of_the_keys():
     assert torch.equal(some, every[:, :, -2:])
 
 
+def test_a_table_of_a_validation_serves_training():
+    """Tensors made in inference mode cannot be saved for a backward pass."""
+    rotate = RotaryPositions(8)
+    with torch.inference_mode():
+        rotate(torch.randn(1, 1, 5, 8), torch.randn(1, 1, 5, 8))
+
+    x = torch.randn(1, 1, 5, 8, requires_grad=True)
+    queries, keys = rotate(x, x)
+    (queries + keys).sum().backward()
+
+    assert x.grad is not None
+
+
 def test_scores_depend_on_the_distance_alone():
     """The same query and key at all pairs of positions: a Toeplitz matrix."""
     query, key = torch.randn(2, 1, 1, 1, 16, dtype=torch.float64)

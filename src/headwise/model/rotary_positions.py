@@ -54,9 +54,10 @@ class RotaryPositions(nn.Module):
         kind = like.dtype, like.device
         if count > len(table) or (table.dtype, table.device) != kind:
             size = max(256, 1 << (count - 1).bit_length())  # doubles, so rarely grows
-            positions = torch.arange(size, device="cpu")
-            table = sinusoids(positions, self.width).to(like.dtype).to(like.device)
-            self.table, (self.cos, self.sin) = table, factors_of(table)
+            with torch.inference_mode(False):  # a table may outlive a validation
+                positions = torch.arange(size, device="cpu")
+                table = sinusoids(positions, self.width).to(like.dtype).to(like.device)
+                self.table, (self.cos, self.sin) = table, factors_of(table)
         return table[:count]
 
 
