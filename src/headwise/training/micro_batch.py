@@ -28,6 +28,7 @@ from headwise.data.sequence_packing import PackedBatch
 from headwise.distillation import DistillationLoss
 from headwise.errors import is_out_of_memory
 from headwise.model.activation_checkpointing import checkpoint_activations
+from headwise.model.heads import MaskedTokenHead
 from headwise.model.sequence_model import SequenceModel
 from headwise.openmp import torch_in_all_threads
 from headwise.training.settings import TrainingSettings
@@ -107,6 +108,9 @@ class MicroBatchRunner:
         self._teachers = teachers
         self._consistency = consistency_of(settings)
         self._loss_module: _LossModule | None = None
+        self._scores_words = any(
+            isinstance(each, MaskedTokenHead) for each in model.modules()
+        )
         if settings.backend == "torch_compile":
             self.torch_compile = TorchCompileTraining(settings.batch_tokens)
         self.async_metrics = (
@@ -193,7 +197,7 @@ class MicroBatchRunner:
         total = SummedLoss(0.0)
         try:
             for index, micro_batch in enumerate(micro_batches, first_index):
-                with explain_compile_errors(), _threads_of(micro_batch):
+                with explain_compile_errors(), self._threads_of(micro_batch):
                     rng_index = self.worker + self.num_workers * index
                     loss = self.loss(micro_batch, step, number, rng_index)
                     scaled = loss.total * loss_scale
@@ -207,6 +211,19 @@ class MicroBatchRunner:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         return None
+
+    def _threads_of(self, micro_batch: MicroBatch) -> AbstractContextManager[None]:
+        """Return the context of a pass: torch has all threads for much work.
+
+        That is what is too long for kernels, and the scores of masked tokens, which are
+        multiplied with the whole vocabulary.
+        """
+        is_long = isinstance(micro_batch, Batch) and why_too_long(
+            micro_batch.max_length
+        )
+        return (
+            torch_in_all_threads() if is_long or self._scores_words else nullcontext()
+        )
 
     def _sums(self, found: MicroBatchLoss) -> SummedLoss:
         if found.kl_divergence is None:
@@ -245,13 +262,6 @@ class _LossModule(nn.Module):
 
     def forward(self, batch: Batch) -> AnyLoss:
         return self._loss(batch)
-
-
-def _threads_of(micro_batch: MicroBatch) -> AbstractContextManager[None]:
-    """Return the context of a pass: where torch runs it, torch has all threads."""
-    if isinstance(micro_batch, Batch) and why_too_long(micro_batch.max_length):
-        return torch_in_all_threads()
-    return nullcontext()
 
 
 def split_batch(batch: Batch, max_padded_tokens: int | None) -> list[Batch]:
