@@ -14,19 +14,25 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
 from pathlib import Path
 from typing import Any
 
 from corpus_lines import read_lines
 from result_file import TRAINING, TRANSLATION, Measurement, place_of
-from trials import add_run, parse_trial_options, recipe_of, run_trial
+from trials import (
+    add_run,
+    computed_once,
+    mean_and_deviation,
+    parse_trial_options,
+    recipe_of,
+    run_trial,
+)
 
 from headwise.inference.load import load_predictor
 from headwise.metrics.bleu_chrf_ter import bleu, chrf
 from headwise.settings import merged
-from headwise.storage import write_json, write_text
+from headwise.storage import write_text
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "caption_trials.json"
@@ -210,19 +216,18 @@ def read(arguments: argparse.Namespace, part: str) -> tuple[list[str], list[str]
 
 def scores(folder: Path, part: str, arguments: argparse.Namespace) -> Table:
     """Return tokenised BLEU and chrF of a part; each is translated once."""
-    done = score_file(folder, part)
-    if not done.is_file():
+
+    def compute() -> Table:
         sources, references = read(arguments, part)
         outputs = load_predictor(folder).predict(sources)
         by_tokens = bleu(outputs, references, tokenize="none")
-        figures = {
+        return {
             "bleu": by_tokens.value,
             "signature": by_tokens.signature,
             "chrf": chrf(outputs, references).value,
         }
-        write_json(done, figures)
-    found: Table = json.loads(done.read_text(encoding="utf-8"))
-    return found
+
+    return computed_once(score_file(folder, part), compute)
 
 
 def score_file(folder: Path, part: str) -> Path:
@@ -238,8 +243,7 @@ def means(runs: list[Table]) -> Table:
             run["tokenised"][part]["bleu"] for run in runs if part in run["tokenised"]
         ]
         if values:
-            deviation = statistics.stdev(values) if len(values) > 1 else None
-            found[part] = {"mean": statistics.mean(values), "deviation": deviation}
+            found[part] = mean_and_deviation(values)
     return {"bleu": found}
 
 

@@ -21,7 +21,14 @@ from typing import Any
 
 import torch
 from result_file import TRAINING, Measurement, place_of
-from trials import add_run, origin, parse_trial_options, recipe_of, timed_training
+from trials import (
+    add_run,
+    mean_and_deviation,
+    origin,
+    parse_trial_options,
+    recipe_of,
+    timed_training,
+)
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.inference.translator import load
@@ -68,11 +75,7 @@ def main() -> None:
         for seed in arguments.seeds:
             runs = add_run(runs, trial(name, members, seed, parts, arguments))
         errors = [run["mean_word_error_rate"] for run in runs]
-        models[name] = {
-            "runs": runs,
-            "mean": statistics.mean(errors),
-            "deviation": statistics.stdev(errors) if len(errors) > 1 else None,
-        }
+        models[name] = {"runs": runs, **mean_and_deviation(errors)}
         alone = [each["mean"] for key, each in models.items() if key != "all"]
         figures = {
             "threads": torch.get_num_threads(),

@@ -4,14 +4,14 @@ python benchmarks/tinyshakespeare.py --corpora FOLDER --work FOLDER [--recipe NA
 python benchmarks/tinyshakespeare.py --corpora FOLDER --work FOLDER --device cuda \
     --recipe tinyshakespeare --screen narrow --set model.d_model=256 --seeds 1
 
-As is usual, the first 90% of the characters train and the last 10% test; the last
-twentieth of the training part chooses the best checkpoint, so that the test part is
-read once for each seed. Two losses of it, in nats per character: ``windows``, by
-nanoGPT's protocol (the mean over windows as long as those of training, each character
-predicted from those before it in its window; the first of each has no character before
-it and does not count), and ``sliding``, where every character counts and has at least
-three quarters of a window before it. ``--screen`` notes the loss of the last twentieth
-alone, under a name.
+As is usual, the first 90% of the characters train and the last 10% test. ``--screen``
+chooses settings: it trains without the last twentieth of the training part, and notes
+the loss of that, under a name. Otherwise the whole training part trains, and the last
+weights are tested, so that the test part is read once for each seed. Two losses of it,
+in nats per character: ``windows``, by nanoGPT's protocol (the mean over windows as long
+as those of training, each character predicted from those before it in its window; the
+first of each has no character before it and does not count), and ``sliding``, where
+every character counts and has at least three quarters of a window before it.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from headwise.training.allocator import keep_freed_memory
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "tinyshakespeare.json"
 SOURCES = [*TRAINING, "src/headwise/tasks/**/*", "recipes/tinyshakespeare*.toml"]
+NEVER = 1_000_000
 
 
 def main() -> None:
@@ -79,7 +80,7 @@ def main() -> None:
             "device": arguments.device,
             **{
                 f"mean_{name}": statistics.mean(run[name] for run in runs)
-                for name in ("validation", "windows", "sliding", "minutes")
+                for name in ("windows", "sliding", "minutes")
             },
             **measurement.provenance(),
         }
@@ -97,23 +98,30 @@ def trial(
     if done.is_file():
         found: dict[str, Any] = json.loads(done.read_text(encoding="utf-8"))
         return found
+    trained = "beginning" if arguments.screen else "train"
     extra: dict[str, Any] = {
         "seed": seed,
         "data": {
-            "corpora": [{"source": str(files["train"]), "format": "text"}],
-            "dev": {"source": str(files["dev"]), "format": "text"},
+            "corpora": [{"source": str(files[trained]), "format": "text"}],
+            "dev": {"source": str(files["tail"]), "format": "text"},
         },
+        "training": {},
     }
+    if not arguments.screen:  # the tail trains, and can choose no checkpoint
+        extra["training"]["validate_every"] = NEVER
     if arguments.rehearse:
-        extra["training"] = {"steps": 20, "validate_every": 10}
+        extra["training"]["steps"] = 20
     path = ROOT / "recipes" / f"{arguments.recipe}.toml"
     recipe = recipe_of(path, extra, folder, arguments.set)
     corpus = prepare_corpus(folder, recipe)
     state, processor_minutes = timed_training(folder, recipe, corpus, arguments.device)
+    if arguments.screen:
+        measured = {"validation": state.best_loss}
+    else:
+        measured = losses(folder, files["test"], arguments.device)
     figures = {
         "seed": seed,
-        "validation": state.best_loss,
-        **({} if arguments.screen else losses(folder, files["test"], arguments.device)),
+        **measured,
         "updates": state.step,
         "tokens": state.tokens,
         "minutes": state.seconds / 60,
@@ -143,14 +151,19 @@ def losses(folder: Path, test: Path, device: str) -> dict[str, float]:
 
 
 def write(corpora: Path, folder: Path, rehearse: bool) -> dict[str, Path]:
-    """Write the three parts of the text; return their paths."""
+    """Write the parts of the text; return their paths."""
     raw = gzip.decompress((corpora / "tinyshakespeare/input.txt.gz").read_bytes())
     text = raw.decode("utf-8")
     if rehearse:
         text = text[:20_000]
     end = int(0.9 * len(text))
     tail = end - end // 20
-    parts = {"train": text[:tail], "dev": text[tail:end], "test": text[end:]}
+    parts = {
+        "train": text[:end],
+        "beginning": text[:tail],
+        "tail": text[tail:end],
+        "test": text[end:],
+    }
     folder.mkdir(parents=True, exist_ok=True)
     paths = {}
     for name, part in parts.items():

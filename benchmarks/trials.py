@@ -122,6 +122,20 @@ def run_trial(
     return figures
 
 
+def computed_once(path: Path, compute: Callable[[], Table]) -> Table:
+    """Return the figures in ``path``; where there are none, compute and keep them."""
+    if not path.is_file():
+        write_json(path, compute())
+    found: Table = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def mean_and_deviation(values: Sequence[float]) -> Table:
+    """Return the mean and the standard deviation, which one value has none of."""
+    deviation = statistics.stdev(values) if len(values) > 1 else None
+    return {"mean": statistics.mean(values), "deviation": deviation}
+
+
 def timed_training(
     folder: Path, recipe: Recipe, corpus: PreparedCorpus, device: str = "cpu"
 ) -> tuple[TrainingState, float | None]:
@@ -172,8 +186,7 @@ def summary(runs: Sequence[Mapping[str, Any]]) -> Table:
     values = [each["test"][first] for each in runs]
     return {
         "metric": first,
-        "mean": statistics.mean(values),
-        "deviation": statistics.stdev(values) if len(values) > 1 else None,
+        **mean_and_deviation(values),
         "least": min(values),
         "most": max(values),
         "mean_minutes": statistics.mean(each["minutes"] for each in runs),

@@ -35,7 +35,7 @@ from typing import Any
 import torch
 from corpus_lines import read_lines
 from result_file import TRAINING, TRANSLATION, Measurement, own_seconds, place_of
-from trials import add_run, parse_trial_options, run_trial
+from trials import add_run, mean_and_deviation, parse_trial_options, run_trial
 
 from headwise.cli.build_recipe import resolve_checked
 from headwise.inference.load import load_predictor
@@ -272,10 +272,8 @@ def means(runs: Sequence[Table]) -> Table:
         for length in (each for each in (parts[0] if parts else ()) if each.isdigit()):
             for name in parts[0][length]:
                 values = [each[length][name] for each in parts]
-                found.setdefault(part, {}).setdefault(length, {})[name] = {
-                    "mean": statistics.mean(values),
-                    "deviation": statistics.stdev(values) if len(values) > 1 else None,
-                }
+                by_length = found.setdefault(part, {}).setdefault(length, {})
+                by_length[name] = mean_and_deviation(values)
     return found
 
 

@@ -1,0 +1,166 @@
+"""Trials on Tatoeba: what the defaults give on little text, and what is better.
+
+python benchmarks/tatoeba_trials.py --corpora FOLDER --work FOLDER --pairs 2000 \
+    --only default,muon --seeds 1
+python benchmarks/tatoeba_trials.py --corpora FOLDER --work FOLDER --language de --test
+
+Everyday sentences, English to French or German. ``--pairs`` takes the first so many of
+the training set, whose order is random; without it all train. A trial changes the
+preset that ``headwise run`` chooses by the number of pairs. The validation set chooses;
+``--test`` reads the test set, with one reference and with all that there are, once a
+trial. The figures of trials and seeds that ran before stay in the result file: it is
+the ledger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from corpus_lines import read_lines
+from result_file import TRAINING, TRANSLATION, Measurement, place_of
+from sacrebleu.metrics.bleu import BLEU
+from trials import (
+    add_run,
+    computed_once,
+    mean_and_deviation,
+    parse_trial_options,
+    run_trial,
+)
+
+from headwise.cli.build_recipe import resolve_checked
+from headwise.inference.load import load_predictor
+from headwise.metrics.bleu_chrf_ter import bleu, chrf
+from headwise.recipe import Recipe, preset_for
+from headwise.settings import merged
+from headwise.storage import write_text
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "tatoeba_trials.json"
+SOURCES = [*TRAINING, *TRANSLATION]
+REHEARSAL = {"steps": 4, "warmup_steps": 2, "validate_every": 2, "batch_tokens": 512}
+
+Table = dict[str, Any]
+Rows = Sequence[Sequence[str]]
+"""A sentence and its translations, of each line of a table."""
+
+TRIALS: dict[str, Table] = {
+    "default": {},
+}
+"""Name of a trial -> what it changes in the preset."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--corpora", type=Path, required=True)
+    parser.add_argument("--only", type=lambda text: text.split(","), default=[*TRIALS])
+    parser.add_argument("--language", choices=("de", "fr"), default="fr")
+    parser.add_argument("--pairs", type=int, help="default: all")
+    parser.add_argument("--test", action="store_true", help="read the test set")
+    arguments = parse_trial_options(parser, RESULTS)
+    measurement = Measurement.begin(SOURCES)
+    for name in arguments.only:
+        for seed in arguments.seeds:
+            run = trial(name, seed, arguments)
+            print(json.dumps({name: run}), file=sys.stderr)
+            place = place_of(arguments)
+            # read again after each trial: another process may have added its own
+            known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
+            languages: Table = known.get("languages", {})
+            sizes = languages.setdefault(arguments.language, {})
+            trials = sizes.setdefault(str(arguments.pairs or "all"), {})
+            runs = add_run(trials.get(name, {}).get("runs", []), run)
+            trials[name] = {"changes": TRIALS[name], "runs": runs, **means(runs)}
+            measurement.write(place, {"languages": languages})
+
+
+def trial(name: str, seed: int, arguments: argparse.Namespace) -> Table:
+    """Train with one seed; return its figures, by the model's own search."""
+    size = arguments.pairs or "all"
+    folder = arguments.work / f"{arguments.language}-{size}-{name}-{seed}"
+    recipe = recipe_of(name, seed, arguments, folder)
+    dev = rows("dev.allrefs.tsv", arguments)
+    columns = [row[0] for row in dev], [row[1] for row in dev]
+    run = run_trial(folder, recipe, columns, ["bleu"])
+    del run["test"], run["test_examples"]  # of the validation set
+    run["scores"] = {"dev": scores(folder, "dev", arguments)}
+    if arguments.test or score_file(folder, "test").is_file():
+        run["scores"]["test"] = scores(folder, "test", arguments)
+    return run
+
+
+def recipe_of(
+    name: str, seed: int, arguments: argparse.Namespace, folder: Path
+) -> Recipe:
+    """Write the training and validation sets; return the recipe of a trial."""
+    train = rows("train.tsv", arguments)[: arguments.pairs]
+    dev = rows("dev.tsv", arguments)
+    tables = {}
+    for part, pairs in (("train", train), ("dev", dev)):
+        size = f"{len(pairs)}-" if part == "train" else ""
+        path = arguments.work / "data" / f"{arguments.language}-{size}{part}.tsv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, "".join("\t".join(pair) + "\n" for pair in pairs))
+        tables[part] = {"source": str(path)}
+    own: Table = {
+        "seed": seed,
+        "languages": ["en", arguments.language],
+        "data": {"corpora": [tables["train"]], "dev": tables["dev"]},
+    }
+    if arguments.rehearse:
+        own |= {"text": {"vocab_size": 300}, "training": REHEARSAL}
+    preset = preset_for(len(train))
+    return resolve_checked(preset=preset, extra=merged(TRIALS[name], own), out=folder)
+
+
+def rows(file: str, arguments: argparse.Namespace) -> list[list[str]]:
+    """Return the rows of a table of the corpus: English, and its translations."""
+    path = arguments.corpora / f"tatoeba-en-{arguments.language}" / file
+    lines = read_lines(path)
+    return [line.split("\t") for line in lines[: 500 if arguments.rehearse else None]]
+
+
+def scores(folder: Path, part: str, arguments: argparse.Namespace) -> Table:
+    """Return BLEU, by one and by all references, and chrF; each is translated once."""
+
+    def compute() -> Table:
+        sources, *columns = zip_longest(*rows(f"{part}.allrefs.tsv", arguments))
+        outputs = load_predictor(folder).predict(sources)
+        first = bleu(outputs, columns[0])
+        every = BLEU()
+        return {
+            "bleu": first.value,
+            "signature": first.signature,
+            "bleu_all_references": every.corpus_score(outputs, columns).score,
+            "signature_all_references": str(every.get_signature()),
+            "chrf": chrf(outputs, columns[0]).value,
+        }
+
+    return computed_once(score_file(folder, part), compute)
+
+
+def score_file(folder: Path, part: str) -> Path:
+    """Return where the scores of a part are kept."""
+    return folder / f"{part}.json"
+
+
+def means(runs: Sequence[Table]) -> Table:
+    """Return mean and standard deviation of BLEU of each part over seeds."""
+    found = {}
+    for part in ("dev", "test"):
+        for name in ("bleu", "bleu_all_references"):
+            values = [
+                run["scores"][part][name] for run in runs if part in run["scores"]
+            ]
+            if values:
+                found[f"{part}_{name}"] = mean_and_deviation(values)
+    return found
+
+
+if __name__ == "__main__":
+    main()
