@@ -49,8 +49,23 @@ Table = dict[str, Any]
 Rows = Sequence[Sequence[str]]
 """A sentence and its translations, of each line of a table."""
 
+SHORT: Table = {"steps": 3000, "patience": "none", "average_last": 1}
+"""Settings of training for four readings of all pairs, or more of fewer pairs."""
+
+LINEAR: Table = {**SHORT, "schedule": "linear", "validate_every": 1000}
+
+
+def dropout(rate: float, training: Table) -> Table:
+    """Return the changes of a trial with another dropout than that of the preset."""
+    return {"model": {"dropout": rate}, "training": training}
+
+
 TRIALS: dict[str, Table] = {
     "default": {},
+    "paper": dropout(0.1, {**SHORT, "validate_every": 200, "average_last": 5}),
+    "linear": dropout(0.1, LINEAR),
+    "muon": dropout(0.1, {**LINEAR, "optimizer": "muon"}),
+    "muon-long": dropout(0.1, {**LINEAR, "optimizer": "muon", "steps": 10_000}),
 }
 """Name of a trial -> what it changes in the preset."""
 

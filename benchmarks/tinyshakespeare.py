@@ -1,12 +1,14 @@
 """Measure language models of characters on Shakespeare (tinyshakespeare).
 
 python benchmarks/tinyshakespeare.py --corpora FOLDER --work FOLDER [--recipe NAME]
+python benchmarks/tinyshakespeare.py --corpora FOLDER --work FOLDER \
+    --name three-minutes --set training.max_minutes=3
 python benchmarks/tinyshakespeare.py --corpora FOLDER --work FOLDER --device cuda \
-    --recipe tinyshakespeare --screen narrow --set model.d_model=256 --seeds 1
+    --recipe tinyshakespeare --screen --name narrow --set model.d_model=256 --seeds 1
 
 As is usual, the first 90% of the characters train and the last 10% test. ``--screen``
 chooses settings: it trains without the last twentieth of the training part, and notes
-the loss of that, under a name. Otherwise the whole training part trains, and the last
+the loss of that. Otherwise the whole training part trains, and the last
 weights are tested, so that the test part is read once for each seed. Two losses of it,
 in nats per character: ``windows``, by nanoGPT's protocol (the mean over windows as long
 as those of training, each character predicted from those before it in its window; the
@@ -50,50 +52,42 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpora", type=Path, required=True)
     parser.add_argument("--recipe", default="tinyshakespeare-cpu")
-    parser.add_argument("--screen", metavar="NAME", help="leave the test part unread")
+    parser.add_argument("--name", help="of the entry of the results; default: --recipe")
+    parser.add_argument("--screen", action="store_true", help="do not read the test")
     add_training_options(parser)
     arguments = parse_trial_options(parser, RESULTS)
+    arguments.name = arguments.name or arguments.recipe
     keep_freed_memory()
     measurement = Measurement.begin(SOURCES)
     known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     files = write(arguments.corpora, arguments.work / "data", arguments.rehearse)
-    recipes: dict[str, Any] = known.get("recipes", {})
-    screened: dict[str, Any] = known.get("screened", {})
-    if name := arguments.screen:
-        for seed in arguments.seeds:
-            run = trial(seed, files, arguments)
-            runs = add_run(screened.get(name, {}).get("runs", []), run)
-            about = {"recipe": arguments.recipe, "changes": arguments.set}
-            screened[name] = {**about, "runs": runs, **measurement.provenance()}
-            measurement.write(
-                place_of(arguments), {"recipes": recipes, "screened": screened}
-            )
-        return
-    runs = recipes.get(arguments.recipe, {}).get("runs", [])
+    tables = {name: known.get(name, {}) for name in ("recipes", "screened")}
+    table = tables["screened" if arguments.screen else "recipes"]
     for seed in arguments.seeds:
         run = trial(seed, files, arguments)
         print(json.dumps(run), file=sys.stderr)
-        runs = add_run(runs, run)
-        recipes[arguments.recipe] = {
+        runs = add_run(table.get(arguments.name, {}).get("runs", []), run)
+        table[arguments.name] = {
+            "recipe": arguments.recipe,
+            "changes": arguments.set,
             "runs": runs,
             "threads": torch.get_num_threads(),
             "device": arguments.device,
             **{
                 f"mean_{name}": statistics.mean(run[name] for run in runs)
-                for name in ("windows", "sliding", "minutes")
+                for name in ("validation", "windows", "sliding", "minutes")
+                if name in run
             },
             **measurement.provenance(),
         }
-        measurement.write(
-            place_of(arguments), {"recipes": recipes, "screened": screened}
-        )
+        measurement.write(place_of(arguments), tables)
 
 
 def trial(
     seed: int, files: dict[str, Path], arguments: argparse.Namespace
 ) -> dict[str, Any]:
     """Train with one seed, unless that was done; return the losses."""
-    folder = arguments.work / f"{arguments.screen or arguments.recipe}-{seed}"
+    folder = arguments.work / f"{arguments.name}-{seed}"
     done = folder / "trial.json"
     if done.is_file():
         found: dict[str, Any] = json.loads(done.read_text(encoding="utf-8"))
@@ -115,6 +109,7 @@ def trial(
     recipe = recipe_of(path, extra, folder, arguments.set)
     corpus = prepare_corpus(folder, recipe)
     state, processor_minutes = timed_training(folder, recipe, corpus, arguments.device)
+    measured: dict[str, Any]
     if arguments.screen:
         measured = {"validation": state.best_loss}
     else:
