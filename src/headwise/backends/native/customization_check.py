@@ -100,12 +100,14 @@ def named_parts(model: nn.Module) -> NamedParts:
     return parts
 
 
-def _find_replaced(model: SequenceModel, of_whole: str) -> str | None:
+def _find_replaced(
+    model: SequenceModel, of_whole: str, parts: NamedParts
+) -> str | None:
     """Name a module, an attribute or a weight that is not as the config says.
 
-    ``of_whole`` is the name of ``model`` in the whole model, "" if it is that itself.
+    ``of_whole`` is the name of ``model`` in the whole model, "" if it is that itself,
+    and ``parts`` are its own.
     """
-    parts = named_parts(model)
     kind = next(each for each in type(model).__mro__ if each in KINDS)
     arguments = tuple((name, getattr(model, name)) for name in KINDS[kind])
     make: Callable[..., SequenceModel] = kind
@@ -136,15 +138,18 @@ def _find_replaced(model: SequenceModel, of_whole: str) -> str | None:
     return None
 
 
-def find_customization(model: SequenceModel) -> str | None:
+def find_customization(
+    model: SequenceModel, parts: NamedParts | None = None
+) -> str | None:
     """Name an intervention, frozen weight, hook or changed module; None if none is.
 
     The kernels compute all gradients at once and call no hook meanwhile. Of a model
     that contains others, such as an encoder with a head, its own modules may be any.
+    ``parts`` are those of ``model``, where they are at hand.
     """
     if reason := why_intervened(model):
         return reason
-    parts = named_parts(model)
+    parts = parts or named_parts(model)
     for name, weight in parts.weights:
         if not weight.requires_grad:
             return f"{name} is frozen (requires_grad = False)"
@@ -157,7 +162,9 @@ def find_customization(model: SequenceModel) -> str | None:
     if nn.modules.module._has_any_global_hook():  # type: ignore[no-untyped-call]
         return "all modules have a hook (torch.nn.modules.module)"
     for name, module in parts.modules:
-        is_known = isinstance(module, tuple(KINDS))
-        if is_known and (found := _find_replaced(cast(SequenceModel, module), name)):
-            return found
+        if isinstance(module, tuple(KINDS)):
+            own_parts = parts if module is model else named_parts(module)
+            known = cast(SequenceModel, module)
+            if found := _find_replaced(known, name, own_parts):
+                return found
     return None

@@ -31,7 +31,7 @@ from torch.autograd.function import once_differentiable
 from headwise.backends.api import AnyEncoder, Precision
 from headwise.backends.native.ctypes_structs import CrossKV, EncodeRequest, TrainBatch
 from headwise.backends.native.functions import kernels
-from headwise.backends.native.gradients import GradientBuffers
+from headwise.backends.native.gradients import give_back, take_buffers
 from headwise.backends.native.patch_vectors import look_up, trained_tensors
 from headwise.backends.native.train_batch import Scratch, Sentences, run_in_threads
 from headwise.backends.native.training import why_not_native, why_too_long
@@ -74,10 +74,15 @@ class _Part:
     """The sentences of a thread: what the forward pass leaves to the backward pass."""
 
     def __init__(
-        self, model: AnyEncoder, sentences: Sentences, part: TrainBatch
+        self,
+        model: AnyEncoder,
+        sentences: Sentences,
+        part: TrainBatch,
+        trained: list[Tensor],
     ) -> None:
         longest, vectors = sentences.longest, sentences.vectors
-        self.gradients = GradientBuffers(model, longest, vectors)
+        self.gradients = take_buffers(model, longest, trained, vectors)
+        self._model = model
         self._batch = part
         arguments = byref(self.gradients.struct), byref(part)
         self.scratch = Scratch(model, kernels().encoder_train_bytes(*arguments))
@@ -89,6 +94,11 @@ class _Part:
     def backward(self, grad_encoded: int) -> None:
         """Accumulate the gradients of all weights, given those of the vectors."""
         self._call(kernels().encoder_backward, grad_encoded)
+
+    def give_back(self) -> None:
+        """Let later batches have the memory."""
+        self.scratch.give_back()
+        give_back(self._model, self.gradients)
 
     def _call(self, function: Callable[..., None], vectors: int) -> None:
         struct = byref(self.gradients.struct)
@@ -104,7 +114,8 @@ class _Encoding(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(*tensors)  # so that torch notes when they change
         ctx.batch = batch  # the parts point at its tokens
-        ctx.parts = [_Part(model, batch, each) for each in batch.parts()]
+        trained = list(tensors)
+        ctx.parts = [_Part(model, batch, each, trained) for each in batch.parts()]
         encoded = torch.empty(batch.num_tokens, model.config.d_model)
         address = encoded.data_ptr()
         run_in_threads([partial(each.forward, address) for each in ctx.parts])
@@ -120,20 +131,20 @@ class _Encoding(torch.autograd.Function):
         address = grad_encoded.data_ptr()
         parts: list[_Part] = ctx.parts
         run_in_threads([partial(each.backward, address) for each in parts])
-        gradients = parts[0].gradients
+        first = parts[0].gradients
         for each in parts[1:]:
-            gradients.add(each.gradients)
-        gradients.finish()
+            first.add(each.gradients)
+        first.finish()
         if torch._C._autograd._get_current_graph_task_keep_graph():  # retain_graph
-            copies = gradients.scaled_copies(1.0)
+            copies = first.scaled_copies(1.0)
             for each in parts:
                 each.gradients.set_to_zero()
             return None, None, *copies
-        for each in parts:
-            each.scratch.give_back()
-        del parts, ctx.parts, each
         # No other reference to them may exist: then torch does not copy them.
-        return None, None, *gradients.gradients
+        gradients = first.hand_over()
+        for each in parts:
+            each.give_back()
+        return None, None, *gradients
 
 
 class NativeEncoder:

@@ -6,7 +6,10 @@ weights; ``tests/backends/native/test_training.py`` holds the gradients equal.
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 import torch
@@ -39,71 +42,107 @@ from headwise.backends.native.parameters_by_layer import (
 )
 from headwise.backends.native.patch_vectors import trained_tensors
 from headwise.model.add_and_norm import AddAndNorm
+from headwise.model.decoder_only import DecoderOnly
 from headwise.model.embeddings import StackInput, TokenEmbedding
 from headwise.model.positions import LearnedPositions
 
 ALIGNMENT = 16
 """Floats at whose multiples a gradient begins."""
 
+MAX_KEPT = 64
+"""Buffers of a model that are kept for later batches, one or two for each thread."""
+
 
 class GradientBuffers:
     """Zeroed gradients of ``trained_tensors``, and ``struct``, which points at both.
 
     ``longest`` is the number of positions of the batch's longest sentence, ``vectors``
-    the table of its sources if they are pictures.
+    the table of its sources if they are pictures. :func:`take_buffers` makes them.
     """
 
     def __init__(
         self, model: NativeModel, longest: int, vectors: Tensor | None = None
     ) -> None:
         tensors = trained_tensors(model, vectors)
-        self._gradients = _zeros_like(tensors)
-        self._gradient_of: dict[Tensor, Tensor] = dict(
-            zip(tensors, self._gradients, strict=True)
-        )
+        self._key = _key(model, tensors)
+        self._longest = longest
         self._vectors = vectors
-        self._copies: list[Tensor] = []
-        self._divided: dict[Tensor, float] = {}
+        self._places, size = _places_of(tensors)
+        # NumPy gets zeroed pages from the system; torch would write the zeros again.
+        self._memory = np.zeros(size, dtype=np.float32)
+        self._gradients: list[Tensor]
+        self._flat: Tensor
+        self._lend_memory()
+        self._gradient_of: dict[Tensor, int] = {
+            each: gradient.data_ptr()
+            for each, gradient in zip(tensors, self._gradients, strict=True)
+        }
+        self._copies: list[tuple[Tensor, Callable[[], Tensor] | None]] = []
+        self._divided: dict[int, float] = {}
         self._config = model.config
         output = output_of(model)
         self.struct = make_model(
             model,
-            terms=BF16 if torch.is_autocast_enabled("cpu") else BF16X3,
+            terms=_terms(),
             **_dropout_rates(model),
             encoder=self._stack(encoder_of(model), longest),
             decoder=self._stack(decoder_of(model), longest),
             output=Linear() if output is None else self._matrix(*output),
         )
 
+    def is_free(self) -> bool:
+        """Tell whether nobody has a gradient of an earlier batch any more."""
+        return self._memory_in_use() is None
+
+    def fit(self, model: NativeModel, longest: int, tensors: list[Tensor]) -> bool:
+        """Tell whether ``struct`` is of ``model`` as it is now, and long enough."""
+        return longest <= self._longest and self._key == _key(model, tensors)
+
+    def renew(self) -> None:
+        """Begin the gradients of another batch, at 0; read what has changed."""
+        self._memory.fill(0)  # in this thread: it takes less time than to wake others
+        self._lend_memory()
+        for copy, compute in self._copies:
+            if compute is not None:
+                copy.copy_(compute())
+
     def finish(self) -> None:
         """Make gradients of weights of those of their quotients, once all are summed.
 
         DeepNorm gives kernels weights that are divided by α (:func:`eps_of`).
         """
-        for gradient, divisor in self._divided.items():
-            gradient.div_(divisor)
+        for gradient in self._gradients:
+            if divisor := self._divided.get(gradient.data_ptr()):
+                gradient.div_(divisor)
 
     def add(self, other: GradientBuffers) -> None:
         """Add the gradients of another part of the batch."""
-        torch._foreach_add_(self._gradients, other.gradients)
+        self._flat.add_(other._flat)
 
     def set_to_zero(self) -> None:
         """Forget all gradients, to accumulate others."""
-        torch._foreach_zero_(self._gradients)
-
-    @property
-    def gradients(self) -> list[Tensor]:
-        """All gradients, in the order of ``trained_tensors``."""
-        return self._gradients
-
-    def scaled(self, scale: float) -> list[Tensor]:
-        """Multiply all gradients by ``scale`` in place, once, and return them."""
-        torch._foreach_mul_(self._gradients, scale)
-        return self._gradients
+        self._flat.zero_()
 
     def scaled_copies(self, scale: float) -> list[Tensor]:
         """Return new tensors: all gradients times ``scale``."""
         return list(torch._foreach_mul(self._gradients, scale))
+
+    def hand_over(self, scale: float = 1.0) -> list[Tensor]:
+        """Return all gradients times ``scale``, in the order of ``trained_tensors``.
+
+        This object has no reference to them any more: then autograd does not copy them.
+        """
+        if scale != 1:
+            self._flat.mul_(scale)
+        gradients, self._gradients, self._flat = self._gradients, [], torch.empty(0)
+        return gradients
+
+    def _lend_memory(self) -> None:
+        """Make the tensors of the gradients."""
+        memory = self._memory[:]
+        self._memory_in_use = ref(memory)  # which they keep alive
+        self._flat = torch.from_numpy(memory)
+        self._gradients = [self._flat.as_strided(*place) for place in self._places]
 
     def _stack(self, modules: StackModules | None, longest: int) -> Stack:
         if modules is None:
@@ -116,10 +155,13 @@ class GradientBuffers:
             norm=self._norm(modules.last_norm),
         )
 
-    def _kept(self, tensor: Tensor) -> int:
-        """Return the address of a tensor that no model holds, which is kept."""
-        self._copies.append(tensor.contiguous())
-        return self._copies[-1].data_ptr()
+    def _kept(self, tensor: Tensor, compute: Callable[[], Tensor] | None = None) -> int:
+        """Return the address of a tensor that no model holds, which is kept.
+
+        ``compute`` computes it from weights, for another batch again.
+        """
+        self._copies.append((tensor.contiguous(), compute))
+        return self._copies[-1][0].data_ptr()
 
     def _embedding(
         self, embedding: TokenEmbedding | None, stack_input: StackInput, longest: int
@@ -130,17 +172,20 @@ class GradientBuffers:
         else:
             table, scale = embedding.vectors, embedding.scale
         width = table.shape[1]
-        with torch.no_grad():
-            encodings = stack_input.add_positions(torch.zeros(1, longest, width), 0)[0]
+
+        @torch.no_grad()
+        def encodings() -> Tensor:
+            zeros = torch.zeros(1, longest, width)
+            return cast(Tensor, stack_input.add_positions(zeros, 0)[0])
+
         scheme = stack_input.add_positions.scheme
         learned = scheme.vectors if isinstance(scheme, LearnedPositions) else None
+        change = None if learned is None else encodings
         return Embedding(
             table=table.data_ptr(),
-            grad_table=self._gradient_of[table].data_ptr(),
-            positions=self._kept(encodings),
-            grad_positions=(
-                None if learned is None else self._gradient_of[learned].data_ptr()
-            ),
+            grad_table=self._gradient_of[table],
+            positions=self._kept(encodings(), change),
+            grad_positions=None if learned is None else self._gradient_of[learned],
             num_positions=longest,
             width=width,
             position_width=0 if learned is None else learned.shape[1],
@@ -152,8 +197,8 @@ class GradientBuffers:
         return Linear(
             weight=weight.data_ptr(),
             bias=None if bias is None else bias.data_ptr(),
-            grad_weight=self._gradient_of[weight].data_ptr(),
-            grad_bias=None if bias is None else self._gradient_of[bias].data_ptr(),
+            grad_weight=self._gradient_of[weight],
+            grad_bias=None if bias is None else self._gradient_of[bias],
             inputs=weight.shape[1],
             outputs=weight.shape[0],
         )
@@ -166,12 +211,15 @@ class GradientBuffers:
         struct, scale = self._linear(layer), around.residual_scale
         if scale == 1:
             return struct
-        struct.weight = self._kept(layer.weight.detach() / scale)
+        struct.weight = self._kept_quotient(layer.weight, scale)
         if layer.bias is not None:
-            struct.bias = self._kept(layer.bias.detach() / scale)
-        of_layer = [self._gradient_of[each] for each in layer.parameters()]
-        self._divided |= dict.fromkeys(of_layer, scale)
+            struct.bias = self._kept_quotient(layer.bias, scale)
         return struct
+
+    def _kept_quotient(self, weight: Tensor, divisor: float) -> int:
+        self._divided[self._gradient_of[weight]] = divisor
+        compute = partial(torch.div, weight.detach(), divisor)
+        return self._kept(compute(), compute)
 
     def _norm(self, norm: nn.Module, residual_scale: float = 1.0) -> LayerNorm:
         """Return the struct of a layer norm, or of the identity."""
@@ -180,8 +228,8 @@ class GradientBuffers:
         return LayerNorm(
             weight=norm.weight.data_ptr(),
             bias=norm.bias.data_ptr(),
-            grad_weight=self._gradient_of[norm.weight].data_ptr(),
-            grad_bias=self._gradient_of[norm.bias].data_ptr(),
+            grad_weight=self._gradient_of[norm.weight],
+            grad_bias=self._gradient_of[norm.bias],
             eps=eps_of(norm, residual_scale),
         )
 
@@ -200,6 +248,59 @@ class GradientBuffers:
         return struct
 
 
+def take_buffers(
+    model: NativeModel, longest: int, tensors: list[Tensor], vectors: Tensor | None
+) -> GradientBuffers:
+    """Return zeroed gradients: those that an earlier batch gave back, or new ones.
+
+    ``tensors`` are the ``trained_tensors`` of ``model`` and ``vectors``. To make the
+    structs takes a tenth of the time of a small model, and so does fresh memory.
+    """
+    if vectors is not None:  # another table each time
+        return GradientBuffers(model, longest, vectors)
+    kept = _kept_buffers.setdefault(model, [])
+    for each in [each for each in kept if each.is_free()]:
+        try:
+            kept.remove(each)
+        except ValueError:  # another thread has taken them
+            continue
+        if each.fit(model, longest, tensors):
+            each.renew()
+            return each
+    return GradientBuffers(model, _rounded_up(longest, model))
+
+
+def give_back(model: NativeModel, buffers: GradientBuffers) -> None:
+    """Let later batches have ``buffers``, once nobody has its gradients any more."""
+    buffers.hand_over()
+    kept = _kept_buffers.setdefault(model, [])
+    kept.append(buffers)
+    del kept[:-MAX_KEPT]
+
+
+_kept_buffers: WeakKeyDictionary[NativeModel, list[GradientBuffers]] = (
+    WeakKeyDictionary()
+)
+
+
+def _key(model: NativeModel, tensors: list[Tensor]) -> tuple[Any, ...]:
+    """Return what a struct depends on: settings, and where the weights are."""
+    window = model.window if isinstance(model, DecoderOnly) else None
+    addresses = tuple(each.data_ptr() for each in tensors)
+    return model.config, window, model.training, _terms(), addresses
+
+
+def _rounded_up(longest: int, model: NativeModel) -> int:
+    """Return ``longest``, or more, so that buffers fit the next batches too."""
+    rounded = 1 << (longest - 1).bit_length()
+    limit = model.config.position_limit
+    return rounded if limit is None else max(longest, min(rounded, limit))
+
+
+def _terms() -> int:
+    return BF16 if torch.is_autocast_enabled("cpu") else BF16X3
+
+
 def _dropout_rates(model: NativeModel) -> dict[str, float]:
     """Return the dropout rates of ``Model``, which are 0 in evaluation."""
     config = model.config
@@ -211,13 +312,15 @@ def _dropout_rates(model: NativeModel) -> dict[str, float]:
     return rates if model.training else dict.fromkeys(rates, 0.0)
 
 
-def _zeros_like(tensors: list[Tensor]) -> list[Tensor]:
-    """Return a zero tensor for each of them, all in one piece of memory."""
-    sizes = [-(-each.numel() // ALIGNMENT) * ALIGNMENT for each in tensors]
-    # NumPy gets zeroed pages from the system; torch would write the zeros once more.
-    zeros = torch.from_numpy(np.zeros(sum(sizes), dtype=np.float32))
-    pieces = torch.split(zeros, sizes)
-    return [
-        piece[: each.numel()].view(each.shape)
-        for piece, each in zip(pieces, tensors, strict=True)
-    ]
+def _places_of(
+    tensors: list[Tensor],
+) -> tuple[list[tuple[torch.Size, tuple[int, ...], int]], int]:
+    """Return shape, strides and offset of the gradient of each, and the size of all.
+
+    All are in one piece of memory; numbers are of floats.
+    """
+    places, size = [], 0
+    for each in tensors:
+        places.append((each.shape, each.stride(), size))
+        size += -(-each.numel() // ALIGNMENT) * ALIGNMENT
+    return places, size

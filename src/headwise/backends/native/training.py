@@ -29,7 +29,7 @@ from headwise.backends.native.customization_check import (
     named_parts,
 )
 from headwise.backends.native.functions import kernels
-from headwise.backends.native.gradients import GradientBuffers
+from headwise.backends.native.gradients import give_back, take_buffers
 from headwise.backends.native.library import why_unavailable
 from headwise.backends.native.measured_speed import why_not_preferred
 from headwise.backends.native.model_struct import NativeModel
@@ -77,15 +77,16 @@ def why_not_native(model: SequenceModel) -> str | None:
         return reason
     if is_checkpointed(model):
         return "the native backend keeps activations (activation_checkpointing = true)"
+    parts = named_parts(model)
     if any(
         type(each.data) is not Tensor  # a shard of a weight
         or each.dtype != torch.float32
-        or each.device.type != "cpu"
+        or not each.is_cpu
         or not each.is_contiguous()
-        for _, each in named_parts(model).weights
+        for _, each in parts.weights
     ):
         return "the native backend trains only whole float32 weights on a CPU"
-    customization = find_customization(model) or what_is_swapped(model)
+    customization = find_customization(model, parts) or what_is_swapped(model)
     if customization or model.backend == "native":
         return customization or why_unavailable()
     return why_not_preferred("training")
@@ -186,7 +187,10 @@ class _NativeLoss(torch.autograd.Function):
         assert isinstance(model, NativeModel)
         is_alone = isinstance(model, DecoderOnly)
         parts = batch.parts() if is_alone else [batch.struct]
-        buffers = [GradientBuffers(model, batch.longest, batch.vectors) for _ in parts]
+        trained = list(tensors)
+        buffers = [
+            take_buffers(model, batch.longest, trained, batch.vectors) for _ in parts
+        ]
         native, calls, scratch = kernels(), [], []
         for gradients, part in zip(buffers, parts, strict=True):
             arguments = byref(gradients.struct), byref(part)
@@ -199,7 +203,9 @@ class _NativeLoss(torch.autograd.Function):
         ctx.gradients, *others = buffers
         for other in others:
             ctx.gradients.add(other)
+            give_back(model, other)
         ctx.gradients.finish()
+        ctx.model = model
         divergence = tensors[0].new_tensor(sum(each.divergence for each in losses))
         ctx.mark_non_differentiable(divergence)
         return tensors[0].new_tensor(sum(each.total for each in losses)), divergence
@@ -215,4 +221,6 @@ class _NativeLoss(torch.autograd.Function):
             return None, None, *ctx.gradients.scaled_copies(scale)
         gradients, ctx.gradients = ctx.gradients, None
         # No other reference to them may exist: then torch does not copy them.
-        return None, None, *gradients.scaled(scale)
+        scaled = gradients.hand_over(scale)
+        give_back(ctx.model, gradients)
+        return None, None, *scaled
