@@ -55,6 +55,12 @@ SHORT: Table = {"steps": 3000, "patience": "none", "average_last": 1}
 LINEAR: Table = {**SHORT, "schedule": "linear", "validate_every": 1000}
 
 
+def timed(preset: str, steps: int) -> Table:
+    """Return the changes of a trial that time ends, after about ``steps`` updates."""
+    settings = {"steps": steps, "cooldown": 0.2, "patience": "none"}
+    return {"preset": preset, "training": settings}
+
+
 def dropout(rate: float, training: Table) -> Table:
     """Return the changes of a trial with another dropout than that of the preset."""
     return {"model": {"dropout": rate}, "training": training}
@@ -66,8 +72,10 @@ TRIALS: dict[str, Table] = {
     "linear": dropout(0.1, LINEAR),
     "muon": dropout(0.1, {**LINEAR, "optimizer": "muon"}),
     "muon-long": dropout(0.1, {**LINEAR, "optimizer": "muon", "steps": 10_000}),
+    "tiny-8-minutes": timed("tiny", 2000),
+    "micro-8-minutes": timed("micro", 7000),
 }
-"""Name of a trial -> what it changes in the preset."""
+"""Name of a trial -> what it changes in the preset, or which one it takes."""
 
 
 def main() -> None:
@@ -129,8 +137,9 @@ def recipe_of(
     }
     if arguments.rehearse:
         own |= {"text": {"vocab_size": 300}, "training": REHEARSAL}
-    preset = preset_for(len(train))
-    return resolve_checked(preset=preset, extra=merged(TRIALS[name], own), out=folder)
+    changes = dict(TRIALS[name])
+    preset = changes.pop("preset", preset_for(len(train)))
+    return resolve_checked(preset=preset, extra=merged(changes, own), out=folder)
 
 
 def rows(file: str, arguments: argparse.Namespace) -> list[list[str]]:
