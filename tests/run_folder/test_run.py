@@ -327,3 +327,18 @@ def test_validation_has_the_length_limits_of_the_recipe(corpus, recipe):
 
     assert task.default_search.max_length(3) == 70
     assert task.default_search.beam == 1
+
+
+@pytest.mark.parametrize("patience", [None, 1])
+def test_a_run_that_has_ended_gets_its_best_model_again(tmp_path, corpus, patience):
+    """Of the same updates: nothing trains on, whatever ended it."""
+    recipe = a_recipe(corpus, steps=12, validate_every=2, patience=patience)
+    before = train_run(tmp_path / "run", recipe, corpus)
+    shutil.rmtree(tmp_path / "run" / "best")
+
+    after = train_run(tmp_path / "run", recipe, corpus)
+
+    load(tmp_path / "run")
+    assert after.step == before.step
+    assert after.without_gain == before.without_gain
+    assert after.best_step == before.step

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 from tests.tiny import SETTINGS, write_text
@@ -9,6 +10,7 @@ from tests.tiny import SETTINGS, write_text
 from headwise.cli.build_recipe import resolve_checked
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.errors import DataError, ModelError, SettingsError
+from headwise.run_folder import teachers as module
 from headwise.run_folder.run import train_run
 from headwise.run_folder.teachers import open_teachers
 from headwise.settings import merged
@@ -135,3 +137,25 @@ def test_only_translation_has_teachers(teacher):
                 "training": {"teacher": [str(teacher)]},
             }
         )
+
+
+@pytest.mark.parametrize("positions", ["learned", "fraction"])
+def test_a_teacher_with_too_few_positions_is_refused(begun, positions, monkeypatch):
+    recipe, run = begun
+    corpus = prepare_corpus(run, recipe)
+    opened = module.open_model_folder(module.model_path(run.parent / "teacher"))
+    short = replace(opened.config, positions=positions, max_positions=9)
+    monkeypatch.setattr(type(opened), "config", short)
+
+    message = f"has 9 {positions} positions, .* set data.max_tokens to 8 or less"
+    with pytest.raises(SettingsError, match=message):
+        open_teachers(recipe, corpus)
+
+
+def test_placeholders_need_the_symbol_of_the_teacher(teacher, tmp_path):
+    """The whole text was prepared before, and the error named neither of them."""
+    chosen = recipe_of(tmp_path, teacher=[str(teacher)], text={"placeholders": 0.1})
+
+    with pytest.raises(SettingsError, match="needs the symbol <copy>, which"):
+        prepare_corpus(tmp_path / "run", chosen)
+    assert not (tmp_path / "run" / "prepared").exists()

@@ -90,3 +90,8 @@ def test_without_optuna_the_command_that_installs_it_is_said(monkeypatch):
 
     with pytest.raises(ResourceError, match=r"pip install 'headwise\[sweep\]'"):
         import_optuna()
+
+
+def test_any_seed_that_a_recipe_may_have_is_taken():
+    assert search(seed=2**32 + 1).propose([]) == search(seed=1).propose([])
+    assert search(seed=2**32 - 1).propose(run(2, search(), lambda _: 1.0))

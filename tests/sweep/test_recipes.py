@@ -5,7 +5,12 @@ from tests.tiny import SETTINGS
 
 from headwise.errors import SettingsError
 from headwise.recipe import resolve
-from headwise.sweep.recipes import check_recipes, shared_settings, trial_recipe
+from headwise.sweep.recipes import (
+    check_recipes,
+    shared_settings,
+    trial_recipe,
+    with_later_settings,
+)
 from headwise.sweep.space import Choices, Range
 
 
@@ -63,3 +68,15 @@ def test_shared_settings_are_those_that_do_not_vary():
     assert "must_export_to" not in found
     assert "norm" not in found["model"]
     assert found["model"]["d_model"] == 16
+
+
+def test_settings_that_a_later_version_has_added_have_their_defaults():
+    recipe = resolve(extra={"training": {"r_drop": 0.0, "learning_rate": 0.002}})
+    now = shared_settings(recipe, ["training.steps"])
+    begun = shared_settings(recipe, ["training.steps"])
+    for name in ("r_drop", "simcut", "bpe_dropout"):
+        del begun["training"][name]
+
+    assert with_later_settings(begun, ["training.steps"]) == now
+    changed = resolve(extra={"training": {"r_drop": 5.0, "learning_rate": 0.002}})
+    assert with_later_settings(begun, []) != shared_settings(changed, [])

@@ -1,5 +1,6 @@
 """A sweep in its folder, begun and gone on with; its trials train nothing."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from headwise.errors import DataError, SettingsError
 from headwise.sweep import run_sweep as module
 from headwise.sweep import running_trial
 from headwise.sweep.corpora import SharedCorpus
-from headwise.sweep.ledger import REPORT, Ledger, read_ledger
+from headwise.sweep.ledger import PLAN, REPORT, Ledger, read_ledger
 from headwise.sweep.recipes import check_recipes
 from headwise.sweep.run_sweep import (
     Request,
@@ -206,3 +207,26 @@ def test_one_that_finished_is_enough(request_of, tmp_path):
     ledger, *_ = run(request_of(fake_trial.FAILS, 1.0))
     check_any_ended_well(ledger)
     check_any_ended_well(Ledger(tmp_path, ledger.plan))
+
+
+def test_a_sweep_of_an_older_version_goes_on(request_of):
+    """It has not the settings that were added since, and no seed of its recipe."""
+    ledger, *_ = run(request_of(1.0, 2.0))
+    path = ledger.folder / PLAN
+    plan = json.loads(path.read_text(encoding="utf-8"))
+    del plan["recipe"]["training"]["r_drop"], plan["seed"]
+    path.write_text(json.dumps(plan), encoding="utf-8")
+
+    ledger, *_ = run(request_of(1.0, 2.0, 3.0))
+
+    assert states(ledger) == ["finished"] * 3
+
+
+def test_another_seed_of_the_recipe_is_named(request_of):
+    """All texts were prepared by it."""
+    request = request_of(1.0, 2.0)
+    run(request)
+
+    other = replace(request, base=replace(request.base, seed=7))
+    with pytest.raises(SettingsError, match="seed was 1 and is now 7"):
+        run(other)

@@ -190,3 +190,23 @@ def test_the_progress_says_when_a_cooldown_begins():
     progress.on_step(StepMetrics(step=1, tokens=100, seconds=1.0, **rates), state)
 
     assert said[-1] == "the learning rate falls to 0 over the last 8 steps"
+
+
+@pytest.mark.parametrize(
+    ("minutes", "is_off"), [(1.0, False), (1.1, True), (0.9, False)]
+)
+def test_any_more_time_calls_a_cooldown_off_that_is_over(minutes, is_off):
+    """A limit that grew by less than a quarter had no effect: nothing was trained."""
+    begun = begin_cooldown(TrainingState(step=30, seconds=49.0), 8, limit=60.0)
+    state = replace(begun, step=38, seconds=59.0)
+
+    found = resume_cooldown(state, settings(max_minutes=minutes))
+
+    assert found == (TrainingState(step=38, seconds=59.0) if is_off else state)
+
+
+def test_one_that_is_under_way_goes_on_with_a_little_more_time():
+    begun = begin_cooldown(TrainingState(step=30, seconds=49.0), 8, limit=60.0)
+    state = replace(begun, step=35, seconds=55.0)
+
+    assert resume_cooldown(state, settings(max_minutes=1.1)) is state

@@ -110,3 +110,16 @@ def test_memory_is_estimated_for_texts_as_long_as_drawn_ones_may_be(make_trainer
 
     longest = max(batch.max_length for _, batch in seen)
     assert longest == max(planned_facts(trainer.corpus, trainer.order).longest) + 1
+
+
+def test_the_loss_of_a_sum_is_by_the_tokens_that_were_drawn_too(make_trainer):
+    """It was divided by those that are stored, of which there are fewer."""
+    losses = {}
+    for objective in ("mean", "sum"):
+        settings = replace(DRAWN, objective=objective, steps=1, label_smoothing=0.0)
+        trainer = make_trainer(settings)
+        trainer.run()
+        (update,) = trainer.callbacks[0].updates
+        losses[objective] = update.loss
+
+    assert losses["sum"] == pytest.approx(losses["mean"], rel=1e-5)

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from tests.tiny import write_text
 from tests.training.conftest import QUICK
 
 from headwise.data.batches import TrainingOrder
+from headwise.data.pair_formats import DOCUMENTS
 from headwise.data.prepare import prepare
 from headwise.data.sequence_packing import PackedShape, pack_batch
 from headwise.data.settings import CorpusSettings, DataSettings
@@ -192,3 +194,27 @@ def test_a_corpus_without_gaps_left_nothing_out(tmp_path):
 def test_the_schedule_turns_where_the_warm_up_ends(steps, warmup, expected):
     settings = replace(QUICK, steps=steps, warmup_steps=warmup)
     assert schedule_milestones(settings) == expected
+
+
+def test_a_long_window_of_documents_names_the_corpus_it_is_from(tmp_path):
+    """Of windows that are equally long the first ones are listed: three of one file."""
+    files = [tmp_path / "one.txt", tmp_path / "two.txt"]
+    files[0].write_text("abcdefghijklmno\n" * 5, encoding="utf-8")
+    files[1].write_text("abcdefghijklmno\n" * 40, encoding="utf-8")
+    corpora = tuple(CorpusSettings(source=str(each), format="text") for each in files)
+    made = prepare(
+        DataSettings(corpora=corpora, max_tokens=16, dev_pairs=2),
+        TextSettings(tokenizer="characters", vocab_size=50),
+        tmp_path / "prepared",
+        seed=1,
+        pair_format=DOCUMENTS,
+    )
+
+    found = longest_pairs(made)
+
+    second = made.facts.corpora[1].first_pair
+    begins = made.train.indices(np.array([each.index for each in found]))
+    assert {each.corpus for each in found} == set(map(str, files))
+    assert [each.corpus for each in found] == [
+        str(files[int(begin >= second)]) for begin in begins
+    ]

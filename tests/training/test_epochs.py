@@ -151,3 +151,17 @@ def test_steps_or_epochs_must_be_set():
         TrainingSettings(steps=None)
     with pytest.raises(SettingsError, match="epochs must be 1 or more, not 0"):
         TrainingSettings(epochs=0)
+
+
+class Nothing:
+    """An order whose epochs take no pair."""
+
+    def num_batches(self, epoch):
+        return 0
+
+
+def test_epochs_that_take_no_pair_are_refused():
+    with pytest.raises(SettingsError, match="2 epochs take no training pair"):
+        epochs_to_steps(TWICE, Nothing())
+    begun = epochs_to_steps(TWICE, Nothing(), TrainingState(step=5, epoch=2))
+    assert begun.steps == 5

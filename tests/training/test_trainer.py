@@ -1,7 +1,7 @@
 """The trainer reduces the loss, is reproducible, and ends when it should."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 import torch
@@ -172,6 +172,41 @@ def test_the_best_model_is_stored_and_the_average_of_the_last_is_tried(make_trai
         torch.testing.assert_close(weights[name], mean.float())
     # The weights that training would continue with are still those of the last update.
     assert_same_weights(weights_of(trainer), trainer.checkpoint_writer.saved[-1][1])
+
+
+def test_a_part_of_a_run_tries_no_average(make_trainer):
+    """Its score would be what later validations of the whole run are compared with."""
+    recorder = Recorder()
+    make_trainer(callback=recorder, until=3).run()
+
+    assert [name for name, _, _ in recorder.validations] == ["now"]
+
+
+@dataclass
+class StateRecorder(Recorder):
+    """Notes what a stop signal would save while a callback of a validation runs."""
+
+    states: list = field(default_factory=list)
+
+    def on_validation(self, validation, state, name, best):
+        assert self.trainer.state is state
+        self.states.append((state.without_gain, state.averaged_step))
+
+
+def test_the_state_is_complete_before_callbacks_hear_of_a_validation(make_trainer):
+    """They may take long; a run that was stopped meanwhile lost count of patience."""
+    recorder = StateRecorder()
+    settings = replace(
+        QUICK, validate_every=1, learning_rate=10.0, measure="loss", patience=9
+    )
+    recorder.trainer = make_trainer(settings, callback=recorder)
+    recorder.trainer.run()
+
+    *live, mean = recorder.states
+    assert mean == (live[-1][0], 6)
+    assert live[0] == (0, 0)
+    assert live[-1][0] > 0
+    assert recorder.trainer.checkpoint_writer.saved[-1][0].without_gain == mean[0]
 
 
 def test_early_stopping_ends_training_without_improvement(make_trainer):

@@ -153,6 +153,18 @@ class Pretrained:
                     "the text with the same --from"
                 )
 
+    def _missing_symbols(self, recipe: Recipe) -> Iterator[str]:
+        """Name the symbols of placeholders that the models' tokenizers lack."""
+        for each in {each.path: each for each in self.givers.values()}.values():
+            known = each.tokenizers.settings.all_symbols
+            missing = [x for x in recipe.text.all_symbols if x not in known]
+            if missing:
+                yield (
+                    f"text.placeholders = {recipe.text.placeholders} needs the symbol "
+                    f"{' '.join(missing)}, which the tokenizer of {each.path} lacks; "
+                    "leave it out, or take a model that was trained with placeholders"
+                )
+
     def check_settings(
         self, recipe: Recipe, parts: Sequence[str] = ("model", "text")
     ) -> None:
@@ -170,6 +182,8 @@ class Pretrained:
             for name, value in theirs[part].items()
             if ours[part].get(name) != value
         ]
+        if "text" in parts:
+            problems += self._missing_symbols(recipe)
         if problems:
             raise SettingsError(problems)
 

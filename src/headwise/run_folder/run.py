@@ -194,7 +194,8 @@ def _reset_missing_best(
 ) -> Checkpoint:
     """If ``best/`` is missing or damaged, reset the best score in the state.
 
-    The next validation then writes the best model anew.
+    The next validation then writes the best model anew; of a run that has ended, the
+    last weights are validated again, and the mean of its checkpoints.
     """
     if found.state.best_value is None:
         return found
@@ -207,7 +208,13 @@ def _reset_missing_best(
             f"({error}); the next validation writes a new one. The weights of that "
             f"update may still be in {CHECKPOINTS}"
         )
-        state = replace(found.state, best_value=None, best_loss=None)
+        state = replace(
+            found.state,
+            best_value=None,
+            best_loss=None,
+            validated_step=0,
+            averaged_step=0,
+        )
         return replace(found, state=state)
     return found
 

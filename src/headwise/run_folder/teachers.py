@@ -92,13 +92,14 @@ def _check(opened: ModelFolder, recipe: Recipe, corpus: PreparedCorpus) -> None:
                 "same tokenizers"
             )
     config, longest = opened.config, corpus.facts.max_tokens + 1
-    if config.positions == "learned" and config.max_positions < longest:
+    limit = config.position_limit
+    if limit is not None and limit < longest:
         raise SettingsError(
             [
-                f"training.teacher: {opened.path} has {config.max_positions:,} learned "
+                f"training.teacher: {opened.path} has {limit:,} {config.positions} "
                 f"positions, but a text of data.max_tokens = "
                 f"{corpus.facts.max_tokens:,} needs {longest:,}; set data.max_tokens "
-                f"to {config.max_positions - 1:,} or less"
+                f"to {limit - 1:,} or less"
             ]
         )
 

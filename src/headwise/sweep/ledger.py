@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -126,6 +126,10 @@ class Plan:
     threads: int
     """CPU threads of each trial."""
 
+    seed: int | None = None
+    """Seed of the recipe, by which text is prepared; None: an older version began the
+    sweep, and it is not known."""
+
 
 @dataclass
 class Ledger:
@@ -178,9 +182,10 @@ def read_ledger(folder: Path) -> Ledger | None:
             f"{folder / PLAN} is not of format {FORMAT}, which this version reads; "
             "restore it, or choose another folder"
         )
-    names = {each.name for each in fields(Plan)}
+    required = {each.name for each in fields(Plan) if each.default is MISSING}
     try:
-        plan = Plan(**{name: table[name] for name in names})
+        known = {name: table[name] for name in required}
+        plan = Plan(**known, seed=table.get("seed"))
         trials = [_trial(line) for line in _lines(folder / TRIALS)]
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(
@@ -220,8 +225,8 @@ def check_same_sweep(before: Plan, now: Plan, folder: Path) -> None:
     ]
     problems += [
         f"{name} was {getattr(before, name)} and is now {getattr(now, name)}"
-        for name in ("search", "device", "threads")
-        if getattr(before, name) != getattr(now, name)
+        for name in ("search", "device", "threads", "seed")
+        if getattr(before, name) not in (None, getattr(now, name))
     ]
     problems += _changes_of_space(before.varied, now.varied)
     missing = [each for each in before.seeds if each not in now.seeds]

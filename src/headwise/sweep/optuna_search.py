@@ -28,6 +28,9 @@ LONG_AGO = datetime.datetime(2000, 1, 1)
 use it."""
 
 
+SEEDS = 2**32
+"""Seeds that Optuna's sampler takes."""
+
 ATTEMPTS = 100
 """Proposals after which one that is new is not expected any more."""
 
@@ -80,7 +83,7 @@ class OptunaSearch:
         study = optuna.create_study(
             direction="minimize" if self.lower_is_better else "maximize",
             sampler=optuna.samplers.TPESampler(
-                seed=self.seed + number, constant_liar=True
+                seed=(self.seed + number) % SEEDS, constant_liar=True
             ),
         )
         distributions = {each.path: _distribution(each) for each in self.varied}

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from headwise.errors import SettingsError
-from headwise.recipe import Recipe
-from headwise.settings import as_table
+from headwise.recipe import Recipe, resolve
+from headwise.settings import as_table, merged, with_new_names
 from headwise.sweep.space import (
     Choices,
     Settings,
@@ -61,7 +61,23 @@ def _to_check(varied: Sequence[Varied]) -> Iterable[Settings]:
 
 def shared_settings(recipe: Recipe, paths: Iterable[str]) -> dict[str, Any]:
     """Return a recipe as a table without its seed, and without what is varied."""
-    table = as_table(recipe)
+    return _without(as_table(recipe), paths)
+
+
+def with_later_settings(
+    table: Mapping[str, Any], paths: Iterable[str]
+) -> dict[str, Any]:
+    """Return what an older version got from :func:`shared_settings` as this one does.
+
+    Settings have the names of this version, and those that it has added their defaults.
+    """
+    named, _ = with_new_names(Recipe, table)
+    defaults = resolve(extra={"task": named["task"]})
+    return merged(_without(as_table(defaults), paths), named)
+
+
+def _without(table: dict[str, Any], paths: Iterable[str]) -> dict[str, Any]:
+    """Take the seed and these settings out of a table, and return it."""
     for path in ("seed", *paths):
         *outer, last = path.split(".")
         inner: Any = table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headwise.errors import DataError, HeadwiseError
@@ -28,6 +28,7 @@ from headwise.sweep.recipes import (
     RecipeOf,
     shared_settings,
     trial_recipe,
+    with_later_settings,
 )
 from headwise.sweep.report import sweep_report
 from headwise.sweep.runner import Runner
@@ -130,6 +131,7 @@ def _open_ledger(request: Request) -> Ledger:
         trials=request.trials,
         device=request.device,
         threads=request.threads,
+        seed=request.base.seed,
     )
     ledger = read_ledger(folder)
     if ledger is None or all(each.is_new for each in ledger.trials):
@@ -140,7 +142,8 @@ def _open_ledger(request: Request) -> Ledger:
         if all(path in first for path in paths):
             now = request.recipe_of(assignments_of(first))
             plan = Plan(**{**vars(plan), "recipe": shared_settings(now, paths)})
-        check_same_sweep(ledger.plan, plan, folder)
+        begun = with_later_settings(ledger.plan.recipe, paths)
+        check_same_sweep(replace(ledger.plan, recipe=begun), plan, folder)
         ledger.plan = plan
     if request.search == "grid":
         lists = [each for each in request.varied if isinstance(each, Choices)]

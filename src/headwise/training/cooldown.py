@@ -67,10 +67,19 @@ def cooldown_factor(
     return min((each.factor(step) for each in found if each), default=1.0)
 
 
-def begin_cooldown(state: TrainingState, steps: int) -> TrainingState:
-    """Return ``state`` with a cooldown of so many steps from the next one on."""
-    first = state.step + 1
-    return replace(state, cooldown_start=first, cooldown_end=state.step + steps)
+def begin_cooldown(
+    state: TrainingState, steps: int, *, limit: float = 0.0
+) -> TrainingState:
+    """Return ``state`` with a cooldown of so many steps from the next one on.
+
+    ``limit`` is the time limit that begins it, in seconds; 0: none does.
+    """
+    return replace(
+        state,
+        cooldown_start=state.step + 1,
+        cooldown_end=state.step + steps,
+        cooldown_limit=limit,
+    )
 
 
 def plateau_cooldown(
@@ -103,14 +112,19 @@ def plateau_cooldown(
 def resume_cooldown(state: TrainingState, settings: TrainingSettings) -> TrainingState:
     """Return ``state`` without its cooldown, if what began it holds no more.
 
-    That is a later time limit, or more patience.
+    That is a later time limit, or more patience. A cooldown that is under way when the
+    limit is raised goes on, unless the new one leaves time before it.
     """
     if state.plateau_step:
         ends = settings.on_plateau == "cooldown"
         holds = ends and state.has_exhausted(settings.patience)
     else:
         limit = 60 * (settings.max_minutes or float("inf"))
+        is_over = state.step >= state.cooldown_end and state.cooldown_limit > 0
         holds = state.seconds >= (1 - fraction(settings)) * limit
+        holds &= not (is_over and limit > state.cooldown_limit)
     if not state.cooldown_end or holds:
         return state
-    return replace(state, cooldown_start=0, cooldown_end=0, plateau_step=0)
+    return replace(
+        state, cooldown_start=0, cooldown_end=0, cooldown_limit=0.0, plateau_step=0
+    )

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from itertools import islice
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -178,17 +179,19 @@ def longest_pairs(corpus: PreparedCorpus) -> list[LongPair]:
         stop = min(start + PAIRS_PER_CHUNK, len(corpus.train))
         sources, targets = corpus.train.lengths(start, stop)
         here = zip(sources.tolist(), targets.tolist(), range(start, stop), strict=True)
-        rows = ((max(s, t), s + t, -index, s) for s, t, index in here)
+        rows = ((max(s, t), s + t, -number, s) for s, t, number in here)
         found = heapq.nlargest(NUM_LONGEST_PAIRS, [*found, *rows])
         corpus.train.release_pages()
+    numbers = np.array([-number for _, _, number, _ in found], dtype=np.int64)
+    indices = corpus.train.indices(numbers).tolist()
     return [
         LongPair(
-            index=-index,
+            index=-number,
             source_tokens=source,
             target_tokens=both - source,
-            corpus=_corpus_of(-index, corpus.facts.corpora).source,
+            corpus=_corpus_of(index, corpus.facts.corpora).source,
         )
-        for _, both, index, source in found
+        for (_, both, number, source), index in zip(found, indices, strict=True)
     ]
 
 

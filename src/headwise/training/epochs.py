@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from headwise.errors import SettingsError
 from headwise.training.data_loader import AnyOrder
 from headwise.training.settings import TrainingSettings
 from headwise.training.state import TrainingState
@@ -17,7 +18,8 @@ def epochs_to_steps(
 
     The batches of each epoch are planned from its seed, which reads lengths and no
     tokens: the number is exact, and the same from whichever ``state`` of a run it is
-    counted. A last step may have fewer batches.
+    counted. A last step may have fewer batches. Raises ``SettingsError`` if there is no
+    step.
     """
     if settings.epochs is None:
         return settings
@@ -25,6 +27,14 @@ def epochs_to_steps(
     left = sum(map(order.num_batches, range(state.epoch, settings.epochs)))
     if state.epoch < settings.epochs:
         left -= state.batch
+    if not left and not state.step:
+        raise SettingsError(
+            [
+                f"{count_of(settings.epochs, 'epoch')} take no training pair, as the "
+                "weights of the corpora are too small for them; raise "
+                "data.corpora.weight or training.epochs"
+            ]
+        )
     steps = max(1, state.step + -(-left // settings.accumulate))
     if settings.steps is not None:
         steps = min(steps, settings.steps)

@@ -59,6 +59,9 @@ class TrainingState:
     cooldown_end: int = 0
     """Last step of that cooldown, after which the learning rate is 0."""
 
+    cooldown_limit: float = 0.0
+    """Seconds of the time limit that decided it; 0: none did, or it is not known."""
+
     averaged_step: int = 0
     """Step of the last validation of averaged checkpoints."""
 
@@ -85,11 +88,13 @@ class TrainingState:
         )
 
     def after_validation(self, *, improved: bool) -> TrainingState:
-        """Return the state after a validation; one in a plateau's cooldown counts not.
+        """Return the state after a validation, before its model may become the best.
 
-        So ``without_gain`` keeps saying why the cooldown began.
+        One in a plateau's cooldown does not count, so that ``without_gain`` keeps
+        saying why the cooldown began; nor does one without a best model to compare
+        with, as a run may have lost it.
         """
-        if self.plateau_step:
+        if self.plateau_step or self.best_value is None:
             return self
         return replace(self, without_gain=0 if improved else self.without_gain + 1)
 

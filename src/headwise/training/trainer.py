@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 from torch import Tensor
@@ -210,7 +211,8 @@ class Trainer:
             own_loss = self.gradients.accumulate(
                 own, step=step, divisor=divisor, dummy_batches=dummies
             )
-            loss, cooldown = self._all_reduce_loss(own_loss)
+            drawn = sum(batch.num_target_tokens for _, batch in own)
+            loss, cooldown, drawn = self._all_reduce_loss(own_loss, drawn)
         if not self.gradients.is_sharded:
             self.ranks.all_reduce_gradients(self.model.parameters())
         rate = learning_rate(step, settings, self.model.config.d_model, self.state)
@@ -220,7 +222,7 @@ class Trainer:
             kl_divergence=loss.kl_divergence if settings.has_divergence else None,
             gradient_norm=self.gradients.clip(),
             batches=own,
-            num_targets=num_targets,
+            num_targets=num_targets if settings.objective == "mean" else drawn,
             tokens=sum(map(sum, counts)),
             learning_rate=rate,
             started=started,
@@ -245,7 +247,9 @@ class Trainer:
                 tokens=pending.tokens,
                 seconds=self.time_limit.seconds,
             )
-            self.state = begin_cooldown(state, cooldown) if cooldown else state
+            limit = 60 * (settings.max_minutes or 0.0)
+            begin = partial(begin_cooldown, steps=cooldown, limit=limit)
+            self.state = begin(state) if cooldown else state
             if not self.gradients.async_metrics:
                 self._report_pending()
 
@@ -265,21 +269,27 @@ class Trainer:
         if self.ranks.size == 1:
             self.signals.check()
 
-    def _all_reduce_loss(self, own: SummedLoss) -> tuple[SummedLoss, int]:
-        """Sum loss and steps of a new cooldown over all ranks; stop on a signal."""
+    def _all_reduce_loss(
+        self, own: SummedLoss, own_targets: int
+    ) -> tuple[SummedLoss, int, int]:
+        """Sum loss, steps of a new cooldown and target tokens over all ranks.
+
+        Stop on a signal. Texts that are drawn anew have other numbers of tokens than
+        those that are stored.
+        """
         known = 0.0 if isinstance(own.loss, Tensor) else own.loss
         wants_to_stop = self.signals.received is not None
         is_late = self.time_limit.is_reached_after(self.state, self.state.step + 1)
         ahead = self.time_limit.cooldown_steps(self.state)
-        total, kl, stops, late, cooldown = self.ranks.all_reduce_sum(
-            *(known, own.kl_divergence, wants_to_stop, is_late, ahead)
+        total, kl, stops, late, cooldown, targets = self.ranks.all_reduce_sum(
+            *(known, own.kl_divergence, wants_to_stop, is_late, ahead, own_targets)
         )
         self._time_limit_reached = late > 0
         if stops:
             self.signals.check()
             raise Stopped("stopped with another process of the run; all is saved")
         loss = own.loss if isinstance(own.loss, Tensor) else total
-        return SummedLoss(loss, kl), int(cooldown)
+        return SummedLoss(loss, kl), int(cooldown), int(targets)
 
     def _report(self, metrics: StepMetrics) -> None:
         for callback in self.callbacks:
@@ -310,8 +320,7 @@ class Trainer:
             self._notify(note)
         model = self._model_to_validate()
         validation = self.ranks.run_on_first(lambda: self._validate(model))
-        best = self._update_best(validation, model, "now")
-        self.state = self.state.after_validation(improved=best)
+        self._update_best(validation, model)
         self._save()
 
     def _model_to_validate(self) -> SequenceModel:
@@ -328,22 +337,30 @@ class Trainer:
         return validate(self.task, model, self.corpus, self.settings)
 
     def _update_best(
-        self, validation: Validation, model: SequenceModel, name: str
-    ) -> bool:
-        """Store ``model`` if it is the best so far; return whether it is."""
+        self, validation: Validation, model: SequenceModel, averaged: int | None = None
+    ) -> None:
+        """Store ``model`` if it is the best so far; tell the callbacks.
+
+        It is the mean of so many checkpoints if ``averaged`` is given. Callbacks may
+        take long, and a stop signal may save meanwhile: the state is complete before.
+        """
         value, loss = validation.value(self.settings.measure), validation.loss
         lower = self.settings.lower_is_better
         best = self.state.is_improved_by(value, loss, lower_is_better=lower)
         step, seconds = self.state.step, self.time_limit.seconds
         state = replace(self.state, validated_step=step, seconds=seconds)
+        if averaged is not None:
+            state = replace(state, averaged_step=step)
+        else:
+            state = state.after_validation(improved=best)
         if best:
             state = replace(state, best_value=value, best_loss=loss, best_step=step)
             if self.ranks.is_first:
                 self.checkpoint_writer.save_best(state, model, validation)
         self.state = state
+        name = "now" if averaged is None else f"mean of the last {averaged} checkpoints"
         for callback in self.callbacks:
             callback.on_validation(validation, state, name, best)
-        return best
 
     def _check_time_limit(self) -> None:
         """Check before the first step; a fresh run makes one step in any case."""
@@ -352,8 +369,13 @@ class Trainer:
         self._time_limit_reached = late > 0 and self.state.step > 0
 
     def _validate_average(self) -> None:
-        """Validate the average of the last checkpoints; store it if it is the best."""
-        if self.settings.average_last == 1:
+        """Validate the average of the last checkpoints; store it if it is the best.
+
+        Not where ``until`` ends a part of a run: later validations are to be compared
+        with what the whole run has had.
+        """
+        is_split = self._until < self.settings.num_steps
+        if self.settings.average_last == 1 or is_split:
             return
         if self.state.averaged_step == self.state.step:  # a finished run, run again
             return
@@ -361,10 +383,7 @@ class Trainer:
         if found is None:
             return
         count, validation = found
-        self._update_best(
-            validation, self.eval_model.model, f"mean of the last {count} checkpoints"
-        )
-        self.state = replace(self.state, averaged_step=self.state.step)
+        self._update_best(validation, self.eval_model.model, averaged=count)
         self._save()
 
     def _evaluate_average(self) -> tuple[int, Validation] | None:
