@@ -318,6 +318,14 @@ def test_noise_is_a_table_that_is_written_and_read_back(write):
     assert again == recipe
     assert again.training.source_noise.upper_case == 0.1
     found = problems(assignments=["training.source_noise.typo=0.1"])
-    assert found == ["training.source_noise.typo is not a setting; did you mean typos?"]
+    path = "training.source_noise.typo"
+    assert found == [f"{path} is not a setting; did you mean {path}s?"]
     (problem,) = problems(assignments=["training.source_noise.typos=2"])
     assert problem == "training.source_noise.typos must be from 0 to 1, not 2.0"
+
+
+def test_a_setting_without_its_table_is_found():
+    with pytest.raises(SettingsError, match=r"did you mean training\.learning_rate\?"):
+        resolve(assignments=["learning_rat=0.1"])
+    with pytest.raises(SettingsError, match="is not a setting; choose from task"):
+        resolve(assignments=["nonsense=1"])

@@ -193,7 +193,7 @@ def test_all_problems_are_listed_with_their_place():
         "bf16 must be true or false, not 1",
         "sizes[1] must be a whole number, not 'two'",
         "sizes[3] must be a whole number, not 4.5",
-        "training.stesp is not a setting; did you mean steps?",
+        "training.stesp is not a setting; did you mean training.steps?",
         "training.rate must be a number, not 'fast'",
         "training.kind must be 'adam' or 'none', not 'sgd'",
         "dev must be a table, not 'dev.en'",

@@ -93,7 +93,7 @@ def read(kind: type[T], table: Mapping[str, Any], where: str = "") -> T:
     known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
     hints = _type_hints(kind)
     problems = [
-        f"{where}{name} is not a setting; {_hint(name, known)}"
+        f"{where}{name} is not a setting; {_hint(name, where, hints)}"
         for name in table
         if name not in known
     ]
@@ -290,9 +290,19 @@ def _one_of(names: Iterable[Any]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
 
 
-def _hint(name: str, known: Iterable[str]) -> str:
-    close = get_close_matches(name, list(known), n=1)
-    return f"did you mean {close[0]}?" if close else f"choose from {', '.join(known)}"
+def _hint(name: str, where: str, hints: Mapping[str, Any]) -> str:
+    """Return what may have been meant: a setting here, or in a table of it."""
+    if close := get_close_matches(name, list(hints), n=1):
+        return f"did you mean {where}{close[0]}?"
+    below = {
+        each.name: f"{where}{table}.{each.name}"
+        for table, hint in hints.items()
+        if is_dataclass(hint)
+        for each in fields(hint)
+    }
+    if close := get_close_matches(name, list(below), n=1, cutoff=0.8):
+        return f"did you mean {below[close[0]]}?"
+    return f"choose from {', '.join(hints)}"
 
 
 def _parsed(text: str) -> Any:

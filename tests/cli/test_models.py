@@ -90,10 +90,11 @@ def test_a_language_finds_its_model(headwise):
     named = headwise("translate", "en-fr", stdin=f"{text}\n{text}\n".encode()).out
 
     for arguments, stdin in (((text, text), b""), ((), f"{text}\n{text}\n".encode())):
-        found = headwise(
-            "translate", "--to", "fr", "--from", "en", *arguments, stdin=stdin
-        )
-        assert (found.code, found.out) == (0, named)
+        for target in ("fr", "FR"):
+            found = headwise(
+                "translate", "--to", target, "--from", "en", *arguments, stdin=stdin
+            )
+            assert (found.code, found.out) == (0, named)
 
 
 @pytest.mark.usefixtures("installed")
@@ -119,6 +120,7 @@ def test_texts_of_the_command_line_keep_what_a_path_would_lose(headwise):
         (("--from", "en", "en-fr"), "add --to"),
         ((), "name the FOLDER of a model, or by --to"),
         (("nowhere",), "nowhere does not exist"),
+        (("nowhere",), "check the name; installed models: de-fr, en-fr"),
     ],
 )
 def test_mistakes_are_named(headwise, arguments, said):

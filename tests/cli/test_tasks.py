@@ -257,6 +257,43 @@ def test_the_card_of_another_task_can_be_edited_but_it_has_no_search(
     assert "no decoding settings" in found.error
 
 
+def test_evaluate_names_a_label_the_model_cannot_give(headwise, classifier, tmp_path):
+    table = tmp_path / "test.tsv"
+    table.write_text("red\tis red\nred\tis pink\n", encoding="utf-8")
+    found = headwise("evaluate", classifier, table)
+
+    assert found.code == 0
+    assert "in 1 of 2 lines the model cannot be right" in found.error
+    assert "line 2: the label 'is pink' is not among" in found.error
+    table.write_text("is red\tred\nis red\tred\n", encoding="utf-8")  # turned
+    found = headwise("evaluate", classifier, table)
+    assert found.code == 4
+    assert f"{table}, line 1: the label 'red'" in found.error
+    assert "are these the columns" in found.error
+
+
+def test_evaluate_refuses_what_training_refuses(headwise, tmp_path):
+    tagger = train_example("tagging", tmp_path)
+    table = tmp_path / "test.tsv"
+    table.write_text("one dog runs\tNUM NOUN\n", encoding="utf-8")
+    found = headwise("evaluate", tagger, table)
+
+    assert found.code == 4
+    assert f"{table}, line 1: there are 3 words and 2 tags" in found.error
+
+
+def test_a_bad_number_of_the_training_text_has_a_place(headwise, tmp_path):
+    table = tmp_path / "train.tsv"
+    rows = [f"five {each}\t{each}\n" for each in range(30)]
+    table.write_text("".join([*rows, "x\tabc\n"]), encoding="utf-8")
+    found = headwise(
+        *("run", table, "--task", "regression", "--out", tmp_path / "run", *TINY)
+    )
+
+    assert found.code == 4
+    assert f"{table}, line 31: 'abc' is not a number" in found.error
+
+
 def test_a_number_has_no_probability(headwise, tmp_path):
     run = train_example("regression", tmp_path)
     found = headwise("predict", run, "--json", stdin=b"five five one\n\n")
@@ -264,6 +301,8 @@ def test_a_number_has_no_probability(headwise, tmp_path):
 
     assert first.keys() == {"output"}
     assert abs(float(first["output"]) - 200) < 100
+    assert "perplexity" not in (run / "log.jsonl").read_text(encoding="utf-8")
+    assert "perplexity" not in (run / "best" / "README.md").read_text(encoding="utf-8")
     assert blank == {"output": ""}
 
 

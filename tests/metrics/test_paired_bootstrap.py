@@ -29,6 +29,15 @@ def test_equal_outputs_do_not_differ(name):
     assert found == {"same": 1.0}
 
 
+@pytest.mark.parametrize("name", PAIRED)
+def test_outputs_that_differ_but_score_the_same_do_not_differ(name):
+    """A space at the end, or two systems that have nothing right."""
+    spaced = [f"{each} " for each in WORSE]
+    found = paired_bootstrap(name, WORSE, {"spaced": spaced}, REFERENCES, resamples=50)
+
+    assert found == {"spaced": 1.0}
+
+
 def test_all_metrics_of_sacrebleu_have_the_test():
     assert {*PAIRED} | {"multi30k-bleu"} == CAN_RESAMPLE
 

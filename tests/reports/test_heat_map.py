@@ -9,6 +9,7 @@ from headwise.reports.heat_map import (
     LEVELS,
     describe_map,
     heat_map,
+    readable,
     shade,
     table,
     thumbnail,
@@ -75,3 +76,7 @@ def test_no_piece_can_become_markup():
     for text in (heat_map(picture, NASTY), table(picture)):
         assert Opened(text).all("img") == []
     assert describe_map(picture) == f"{NASTY} to {NASTY}"
+
+
+def test_a_line_break_is_shown_as_a_sign():
+    assert readable("▁a\nb") == "·a⏎b"

@@ -28,7 +28,7 @@ def test_every_combination_is_checked_and_all_problems_are_said():
         check_recipes(recipe_of, varied)
 
     text = str(caught.value)
-    assert "model.nrom is not a setting; did you mean norm?" in text
+    assert "model.nrom is not a setting; did you mean model.norm?" in text
     assert "training.learning_rate must be more than 0 and finite, not -1.0" in text
 
 

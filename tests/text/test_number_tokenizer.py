@@ -61,3 +61,13 @@ def test_it_is_opened_as_it_was_saved_and_nothing_else(tmp_path):
     (tmp_path / "numbers.json").write_text('{"mean": 1, "deviation": 0}')
     with pytest.raises(ModelError, match="deviation above 0"):
         NumberTokenizer.open(tmp_path / "numbers.json", SETTINGS)
+
+
+def test_a_line_that_is_no_number_is_left_to_who_knows_its_place():
+    numbers = trained(["1", "x", "3"])
+
+    assert numbers.mean == 2
+    with pytest.raises(DataError, match="'x' is not a number"):
+        numbers.encode("x")
+    with pytest.raises(DataError, match="'x' is not a number"):
+        trained(["x", "", "y"])

@@ -161,7 +161,7 @@ def edited(folder, change):
         (lambda t: t.pop("files"), "lacks the tables"),
         (lambda t: t.update(settings=[]), "lacks the tables"),
         (lambda t: t["settings"].update(tokenizer="x"), "settings.tokenizer"),
-        (lambda t: t["settings"].update(tokenzier="bpe"), "did you mean tokenizer"),
+        (lambda t: t["settings"].update(tokenzier="bpe"), "mean settings.tokenizer"),
         (lambda t: t["settings"].update(joint=False), "does not list source.spm"),
         (lambda t: t["settings"].update(symbols=["<x>"]), "lacks the symbols <x>"),
         (lambda t: t["files"].clear(), "does not list spm.model"),

@@ -48,6 +48,14 @@ def in_a_pipe(pipe):
     return TrainingProgress(Console(file=pipe, width=40))
 
 
+def test_a_loss_that_is_no_likelihood_has_no_perplexity(in_a_pipe, pipe):
+    found = replace(a_validation("x"), has_perplexity=False)
+    in_a_pipe.on_validation(found, TrainingState(step=1), "now", True)
+
+    assert "perplexity" not in pipe.getvalue()
+    assert "validation loss 1.000, BLEU 12.3" in pipe.getvalue()
+
+
 def test_a_pipe_gets_plain_whole_lines(in_a_pipe, pipe):
     state = TrainingState(step=1000, seconds=125.0, tokens=400_000)
     in_a_pipe.on_start(TrainingState(), SETTINGS, 50)

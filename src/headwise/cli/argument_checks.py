@@ -22,7 +22,7 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.errors import DataError, SettingsError, UsageError
 from headwise.model.config import TransformerConfig
 from headwise.run_folder.default_decoding import read_default_decoding
-from headwise.run_folder.installed_models import find_installed
+from headwise.run_folder.installed_models import find_installed, installed_models
 from headwise.run_folder.paths import CONFIG, check_is_model, model_path, task_of_folder
 from headwise.settings import as_table, merged, read
 
@@ -166,7 +166,12 @@ def check_models(*folders: Path) -> None:
 
     A name may also be that of an installed model.
     """
-    check_folders(*(each for each in folders if not find_installed(each)))
+    try:
+        check_folders(*(each for each in folders if not find_installed(each)))
+    except UsageError as error:
+        installed = ", ".join(sorted(installed_models()))
+        hint = f"; installed models: {installed}" if installed else ""
+        raise UsageError(f"{error}{hint}") from None
     for folder in folders:
         path = model_path(folder)
         check_is_model(path, storage.read_manifest(path))

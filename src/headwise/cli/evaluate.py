@@ -40,6 +40,7 @@ from headwise.cli.out_files import write_out_file
 from headwise.cli.standard_streams import output
 from headwise.cli.text_perplexity import print_perplexity
 from headwise.cli.translate_and_score import (
+    check_references,
     predict_and_score,
     read_parallel,
     translate_and_score,
@@ -190,6 +191,8 @@ def evaluate(
         predictor = load_predictor(
             folder, device=resolve_device(device), deterministic=deterministic
         )
+        tokenizers = predictor.opened.tokenizers
+        check_references(tokenizers, task, sources, references, reference or source)
         if table:
             predictor = predictor.with_search(table)
         if task == "parsing" and not metrics:

@@ -47,6 +47,7 @@ from headwise.cli.prepare_and_train import (
 )
 from headwise.cli.standard_streams import output
 from headwise.cli.translate_and_score import (
+    check_references,
     predict_and_score,
     read_parallel,
     translate_and_score,
@@ -147,6 +148,10 @@ def run(
             test_file, None, columns=columns, languages=languages, task=recipe.task
         )
     corpus = prepare_corpus(out, recipe)
+    if texts is not None and recipe.task != "translation":
+        place = test_file if test is None else test[1]
+        assert place is not None
+        check_references(corpus.tokenizers, recipe.task, *texts, place)
     use_threads(threads)
     device = resolve_device(device)
     if must_fit_batch_size(batch_tokens, out):
@@ -179,4 +184,6 @@ def run(
     for score in scores:
         output(f"{score}  {score.signature}")
     say_missing_card_fields(out)
-    say(f"the best model is {out / 'best'}; next: headwise {command} {out} < TEXT")
+    reads_pictures = TASKS[recipe.task].pair_format.reads_pictures
+    given = "PATHS" if reads_pictures else "TEXT"
+    say(f"the best model is {out / 'best'}; next: headwise {command} {out} < {given}")

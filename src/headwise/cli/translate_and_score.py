@@ -11,12 +11,14 @@ from headwise.cli.build_recipe import TABLES, check_sources, corpus_table
 from headwise.cli.options import say
 from headwise.errors import DataError, SettingsError, UsageError
 from headwise.tasks import TASKS
+from headwise.text.label_tokenizer import UnknownLabelError
 from headwise.wording import count_of
 
 if TYPE_CHECKING:
     from headwise.inference.predictor import Predictor
     from headwise.inference.translator import Translator
     from headwise.metrics.score import Score
+    from headwise.text.tokenizer import TokenizerPair
 
 
 def translate_lines(
@@ -63,6 +65,46 @@ def predict_and_score(
 
     outputs = predictor.predict(sources)
     return [measure(name, outputs, references) for name in metrics], outputs
+
+
+def check_references(
+    tokenizers: TokenizerPair,
+    task: str,
+    sources: Sequence[str],
+    references: Sequence[str],
+    path: Path,
+) -> None:
+    """Raise ``DataError`` for a line of ``path`` that cannot be scored, with its place.
+
+    Labels that no training example has are said: such lines are wrong in any case. If
+    no line has another, it is an error.
+    """
+    pair_format = TASKS[task].pair_format
+    unknown: list[tuple[int, UnknownLabelError]] = []
+    for number, (source, reference) in enumerate(
+        zip(sources, references, strict=True), start=1
+    ):
+        try:
+            if pair_format.reads_pictures:
+                tokenizers.target.encode(reference)
+            else:
+                pair_format.encode(tokenizers, source, reference)
+        except UnknownLabelError as error:
+            unknown.append((number, error))
+        except DataError as error:
+            raise DataError(f"{path}, line {number:,}: {error}") from None
+    if not unknown:
+        return
+    number, first = unknown[0]
+    if len(unknown) == len(references):
+        raise DataError(
+            f"{path}, line {number:,}: {first}; so it is in every line: is this the "
+            "text, and are these the columns, that the model was made for?"
+        )
+    say(
+        f"{path}: in {len(unknown):,} of {count_of(len(references), 'line')} the model "
+        f"cannot be right; the first is line {number:,}: {first}"
+    )
 
 
 def read_parallel(

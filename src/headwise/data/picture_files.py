@@ -75,7 +75,9 @@ def read_png(path: Path) -> Pixels:
     try:
         if not path.is_file():
             raise PictureError(
-                "it is not a file" if path.exists() else "it does not exist"
+                "it is not a file"
+                if path.exists()
+                else f"it does not exist (looked for {path.absolute()})"
             )
         with path.open("rb") as file:
             head = file.read(BIT_DEPTH + 1)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.warnings import merge_warnings
-from headwise.errors import TranslationWarning, UsageError
+from headwise.errors import DataError, TranslationWarning, UsageError
 from headwise.inference.arguments import (
     cannot_pickle,
     check_count,
@@ -190,17 +190,18 @@ class Translator:
             number += 1
             of_line, prefix = next(settings, None), next(texts, None)
             if of_line is None or prefix is None:
-                what = "settings" if of_line is None else "prefixes"
-                raise UsageError(
-                    f"each line needs its own: line {number:,} has none, {what} are "
-                    f"for {count_of(number - 1, 'line')} only; an empty one asks for "
-                    "nothing"
+                what = "settings" if of_line is None else "prefix"
+                raise DataError(
+                    f"line {number:,} has no {what}: there are only those of "
+                    f"{count_of(number - 1, 'line')}; give one for each line, an empty "
+                    "one where none is wanted"
                 )
             yield checked_text(line), of_line, prefix
         for name, rest in (("settings", settings), ("prefixes", texts)):
             if not isinstance(rest, repeat) and next(rest, None) is not None:
-                raise UsageError(
-                    f"there are more {name} than lines; each is for one line"
+                raise DataError(
+                    f"there are more {name} than lines, which are {number:,}; give one "
+                    "for each line"
                 )
 
     def score(

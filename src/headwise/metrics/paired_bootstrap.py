@@ -25,8 +25,8 @@ def paired_bootstrap(
     """Return the p-value of each of ``systems`` against ``baseline``.
 
     It is the probability of a difference at least as large if both were equally good:
-    1 for equal outputs, of which sacreBLEU says 1 / (``resamples`` + 1). All have an
-    output for each of ``references``.
+    1 for equal scores, of which sacreBLEU says 1 / (``resamples`` + 1) where those of
+    all samples are equal too. All have an output for each of ``references``.
     """
     if name not in PAIRED:
         raise UsageError(
@@ -55,6 +55,6 @@ def paired_bootstrap(
     del columns["System"]
     (values,) = columns.values()
     return {
-        key: 1.0 if list(systems[key]) == list(baseline) else float(result.p_value)
+        key: 1.0 if result.score == values[0].score else float(result.p_value)
         for key, result in zip(systems, values[1:], strict=True)
     }

@@ -103,8 +103,8 @@ def table(picture: AttentionMap) -> str:
 
 
 def readable(piece: str) -> str:
-    """Show SentencePiece's word boundary (U+2581) as a dot."""
-    return piece.replace("▁", "·")
+    """Show SentencePiece's word boundary (U+2581) as a dot, and a line break as ⏎."""
+    return piece.replace("▁", "·").replace("\n", "⏎")
 
 
 def _piece(piece: str) -> str:

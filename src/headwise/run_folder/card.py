@@ -50,7 +50,7 @@ source has {longest}; {longer}.
 ## Scores
 
 Of {outputs} on {scored} held-out pairs, after {steps} ({epochs},
-{time}); perplexity on all of them:
+{time}){perplexity}:
 
 | measure | value | signature |
 | --- | --- | --- |
@@ -140,7 +140,8 @@ def model_card(
         f"| {score.name} | {score.value:.2f} | `{score.signature.replace('|', BAR)}` |"
         for score in validation.scores.values()
     ]
-    rows.append(f"| perplexity of a token | {validation.perplexity:.3f} | e^loss |")
+    if validation.perplexity is not None:
+        rows.append(f"| perplexity of a token | {validation.perplexity:.3f} | e^loss |")
     corpora = [
         f"- `{corpus.source}`"
         + (f" and `{corpus.target}`" if corpus.target else "")
@@ -178,6 +179,9 @@ def model_card(
         steps=count_of(state.step, "update"),
         epochs=count_of(state.epoch, "epoch"),
         time=duration(state.seconds),
+        perplexity=(
+            "" if validation.perplexity is None else "; perplexity on all of them"
+        ),
         scores="\n".join(rows),
         architecture=(
             f"{config.encoder_layers} + {config.decoder_layers} {_layers(config)}, "

@@ -46,11 +46,13 @@ def installed_translator(target: str, source: str | None = None) -> Path:
     Languages are those of its card. Raises ``UsageError`` if there is none, or several
     and ``source`` does not tell which.
     """
+    target, source = target.lower(), source and source.lower()
     pairs: dict[tuple[str, ...], Path] = {}
     for folder in installed_models().values():
         with suppress(OSError):
             card = (folder / CARD).read_text(encoding="utf-8", errors="replace")
-            pairs.setdefault(card_fields(card).languages, folder)
+            languages = tuple(map(str.lower, card_fields(card).languages))
+            pairs.setdefault(languages, folder)
     translated = [each for each in pairs if len(each) == 2]
     found = [
         each for each in translated if each[1] == target and source in (None, each[0])

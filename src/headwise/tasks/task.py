@@ -59,6 +59,11 @@ class Task(Protocol):
         ...
 
     @property
+    def has_perplexity(self) -> bool:
+        """Whether the loss is a mean -ln p, and e^loss a perplexity."""
+        ...
+
+    @property
     def always_measured(self) -> tuple[str, ...]:
         """Metrics that every validation reports."""
         ...

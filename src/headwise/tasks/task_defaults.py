@@ -17,6 +17,8 @@ from headwise.errors import SettingsError
 class TaskDefaults:
     """Base class of tasks, which are frozen dataclasses with a ``check_stop``."""
 
+    has_perplexity = True
+
     def with_check_stop(self, check_stop: Callable[[], None]) -> Self:
         """Return this task with another ``check_stop``."""
         return cast(Self, replace(cast(Any, self), check_stop=check_stop))

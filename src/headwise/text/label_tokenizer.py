@@ -19,6 +19,10 @@ NUM_SHOWN = 10
 """Labels that a message lists at most."""
 
 
+class UnknownLabelError(DataError):
+    """A label, or tag, that no training example has."""
+
+
 class LabelTokenizer(VocabularyTokenizer):
     """Whole lines are tokens; a label that was not in the training text is refused.
 
@@ -66,13 +70,13 @@ class LabelTokenizer(VocabularyTokenizer):
     def encode(self, text: str) -> list[int]:
         """Return the one token of a label, none for a blank line.
 
-        Raises ``DataError`` for an unknown label.
+        Raises ``UnknownLabelError`` for another label.
         """
         label = _label(text)
         if not label:
             return []
         if label not in self.vocabulary or label in SPECIALS:
-            raise DataError(
+            raise UnknownLabelError(
                 f"the label {label!r} is not among those of the training examples: "
                 f"{_shown(self.labels)}"
             )

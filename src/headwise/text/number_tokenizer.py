@@ -36,16 +36,24 @@ class NumberTokenizer:
     ) -> NumberTokenizer:
         """Take mean and deviation of the numbers; ``vocab_size`` means nothing here.
 
-        Raises ``DataError`` for a line that is no number, or if all are the same.
+        A line that is no number is left for ``encode`` to refuse, as its caller knows
+        the place. Raises ``DataError`` if all numbers are the same, or there is none.
         """
         count, mean, squares = 0, 0.0, 0.0
+        first_error: DataError | None = None
         for line in lines:
             if line.strip():
-                value = parse_number(line)
+                try:
+                    value = parse_number(line)
+                except DataError as error:
+                    first_error = first_error or error
+                    continue
                 count += 1
                 before, mean = mean, mean + (value - mean) / count  # Welford (1962)
                 squares += (value - before) * (value - mean)
         deviation = math.sqrt(squares / count) if count else 0.0
+        if not count and first_error is not None:
+            raise first_error
         if not deviation:
             raise DataError(
                 f"all {count:,} examples have the number {mean:g}; there is nothing to "

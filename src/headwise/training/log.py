@@ -114,12 +114,13 @@ def validation_entry(
     validation: Validation, state: TrainingState, name: str, best: bool
 ) -> Entry:
     """Return the entry of a validation of the weights called ``name``."""
+    perplexity = {"perplexity": validation.perplexity}
     return {
         "what": "validation",
         "step": state.step,
         "name": name,
         "loss": validation.loss,
-        "perplexity": validation.perplexity,
+        **_without_none(perplexity),
         "scores": {key: asdict(each) for key, each in validation.scores.items()},
         "samples": [_without_none(asdict(sample)) for sample in validation.samples],
         "best": best,

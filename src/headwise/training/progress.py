@@ -96,10 +96,11 @@ class TrainingProgress:
         self._time_left.on_validation()
         scores = ", ".join(str(score) for score in validation.scores.values())
         where = f"step {state.step:,}" if name == "now" else name
+        perplexity = validation.perplexity
+        about = "" if perplexity is None else f", perplexity {perplexity:.2f}"
         self.on_message(
             f"{where} after {duration(state.seconds)}: validation loss "
-            f"{validation.loss:.3f}, perplexity {validation.perplexity:.2f}"
-            f"{', ' if scores else ''}{scores}"
+            f"{validation.loss:.3f}{about}{', ' if scores else ''}{scores}"
             f"{' (best so far)' if best else ''}"
         )
         for sample in validation.samples[:1]:

@@ -61,7 +61,8 @@ class Validation:
     """Results of one validation; ``log.jsonl`` has the fields under their names."""
 
     loss: float
-    """Mean -ln p of a held-out target token, END included, in nats."""
+    """Mean -ln p of a held-out target token, END included, in nats; of regression, the
+    mean of what it minimizes."""
 
     scores: dict[str, Score]
     """Metric name -> score of the outputs, those of greedy search if there is one."""
@@ -71,10 +72,13 @@ class Validation:
 
     samples: tuple[Sample, ...]
 
+    has_perplexity: bool = True
+    """Whether the loss is a mean -ln p."""
+
     @property
-    def perplexity(self) -> float:
-        """Perplexity: exp(loss)."""
-        return perplexity(self.loss, 1)
+    def perplexity(self) -> float | None:
+        """Perplexity: exp(loss); None if the loss has none."""
+        return perplexity(self.loss, 1) if self.has_perplexity else None
 
     def value(self, measure: str) -> float:
         """Return the loss, or the score of the metric of that name."""
@@ -118,6 +122,7 @@ def validate(
         },
         num_scored=len(outputs) if names else 0,
         samples=samples,
+        has_perplexity=task.has_perplexity,
     )
 
 

@@ -14,7 +14,7 @@ from headwise.decoding.ensemble import AVERAGES
 from headwise.decoding.forced_prefix import NO_PREFIX
 from headwise.decoding.settings import DecodingSettings, greedy, paper
 from headwise.decoding.warnings import CUT_OFF
-from headwise.errors import SettingsError, UsageError
+from headwise.errors import DataError, SettingsError, UsageError
 from headwise.run_folder.model_folder import open_model_folder
 from headwise.text.vocabulary import END, PAD, START
 
@@ -246,9 +246,9 @@ def test_a_prefix_of_half_a_word_is_completed(translator):
 
 
 def test_fewer_prefixes_than_lines_are_refused(translator):
-    with pytest.raises(UsageError, match="line 2 has none"):
+    with pytest.raises(DataError, match="line 2 has no prefix"):
         list(translator.lines(["a", "b"], prefixes=["x"]))
-    with pytest.raises(UsageError, match="more prefixes than lines"):
+    with pytest.raises(DataError, match="more prefixes than lines, which are 1"):
         list(translator.lines(["a"], prefixes=["x", "y"]))
 
 

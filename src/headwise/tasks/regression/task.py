@@ -26,6 +26,7 @@ class Regression(EncoderTask):
     """
 
     name = "regression"
+    has_perplexity = False
     always_measured = ("rmse",)
     loss = staticmethod(regression_loss)
 
