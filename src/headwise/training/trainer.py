@@ -374,8 +374,8 @@ class Trainer:
         Not where ``until`` ends a part of a run: later validations are to be compared
         with what the whole run has had.
         """
-        is_split = self._until < self.settings.num_steps
-        if self.settings.average_last == 1 or is_split:
+        is_part = self._until <= self.state.step < self.settings.num_steps
+        if self.settings.average_last == 1 or is_part:
             return
         if self.state.averaged_step == self.state.step:  # a finished run, run again
             return
