@@ -257,14 +257,15 @@ def _preset_for_data(
 ) -> str | None:
     # The data alone: the other settings may need the preset that is to be chosen.
     table = merged(read_toml(recipe_file) if recipe_file else {}, extra)
-    named = with_overrides(table, assignments).get("data", {})
+    table = with_overrides(table, assignments)
+    named = table.get("data", {})
     if not isinstance(named, dict):
         return None
     corpora = read(DataSettings, named, "data.").corpora
     num_pairs = sum(_count(each) for each in corpora)
     if not num_pairs:
         return None
-    preset = preset_for(num_pairs)
+    preset = preset_for(num_pairs, str(table.get("task", "translation")))
     on_message(
         f"{count_of(num_pairs, 'pair')}: preset {preset} (--preset chooses another)"
     )

@@ -158,13 +158,13 @@ def _recipe_for(
     """
     made = prepared.fields["settings"]
     file = {} if recipe_file is None else read_toml(recipe_file)
+    if task is None and "task" not in file:
+        task = task_of_format(prepared.facts.pair_format)
     if preset is None and "preset" not in file:
-        preset = preset_for(prepared.facts.train.pairs)
+        preset = preset_for(prepared.facts.train.pairs, task or str(file["task"]))
         say(f"{count_of(prepared.facts.train.pairs, 'pair')}: preset {preset}")
     text = merged(made["text"], file.get("text", {}))
     extra = merged({"data": made["data"], "text": text}, also)
-    if task is None and "task" not in file:
-        task = task_of_format(prepared.facts.pair_format)
     if task is not None:
         extra["task"] = task
     if (size := made.get("patch_size")) is not None:

@@ -43,9 +43,9 @@ def _depth(layers: int) -> TransformerConfig:
 
 
 PRESETS: dict[str, Preset] = {
-    "micro": Preset(MICRO, "for some thousand pairs"),
-    "tiny": Preset(TINY, "for some ten thousand pairs, on a laptop"),
-    "small": Preset(SMALL, "for some hundred thousand pairs"),
+    "micro": Preset(MICRO, "for hundreds of pairs"),
+    "tiny": Preset(TINY, "for thousands of pairs and more, on a laptop"),
+    "small": Preset(SMALL, "for hundreds of thousands of pairs"),
     "student": Preset(STUDENT, "for speed, taught by a larger model (docs/student.md)"),
     "base": Preset(BASE, "Table 3, base", published_millions=65),
     "big": Preset(BIG, "Table 3, big", published_millions=213),
