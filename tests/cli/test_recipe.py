@@ -50,7 +50,7 @@ def test_a_list_of_presets_is_of_all_of_them(headwise, also):
     [
         (["--preset", "huge"], "'huge' is not a preset; choose from base, big"),
         (["--preset", ""], "'' is not a preset"),
-        (["--set", "training.stepps=3"], "did you mean steps?"),
+        (["--set", "training.stepps=3"], "did you mean training.steps?"),
         (["--set", "training.steps=abc"], "must be a whole number, not 'abc'"),
         (["--set", "model.d_model=7"], "7 does not, 8 would"),
     ],

@@ -235,7 +235,7 @@ def test_a_value_is_added_and_one_that_diverges_fails_alone(headwise, recipe, co
     [
         ([], 2, "nothing is varied"),
         (["--vary", "seed=1,2"], 2, "use --seeds"),
-        (["--vary", "model.nrom=pre,post"], 3, "did you mean norm?"),
+        (["--vary", "model.nrom=pre,post"], 3, "did you mean model.norm?"),
         (["--vary", f"{RATE}=0.1,-1"], 3, "more than 0 and finite, not -1.0"),
         (["--vary", f"{RATE}=1e-4..1e-2"], 2, "add --search optuna"),
         ([*VARY, "--seeds", "0"], 2, "from 1 to 1000"),

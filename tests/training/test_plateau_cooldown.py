@@ -94,8 +94,11 @@ def test_a_cooldown_that_has_begun_is_not_ended_by_patience():
 def test_validations_in_the_cooldown_cost_no_patience_and_win_none_back():
     state = begun()
 
-    assert state.after_validation(improved=True).without_gain == 3
-    assert state.after_validation(improved=False).without_gain == 3
+    for value in (0.0, 2.0):
+        after, _ = replace(state, best_value=1.0).after_validation(
+            value, 1.0, seconds=5.0, lower_is_better=False
+        )
+        assert after.without_gain == 3
 
 
 @pytest.mark.parametrize(

@@ -72,8 +72,11 @@ def begin_cooldown(
 ) -> TrainingState:
     """Return ``state`` with a cooldown of so many steps from the next one on.
 
-    ``limit`` is the time limit that begins it, in seconds; 0: none does.
+    ``limit`` is the time limit that begins it, in seconds; 0: none does. Without steps
+    there is none.
     """
+    if not steps:
+        return state
     return replace(
         state,
         cooldown_start=state.step + 1,

@@ -87,16 +87,33 @@ class TrainingState:
             seconds=seconds,
         )
 
-    def after_validation(self, *, improved: bool) -> TrainingState:
-        """Return the state after a validation, before its model may become the best.
+    def after_validation(
+        self,
+        value: float,
+        loss: float,
+        *,
+        seconds: float,
+        lower_is_better: bool,
+        of_average: bool = False,
+    ) -> tuple[TrainingState, bool]:
+        """Return the state after a validation, and whether its model is the best.
 
-        One in a plateau's cooldown does not count, so that ``without_gain`` keeps
-        saying why the cooldown began; nor does one without a best model to compare
-        with, as a run may have lost it.
+        ``value`` is that of ``training.measure``, ``of_average`` whether it is of
+        averaged checkpoints. A validation in a plateau's cooldown does not count, so
+        that ``without_gain`` keeps saying why the cooldown began; nor does one without
+        a best model to compare with, as a run may have lost it.
         """
-        if self.plateau_step or self.best_value is None:
-            return self
-        return replace(self, without_gain=0 if improved else self.without_gain + 1)
+        best = self.is_improved_by(value, loss, lower_is_better=lower_is_better)
+        state = replace(self, validated_step=self.step, seconds=seconds)
+        if of_average:
+            state = replace(state, averaged_step=self.step)
+        elif not self.plateau_step and self.best_value is not None:
+            state = replace(state, without_gain=0 if best else self.without_gain + 1)
+        if best:
+            state = replace(
+                state, best_value=value, best_loss=loss, best_step=self.step
+            )
+        return state, best
 
     def has_exhausted(self, patience: int | None) -> bool:
         """Return whether so many validations in a row brought no improvement."""

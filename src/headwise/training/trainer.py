@@ -248,8 +248,7 @@ class Trainer:
                 seconds=self.time_limit.seconds,
             )
             limit = 60 * (settings.max_minutes or 0.0)
-            begin = partial(begin_cooldown, steps=cooldown, limit=limit)
-            self.state = begin(state) if cooldown else state
+            self.state = begin_cooldown(state, cooldown, limit=limit)
             if not self.gradients.async_metrics:
                 self._report_pending()
 
@@ -272,11 +271,7 @@ class Trainer:
     def _all_reduce_loss(
         self, own: SummedLoss, own_targets: int
     ) -> tuple[SummedLoss, int, int]:
-        """Sum loss, steps of a new cooldown and target tokens over all ranks.
-
-        Stop on a signal. Texts that are drawn anew have other numbers of tokens than
-        those that are stored.
-        """
+        """Sum loss, cooldown steps and target tokens over ranks; stop on a signal."""
         known = 0.0 if isinstance(own.loss, Tensor) else own.loss
         wants_to_stop = self.signals.received is not None
         is_late = self.time_limit.is_reached_after(self.state, self.state.step + 1)
@@ -339,25 +334,18 @@ class Trainer:
     def _update_best(
         self, validation: Validation, model: SequenceModel, averaged: int | None = None
     ) -> None:
-        """Store ``model`` if it is the best so far; tell the callbacks.
-
-        It is the mean of so many checkpoints if ``averaged`` is given. Callbacks may
-        take long, and a stop signal may save meanwhile: the state is complete before.
-        """
-        value, loss = validation.value(self.settings.measure), validation.loss
-        lower = self.settings.lower_is_better
-        best = self.state.is_improved_by(value, loss, lower_is_better=lower)
-        step, seconds = self.state.step, self.time_limit.seconds
-        state = replace(self.state, validated_step=step, seconds=seconds)
-        if averaged is not None:
-            state = replace(state, averaged_step=step)
-        else:
-            state = state.after_validation(improved=best)
+        """Store ``model``, or a mean of so many, if it is the best; tell callbacks."""
+        state, best = self.state.after_validation(
+            validation.value(self.settings.measure),
+            validation.loss,
+            seconds=self.time_limit.seconds,
+            lower_is_better=self.settings.lower_is_better,
+            of_average=averaged is not None,
+        )
         if best:
-            state = replace(state, best_value=value, best_loss=loss, best_step=step)
-            if self.ranks.is_first:
-                self.checkpoint_writer.save_best(state, model, validation)
-        self.state = state
+            write = self.checkpoint_writer.save_best
+            self.ranks.run_on_first(partial(write, state, model, validation))
+        self.state = state  # before callbacks: a stop signal may save in one of them
         name = "now" if averaged is None else f"mean of the last {averaged} checkpoints"
         for callback in self.callbacks:
             callback.on_validation(validation, state, name, best)
@@ -369,22 +357,15 @@ class Trainer:
         self._time_limit_reached = late > 0 and self.state.step > 0
 
     def _validate_average(self) -> None:
-        """Validate the average of the last checkpoints; store it if it is the best.
-
-        Not where ``until`` ends a part of a run: later validations are to be compared
-        with what the whole run has had.
-        """
-        is_part = self._until <= self.state.step < self.settings.num_steps
-        if self.settings.average_last == 1 or is_part:
-            return
-        if self.state.averaged_step == self.state.step:  # a finished run, run again
-            return
-        found = self.ranks.run_on_first(self._evaluate_average)
-        if found is None:
-            return
-        count, validation = found
-        self._update_best(validation, self.eval_model.model, averaged=count)
-        self._save()
+        """Validate the average of the last checkpoints, at the end of a whole run."""
+        step, settings = self.state.step, self.settings
+        is_part = self._until <= step < settings.num_steps
+        if settings.average_last == 1 or is_part or self.state.averaged_step == step:
+            return  # the last: a finished run, run again
+        if (found := self.ranks.run_on_first(self._evaluate_average)) is not None:
+            count, validation = found
+            self._update_best(validation, self.eval_model.model, averaged=count)
+            self._save()
 
     def _evaluate_average(self) -> tuple[int, Validation] | None:
         last = self.checkpoint_writer.last_weights(self.settings.average_last)
