@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from corpus_lines import read_lines
-from result_file import TRAINING, TRANSLATION, Measurement, place_of
+from result_file import TRAINING, TRANSLATION, Measurement
 from trials import (
-    add_run,
+    add_to_ledger,
     computed_once,
     mean_and_deviation,
     parse_trial_options,
@@ -150,14 +150,9 @@ def main() -> None:
         for seed in arguments.seeds:
             run = trial(name, seed, arguments)
             print(json.dumps({name: run}), file=sys.stderr)
-            place = place_of(arguments)
-            # read again after each trial: another process may have added its own
-            known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
-            languages: Table = known.get("languages", {})
-            trials = languages.setdefault(arguments.language, {})
-            runs = add_run(trials.get(name, {}).get("runs", []), run)
-            trials[name] = {"changes": changes_of(name), "runs": runs, **means(runs)}
-            measurement.write(place, {"languages": languages})
+            path = [arguments.language, name]
+            changes = changes_of(name)
+            add_to_ledger(arguments, measurement, path, run, changes, means)
 
 
 def changes_of(name: str) -> Table | None:

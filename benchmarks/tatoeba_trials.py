@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from corpus_lines import read_lines
-from result_file import TRAINING, TRANSLATION, Measurement, place_of
+from result_file import TRAINING, TRANSLATION, Measurement
 from sacrebleu.metrics.bleu import BLEU
 from trials import (
-    add_run,
+    add_to_ledger,
     computed_once,
     mean_and_deviation,
     parse_trial_options,
@@ -46,8 +46,6 @@ SOURCES = [*TRAINING, *TRANSLATION]
 REHEARSAL = {"steps": 4, "warmup_steps": 2, "validate_every": 2, "batch_tokens": 512}
 
 Table = dict[str, Any]
-Rows = Sequence[Sequence[str]]
-"""A sentence and its translations, of each line of a table."""
 
 SHORT: Table = {"steps": 3000, "patience": "none", "average_last": 1}
 """Settings of training for four readings of all pairs, or more of fewer pairs."""
@@ -91,15 +89,8 @@ def main() -> None:
         for seed in arguments.seeds:
             run = trial(name, seed, arguments)
             print(json.dumps({name: run}), file=sys.stderr)
-            place = place_of(arguments)
-            # read again after each trial: another process may have added its own
-            known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
-            languages: Table = known.get("languages", {})
-            sizes = languages.setdefault(arguments.language, {})
-            trials = sizes.setdefault(str(arguments.pairs or "all"), {})
-            runs = add_run(trials.get(name, {}).get("runs", []), run)
-            trials[name] = {"changes": TRIALS[name], "runs": runs, **means(runs)}
-            measurement.write(place, {"languages": languages})
+            path = [arguments.language, str(arguments.pairs or "all"), name]
+            add_to_ledger(arguments, measurement, path, run, TRIALS[name], means)
 
 
 def trial(name: str, seed: int, arguments: argparse.Namespace) -> Table:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from result_file import add_options, machine, own_seconds
+from result_file import Measurement, add_options, machine, own_seconds, place_of
 
 from headwise.cli.build_recipe import resolve_checked
 from headwise.cli.prepare_and_train import prepare_corpus
@@ -178,6 +178,29 @@ def add_run(known: Sequence[Table], run: Table) -> list[Table]:
         if each["seed"] != run["seed"] and each.get("settings") == run["settings"]
     ]
     return sorted([*kept, run], key=lambda each: int(each["seed"]))
+
+
+def add_to_ledger(
+    arguments: argparse.Namespace,
+    measurement: Measurement,
+    path: Sequence[str],
+    run: Table,
+    changes: Table | None,
+    means: Callable[[list[Table]], Table],
+) -> None:
+    """Add the figures of a run to the result file, at ``path`` below ``languages``.
+
+    It is read again for each run: another process may have added its own.
+    """
+    results: Path = arguments.default_out
+    known = json.loads(results.read_text()) if results.is_file() else {}
+    languages = table = known.get("languages", {})
+    *outer, name = path
+    for each in outer:
+        table = table.setdefault(each, {})
+    runs = add_run(table.get(name, {}).get("runs", []), run)
+    table[name] = {"changes": changes, "runs": runs, **means(runs)}
+    measurement.write(place_of(arguments), {"languages": languages})
 
 
 def summary(runs: Sequence[Mapping[str, Any]]) -> Table:

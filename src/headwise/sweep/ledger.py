@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -182,10 +182,9 @@ def read_ledger(folder: Path) -> Ledger | None:
             f"{folder / PLAN} is not of format {FORMAT}, which this version reads; "
             "restore it, or choose another folder"
         )
-    required = {each.name for each in fields(Plan) if each.default is MISSING}
+    table.setdefault("seed", Plan.seed)  # older versions did not write it
     try:
-        known = {name: table[name] for name in required}
-        plan = Plan(**known, seed=table.get("seed"))
+        plan = Plan(**{each.name: table[each.name] for each in fields(Plan)})
         trials = [_trial(line) for line in _lines(folder / TRIALS)]
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(
