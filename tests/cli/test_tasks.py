@@ -53,6 +53,36 @@ def test_columns_and_a_test_set_in_one_file(headwise, tmp_path):
     assert "predicting 50 test lines" in found.error
 
 
+def test_documents_are_learned_and_read_in_parts(headwise, tmp_path):
+    """Documents of 30 to 50 words by a model of windows of 8 tokens."""
+    colors = ("red", "blue")
+    documents = [
+        " ".join(str(n + i) for i in range(15 + n % 10))
+        + f" {colors[n % 2]}" * (16 + n % 11)
+        for n in range(150)
+    ]
+    file = tmp_path / "documents.tsv"
+    lines = (f"{text}\t{colors[n % 2]}\n" for n, text in enumerate(documents))
+    file.write_text("".join(lines), encoding="utf-8")
+    prepared = headwise(
+        *("prepare", file, "--task", "classification", "--out", tmp_path / "prepared"),
+        *("--preset", "micro", "--set", "data.max_tokens=8"),
+        *("--set", "text.vocab_size=60"),
+    )
+    train = ("train", tmp_path / "prepared", "--out", tmp_path / "run", *TINY)
+    estimated = headwise(*train, "--dry-run")
+    trained = headwise(*train)
+    scored = headwise("evaluate", tmp_path / "run", file)
+
+    assert "135 for training in 1,015 parts" in prepared.error
+    assert "135 training pairs, 15 for validation" in prepared.error
+    assert "135 pairs" in estimated.out
+    assert trained.code == 0, trained.error
+    assert scored.out.startswith("accuracy")
+    card = (tmp_path / "run" / "best" / "README.md").read_text(encoding="utf-8")
+    assert "135 pairs" in card
+
+
 def test_a_text_file_gives_a_language_model(headwise, tmp_path):
     file = language_model(tmp_path)["source"]
     found = headwise(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from headwise.data import prepare as module
+from headwise.data.pair_formats import LABELLED_TEXT, TRANSLATION
 from headwise.data.prepare import fingerprint, prepare
 from headwise.data.prepared import PreparedCorpus
 from headwise.data.settings import CorpusSettings, DataSettings
@@ -48,9 +49,23 @@ def corpus(tmp_path):
 def done(tmp_path):
     """Return a function that prepares corpora at ``tmp_path / "prepared"``."""
 
-    def run(*corpora, text=WORDS, seed=1, say=lambda _: None, **data):
+    def run(
+        *corpora,
+        text=WORDS,
+        seed=1,
+        pair_format=TRANSLATION,
+        say=lambda _: None,
+        **data,
+    ):
         settings = DataSettings(corpora=corpora, **data)
-        return prepare(settings, text, tmp_path / "prepared", seed=seed, say=say)
+        return prepare(
+            settings,
+            text,
+            tmp_path / "prepared",
+            seed=seed,
+            pair_format=pair_format,
+            say=say,
+        )
 
     return run
 
@@ -117,6 +132,57 @@ def test_tokenizers_never_see_what_is_held_out(corpus, done):
     dev_tokens = np.concatenate([prepared.dev.source(i) for i in range(20)])
     assert len(prepared.dev) == 20
     assert set(dev_tokens) == {3}  # all unknown
+
+
+def test_long_texts_with_a_label_are_learned_in_the_parts_that_they_are_read_in(
+    corpus, done, tmp_path
+):
+    """A text of 7 words becomes 3 + 2 + 2; the validation text stays whole."""
+    long = "one two three four five six seven"
+    said: list[str] = []
+    first = corpus("a", [("nine", "odd"), (long, "even"), ("two one", "odd")])
+    second = corpus("b", [("six", "odd")], weight=2.0)
+    dev = corpus("dev", [("one two three four", "even"), ("two", "odd")])
+
+    prepared = done(
+        *(first, second),
+        text=TextSettings(
+            tokenizer="words", target_tokenizer="labels", vocab_size=500, joint=False
+        ),
+        pair_format=LABELLED_TEXT,
+        dev=dev,
+        max_tokens=3,
+        say=said.append,
+    )
+
+    assert decoded(prepared.train, prepared.tokenizers) == [
+        ("nine", "odd"),
+        ("one two three", "even"),
+        ("four five", "even"),
+        ("six seven", "even"),
+        ("two one", "odd"),
+        ("six", "odd"),
+    ]
+    assert decoded(prepared.dev, prepared.tokenizers)[:2] == [
+        ("one two", "even"),
+        ("three four", "even"),
+    ]
+    assert prepared.dev_text == (["one two three four", "two"], ["even", "odd"])
+    facts = prepared.facts
+    assert (facts.train.pairs, facts.train.texts, facts.dev.texts) == (6, 4, 2)
+    assert [(each.train, each.first_pair) for each in facts.corpora] == [(3, 0), (1, 5)]
+    assert (tmp_path / "prepared" / "dropped.tsv").read_text().count("\n") == 1
+    assert said[-3:] == [
+        f"{first.source}: 3 pairs read: 3 for training in 5 parts of at most "
+        "max_tokens=3",
+        f"{second.source}: 1 pair read: 1 for training",
+        f"{dev.source}: 2 pairs read: 2 for validation",
+    ]
+    in_epoch = prepared.train.ranges
+    assert [(each.start, each.stop, each.weight) for each in in_epoch] == [
+        (0, 5, 1.0),
+        (5, 6, 2.0),
+    ]
 
 
 def test_pairs_left_out_are_counted_and_listed_with_the_reason(corpus, done, tmp_path):

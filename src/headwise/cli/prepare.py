@@ -93,7 +93,7 @@ def prepare(
     )
     train = corpus.facts.train
     say(
-        f"{out}: {count_of(train.pairs, 'training pair')}, "
-        f"{corpus.facts.dev.pairs:,} for validation; next: "
+        f"{out}: {count_of(train.texts, 'training pair')}, "
+        f"{corpus.facts.dev.texts:,} for validation; next: "
         f"headwise train {out} --out RUN"
     )

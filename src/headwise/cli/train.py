@@ -161,8 +161,8 @@ def _recipe_for(
     if task is None and "task" not in file:
         task = task_of_format(prepared.facts.pair_format)
     if preset is None and "preset" not in file:
-        preset = preset_for(prepared.facts.train.pairs, task or str(file["task"]))
-        say(f"{count_of(prepared.facts.train.pairs, 'pair')}: preset {preset}")
+        preset = preset_for(prepared.facts.train.texts, task or str(file["task"]))
+        say(f"{count_of(prepared.facts.train.texts, 'pair')}: preset {preset}")
     text = merged(made["text"], file.get("text", {}))
     extra = merged({"data": made["data"], "text": text}, also)
     if task is not None:

@@ -20,6 +20,7 @@ from headwise.errors import DataError
 from headwise.text.placeholders import mask_shared
 from headwise.text.sentence_splitter import has_several_sentences
 from headwise.text.tokenizer import TokenizerPair
+from headwise.text.windows import windows
 
 Outcome = Literal["train", "dev", "empty", "too_long", "held_out"]
 """Split that a pair is written to, or the reason why it is dropped."""
@@ -66,11 +67,15 @@ class CorpusWriter:
     def write(self, corpus: CorpusSettings, held_out: HeldOutSources) -> CorpusFacts:
         """Write a corpus: sources in ``held_out`` to dev (once), others to train."""
         outcomes: Counter[Outcome] = Counter()
-        first_pair = self.train.pairs
+        first_pair, parts = self.train.pairs, self.train.further_parts
         for pair in read_pairs(corpus):
             outcomes[self._write_pair(pair, corpus, held_out)] += 1
         return _corpus_facts(
-            corpus, outcomes, first_pair, reverses=self._both_directions
+            corpus,
+            outcomes,
+            first_pair,
+            reverses=self._both_directions,
+            further_parts=self.train.further_parts - parts,
         )
 
     def write_dev(self, corpus: CorpusSettings) -> CorpusFacts:
@@ -101,19 +106,28 @@ class CorpusWriter:
         except DataError as error:
             where = " and ".join(corpus.files)
             raise DataError(f"{where}, line {pair.line:,}: {error}") from None
-        outcome = self._outcome(pair, len(source), len(target), held_out)
-        if outcome == "train":
+        parts = self._parts(source)
+        outcome = self._outcome(pair, len(parts[0]), len(target), held_out)
+        if outcome == "train" and len(parts) > 1:
+            self.train.add_parts(parts, target)
+        elif outcome == "train":
             self._add_to_train((pair.source, pair.target), (source, target))
             if self._both_directions:
                 self._add_to_train((pair.target, pair.source), (target, source))
         elif outcome == "dev":
-            self.dev.add(source, target)
+            self.dev.add_parts(parts, target)
             self._dev_source.write(f"{pair.source}\n")
             self._dev_target.write(f"{pair.target}\n")
         else:
             where = f"{corpus.source}\t{pair.line}"
             self._dropped.write(f"{where}\t{outcome}\t{len(source)}\t{len(target)}\n")
         return outcome
+
+    def _parts(self, source: list[int]) -> list[list[int]]:
+        """Return the parts that a source is divided into, the longest first."""
+        if len(source) <= self._max_tokens or not self._format.cuts_long_sources:
+            return [source]
+        return windows(source, self._max_tokens)
 
     def _add_to_train(
         self, texts: tuple[str, str], rows: tuple[list[int], list[int]]
@@ -170,6 +184,7 @@ class _PairFiles:
         self._offsets = files.enter_context(offsets)
         self._offsets.append([0])
         self.pairs = 0
+        self.further_parts = 0
         self._source_tokens = self._target_tokens = 0
         self._longest_source = self._longest_target = 0
         self._several_sentences: int | None = None
@@ -178,6 +193,12 @@ class _PairFiles:
         """Count a source that was added among those with several sentences, or not."""
         before = self._several_sentences or 0
         self._several_sentences = before + has_several_sentences(source)
+
+    def add_parts(self, sources: list[list[int]], target: list[int]) -> None:
+        """Add a pair for each part of a text."""
+        for source in sources:
+            self.add(source, target)
+        self.further_parts += len(sources) - 1
 
     def add(self, source: list[int], target: list[int]) -> None:
         self._tokens.append(source + target)
@@ -198,6 +219,7 @@ class _PairFiles:
             longest_source=self._longest_source,
             longest_target=self._longest_target,
             several_sentences=self._several_sentences,
+            further_parts=self.further_parts,
         )
 
 
@@ -207,6 +229,7 @@ def _corpus_facts(
     first_pair: int,
     *,
     reverses: bool = False,
+    further_parts: int = 0,
 ) -> CorpusFacts:
     return CorpusFacts(
         source=corpus.source,
@@ -220,4 +243,5 @@ def _corpus_facts(
         too_long=outcomes["too_long"],
         held_out=outcomes["held_out"],
         reversed=outcomes["train"] if reverses else 0,
+        further_parts=further_parts,
     )

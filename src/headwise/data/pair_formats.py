@@ -36,6 +36,11 @@ class PairFormat(Protocol):
         """Whether the source is a picture, whose patches are the rows of tokens."""
         ...
 
+    @property
+    def cuts_long_sources(self) -> bool:
+        """Whether a long source becomes several pairs, each with the whole target."""
+        ...
+
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
     ) -> tuple[list[int], list[int]]:
@@ -53,11 +58,17 @@ class TextPairs:
     """
 
     def __init__(
-        self, name: str, *, ends: tuple[bool, bool], reads_pictures: bool = False
+        self,
+        name: str,
+        *,
+        ends: tuple[bool, bool],
+        reads_pictures: bool = False,
+        cuts_long_sources: bool = False,
     ) -> None:
         self.name = name
         self.ends = ends
         self.reads_pictures = reads_pictures
+        self.cuts_long_sources = cuts_long_sources
 
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
@@ -76,6 +87,7 @@ class TaggedWords:
     name = "tagged words"
     ends = (True, False)
     reads_pictures = False
+    cuts_long_sources = False
 
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
@@ -109,6 +121,7 @@ class Trees:
     name = "trees"
     ends = (True, True)
     reads_pictures = False
+    cuts_long_sources = False
 
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
@@ -142,6 +155,7 @@ class Documents:
     name = "documents"
     ends = (False, False)
     reads_pictures = False
+    cuts_long_sources = False
 
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
@@ -160,6 +174,7 @@ class Dialogues:
     name = "dialogues"
     ends = (False, True)
     reads_pictures = False
+    cuts_long_sources = False
 
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
@@ -187,8 +202,10 @@ def role_token(tokenizers: TokenizerPair, role: str) -> int:
 
 
 TRANSLATION = TextPairs("text pairs", ends=(True, True))
-LABELLED_TEXT = TextPairs("labelled text", ends=(True, False))
-NUMBERED_TEXT = TextPairs("text with numbers", ends=(True, False))
+LABELLED_TEXT = TextPairs("labelled text", ends=(True, False), cuts_long_sources=True)
+NUMBERED_TEXT = TextPairs(
+    "text with numbers", ends=(True, False), cuts_long_sources=True
+)
 TAGGED_WORDS = TaggedWords()
 PICTURES = TextPairs("labelled pictures", ends=(False, False), reads_pictures=True)
 CAPTIONS = TextPairs("captioned pictures", ends=(False, True), reads_pictures=True)

@@ -19,11 +19,7 @@ from headwise import storage
 from headwise.data.corpus_reader import check_file, read_pairs
 from headwise.data.corpus_writer import CorpusWriter
 from headwise.data.identical_sides import IdenticalSides
-from headwise.data.pair_formats import (
-    DOCUMENTS,
-    TRANSLATION,
-    PairFormat,
-)
+from headwise.data.pair_formats import DOCUMENTS, TRANSLATION, PairFormat
 from headwise.data.prepare_documents import write_documents
 from headwise.data.prepared import (
     FACTS,
@@ -380,9 +376,12 @@ def _all_corpora(facts: PreparedFacts) -> Sequence[CorpusFacts]:
 
 def _summary(corpus: CorpusFacts, max_tokens: int) -> str:
     """Return the counts of a corpus as one line."""
-    both_ways = " in both directions" if corpus.reversed else ""
+    how = " in both directions" if corpus.reversed else ""
+    if corpus.further_parts:
+        parts = corpus.train + corpus.further_parts
+        how = f" in {parts:,} parts of at most max_tokens={max_tokens:,}"
     outcomes = {
-        f"for training{both_ways}": corpus.train,
+        f"for training{how}": corpus.train,
         "for validation": corpus.dev,
         "dropped with an empty side": corpus.empty,
         f"dropped with more than max_tokens={max_tokens:,}": corpus.too_long,

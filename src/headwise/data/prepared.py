@@ -57,10 +57,14 @@ class CorpusFacts:
     """Training pairs that are there the other way round too: all or none. They stand
     between the others, and are not in ``read``."""
 
+    further_parts: int = 0
+    """Rows of the training set beyond the first of each text that is cut into parts.
+    They follow the first, and are not in ``read``."""
+
     @property
     def examples(self) -> int:
-        """Training pairs of both directions."""
-        return self.train + self.reversed
+        """Rows of the training set: pairs of both directions, parts of long texts."""
+        return self.train + self.reversed + self.further_parts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,6 +78,13 @@ class SplitFacts:
     longest_target: int
     several_sentences: int | None = None
     """Pairs whose source has several sentences; None: they were not counted."""
+    further_parts: int = 0
+    """How many of the pairs are parts of a long text, its first one apart."""
+
+    @property
+    def texts(self) -> int:
+        """Pairs, of which the parts of a long text count as one."""
+        return self.pairs - self.further_parts
 
     @property
     def longest(self) -> tuple[int, int]:

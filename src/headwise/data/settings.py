@@ -147,7 +147,8 @@ class DataSettings:
 
     max_tokens: int = 256
     """Longest side of a pair, in tokens without END; longer pairs are dropped. Of text
-    alone: the length of the windows that are trained on."""
+    alone: the length of the windows that are trained on. Of text with one label or
+    number: a longer text is cut into parts, and each is a pair."""
 
     def __post_init__(self) -> None:
         problems = []

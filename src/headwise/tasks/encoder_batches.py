@@ -13,17 +13,7 @@ from headwise.data.ragged_batch import RaggedTokens
 from headwise.model.sequence_model import SequenceModel
 from headwise.tasks.task import BATCH_TOKENS
 from headwise.text.vocabulary import END
-
-
-def windows(tokens: Sequence[int], most: int | None) -> list[Sequence[int]]:
-    """Cut a text into as few windows of at most ``most`` tokens as there can be.
-
-    They are of equal length, up to one token. No window for an empty text.
-    """
-    if not tokens:
-        return []
-    count = 1 if most is None else -(-len(tokens) // most)
-    return [part.tolist() for part in np.array_split(np.asarray(tokens), count)]
+from headwise.text.windows import windows
 
 
 def mean_vectors(encoded: Tensor, is_real: Tensor) -> Tensor:

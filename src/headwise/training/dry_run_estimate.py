@@ -125,7 +125,7 @@ def dry_run_report(
     return DryRunReport(
         parameters=parameters_by_part(model),
         memory=estimate,
-        pairs=corpus.facts.train.pairs,
+        pairs=corpus.facts.train.texts,
         updates_an_epoch=updates_an_epoch,
         updates_done=done,
         updates=last,

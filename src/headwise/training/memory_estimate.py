@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from headwise.data.batches import split_by_tokens, worst_case_batches
+from headwise.data.pair_formats import DOCUMENTS
 from headwise.data.prepared import PreparedCorpus
 from headwise.data.ragged_batch import Batch
 from headwise.errors import ResourceError, is_out_of_memory
@@ -208,8 +209,10 @@ def prediction_batches(
     """
     texts, _ = corpus.dev_text
     lengths, _ = corpus.dev.lengths()
-    if len(lengths) != len(texts):  # windows of a text, and some of its lines
+    if corpus.facts.pair_format == DOCUMENTS.name:  # windows, and some lines
         return [texts[:NUM_SAMPLES]]
+    if len(lengths) != len(texts):  # parts of texts, which are read in such batches too
+        lengths = np.full(len(texts), lengths.sum() // len(texts))
     every = -(-len(lengths) // settings.validation_pairs)
     chosen = np.arange(0, len(lengths), every)
     rising = chosen[np.argsort(lengths[chosen], kind="stable")]

@@ -169,5 +169,5 @@ class TimeLeft:
             return 0.0
         dev = self._facts.dev
         tokens = dev.source_tokens + dev.target_tokens + 2 * dev.pairs
-        searched = min(1.0, self._settings.validation_pairs / max(1, dev.pairs))
+        searched = min(1.0, self._settings.validation_pairs / max(1, dev.texts))
         return tokens * (FORWARD + SEARCHED * searched)

@@ -16,7 +16,7 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
 from headwise.metrics.score import Score
 from headwise.model.config import TransformerConfig
-from headwise.tasks.encoder_batches import mean_vectors, windows
+from headwise.tasks.encoder_batches import mean_vectors
 from headwise.tasks.encoder_task import EncoderTask
 from headwise.tasks.masked_language_model.masking import EVERY, mask_batch, mask_every
 from headwise.tasks.masked_language_model.model import (
@@ -26,6 +26,7 @@ from headwise.tasks.masked_language_model.model import (
 from headwise.tasks.prediction import Prediction
 from headwise.tasks.task import BATCH_TOKENS
 from headwise.text.vocabulary import SPECIALS, START, UNKNOWN
+from headwise.text.windows import windows
 
 MASK = "[MASK]"
 """What stands in the place of a word that is to be found."""
