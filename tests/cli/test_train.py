@@ -78,6 +78,17 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(train):
     assert "training.batch_tokens was 512 and is now 256" in found.error
 
 
+def test_a_file_of_pairs_is_refused_with_what_takes_one(headwise, tmp_path):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("one\teins\n")
+
+    found = headwise("train", pairs, "--out", tmp_path / "run")
+
+    assert found.code == 2
+    assert "pairs.tsv is a file" in found.error
+    assert "headwise run" in found.error
+
+
 def test_until_stops_for_now_and_may_be_raised(train, tmp_path):
     first = train("--until", 1, *options())
     second = train("--until", 3, *options())

@@ -104,6 +104,11 @@ def train(
     from headwise.cli.print_dry_run import print_dry_run
     from headwise.data.prepared import PreparedCorpus
 
+    if corpus.is_file():
+        raise UsageError(
+            f"{corpus} is a file, and train takes the folder of a prepared corpus: "
+            "headwise prepare makes one, and headwise run prepares and trains"
+        )
     check_folders(corpus)
     check_files(recipe_file)
     check_task(task)
