@@ -50,6 +50,9 @@ Table = dict[str, Any]
 SHORT: Table = {"steps": 3000, "patience": "none", "average_last": 1}
 """Settings of training for four readings of all pairs, or more of fewer pairs."""
 
+PAPER: Table = {**SHORT, "validate_every": 200, "average_last": 5}
+"""Settings of training by Equation 3, and the mean of the last five checkpoints."""
+
 LINEAR: Table = {**SHORT, "schedule": "linear", "validate_every": 1000}
 
 
@@ -66,7 +69,8 @@ def dropout(rate: float, training: Table) -> Table:
 
 TRIALS: dict[str, Table] = {
     "default": {},
-    "paper": dropout(0.1, {**SHORT, "validate_every": 200, "average_last": 5}),
+    "paper": dropout(0.1, PAPER),
+    "paper-long": dropout(0.1, {**PAPER, "steps": 10_000, "validate_every": 500}),
     "linear": dropout(0.1, LINEAR),
     "muon": dropout(0.1, {**LINEAR, "optimizer": "muon"}),
     "muon-long": dropout(0.1, {**LINEAR, "optimizer": "muon", "steps": 10_000}),
