@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from queue import Queue
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import ModelError
 from headwise.inference.arguments import checked_text
+from headwise.inference.background_thread import BackgroundThread
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.paths import model_path
 from headwise.settings import as_table, merged, read
@@ -58,25 +58,37 @@ class TextGenerator:
     def stream(self, prompt: str = "", **search: Any) -> Iterator[str]:
         """Yield the continuation of ``prompt`` in pieces, as they are generated.
 
-        The pieces together are what :meth:`generate` adds to the prompt. Raises
+        The pieces together are what :meth:`generate` adds to the prompt. It ends when
+        the iterator is closed. Raises
         ``UsageError`` for a search that keeps several hypotheses.
         """
         settings = self._settings(search)
         queue: Queue[int | list[int] | BaseException] = Queue()
 
-        def run() -> None:
+        def run(check_stop: Callable[[], None]) -> None:
+            def put(token: int) -> None:
+                check_stop()
+                queue.put(token)
+
             try:
                 ((best, *_),) = self.task.generate(
                     self.opened.model,
                     [checked_text(prompt)],
                     settings,
-                    on_token=queue.put,
+                    on_token=put,
                 )
                 queue.put(list(best.tokens))
             except BaseException as error:  # raised again where the text is wanted
                 queue.put(error)
 
-        Thread(target=run, daemon=True).start()
+        thread = BackgroundThread(run)
+        try:
+            yield from self._pieces(queue)
+        finally:
+            thread.cancel()
+
+    def _pieces(self, queue: Queue[int | list[int] | BaseException]) -> Iterator[str]:
+        """Yield the text of the tokens of a queue, as soon as it is final."""
         tokens: list[int] = []
         written = ""
         while True:

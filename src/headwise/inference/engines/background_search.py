@@ -5,19 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 
-from headwise.errors import HeadwiseError
+from headwise.inference.background_thread import BackgroundThread
 from headwise.inference.engines.engine import Outputs
 
 
-class Cancelled(HeadwiseError):  # noqa: N818 - a state, not an error
-    """The search was cancelled."""
-
-
 class BackgroundSearch(Future[Outputs]):
-    """The future of a search that runs in a daemon thread.
+    """The future of a search that runs in a background thread.
 
-    An executor's threads would be waited for when the process ends; this one is not.
+    An executor's threads would be waited for, however long they take, when the process
+    ends; this one is cancelled.
     ``search`` is given a ``check_stop`` to call now and then, which raises
     ``Cancelled`` after ``cancel``. Searches that share a ``lock`` run one at a time.
     """
@@ -26,25 +24,23 @@ class BackgroundSearch(Future[Outputs]):
         self, search: Callable[[Callable[[], None]], Outputs], lock: threading.Lock
     ) -> None:
         super().__init__()
-        self._cancel_requested = threading.Event()
-        threading.Thread(target=self._run, args=(search, lock), daemon=True).start()
+        self._thread = BackgroundThread(partial(self._run, search, lock))
 
     def cancel(self) -> bool:
         """End the search soon, even if it is running; ``result`` raises then."""
-        self._cancel_requested.set()
+        self._thread.cancel()
         return not self.done()
 
-    def _check_stop(self) -> None:
-        if self._cancel_requested.is_set():
-            raise Cancelled("this search was cancelled")
-
     def _run(
-        self, search: Callable[[Callable[[], None]], Outputs], lock: threading.Lock
+        self,
+        search: Callable[[Callable[[], None]], Outputs],
+        lock: threading.Lock,
+        check_stop: Callable[[], None],
     ) -> None:
         try:
             with lock:
-                self._check_stop()
-                outputs = search(self._check_stop)
+                check_stop()
+                outputs = search(check_stop)
         except BaseException as error:
             self.set_exception(error)
         else:
