@@ -27,3 +27,10 @@ def test_without_variance_there_is_no_correlation():
 def test_a_line_that_is_no_number_is_named():
     with pytest.raises(UsageError, match="line 2: 'x' is not a number"):
         rmse(["1", "x"], ["1", "2"])
+
+
+def test_an_error_in_the_unit_of_the_labels_is_shown_with_three_digits():
+    assert str(rmse(["0.5", "0.75"], ["0.5", "0.5"])) == "RMSE 0.177"
+    assert str(rmse(["1", "2"], ["1", "8"])) == "RMSE 4.24"
+    assert str(rmse(["1000", "2000"], ["1000", "5000"])) == "RMSE 2121.3"
+    assert str(pearson(["1", "2", "3"], ["1", "2", "4"])) == "Pearson correlation 98.2"

@@ -17,7 +17,8 @@ class Score:
     """Name in reports."""
 
     value: float
-    """From 0 to 100; error rates can exceed 100."""
+    """From 0 to 100; error rates can exceed 100, and an error in the unit of labels
+    has a scale of its own."""
 
     signature: str
     """How it was computed: only scores with equal signatures are comparable."""
@@ -46,10 +47,16 @@ def interval_ends(
     return max(least, value - interval), min(most, value + interval)
 
 
+def formatted(value: float, higher_is_better: bool, *, decimals: int = 1) -> str:
+    """Format a value with so many decimals, a small error with 3 significant digits."""
+    is_small_error = not higher_is_better and value < 10
+    return f"{value:.3g}" if is_small_error else f"{value:.{decimals}f}"
+
+
 def with_interval(value: float, interval: float | None, higher_is_better: bool) -> str:
     """Format a value with its interval: ``±``, or both ends if one is clipped."""
     if interval is None:
-        return f"{value:.1f}"
+        return formatted(value, higher_is_better)
     low, high = interval_ends(value, interval, higher_is_better)
     if value - interval < low or value + interval > high:
         return f"{value:.1f} ({low:.1f} to {high:.1f})"

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from headwise.metrics.score import formatted
 from headwise.reports.curves import plots
 from headwise.reports.formatting import columns
 from headwise.reports.history import LIVE, History, ValidationRecord, read_history
@@ -193,7 +194,7 @@ def _value_of(validation: ValidationRecord, key: str | None) -> str:
     if key is None:
         return f"{validation.loss:.3f}"
     found = validation.scores.get(key)
-    return "–" if found is None else f"{found.value:.1f}"
+    return "–" if found is None else formatted(found.value, found.higher_is_better)
 
 
 def _sparks(first: ComparedRun, second: ComparedRun) -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from headwise import __version__
 from headwise.data.prepared import PreparedFacts
+from headwise.metrics.score import Score, formatted
 from headwise.model.config import TransformerConfig
 from headwise.model.sequence_model import SequenceModel
 from headwise.model.variants.names import variants_of
@@ -136,10 +137,7 @@ def model_card(
     name = without_surrogates(" ".join(name.split()))
     config, texts = model.config, CARD_TEXTS.get(task, OTHERS)
     num_parameters = sum(parameter.numel() for parameter in model.parameters())
-    rows = [
-        f"| {score.name} | {score.value:.2f} | `{score.signature.replace('|', BAR)}` |"
-        for score in validation.scores.values()
-    ]
+    rows = [_row(score) for score in validation.scores.values()]
     if validation.perplexity is not None:
         rows.append(f"| perplexity of a token | {validation.perplexity:.3f} | e^loss |")
     corpora = [
@@ -189,6 +187,12 @@ def model_card(
             f"vocabulary {facts.target_vocabulary:,}."
         ),
     )
+
+
+def _row(score: Score) -> str:
+    """Return a row of the table of scores."""
+    value = formatted(score.value, score.higher_is_better, decimals=2)
+    return f"| {score.name} | {value} | `{score.signature.replace('|', BAR)}` |"
 
 
 def _layers(config: TransformerConfig) -> str:
