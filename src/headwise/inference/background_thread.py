@@ -17,7 +17,7 @@ from headwise.errors import HeadwiseError
 SECONDS_TO_END = 10.0
 """How long each thread is waited for when the process ends."""
 
-_threads: weakref.WeakSet[BackgroundThread] = weakref.WeakSet()
+_THREADS: weakref.WeakSet[BackgroundThread] = weakref.WeakSet()
 
 
 class Cancelled(HeadwiseError):  # noqa: N818 - a state, not an error
@@ -36,7 +36,7 @@ class BackgroundThread:
         self._thread = threading.Thread(
             target=work, args=(self._check_stop,), daemon=True
         )
-        _threads.add(self)
+        _THREADS.add(self)
         self._thread.start()
 
     def cancel(self) -> None:
@@ -55,7 +55,7 @@ class BackgroundThread:
 @atexit.register
 def _end_all() -> None:
     """Cancel what still runs, and wait for it."""
-    running = [*_threads]
+    running = [*_THREADS]
     for each in running:
         each.cancel()
     for each in running:
