@@ -58,9 +58,9 @@ class TextGenerator:
     def stream(self, prompt: str = "", **search: Any) -> Iterator[str]:
         """Yield the continuation of ``prompt`` in pieces, as they are generated.
 
-        The pieces together are what :meth:`generate` adds to the prompt. It ends when
-        the iterator is closed. Raises
-        ``UsageError`` for a search that keeps several hypotheses.
+        The pieces together are what :meth:`generate` adds to the prompt. The search
+        ends when the iterator is closed. Raises ``UsageError`` for a search that keeps
+        several hypotheses.
         """
         settings = self._settings(search)
         queue: Queue[int | list[int] | BaseException] = Queue()
