@@ -6,7 +6,9 @@ python benchmarks/caption_trials.py --corpora FOLDER --work FOLDER --only muon -
 Text is lower-cased and tokenised by its publisher, and scored so, as papers do. Trials
 that are called short take the same number of updates of the same number of tokens that
 go through the model; one seed and the validation set tell which are worth more.
-``--test`` reads the test sets, once a trial. The figures of trials and seeds that ran
+``--test`` reads the test sets, once a trial. Some trials are ensembles of the models of
+other trials, others learn from the translations of such an ensemble too (sequence-level
+knowledge distillation, Kim and Rush 2016). The figures of trials and seeds that ran
 before stay in the result file: it is the ledger.
 """
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from corpus_lines import read_lines
 from result_file import TRAINING, TRANSLATION, Measurement
 from trials import (
     add_to_ledger,
+    add_training_options,
     computed_once,
     mean_and_deviation,
     parse_trial_options,
@@ -30,6 +34,7 @@ from trials import (
 )
 
 from headwise.inference.load import load_predictor
+from headwise.inference.translator import load
 from headwise.metrics.bleu_chrf_ter import bleu, chrf
 from headwise.settings import merged
 from headwise.storage import write_text
@@ -88,6 +93,25 @@ def on_gpu(d_ff: int, dropout: float, r_drop: float = 0.0, vocab: int = 4000) ->
     }
 
 
+MANY_EPOCHS: Table = {
+    "steps": 6000,
+    "batch_tokens": 8192,
+    "learning_rate": 0.004,
+    "warmup_steps": 300,
+    "validate_every": 3000,
+}
+"""Settings of training for 100 epochs on a GPU, by a straight line to 0."""
+
+
+def many_epochs(dropout: float) -> Table:
+    """Return the changes of a trial of width 256 and the published vocabulary."""
+    return {
+        "text": {"vocab_size": 10_000},
+        "model": {"d_model": 256, "d_ff": 512, "dropout": dropout},
+        "training": MANY_EPOCHS,
+    }
+
+
 COOLDOWN: Table = {
     "optimizer": "adam",
     "steps": 1200,
@@ -132,18 +156,36 @@ TRIALS: dict[str, Table] = {
     "gpu-256-r-drop-1": on_gpu(512, 0.3, 1.0),
     "gpu-256-r-drop-3": on_gpu(1024, 0.3, 3.0),
     "gpu-256-r-drop-1-vocab-8000": on_gpu(512, 0.3, 1.0, 8000),
+    "256-100-epochs": many_epochs(0.3),
+    "256-100-epochs-dropout-0.4": many_epochs(0.4),
+    "256-distilled": many_epochs(0.3),
 }
 """Name of a trial -> what it changes in ``recipes/multi30k-muon.toml``."""
+
+
+ENSEMBLES: dict[str, tuple[tuple[str, int], ...]] = {
+    "256-ensemble": (
+        ("256-100-epochs", 1),
+        ("256-100-epochs", 2),
+        ("256-100-epochs-dropout-0.4", 1),
+        ("256-100-epochs-dropout-0.4", 2),
+    ),
+}
+"""Name of a trial that trains nothing -> trials and seeds of its models."""
+
+LEARNS_FROM = {"256-distilled": "256-ensemble"}
+"""Name of a trial -> the ensemble whose translations of the training set are training
+text as well."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpora", type=Path, required=True)
-    names = ["published", *TRIALS]
+    names = ["published", *TRIALS, *ENSEMBLES]
     parser.add_argument("--only", type=lambda text: text.split(","), default=names)
     parser.add_argument("--language", choices=("de", "fr"), default="de")
     parser.add_argument("--test", action="store_true", help="read the test sets")
-    parser.add_argument("--device", default="cpu", help="what trains: cpu or cuda")
+    add_training_options(parser)
     arguments = parse_trial_options(parser, RESULTS)
     measurement = Measurement.begin(SOURCES)
     for name in arguments.only:
@@ -157,32 +199,56 @@ def main() -> None:
 
 def changes_of(name: str) -> Table | None:
     """Return what a trial changes in its recipe; None for the published recipe."""
-    return None if name == "published" else TRIALS[name]
+    return TRIALS.get(name)
 
 
 def trial(name: str, seed: int, arguments: argparse.Namespace) -> Table:
     """Train with one seed; return its figures, by beam search."""
-    folder = arguments.work / f"{arguments.language}-{name}-{seed}"
-    own = {"seed": seed, "languages": ["en", arguments.language]}
+    folder = folder_of(name, seed, arguments)
+    if name in ENSEMBLES:
+        folder.mkdir(parents=True, exist_ok=True)
+        models = [folder_of(*each, arguments) for each in ENSEMBLES[name]]
+        return {
+            "seed": seed,
+            "settings": [f"{trial}, seed {of}" for trial, of in ENSEMBLES[name]],
+            "tokenised": all_scores(folder, models, arguments),
+        }
+    own: Table = {"seed": seed, "languages": ["en", arguments.language]}
     own["data"] = data(arguments)
     if name in BEGINS_WITH:
-        first = arguments.work / f"{arguments.language}-{BEGINS_WITH[name]}-{seed}"
-        own["initialize_from"] = [str(first)]
+        own["initialize_from"] = [str(folder_of(BEGINS_WITH[name], seed, arguments))]
+    if name in LEARNS_FROM:
+        own["data"]["corpora"].append({"source": distilled(name, arguments)})
     published = name == "published"
     file = f"multi30k-en-{arguments.language}" if published else "multi30k-muon"
     table = own if published else merged(TRIALS[name], own)
     if arguments.rehearse:
         table = merged(table, {"text": {"vocab_size": 300}, "training": REHEARSAL})
-    recipe = recipe_of(ROOT / "recipes" / f"{file}.toml", table, folder)
+    recipe = recipe_of(ROOT / "recipes" / f"{file}.toml", table, folder, arguments.set)
     val = read(arguments, "val")
     run = run_trial(folder, recipe, val, ["bleu"], device=arguments.device)
     del run["test"], run["test_examples"]  # val once more, by other tokens
-    run["tokenised"] = {
-        part: scores(folder, part, arguments)
-        for part in ("val", *TEST_SETS)
-        if part == "val" or arguments.test or score_file(folder, part).is_file()
-    }
+    run["tokenised"] = all_scores(folder, [folder], arguments)
     return run
+
+
+def folder_of(name: str, seed: int, arguments: argparse.Namespace) -> Path:
+    """Return the folder of a trial with one seed."""
+    work: Path = arguments.work
+    return work / f"{arguments.language}-{name}-{seed}"
+
+
+def distilled(name: str, arguments: argparse.Namespace) -> str:
+    """Write the training sources with translations by an ensemble; return the file."""
+    path = arguments.work / "data" / f"{arguments.language}-{name}.tsv"
+    if not path.is_file():
+        ensemble = ENSEMBLES[LEARNS_FROM[name]]
+        models = [folder_of(*each, arguments) for each in ensemble]
+        sources, _ = read(arguments, "train")
+        outputs = load(models, device=arguments.device).translate(sources)
+        pairs = zip(sources, outputs, strict=True)
+        write_text(path, "".join(f"{a}\t{b}\n" for a, b in pairs if b))
+    return str(path)
 
 
 def data(arguments: argparse.Namespace) -> Table:
@@ -209,12 +275,27 @@ def read(arguments: argparse.Namespace, part: str) -> tuple[list[str], list[str]
     return sides[0], sides[1]
 
 
-def scores(folder: Path, part: str, arguments: argparse.Namespace) -> Table:
+def all_scores(
+    folder: Path, models: Sequence[Path], arguments: argparse.Namespace
+) -> Table:
+    """Return the scores of the validation set, and of those test sets that are read."""
+    return {
+        part: scores(folder, models, part, arguments)
+        for part in ("val", *TEST_SETS)
+        if part == "val" or arguments.test or score_file(folder, part).is_file()
+    }
+
+
+def scores(
+    folder: Path, models: Sequence[Path], part: str, arguments: argparse.Namespace
+) -> Table:
     """Return tokenised BLEU and chrF of a part; each is translated once."""
 
     def compute() -> Table:
         sources, references = read(arguments, part)
-        outputs = load_predictor(folder).predict(sources)
+        model, *others = models
+        predict = load(models).translate if others else load_predictor(model).predict
+        outputs = predict(sources)
         by_tokens = bleu(outputs, references, tokenize="none")
         return {
             "bleu": by_tokens.value,

@@ -27,6 +27,7 @@ from result_file import TRAINING, TRANSLATION, Measurement
 from sacrebleu.metrics.bleu import BLEU
 from trials import (
     add_to_ledger,
+    add_training_options,
     computed_once,
     mean_and_deviation,
     parse_trial_options,
@@ -70,6 +71,10 @@ def dropout(rate: float, training: Table) -> Table:
 TRIALS: dict[str, Table] = {
     "default": {},
     "paper": dropout(0.1, PAPER),
+    "paper-rate-0.006": dropout(0.1, {**PAPER, "learning_rate": 0.006}),
+    "paper-rate-0.0015": dropout(0.1, {**PAPER, "learning_rate": 0.0015}),
+    "paper-dropout-0": dropout(0.0, PAPER),
+    "paper-dropout-0.2": dropout(0.2, PAPER),
     "paper-long": dropout(0.1, {**PAPER, "steps": 10_000, "validate_every": 500}),
     "linear": dropout(0.1, LINEAR),
     "muon": dropout(0.1, {**LINEAR, "optimizer": "muon"}),
@@ -87,6 +92,7 @@ def main() -> None:
     parser.add_argument("--language", choices=("de", "fr"), default="fr")
     parser.add_argument("--pairs", type=int, help="default: all")
     parser.add_argument("--test", action="store_true", help="read the test set")
+    add_training_options(parser)
     arguments = parse_trial_options(parser, RESULTS)
     measurement = Measurement.begin(SOURCES)
     for name in arguments.only:
@@ -104,7 +110,7 @@ def trial(name: str, seed: int, arguments: argparse.Namespace) -> Table:
     recipe = recipe_of(name, seed, arguments, folder)
     dev = rows("dev.allrefs.tsv", arguments)
     columns = [row[0] for row in dev], [row[1] for row in dev]
-    run = run_trial(folder, recipe, columns, ["bleu"])
+    run = run_trial(folder, recipe, columns, ["bleu"], device=arguments.device)
     del run["test"], run["test_examples"]  # of the validation set
     run["scores"] = {"dev": scores(folder, "dev", arguments)}
     if arguments.test or score_file(folder, "test").is_file():
@@ -134,7 +140,12 @@ def recipe_of(
         own |= {"text": {"vocab_size": 300}, "training": REHEARSAL}
     changes = dict(TRIALS[name])
     preset = changes.pop("preset", preset_for(len(train)))
-    return resolve_checked(preset=preset, extra=merged(changes, own), out=folder)
+    return resolve_checked(
+        preset=preset,
+        extra=merged(changes, own),
+        out=folder,
+        assignments=arguments.set,
+    )
 
 
 def rows(file: str, arguments: argparse.Namespace) -> list[list[str]]:

@@ -29,7 +29,7 @@ from headwise.inference.predictor import Predictor
 from headwise.recipe import Recipe
 from headwise.run_folder.paths import has_checkpoints
 from headwise.run_folder.run import train_run
-from headwise.settings import as_table
+from headwise.settings import as_table, merged
 from headwise.storage import write_json
 from headwise.tasks import TASKS
 from headwise.training.state import TrainingState
@@ -153,10 +153,14 @@ def timed_training(
 def origin(recipe: Recipe, device: str = "cpu") -> Table:
     """Return where and when a run was, and a digest of its settings.
 
-    The seed, and where data and first weights come from, are no part of it.
+    The seed, where data and first weights come from, and the backend that trains are no
+    part of it; the backend is named beside it if it was asked for.
     """
     others = {"seed", "data", "initialize_from"}
     table = {name: x for name, x in as_table(recipe).items() if name not in others}
+    table = merged(table, {"training": {"backend": "auto"}})
+    backend = recipe.training.backend
+    asked_for = {} if backend == "auto" else {"backend": backend}
     text = json.dumps(table, sort_keys=True, default=str)
     facts = machine()
     gpu = {} if device == "cpu" else {"gpu": torch.cuda.get_device_name(device)}
@@ -167,6 +171,7 @@ def origin(recipe: Recipe, device: str = "cpu") -> Table:
             **{name: facts[name] for name in ("processor", "family", "cores")},
             **gpu,
         },
+        **asked_for,
     }
 
 
