@@ -60,6 +60,17 @@ def uses_native_backend(needs_native_library, prefers_native_backend) -> None:
 
 
 @pytest.fixture
+def three_threads():
+    """Give torch three threads, and those that it had afterwards."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
 def no_kernels_to_choose(monkeypatch):
     """Let the engine ``auto`` choose as where there are no compiled kernels."""
     from headwise.inference.engines import auto_engine

@@ -12,13 +12,9 @@ from headwise.openmp import (
 
 
 @pytest.fixture(autouse=True)
-def three_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
+def ends_as_it_began(three_threads):
     yield
-    after = counts()
-    torch.set_num_threads(before)
-    assert after == (3, 3)
+    assert counts() == (3, 3)
 
 
 def counts():

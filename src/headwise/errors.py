@@ -74,6 +74,10 @@ class Stopped(HeadwiseError):  # noqa: N818 - a state that was reached, not a fa
     exit_code = 75
 
 
+class Cancelled(HeadwiseError):  # noqa: N818 - a state, not an error
+    """The work of another thread was cancelled, as nobody waits for it."""
+
+
 class TranslationWarning(UserWarning):
     """Python warning for a translation, from calls that return only texts."""
 

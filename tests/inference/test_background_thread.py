@@ -4,10 +4,12 @@ import subprocess
 import sys
 import time
 
-from headwise.inference.background_thread import BackgroundThread, Cancelled
+from headwise.errors import Cancelled
+from headwise.inference.background_thread import BackgroundThread
 
 ENDS_WHILE_TORCH_COMPUTES = """
 import time, torch
+from headwise.errors import Cancelled
 from headwise.inference.background_thread import BackgroundThread
 
 def work(check_stop):

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 from tests.tasks.examples import train_example
 
-from headwise.errors import ModelError
-from headwise.inference.background_thread import Cancelled
+from headwise.errors import Cancelled, ModelError
 from headwise.inference.text_generator import TextGenerator
 
 

@@ -297,14 +297,6 @@ def test_a_native_backend_trains_where_it_was_not_measured_to_be_faster(
     assert "native library " in trainer.gradients.trained_on
 
 
-@pytest.fixture
-def three_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.mark.parametrize(
     ("backend", "longest", "of_torch"),
     [("native", 512, 1), ("native", 2, 3), ("torch", 512, 3), ("reference", 512, 3)],

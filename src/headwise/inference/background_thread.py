@@ -12,16 +12,12 @@ import threading
 import weakref
 from collections.abc import Callable
 
-from headwise.errors import HeadwiseError
+from headwise.errors import Cancelled
 
 SECONDS_TO_END = 10.0
 """How long each thread is waited for when the process ends."""
 
 _THREADS: weakref.WeakSet[BackgroundThread] = weakref.WeakSet()
-
-
-class Cancelled(HeadwiseError):  # noqa: N818 - a state, not an error
-    """The work of a background thread was cancelled."""
 
 
 class BackgroundThread:

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from headwise.decoding.settings import DecodingSettings
-from headwise.inference.background_thread import Cancelled
+from headwise.errors import Cancelled
 from headwise.inference.engines.background_search import BackgroundSearch
 from headwise.inference.engines.engine import DeferredSearch
 from headwise.inference.engines.torch_engine import MIN_BACKGROUND_SOURCES, TorchEngine

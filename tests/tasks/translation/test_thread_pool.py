@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from headwise.decoding.greedy import greedy_search
-from headwise.errors import Stopped
+from headwise.errors import Cancelled, Stopped
 from headwise.tasks.translation.thread_pool import (
-    Cancelled,
     run_in_threads,
     tokens_per_batch,
 )

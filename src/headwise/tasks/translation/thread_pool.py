@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import torch
 
-from headwise.errors import HeadwiseError
+from headwise.errors import Cancelled
 
 B = TypeVar("B")
 R = TypeVar("R")
@@ -31,10 +31,6 @@ STOP_POLL_SECONDS = 0.1
 MIN_ROUNDS = 4
 """Batches of each thread to aim for: threads end at about the same time only if none
 has half of its work in one batch."""
-
-
-class Cancelled(HeadwiseError):  # noqa: N818 - a state, not an error
-    """The batch was cancelled, as another one failed or the search was stopped."""
 
 
 def tokens_per_batch(total: int, threads: int, *, limit: int) -> int:
