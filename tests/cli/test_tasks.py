@@ -76,7 +76,7 @@ def test_documents_are_learned_and_read_in_parts(headwise, tmp_path):
 
     assert "135 for training in 1,015 parts" in prepared.error
     assert "135 training pairs, 15 for validation" in prepared.error
-    assert "135 pairs" in estimated.out
+    assert "135 pairs, cut into 1,015 parts" in estimated.out
     assert trained.code == 0, trained.error
     name, accuracy, *_ = scored.out.split()
     assert name == "accuracy"

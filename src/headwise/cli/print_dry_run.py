@@ -68,10 +68,12 @@ def _table(report: DryRunReport, recipe: Recipe) -> Iterator[list[str]]:
     twice = ", each example twice" if training.num_passes > 1 else ""
     times = f", {training.accumulate} per update" if training.accumulate > 1 else ""
     yield ["batches", f"at most {size}{twice}{times}; {report.padding:.1%} padding"]
+    are_cut = report.parts > report.pairs
     yield [
         "an epoch",
         f"{count_of(report.updates_an_epoch, 'update')} over "
-        f"{count_of(report.pairs, 'pair')}",
+        f"{count_of(report.pairs, 'pair')}"
+        + (f", cut into {report.parts:,} parts" if are_cut else ""),
     ]
     yield [
         "longest",

@@ -78,6 +78,9 @@ class DryRunReport:
     memory: MemoryEstimate
 
     pairs: int
+    parts: int
+    """Parts that the pairs are trained in: more than pairs where long texts are cut."""
+
     updates_an_epoch: int
     updates_done: int
     updates: int
@@ -126,6 +129,7 @@ def dry_run_report(
         parameters=parameters_by_part(model),
         memory=estimate,
         pairs=corpus.facts.train.texts,
+        parts=corpus.facts.train.pairs,
         updates_an_epoch=updates_an_epoch,
         updates_done=done,
         updates=last,
