@@ -57,10 +57,41 @@ PAPER: Table = {**SHORT, "validate_every": 200, "average_last": 5}
 LINEAR: Table = {**SHORT, "schedule": "linear", "validate_every": 1000}
 
 
+ON_GPU: Table = {
+    **LINEAR,
+    "optimizer": "muon",
+    "steps": 7000,
+    "batch_tokens": 8192,
+    "learning_rate": 0.004,
+}
+"""Settings of training for 38 readings of all pairs, minutes on a GPU."""
+
+PAPER_ON_GPU: Table = {
+    **PAPER,
+    "steps": 7000,
+    "batch_tokens": 8192,
+    "validate_every": 350,
+}
+"""Settings of as many readings by Equation 3."""
+
+
 def timed(preset: str, steps: int) -> Table:
     """Return the changes of a trial that time ends, after about ``steps`` updates."""
     settings = {"steps": steps, "cooldown": 0.2, "patience": "none"}
     return {"preset": preset, "training": settings}
+
+
+def timed_muon(steps: int, dropout: float) -> Table:
+    """Return the changes of a trial of ``tiny`` by Muon.
+
+    An update takes a sixth more time, so ``steps`` are fewer than in ``timed``.
+    """
+    settings = {"steps": steps, "optimizer": "muon", "validate_every": steps // 2}
+    return {
+        "preset": "tiny",
+        "model": {"dropout": dropout},
+        "training": {**LINEAR, **settings},
+    }
 
 
 def dropout(rate: float, training: Table) -> Table:
@@ -79,8 +110,14 @@ TRIALS: dict[str, Table] = {
     "linear": dropout(0.1, LINEAR),
     "muon": dropout(0.1, {**LINEAR, "optimizer": "muon"}),
     "muon-long": dropout(0.1, {**LINEAR, "optimizer": "muon", "steps": 10_000}),
+    "paper-on-gpu": dropout(0.1, PAPER_ON_GPU),
+    "muon-on-gpu": dropout(0.1, ON_GPU),
+    "muon-on-gpu-dropout-0.2": dropout(0.2, ON_GPU),
     "tiny-8-minutes": timed("tiny", 2000),
     "micro-8-minutes": timed("micro", 7000),
+    "tiny-30-minutes": timed("tiny", 7500),
+    **{f"muon-8-minutes-dropout-{p}": timed_muon(1700, p) for p in (0.1, 0.2, 0.3)},
+    **{f"muon-30-minutes-dropout-{p}": timed_muon(6400, p) for p in (0.1, 0.2, 0.3)},
 }
 """Name of a trial -> what it changes in the preset, or which one it takes."""
 
