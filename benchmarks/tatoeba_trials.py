@@ -54,6 +54,8 @@ SHORT: Table = {"steps": 3000, "patience": "none", "average_last": 1}
 PAPER: Table = {**SHORT, "validate_every": 200, "average_last": 5}
 """Settings of training by Equation 3, and the mean of the last five checkpoints."""
 
+PAPER_LONG: Table = {**PAPER, "steps": 10_000, "validate_every": 500}
+
 LINEAR: Table = {**SHORT, "schedule": "linear", "validate_every": 1000}
 
 
@@ -106,7 +108,8 @@ TRIALS: dict[str, Table] = {
     "paper-rate-0.0015": dropout(0.1, {**PAPER, "learning_rate": 0.0015}),
     "paper-dropout-0": dropout(0.0, PAPER),
     "paper-dropout-0.2": dropout(0.2, PAPER),
-    "paper-long": dropout(0.1, {**PAPER, "steps": 10_000, "validate_every": 500}),
+    "paper-long": dropout(0.1, PAPER_LONG),
+    "paper-long-dropout-0": dropout(0.0, PAPER_LONG),
     "linear": dropout(0.1, LINEAR),
     "muon": dropout(0.1, {**LINEAR, "optimizer": "muon"}),
     "muon-long": dropout(0.1, {**LINEAR, "optimizer": "muon", "steps": 10_000}),

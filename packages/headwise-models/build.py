@@ -4,7 +4,7 @@
     python packages/headwise-models/build.py en-fr fr-en --work runs
 
 ``--step`` repeats one step: ``train`` makes WORK/en-fr (on a GPU if there is one, else
-about two hours of one core; an interrupted run is resumed), ``assemble`` takes the model of that run into the
+hours of one core; an interrupted run is resumed), ``assemble`` takes the model of that run into the
 package, and ``card`` writes the notes of the card by the figures that
 ``benchmarks/shipped_models.py`` measured and by limits/en-fr.md. Without ``--step``,
 ``train`` and ``assemble`` run.
