@@ -93,22 +93,23 @@ def on_gpu(d_ff: int, dropout: float, r_drop: float = 0.0, vocab: int = 4000) ->
     }
 
 
-MANY_EPOCHS: Table = {
-    "steps": 6000,
-    "batch_tokens": 8192,
-    "learning_rate": 0.004,
-    "warmup_steps": 300,
-    "validate_every": 3000,
+WIDE_ON_GPU: Table = {
+    **ON_GPU,
+    "steps": 20_000,
+    "max_minutes": 3.2,
+    "cooldown": 0.75,
+    "validate_every": 20_000,
+    "validation_pairs": 1014,
 }
-"""Settings of training for 100 epochs on a GPU, by a straight line to 0."""
+"""Settings of training for three minutes on a part of a GPU."""
 
 
-def many_epochs(dropout: float) -> Table:
+def wide(dropout: float) -> Table:
     """Return the changes of a trial of width 256 and the published vocabulary."""
     return {
         "text": {"vocab_size": 10_000},
         "model": {"d_model": 256, "d_ff": 512, "dropout": dropout},
-        "training": MANY_EPOCHS,
+        "training": WIDE_ON_GPU,
     }
 
 
@@ -156,19 +157,17 @@ TRIALS: dict[str, Table] = {
     "gpu-256-r-drop-1": on_gpu(512, 0.3, 1.0),
     "gpu-256-r-drop-3": on_gpu(1024, 0.3, 3.0),
     "gpu-256-r-drop-1-vocab-8000": on_gpu(512, 0.3, 1.0, 8000),
-    "256-100-epochs": many_epochs(0.3),
-    "256-100-epochs-dropout-0.4": many_epochs(0.4),
-    "256-distilled": many_epochs(0.3),
+    "256-on-gpu": wide(0.4),
+    "256-distilled": wide(0.4),
 }
 """Name of a trial -> what it changes in ``recipes/multi30k-muon.toml``."""
 
 
 ENSEMBLES: dict[str, tuple[tuple[str, int], ...]] = {
     "256-ensemble": (
-        ("256-100-epochs", 1),
-        ("256-100-epochs", 2),
-        ("256-100-epochs-dropout-0.4", 1),
-        ("256-100-epochs-dropout-0.4", 2),
+        ("256-on-gpu", 1),
+        ("256-on-gpu", 2),
+        ("256-on-gpu", 3),
     ),
 }
 """Name of a trial that trains nothing -> trials and seeds of its models."""

@@ -77,13 +77,14 @@ PAPER_ON_GPU: Table = {
 """Settings of as many readings by Equation 3."""
 
 
-def timed(preset: str, steps: int) -> Table:
+def timed(preset: str, steps: int, *, dropout: float | None = None) -> Table:
     """Return the changes of a trial that time ends, after about ``steps`` updates."""
     settings = {"steps": steps, "cooldown": 0.2, "patience": "none"}
-    return {"preset": preset, "training": settings}
+    table: Table = {"preset": preset, "training": settings}
+    return table if dropout is None else {**table, "model": {"dropout": dropout}}
 
 
-def timed_muon(steps: int, dropout: float) -> Table:
+def timed_muon(steps: int, *, dropout: float) -> Table:
     """Return the changes of a trial of ``tiny`` by Muon.
 
     An update takes a sixth more time, so ``steps`` are fewer than in ``timed``.
@@ -113,14 +114,20 @@ TRIALS: dict[str, Table] = {
     "linear": dropout(0.1, LINEAR),
     "muon": dropout(0.1, {**LINEAR, "optimizer": "muon"}),
     "muon-long": dropout(0.1, {**LINEAR, "optimizer": "muon", "steps": 10_000}),
+    "muon-longer": dropout(0.1, {**LINEAR, "optimizer": "muon", "steps": 20_000}),
     "paper-on-gpu": dropout(0.1, PAPER_ON_GPU),
     "muon-on-gpu": dropout(0.1, ON_GPU),
     "muon-on-gpu-dropout-0.2": dropout(0.2, ON_GPU),
     "tiny-8-minutes": timed("tiny", 2000),
     "micro-8-minutes": timed("micro", 7000),
-    "tiny-30-minutes": timed("tiny", 7500),
-    **{f"muon-8-minutes-dropout-{p}": timed_muon(1700, p) for p in (0.1, 0.2, 0.3)},
-    **{f"muon-30-minutes-dropout-{p}": timed_muon(6400, p) for p in (0.1, 0.2, 0.3)},
+    **{
+        f"tiny-8-minutes-dropout-{rate}": timed("tiny", 2000, dropout=rate)
+        for rate in (0.0, 0.1, 0.2)
+    },
+    **{
+        f"muon-8-minutes-dropout-{rate}": timed_muon(1700, dropout=rate)
+        for rate in (0.0, 0.1, 0.2, 0.3)
+    },
 }
 """Name of a trial -> what it changes in the preset, or which one it takes."""
 

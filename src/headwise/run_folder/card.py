@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 from headwise import __version__
 from headwise.data.prepared import PreparedFacts
@@ -141,8 +142,8 @@ def model_card(
     if validation.perplexity is not None:
         rows.append(f"| perplexity of a token | {validation.perplexity:.3f} | e^loss |")
     corpora = [
-        f"- `{corpus.source}`"
-        + (f" and `{corpus.target}`" if corpus.target else "")
+        f"- `{PurePath(corpus.source).name}`"
+        + (f" and `{PurePath(corpus.target).name}`" if corpus.target else "")
         + f": {count_of(corpus.train, 'pair')}"
         + (" in both directions" if corpus.reversed else "")
         + f", weight {corpus.weight:g}"
