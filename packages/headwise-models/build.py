@@ -3,8 +3,8 @@
     headwise data get tatoeba-en-fr --out corpora/tatoeba-en-fr
     python packages/headwise-models/build.py en-fr fr-en --work runs
 
-``--step`` repeats one step: ``train`` makes WORK/en-fr (on a GPU if there is one, else
-hours of one core; an interrupted run is resumed), ``assemble`` takes the model of that run into the
+``--step`` repeats one step: ``train`` makes WORK/en-fr (about 30 minutes on one core;
+an interrupted run is resumed), ``assemble`` takes the model of that run into the
 package, and ``card`` writes the notes of the card by the figures that
 ``benchmarks/shipped_models.py`` measured and by limits/en-fr.md. Without ``--step``,
 ``train`` and ``assemble`` run.
