@@ -120,6 +120,8 @@ TRIALS: dict[str, Table] = {
     "muon-on-gpu-dropout-0.2": dropout(0.2, ON_GPU),
     "tiny-8-minutes": timed("tiny", 2000),
     "micro-8-minutes": timed("micro", 7000),
+    "tiny-20-minutes": timed("tiny", 5000),
+    "tiny-20-minutes-dropout-0.1": timed("tiny", 5000, dropout=0.1),
     **{
         f"tiny-8-minutes-dropout-{rate}": timed("tiny", 2000, dropout=rate)
         for rate in (0.0, 0.1, 0.2)

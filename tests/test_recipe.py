@@ -204,13 +204,21 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 
 def test_as_many_pairs_as_a_preset_can_use():
-    sizes = (1, 2_999, 3_000, 199_999, 200_000, 1_999_999, 2_000_000)
-    chosen = [preset_for(size) for size in sizes]
+    fewest = {
+        "micro": 1,
+        "tiny": 3_000,
+        "tiny-low-dropout": 100_000,
+        "small": 200_000,
+        "base": 2_000_000,
+    }
+    chosen = [preset_for(size) for size in fewest.values()]
 
-    assert chosen == ["micro", "micro", "tiny", "tiny", "small", "small", "base"]
+    assert chosen == [*fewest]
+    assert [preset_for(size - 1) for size in fewest.values()] == ["micro", *chosen[:-1]]
     assert all(name in PRESETS for name in chosen)
     assert preset_for(9_999, "classification") == "micro"
     assert preset_for(10_000, "classification") == "tiny"
+    assert preset_for(199_999, "classification") == "tiny"
 
 
 def test_merging_leaves_both_tables_as_they_were():

@@ -1,4 +1,4 @@
-"""Architectures by name: four small ones, and every row of the paper's Table 3."""
+"""Architectures by name: five small ones, and every row of the paper's Table 3."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ BASE = TransformerConfig()
 TINY = TransformerConfig(
     encoder_layers=4, decoder_layers=4, d_model=128, d_ff=256, num_heads=4, dropout=0.3
 )
+TINY_LOW_DROPOUT = replace(TINY, dropout=0.1)
 MICRO = replace(TINY, encoder_layers=2, decoder_layers=2)
 SMALL = TransformerConfig(
     encoder_layers=6, decoder_layers=6, d_model=256, d_ff=1024, num_heads=4, dropout=0.2
@@ -45,6 +46,9 @@ def _depth(layers: int) -> TransformerConfig:
 PRESETS: dict[str, Preset] = {
     "micro": Preset(MICRO, "for hundreds of pairs"),
     "tiny": Preset(TINY, "for thousands of pairs and more, on a laptop"),
+    "tiny-low-dropout": Preset(
+        TINY_LOW_DROPOUT, "the same for a hundred thousand pairs and more"
+    ),
     "small": Preset(SMALL, "for hundreds of thousands of pairs"),
     "student": Preset(STUDENT, "for speed, taught by a larger model (docs/student.md)"),
     "base": Preset(BASE, "Table 3, base", published_millions=65),
