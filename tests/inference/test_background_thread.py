@@ -9,7 +9,6 @@ from headwise.inference.background_thread import BackgroundThread
 
 ENDS_WHILE_TORCH_COMPUTES = """
 import time, torch
-from headwise.errors import Cancelled
 from headwise.inference.background_thread import BackgroundThread
 
 def work(check_stop):
