@@ -207,7 +207,7 @@ def test_as_many_pairs_as_a_preset_can_use():
     fewest = {
         "micro": 1,
         "tiny": 3_000,
-        "tiny-low-dropout": 100_000,
+        "tiny-low-dropout": 50_000,
         "small": 200_000,
         "base": 2_000_000,
     }

@@ -46,9 +46,7 @@ def _depth(layers: int) -> TransformerConfig:
 PRESETS: dict[str, Preset] = {
     "micro": Preset(MICRO, "for hundreds of pairs"),
     "tiny": Preset(TINY, "for thousands of pairs and more, on a laptop"),
-    "tiny-low-dropout": Preset(
-        TINY_LOW_DROPOUT, "the same for a hundred thousand pairs and more"
-    ),
+    "tiny-low-dropout": Preset(TINY_LOW_DROPOUT, "the same for 50,000 pairs and more"),
     "small": Preset(SMALL, "for hundreds of thousands of pairs"),
     "student": Preset(STUDENT, "for speed, taught by a larger model (docs/student.md)"),
     "base": Preset(BASE, "Table 3, base", published_millions=65),
