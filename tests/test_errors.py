@@ -18,6 +18,7 @@ CONTRACT = {
     "ResourceError": 6,
     "NumericsError": 7,
     "Stopped": 75,
+    "Cancelled": 1,  # by threads of our own, which handle it
 }
 
 

@@ -94,7 +94,8 @@ def notes(direction: str, figures: Mapping[str, Any], limits: str) -> str:
     lines = [
         "### Where the text is from",
         "",
-        f"`train.tsv` is that of `headwise data get {corpus_of(direction)}`"
+        f"`{direction}.tsv` is `train.tsv` of `headwise data get "
+        f"{corpus_of(direction)}`"
         + (", with its columns swapped" if direction.endswith("-en") else "")
         + ": sentence pairs of",
         "Tatoeba in the collection of manythings.org, licensed under CC BY 2.0 FR.",

@@ -75,7 +75,7 @@ class Stopped(HeadwiseError):  # noqa: N818 - a state that was reached, not a fa
 
 
 class Cancelled(HeadwiseError):  # noqa: N818 - a state, not an error
-    """The work of another thread was cancelled, as nobody waits for it."""
+    """The work of a thread was cancelled, as nobody waits for it; no user sees it."""
 
 
 class TranslationWarning(UserWarning):
