@@ -197,7 +197,7 @@ def main() -> None:
 
 
 def changes_of(name: str) -> Table | None:
-    """Return what a trial changes in its recipe; None for the published recipe."""
+    """Return what a trial changes; None for the published recipe and ensembles."""
     return TRIALS.get(name)
 
 
