@@ -10,6 +10,7 @@ import torch
 from hypothesis import settings
 from jaxtyping import install_import_hook
 from tests.tiny import SETTINGS, write_text
+from tests.torch_threads import torch_threads
 
 LAYERS = "attention feed_forward add_and_norm embeddings positions masks dropout"
 STACKS = "encoder decoder kv_cache transformer attention_hooks"
@@ -62,12 +63,8 @@ def uses_native_backend(needs_native_library, prefers_native_backend) -> None:
 @pytest.fixture
 def three_threads():
     """Give torch three threads, and those that it had afterwards."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    yield
-    torch.set_num_threads(before)
+    with torch_threads(3):
+        yield
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ it could not do otherwise, by looking at what it computes at a time.
 import random
 import shutil
 import threading
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
+from tests.torch_threads import torch_threads
 
 import headwise
 from headwise.inference.engines.ctranslate2_engine import CTranslate2Engine
@@ -53,16 +53,6 @@ TRIED = [
 ]
 
 
-@contextmanager
-def threads(count):
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Return a model of our own: an export is kept beside it."""
@@ -87,7 +77,7 @@ def test_no_bit_depends_on_threads_batches_or_order(folder, engine, precision, w
     how = {"engine": engine, "precision": precision, "deterministic": True}
 
     def translated(lines, count, at_a_time):
-        with threads(count):
+        with torch_threads(count):
             translator = headwise.load(folder, **how)
             parts = [lines[n : n + at_a_time] for n in range(0, len(lines), at_a_time)]
             search = WAYS[way]
@@ -114,7 +104,7 @@ def test_scores_of_given_pairs_are_the_same_bits_as_well(folder, count):
     targets = ["Le chien dort dans le jardin."] * len(LINES)
     translator = headwise.load(folder, deterministic=True)
 
-    with threads(count):
+    with torch_threads(count):
         (alone,) = translator.score(LINES[:1], targets[:1], token_scores=True)
         found = translator.score(LINES, targets, token_scores=True)
         again = translator.score(LINES[::-1], targets, token_scores=True)[::-1]
@@ -143,7 +133,7 @@ def test_a_sentence_is_searched_alone_and_on_one_thread(
 
     monkeypatch.setattr(Generator, "_search_batch", watched)
     monkeypatch.setattr(PairScorer, "cross_attention", also_watched)
-    with threads(3):
+    with torch_threads(3):
         for deterministic in (False, True):
             translator = headwise.load(
                 folder, engine=engine, deterministic=deterministic
@@ -154,7 +144,7 @@ def test_a_sentence_is_searched_alone_and_on_one_thread(
 
 
 def test_ctranslate2_is_given_a_sentence_at_a_time_and_one_thread_for_each(folder):
-    with threads(3):
+    with torch_threads(3):
         engine = CTranslate2Engine(headwise.load(folder, deterministic=True).opened)
 
     for many in (1, 2, 50):
@@ -200,7 +190,7 @@ def test_two_searches_in_parallel_are_deterministic(folder):
 
 def test_ensembles_and_alternatives_are_deterministic(folder):
     pair = headwise.load([folder, folder], deterministic=True)
-    with threads(3):
+    with torch_threads(3):
         together = [bits(each) for each in pair.lines(LINES)]
         typed = pair.alternatives(LINES[0], "Le", count=4)
     alone = [bits(each) for line in LINES for each in pair.lines([line])]

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from tests.torch_threads import torch_threads
 from tests.training.conftest import QUICK
 
 from headwise.model.config import TransformerConfig
@@ -21,12 +22,7 @@ def test_a_head_over_the_vocabulary_has_all_threads(has_head):
     if has_head:
         model.head = MaskedTokenHead(ENCODER, 9)
     runner = MicroBatchRunner(None, model, QUICK, seed=1)
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        with torch_in_one_thread(), runner._threads_of(None):
-            found = torch.get_num_threads()
-    finally:
-        torch.set_num_threads(before)
+    with torch_threads(3), torch_in_one_thread(), runner._threads_of(None):
+        found = torch.get_num_threads()
 
     assert found == (3 if has_head else 1)

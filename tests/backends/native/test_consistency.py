@@ -15,6 +15,7 @@ from tests.backends.native.test_training import (
     trained,
 )
 from tests.model.dropout_replay import replay_dropout
+from tests.torch_threads import torch_threads
 
 from headwise.backends.native.train_batch import Sentences
 from headwise.backends.native.training import NativeTraining
@@ -208,13 +209,9 @@ def test_tokens_that_do_not_count_have_no_loss(form):
 def test_threads_share_the_batch_of_a_decoder_alone(form, threads):
     model = one_stack.decoder_only(dropout=0.0)
     batch = passes_that_differ(one_stack.text_batch([40, 9, 1, 64, 30] * 9))
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    with torch_threads(threads):
         found = run(NativeTraining(), model, batch, form)
         parts = Sentences(decoder_input=batch.target, consistency=form).parts()
-    finally:
-        torch.set_num_threads(before)
 
     assert len(parts) == threads
     assert all(part.sentences % 2 == 0 for part in parts)

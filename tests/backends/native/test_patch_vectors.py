@@ -13,6 +13,7 @@ from tests.backends.native.test_training import assert_close
 from tests.model.decoder_equality import SMALL, assert_same_steps
 from tests.model.dropout_replay import replay_dropout
 from tests.model.one_stack_choices import OF_BACKENDS
+from tests.torch_threads import torch_threads
 
 from headwise.backends.native.decoder import NativeDecoder
 from headwise.backends.native.encoder import NativeEncoder, NativeEncoding
@@ -169,13 +170,10 @@ def test_both_passes_draw_the_same_dropout_masks(changes, lengths, name):
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_share_a_batch_of_an_encoder(threads):
     """Each reads a part of the table of vectors, and has a gradient of all of it."""
-    model, before = picture_encoder(), torch.get_num_threads()
+    model = picture_encoder()
     expected = by_autograd("encoder", model, MANY)
-    torch.set_num_threads(threads)
-    try:
+    with torch_threads(threads):
         found = natively("encoder", model, MANY)
-    finally:
-        torch.set_num_threads(before)
 
     assert_same(found, expected, model)
 

@@ -15,6 +15,7 @@ from tests.backends.native.one_stack import (
     texts,
 )
 from tests.backends.native.test_training import assert_close, natively
+from tests.torch_threads import torch_threads
 
 from headwise.backends.native.train_batch import (
     MIN_TOKENS_PER_THREAD,
@@ -30,10 +31,8 @@ MANY = [40, 9, 1, 64] * 10
 @pytest.fixture(params=[1, 2, 3])
 def threads(request):
     """Let torch have so many threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
-    yield request.param
-    torch.set_num_threads(before)
+    with torch_threads(request.param):
+        yield request.param
 
 
 def test_each_thread_has_about_as_many_tokens(threads):
@@ -55,12 +54,8 @@ def test_each_thread_has_about_as_many_tokens(threads):
 
 @pytest.mark.parametrize("lengths", [[1], [MIN_TOKENS_PER_THREAD * 2 - 1], [300, 300]])
 def test_a_thread_has_a_sentence_and_enough_tokens(lengths):
-    before = torch.get_num_threads()
-    torch.set_num_threads(4)
-    try:
+    with torch_threads(4):
         parts = Sentences(decoder_input=texts(lengths)).parts()
-    finally:
-        torch.set_num_threads(before)
 
     assert len(parts) == len(lengths)
     assert all(part.source.starts is None for part in parts)
@@ -90,14 +85,10 @@ def test_an_encoder_alone_has_the_same_gradients_with_any_number(threads):
 
 def test_dropout_differs_from_thread_to_thread():
     """Two equal halves of a batch have masks of their own."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
     model, half = encoder_only(dropout=0.5), texts([32] * 8)
     both = half.rows(torch.arange(8).repeat(2))
-    try:
+    with torch_threads(2):
         out, _ = test_train_encoder.natively(model, both)
-    finally:
-        torch.set_num_threads(before)
 
     one, other = out.chunk(2)
     assert not torch.allclose(one, other)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.torch_threads import torch_threads
 
 import headwise
 from headwise.decoding.ensemble import AVERAGES
@@ -371,14 +372,10 @@ def test_a_blank_line_with_a_prefix_stays_blank_with_a_warning(translator):
 def test_batches_in_threads_change_nothing(opened, task, way):
     """As many batches as there are threads, in each way to search."""
     sources = task.encode(TEXTS)
-    before = torch.get_num_threads()
     found = {}
-    try:
-        for threads in (1, 3):
-            torch.set_num_threads(threads)
+    for threads in (1, 3):
+        with torch_threads(threads):
             found[threads] = task.search(opened.model, sources, WAYS[way])
-    finally:
-        torch.set_num_threads(before)
 
     for alone, beside in zip(found[1], found[3], strict=True):
         assert [each.tokens for each in alone] == [each.tokens for each in beside]

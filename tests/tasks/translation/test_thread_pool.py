@@ -4,6 +4,7 @@ import time
 
 import pytest
 import torch
+from tests.torch_threads import torch_threads
 
 from headwise.decoding.greedy import greedy_search
 from headwise.errors import Cancelled, Stopped
@@ -15,10 +16,8 @@ from headwise.tasks.translation.thread_pool import (
 
 @pytest.fixture
 def two_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
+    with torch_threads(2):
+        yield
 
 
 def never():
