@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwise.data.pair_formats import LABELLED_TEXT, TRANSLATION
 from headwise.data.validation_split import (
     HeldOutSources,
     SmallestKeys,
@@ -37,10 +38,14 @@ def test_the_smallest_keys_are_those_of_a_sorted_list_without_repeats(keys, most
     assert len(smallest) == len(list(smallest))
 
 
-def held(num_sources: int, num_pairs: int, wanted: int | None = None) -> int:
+def held(
+    num_sources: int, num_pairs: int, wanted: int | None = None, share: int = 50
+) -> int:
     """Return how many of so many sources are held out."""
     keys = range(num_sources)
-    held_out = choose_held_out(keys, seed=1, num_pairs=num_pairs, wanted=wanted)
+    held_out = choose_held_out(
+        keys, seed=1, num_pairs=num_pairs, share=share, wanted=wanted
+    )
     return sum(each <= held_out.highest_key for each in keys)
 
 
@@ -62,6 +67,12 @@ def test_the_size_of_the_validation_set_depends_on_the_corpus(
     assert held(num_sources, num_pairs) == number
 
 
+def test_single_labels_are_held_out_in_larger_numbers():
+    assert held(1800, 1800, share=LABELLED_TEXT.dev_share) == 180
+    assert held(50_000, 50_000, share=LABELLED_TEXT.dev_share) == 2000
+    assert held(1800, 1800, share=TRANSLATION.dev_share) == 50
+
+
 def test_the_size_of_the_validation_set_can_be_set():
     assert held(100, 100, wanted=99) == 99
 
@@ -80,7 +91,7 @@ def test_the_keys_kept_tell_all_that_is_needed(wanted):
     for each in keys:
         smallest.add(each)
 
-    facts = {"seed": 1, "num_pairs": len(keys), "wanted": wanted}
+    facts = {"seed": 1, "num_pairs": len(keys), "share": 10, "wanted": wanted}
 
     assert choose_held_out(smallest, **facts) == choose_held_out(keys, **facts)
 

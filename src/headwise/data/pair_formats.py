@@ -14,6 +14,9 @@ from headwise.text.trees import parse_tree, split_words, unescape_brackets
 from headwise.text.vocabulary import END, PAD, UNKNOWN
 from headwise.wording import count_of
 
+FEW, MANY = 50, 10
+"""``dev_share`` of texts, of which each says much, and of single labels or numbers."""
+
 if TYPE_CHECKING:
     from headwise.text.tokenizer import TokenizerPair
 
@@ -41,6 +44,11 @@ class PairFormat(Protocol):
         """Whether a long source becomes several pairs, each with the whole target."""
         ...
 
+    @property
+    def dev_share(self) -> int:
+        """One in so many sources is held out for validation by default."""
+        ...
+
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
     ) -> tuple[list[int], list[int]]:
@@ -64,11 +72,13 @@ class TextPairs:
         ends: tuple[bool, bool],
         reads_pictures: bool = False,
         cuts_long_sources: bool = False,
+        dev_share: int = FEW,
     ) -> None:
         self.name = name
         self.ends = ends
         self.reads_pictures = reads_pictures
         self.cuts_long_sources = cuts_long_sources
+        self.dev_share = dev_share
 
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
@@ -88,6 +98,7 @@ class TaggedWords:
     ends = (True, False)
     reads_pictures = False
     cuts_long_sources = False
+    dev_share = FEW
 
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
@@ -122,6 +133,7 @@ class Trees:
     ends = (True, True)
     reads_pictures = False
     cuts_long_sources = False
+    dev_share = FEW
 
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
@@ -156,6 +168,7 @@ class Documents:
     ends = (False, False)
     reads_pictures = False
     cuts_long_sources = False
+    dev_share = FEW
 
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
@@ -175,6 +188,7 @@ class Dialogues:
     ends = (False, True)
     reads_pictures = False
     cuts_long_sources = False
+    dev_share = FEW
 
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
@@ -202,12 +216,16 @@ def role_token(tokenizers: TokenizerPair, role: str) -> int:
 
 
 TRANSLATION = TextPairs("text pairs", ends=(True, True))
-LABELLED_TEXT = TextPairs("labelled text", ends=(True, False), cuts_long_sources=True)
+LABELLED_TEXT = TextPairs(
+    "labelled text", ends=(True, False), cuts_long_sources=True, dev_share=MANY
+)
 NUMBERED_TEXT = TextPairs(
-    "text with numbers", ends=(True, False), cuts_long_sources=True
+    "text with numbers", ends=(True, False), cuts_long_sources=True, dev_share=MANY
 )
 TAGGED_WORDS = TaggedWords()
-PICTURES = TextPairs("labelled pictures", ends=(False, False), reads_pictures=True)
+PICTURES = TextPairs(
+    "labelled pictures", ends=(False, False), reads_pictures=True, dev_share=MANY
+)
 CAPTIONS = TextPairs("captioned pictures", ends=(False, True), reads_pictures=True)
 DOCUMENTS = Documents()
 TREES = Trees()

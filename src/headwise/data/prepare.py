@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from headwise import storage
 from headwise.data.corpus_reader import check_file, read_pairs
 from headwise.data.corpus_writer import CorpusWriter
-from headwise.data.identical_sides import IdenticalSides
 from headwise.data.pair_formats import DOCUMENTS, TRANSLATION, PairFormat
 from headwise.data.prepare_documents import write_documents
 from headwise.data.prepared import (
@@ -28,14 +26,9 @@ from headwise.data.prepared import (
     PreparedCorpus,
     PreparedFacts,
 )
-from headwise.data.settings import CorpusSettings, DataSettings
-from headwise.data.validation_split import (
-    HeldOutSources,
-    SmallestKeys,
-    choose_held_out,
-    key,
-    keys_needed,
-)
+from headwise.data.settings import DataSettings
+from headwise.data.survey import take_survey
+from headwise.data.validation_split import HeldOutSources
 from headwise.errors import DataError, SettingsError, UsageError
 from headwise.settings import as_table
 from headwise.text.settings import TextSettings
@@ -111,7 +104,7 @@ def prepare(
             facts = _write(
                 data, text, draft, pair_format, given, seed=seed, name=name, say=say
             )
-            for each in _all_corpora(facts):
+            for each in facts.all_corpora:
                 say(_summary(each, data.max_tokens))
         settings: dict[str, Any] = {"data": as_table(data), "text": as_table(text)}
         if patch_size is not None:
@@ -200,8 +193,8 @@ def _write(
     say: Say,
 ) -> PreparedFacts:
     """Do all three passes; return the counts."""
-    survey = _survey(data, seed=seed, say=say)
-    held_out = survey.choose_held_out(data, seed=seed)
+    survey = take_survey(data, seed=seed, say=say)
+    held_out = survey.choose_held_out(data, pair_format.dev_share, seed=seed)
     tokenizers = train_tokenizers(
         lambda: _training_text(data, held_out), text, seed=seed, given=given
     )
@@ -259,95 +252,6 @@ def _up_to_date(folder: Path, name: str) -> PreparedCorpus | None:
     return corpus if corpus.facts.fingerprint == name else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Survey:
-    """Results of the first pass."""
-
-    num_read: tuple[int, ...]
-    """Number of lines of each corpus, the dev corpus last."""
-
-    num_pairs: int
-    """Number of pairs with text on both sides."""
-
-    keys: SmallestKeys
-    """Smallest keys of the source texts of these pairs."""
-
-    def choose_held_out(self, data: DataSettings, *, seed: int) -> HeldOutSources:
-        """Return the sources to hold out: none if a dev corpus is given."""
-        if not self.num_pairs:
-            raise DataError(
-                "there is no training data: all "
-                f"{count_of(sum(self.num_read), 'pair')} have an empty side; check the "
-                "files, columns or fields"
-            )
-        if data.dev is not None:
-            return HeldOutSources(seed)
-        return choose_held_out(
-            self.keys, seed=seed, num_pairs=self.num_pairs, wanted=data.dev_pairs
-        )
-
-    def check(self, facts: PreparedFacts) -> None:
-        """Raise ``DataError`` if a file changed between the passes."""
-        for corpus, num_read in zip(_all_corpora(facts), self.num_read, strict=True):
-            if corpus.read != num_read:
-                raise DataError(
-                    f"{corpus.source} changed while it was read: it had "
-                    f"{count_of(num_read, 'line')}, then {corpus.read:,}; prepare it "
-                    "again when nothing writes to it"
-                )
-
-
-def _survey(data: DataSettings, *, seed: int, say: Say) -> _Survey:
-    """Read and check every line once."""
-    in_dev = SmallestKeys(keys_needed(None))
-    dev_read = [_count(data.dev, in_dev, seed=seed, say=say).read] if data.dev else []
-    keys = SmallestKeys(keys_needed(data.dev_pairs))
-    counts = [
-        _count(each, keys, seed=seed, say=say, also_in=in_dev) for each in data.corpora
-    ]
-    num_known = sum(each.known for each in counts)
-    if num_known:
-        say(
-            f"training pairs whose source is also in the dev corpus: {num_known:,}; "
-            "they were kept, and inflate scores on it"
-        )
-    return _Survey(
-        num_read=tuple([each.read for each in counts] + dev_read),
-        num_pairs=sum(each.pairs for each in counts),
-        keys=keys,
-    )
-
-
-@dataclass(slots=True)
-class _Counts:
-    read: int = 0
-    pairs: int = 0
-    known: int = 0
-
-
-def _count(
-    corpus: CorpusSettings,
-    keys: SmallestKeys,
-    *,
-    seed: int,
-    say: Say,
-    also_in: Container[int] = (),
-) -> _Counts:
-    counts = _Counts()
-    same = IdenticalSides()
-    for pair in read_pairs(corpus, note=say):
-        counts.read += 1
-        same.add(pair.source, pair.target)
-        if not pair.is_empty:
-            counts.pairs += 1
-            source_key = key(seed, pair.source)
-            counts.known += source_key in also_in
-            keys.add(source_key)
-    for each in same.notes(*corpus.files):
-        say(each)
-    return counts
-
-
 def _training_text(
     data: DataSettings, held_out: HeldOutSources
 ) -> Iterator[tuple[str, str]]:
@@ -359,19 +263,15 @@ def _training_text(
 
 
 def _check_not_empty(facts: PreparedFacts) -> None:
-    for corpus in _all_corpora(facts):
+    for corpus in facts.all_corpora:
         if corpus.train + corpus.dev == 0:
             raise DataError(f"no pair is left: {_summary(corpus, facts.max_tokens)}")
     for name, split in (("training", facts.train), ("validation", facts.dev)):
         if not split.pairs:
             raise DataError(
                 f"no pair is left for {name}:\n"
-                + "\n".join(_summary(e, facts.max_tokens) for e in _all_corpora(facts))
+                + "\n".join(_summary(e, facts.max_tokens) for e in facts.all_corpora)
             )
-
-
-def _all_corpora(facts: PreparedFacts) -> Sequence[CorpusFacts]:
-    return [*facts.corpora, *([facts.dev_corpus] if facts.dev_corpus else [])]
 
 
 def _summary(corpus: CorpusFacts, max_tokens: int) -> str:

@@ -65,7 +65,8 @@ def write_pictures(
     dev = open_pictures(Path(data.dev.source), patch_size) if data.dev else None
     cutter = PatchTokenizer(corpora[0].size, patch_size)
     _check_sizes([*corpora, *([dev] if dev else [])], cutter, data)
-    held_out = _choose_held_out(data, corpora, cutter, seed=seed)
+    share = pair_format.dev_share
+    held_out = _choose_held_out(data, corpora, cutter, share, seed=seed)
     tokenizers = train_tokenizers(
         lambda: _labels(corpora, cutter, held_out),
         text,
@@ -137,6 +138,7 @@ def _choose_held_out(
     data: DataSettings,
     corpora: Sequence[PictureDataset],
     cutter: PatchTokenizer,
+    share: int,
     *,
     seed: int,
 ) -> HeldOutSources:
@@ -148,7 +150,9 @@ def _choose_held_out(
         for each in dataset:
             keys.add(key(seed, _as_text(each, cutter)))
     num_pairs = sum(map(len, corpora))
-    return choose_held_out(keys, seed=seed, num_pairs=num_pairs, wanted=data.dev_pairs)
+    return choose_held_out(
+        keys, seed=seed, num_pairs=num_pairs, share=share, wanted=data.dev_pairs
+    )
 
 
 def _labels(

@@ -129,6 +129,11 @@ class PreparedFacts:
             )
 
     @property
+    def all_corpora(self) -> tuple[CorpusFacts, ...]:
+        """The training corpora, and the validation corpus if there is one."""
+        return (*self.corpora, *([self.dev_corpus] if self.dev_corpus else []))
+
+    @property
     def ends(self) -> tuple[bool, bool]:
         """Whether END follows each source, and each target."""
         return PAIR_FORMATS[self.pair_format].ends

@@ -138,7 +138,8 @@ class DataSettings:
     """Validation set; not set: split off the training corpora."""
 
     dev_pairs: int | None = None
-    """Number of pairs to split off for validation; not set: 2%, from 50 to 2,000. Of
+    """Number of pairs to split off for validation; not set: 2%, or 10% of texts and
+    pictures with one label or number each, from 50 to 2,000, at most a tenth. Of
     text alone: of lines at the end of each corpus; not set: 5%."""
 
     both_directions: bool = False

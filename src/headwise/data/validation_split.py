@@ -14,9 +14,6 @@ from dataclasses import dataclass
 
 from headwise.errors import DataError
 
-SHARE = 50
-"""One in so many pairs is held out by default."""
-
 MIN_PAIRS, MAX_PAIRS = 50, 2000
 """Bounds on the number of held-out pairs by default."""
 
@@ -73,18 +70,18 @@ class HeldOutSources:
 
 
 def choose_held_out(
-    keys: Iterable[int], *, seed: int, num_pairs: int, wanted: int | None
+    keys: Iterable[int], *, seed: int, num_pairs: int, share: int, wanted: int | None
 ) -> HeldOutSources:
     """Return the sources to hold out.
 
     ``keys`` are the smallest keys of all sources, at least ``keys_needed`` of them.
-    ``wanted`` is the number of sources; by default it depends on ``num_pairs``. Raises
-    ``DataError`` if nothing would be left for training.
+    ``wanted`` is the number of sources; by default it is one in ``share`` of the pairs,
+    within the bounds above. Raises ``DataError`` if nothing would be left for training.
     """
     ordered = sorted(keys)
     if wanted is None:
-        share = min(MAX_PAIRS, max(MIN_PAIRS, num_pairs // SHARE))
-        wanted = max(1, min(share, len(ordered) // SOURCES_LEFT))
+        wanted = min(MAX_PAIRS, max(MIN_PAIRS, num_pairs // share))
+        wanted = max(1, min(wanted, len(ordered) // SOURCES_LEFT))
     if len(ordered) <= wanted:
         raise DataError(
             f"no training data would be left with {wanted:,} of {len(ordered):,} "
