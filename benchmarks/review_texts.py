@@ -42,7 +42,7 @@ def labelled_phrases(path: Path) -> dict[str, str]:
     2 is neutral. A phrase of several trees has the label of its first one.
     """
     found: dict[str, str] = {}
-    for line in _text(path).splitlines():
+    for line in read_text(path).splitlines():
         for phrase in Tree.fromstring(line).subtrees():
             words = (unescape_brackets(word) for word in phrase.leaves())
             text = re.sub(r"\\([/*])", r"\1", " ".join(words)).lower()
@@ -68,10 +68,10 @@ def as_in_treebank(text: str) -> str:
 
 def read(path: Path) -> list[list[str]]:
     """Return the columns of each line of a table."""
-    return [line.split("\t") for line in _text(path).split("\n") if line]
+    return [line.split("\t") for line in read_text(path).split("\n") if line]
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
     raw = path.read_bytes()
     return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
 

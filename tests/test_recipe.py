@@ -125,7 +125,9 @@ def test_corpora_come_from_a_file(write):
 def test_an_unknown_preset_is_answered_with_those_that_are_known():
     (problem,) = problems(preset="huge")
 
-    assert problem.startswith("'huge' is not a preset; choose from base, big, micro, ")
+    assert problem.startswith(
+        "'huge' is not a preset; choose from base, big, classifier, micro, "
+    )
 
 
 @pytest.mark.parametrize("name", ["3", "[1]", '""', "{ a = 1 }"])
@@ -216,9 +218,15 @@ def test_as_many_pairs_as_a_preset_can_use():
     assert chosen == [*fewest]
     assert [preset_for(size - 1) for size in fewest.values()] == ["micro", *chosen[:-1]]
     assert all(name in PRESETS for name in chosen)
-    assert preset_for(9_999, "classification") == "micro"
-    assert preset_for(10_000, "classification") == "tiny"
-    assert preset_for(199_999, "classification") == "tiny"
+    assert preset_for(9_999, "tagging") == "micro"
+    assert preset_for(10_000, "tagging") == "tiny"
+    assert preset_for(199_999, "tagging") == "tiny"
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_texts_with_one_label_or_number_have_a_preset_of_their_own(task):
+    assert preset_for(1, task) == preset_for(199_999, task) == "classifier"
+    assert preset_for(200_000, task) == "small"
 
 
 def test_merging_leaves_both_tables_as_they_were():

@@ -1,4 +1,4 @@
-"""Architectures by name: five small ones, and every row of the paper's Table 3."""
+"""Architectures by name: six small ones, and every row of the paper's Table 3."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ TINY = TransformerConfig(
 )
 TINY_LOW_DROPOUT = replace(TINY, dropout=0.1)
 MICRO = replace(TINY, encoder_layers=2, decoder_layers=2)
+CLASSIFIER = replace(MICRO, dropout=0.4)
 SMALL = TransformerConfig(
     encoder_layers=6, decoder_layers=6, d_model=256, d_ff=1024, num_heads=4, dropout=0.2
 )
@@ -45,6 +46,7 @@ def _depth(layers: int) -> TransformerConfig:
 
 PRESETS: dict[str, Preset] = {
     "micro": Preset(MICRO, "for hundreds of pairs"),
+    "classifier": Preset(CLASSIFIER, "for texts with one label or number each"),
     "tiny": Preset(TINY, "for thousands of pairs and more, on a laptop"),
     "tiny-low-dropout": Preset(TINY_LOW_DROPOUT, "the same for 50,000 pairs and more"),
     "small": Preset(SMALL, "for hundreds of thousands of pairs"),

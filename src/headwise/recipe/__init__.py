@@ -141,6 +141,23 @@ SMALL_DATA: Table = {
 }
 """For thousands of pairs: high learning rate, short warm-up, early stopping."""
 
+LABELLED_DATA: Table = {
+    "text": {"tokenizer": "unigram", "vocab_size": 16_000},
+    "training": {
+        "steps": 10_000,
+        "batch_tokens": 4096,
+        "optimizer": "muon",
+        "warmup_steps": 100,
+        "learning_rate": 0.003,
+        "word_dropout": 0.3,
+        "ema_decay": 0.99,
+        "validate_every": 50,
+        "patience": 8,
+        "average_last": 1,
+    },
+}
+"""For texts with one label or number each: whole words, and much regularization."""
+
 MIDDLE_DATA: Table = {
     "text": {"vocab_size": 16_000},
     "training": {
@@ -159,6 +176,7 @@ PAPER_TRAINING: Table = {"text": {"vocab_size": 37_000}}
 
 PRESET_TRAINING: dict[str, Table] = {
     "micro": FEW_DATA,
+    "classifier": LABELLED_DATA,
     "tiny": SMALL_DATA,
     "tiny-low-dropout": SMALL_DATA,
     "small": MIDDLE_DATA,
@@ -188,6 +206,11 @@ def preset_table(name: str) -> Table:
     return table
 
 
+ONE_LABEL = ("classification", "regression")
+"""Tasks of which ``classifier`` is the preset, up to ``FEWEST_FOR_SMALL``."""
+
+FEWEST_FOR_SMALL = 200_000
+
 FEWEST_FOR_TINY = {"translation": 3000}
 """Task -> pairs from which the preset tiny is better than micro, where it was measured;
 of other tasks ``FEWEST_OF_OTHERS``."""
@@ -201,11 +224,13 @@ so many are not read often enough to be overfitted."""
 
 def preset_for(num_pairs: int, task: str = "translation") -> str:
     """Return a preset for a corpus of so many pairs."""
+    if task in ONE_LABEL and num_pairs < FEWEST_FOR_SMALL:
+        return "classifier"
     if num_pairs < FEWEST_FOR_TINY.get(task, FEWEST_OF_OTHERS):
         return "micro"
-    if num_pairs < FEWEST_FOR_LOW_DROPOUT.get(task, 200_000):
+    if num_pairs < FEWEST_FOR_LOW_DROPOUT.get(task, FEWEST_FOR_SMALL):
         return "tiny"
-    if num_pairs < 200_000:
+    if num_pairs < FEWEST_FOR_SMALL:
         return "tiny-low-dropout"
     return "small" if num_pairs < 2_000_000 else "base"
 
