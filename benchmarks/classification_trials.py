@@ -239,7 +239,9 @@ def main() -> None:
                 print(json.dumps({name: {trial_name: run}}), file=sys.stderr)
                 changes = TRIALS[trial_name]
                 path = [name, trial_name]
-                add_to_ledger(arguments, measurement, path, run, changes, means)
+                add_to_ledger(
+                    arguments, measurement, path, run, changes, means, by="data"
+                )
 
 
 def trial(

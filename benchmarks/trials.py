@@ -192,20 +192,22 @@ def add_to_ledger(
     run: Table,
     changes: Table | None,
     means: Callable[[list[Table]], Table],
+    *,
+    by: str = "languages",
 ) -> None:
-    """Add the figures of a run to the result file, at ``path`` below ``languages``.
+    """Add the figures of a run to the result file, at ``path`` below ``by``.
 
     It is read again for each run: another process may have added its own.
     """
     results: Path = arguments.default_out
     known = json.loads(results.read_text()) if results.is_file() else {}
-    languages = table = known.get("languages", {})
+    found = table = known.get(by, {})
     *outer, name = path
     for each in outer:
         table = table.setdefault(each, {})
     runs = add_run(table.get(name, {}).get("runs", []), run)
     table[name] = {"changes": changes, "runs": runs, **means(runs)}
-    measurement.write(place_of(arguments), {"languages": languages})
+    measurement.write(place_of(arguments), {by: found})
 
 
 def summary(runs: Sequence[Mapping[str, Any]]) -> Table:
