@@ -14,11 +14,11 @@ from headwise.text.trees import parse_tree, split_words, unescape_brackets
 from headwise.text.vocabulary import END, PAD, UNKNOWN
 from headwise.wording import count_of
 
-FEW, MANY = 50, 10
-"""``dev_share`` of texts, of which each says much, and of single labels or numbers."""
-
 if TYPE_CHECKING:
     from headwise.text.tokenizer import TokenizerPair
+
+SHARE_OF_TEXTS, SHARE_OF_LABELS = 50, 10
+"""``dev_share`` of texts, of which each says much, and of single labels or numbers."""
 
 
 class PairFormat(Protocol):
@@ -72,7 +72,7 @@ class TextPairs:
         ends: tuple[bool, bool],
         reads_pictures: bool = False,
         cuts_long_sources: bool = False,
-        dev_share: int = FEW,
+        dev_share: int = SHARE_OF_TEXTS,
     ) -> None:
         self.name = name
         self.ends = ends
@@ -98,7 +98,7 @@ class TaggedWords:
     ends = (True, False)
     reads_pictures = False
     cuts_long_sources = False
-    dev_share = FEW
+    dev_share = SHARE_OF_TEXTS
 
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
@@ -133,7 +133,7 @@ class Trees:
     ends = (True, True)
     reads_pictures = False
     cuts_long_sources = False
-    dev_share = FEW
+    dev_share = SHARE_OF_TEXTS
 
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
@@ -168,7 +168,7 @@ class Documents:
     ends = (False, False)
     reads_pictures = False
     cuts_long_sources = False
-    dev_share = FEW
+    dev_share = SHARE_OF_TEXTS
 
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
@@ -188,7 +188,7 @@ class Dialogues:
     ends = (False, True)
     reads_pictures = False
     cuts_long_sources = False
-    dev_share = FEW
+    dev_share = SHARE_OF_TEXTS
 
     def encode(
         self, tokenizers: TokenizerPair, source: str, target: str
@@ -217,14 +217,23 @@ def role_token(tokenizers: TokenizerPair, role: str) -> int:
 
 TRANSLATION = TextPairs("text pairs", ends=(True, True))
 LABELLED_TEXT = TextPairs(
-    "labelled text", ends=(True, False), cuts_long_sources=True, dev_share=MANY
+    "labelled text",
+    ends=(True, False),
+    cuts_long_sources=True,
+    dev_share=SHARE_OF_LABELS,
 )
 NUMBERED_TEXT = TextPairs(
-    "text with numbers", ends=(True, False), cuts_long_sources=True, dev_share=MANY
+    "text with numbers",
+    ends=(True, False),
+    cuts_long_sources=True,
+    dev_share=SHARE_OF_LABELS,
 )
 TAGGED_WORDS = TaggedWords()
 PICTURES = TextPairs(
-    "labelled pictures", ends=(False, False), reads_pictures=True, dev_share=MANY
+    "labelled pictures",
+    ends=(False, False),
+    reads_pictures=True,
+    dev_share=SHARE_OF_LABELS,
 )
 CAPTIONS = TextPairs("captioned pictures", ends=(False, True), reads_pictures=True)
 DOCUMENTS = Documents()
