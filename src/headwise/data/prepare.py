@@ -26,7 +26,7 @@ from headwise.data.prepared import (
     PreparedCorpus,
     PreparedFacts,
 )
-from headwise.data.settings import DataSettings
+from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.data.survey import take_survey
 from headwise.data.validation_split import HeldOutSources
 from headwise.errors import DataError, SettingsError, UsageError
