@@ -21,6 +21,10 @@ WORDS = TextSettings(tokenizer="words", vocab_size=500)
 ENGLISH = "zero one two three four five six seven eight nine"
 GERMAN = "null eins zwei drei vier fünf sechs sieben acht neun"
 
+LABELLED = TextSettings(
+    tokenizer="words", target_tokenizer="labels", vocab_size=500, joint=False
+)
+
 
 def spelled(number: int, words: str) -> str:
     return " ".join(words.split()[int(digit)] for digit in str(number))
@@ -134,6 +138,21 @@ def test_tokenizers_never_see_what_is_held_out(corpus, done):
     assert set(dev_tokens) == {3}  # all unknown
 
 
+@pytest.mark.parametrize(
+    ("pair_format", "text", "held_out"),
+    [(TRANSLATION, WORDS, 50), (LABELLED_TEXT, LABELLED, 80)],
+)
+def test_more_texts_with_one_label_are_held_out_than_pairs(
+    corpus, done, pair_format, text, held_out
+):
+    """Of 800: 2%, but at least 50, and 10%."""
+    rows = [(source, f"{n % 2}") for n, (source, _) in enumerate(pairs(800))]
+    prepared = done(corpus("a", rows), text=text, pair_format=pair_format)
+
+    assert prepared.facts.dev.pairs == held_out
+    assert prepared.facts.train.pairs == 800 - held_out
+
+
 def test_long_texts_with_a_label_are_learned_in_the_parts_that_they_are_read_in(
     corpus, done, tmp_path
 ):
@@ -146,9 +165,7 @@ def test_long_texts_with_a_label_are_learned_in_the_parts_that_they_are_read_in(
 
     prepared = done(
         *(first, second),
-        text=TextSettings(
-            tokenizer="words", target_tokenizer="labels", vocab_size=500, joint=False
-        ),
+        text=LABELLED,
         pair_format=LABELLED_TEXT,
         dev=dev,
         max_tokens=3,
