@@ -56,8 +56,9 @@ PAPER: Table = {**SHORT, "validate_every": 200, "average_last": 5}
 
 PAPER_LONG: Table = {**PAPER, "steps": 10_000, "validate_every": 500}
 
-LINEAR: Table = {**SHORT, "schedule": "linear", "validate_every": 1000}
+PAPER_LONGER: Table = {**PAPER, "steps": 20_000, "validate_every": 1000}
 
+LINEAR: Table = {**SHORT, "schedule": "linear", "validate_every": 1000}
 
 ON_GPU: Table = {
     **LINEAR,
@@ -110,6 +111,7 @@ TRIALS: dict[str, Table] = {
     "paper-dropout-0": dropout(0.0, PAPER),
     "paper-dropout-0.2": dropout(0.2, PAPER),
     "paper-long": dropout(0.1, PAPER_LONG),
+    "paper-longer": dropout(0.1, PAPER_LONGER),
     "paper-long-dropout-0": dropout(0.0, PAPER_LONG),
     "linear": dropout(0.1, LINEAR),
     "muon": dropout(0.1, {**LINEAR, "optimizer": "muon"}),
