@@ -1,0 +1,288 @@
+"""Trials of tasks without a recipe: what the defaults give, and what is better.
+
+python benchmarks/task_trials.py --corpora FOLDER --work FOLDER --only default \
+    --data shakespeare,novel --seeds 1,2
+
+A newcomer's way: one file, ``headwise run FILE --task TASK``, and nothing else. A trial
+changes what the command chooses. The measure is taken on examples that stand in no
+file of the training; none of them belongs to a test set that other scripts report.
+
+shakespeare  language model: the first 80% of tinyshakespeare; the next 10% are held out
+novel        language model: a novel, but for its last tenth; the seed chooses which
+shelf        language model: five novels, and the last tenths of them
+tags         tagging: the words of CRAFT's trees and their parts of speech; the first
+             1,000 sentences of its dev part are held out
+few_tags     the same, 1,000 sentences
+trees        parsing: CRAFT; the first 300 sentences of its dev part of up to 40 words
+few_trees    the same, 2,000 trees
+digits       pictures: scikit-learn's digits; a fifth is held out, which the seed draws
+words        grapheme to phoneme (translation), 3,600 words of the language that the
+             seed chooses; its dev words are held out
+
+Measures are bits per byte, the share of tags that are right, F1 of brackets, accuracy,
+and the word error rate. The figures of trials and seeds that ran before stay in the
+result file: it is the ledger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import math
+import random
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import g2p
+import numpy as np
+from result_file import TRAINING, Measurement
+from sklearn.datasets import load_digits
+from trials import (
+    add_to_ledger,
+    add_training_options,
+    mean_and_deviation,
+    parse_trial_options,
+    run_trial,
+)
+
+from headwise.cli.build_recipe import recipe_from_options
+from headwise.cli.translate_and_score import read_parallel
+from headwise.data.pictures import read_labelled_pictures
+from headwise.data.treebank import read_trees
+from headwise.inference.predictor import Predictor
+from headwise.storage import write_text
+from headwise.text.trees import Tree
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "task_trials.json"
+SOURCES = [*TRAINING, "src/headwise/tasks/**/*", "src/headwise/recipe/*"]
+REHEARSAL = {"steps": 4, "warmup_steps": 2, "validate_every": 2, "batch_tokens": 512}
+WHITE = 16
+"""The brightest pixel of scikit-learn's digits."""
+
+Table = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Split:
+    """One file of a newcomer, and what is held out of it."""
+
+    task: str
+    source: Path
+    measure: str
+    inputs: Sequence[str]
+    references: Sequence[str]
+    settings: tuple[str, ...] = ()
+    """Settings that the file cannot do without, as of ``--set``."""
+
+
+def shakespeare(corpora: Path, folder: Path, seed: int) -> Split:
+    text = unpacked(corpora / "tinyshakespeare" / "input.txt.gz")
+    first, second = len(text) * 8 // 10, len(text) * 9 // 10
+    return documents(folder, [text[:first]], [text[first:second]])
+
+
+def novel(corpora: Path, folder: Path, seed: int) -> Split:
+    return novels(corpora, folder, seed, 1)
+
+
+def shelf(corpora: Path, folder: Path, seed: int) -> Split:
+    return novels(corpora, folder, seed, 5)
+
+
+def novels(corpora: Path, folder: Path, seed: int, count: int) -> Split:
+    """Return so many novels that the seed draws, and their last tenths."""
+    books = unpacked(corpora / "gutenberg" / "train.txt.gz").split("\n\n\n")
+    drawn = random.Random(seed).sample(books, count)
+    ends = [len(book) * 9 // 10 for book in drawn]
+    return documents(
+        folder,
+        [book[:end] for book, end in zip(drawn, ends, strict=True)],
+        [book[end:] for book, end in zip(drawn, ends, strict=True)],
+    )
+
+
+def documents(folder: Path, train: Sequence[str], held_out: Sequence[str]) -> Split:
+    """Return a language model's text, of which each part is held out as one text."""
+    path = folder / "train.txt"
+    write_text(path, "\n\n\n".join(train))
+    return Split(
+        "language_model", path, "bits-per-byte", held_out, [""] * len(held_out)
+    )
+
+
+def tags(corpora: Path, folder: Path, seed: int) -> Split:
+    return tagged(corpora, folder, trees_of(corpora, "train"))
+
+
+def few_tags(corpora: Path, folder: Path, seed: int) -> Split:
+    drawn = random.Random(seed).sample(trees_of(corpora, "train"), 1000)
+    return tagged(corpora, folder, drawn)
+
+
+def tagged(corpora: Path, folder: Path, train: Sequence[Tree]) -> Split:
+    path = folder / "train.tsv"
+    lines = ["\t".join(words_and_tags(tree)) + "\n" for tree in train]
+    write_text(path, "".join(lines))
+    pairs = [words_and_tags(tree) for tree in trees_of(corpora, "dev")[:1000]]
+    inputs, references = zip(*pairs, strict=True)
+    return Split("tagging", path, "tag-accuracy", inputs, references)
+
+
+def words_and_tags(tree: Tree) -> tuple[str, str]:
+    """Return the words of a tree without its traces, and as many tags."""
+    pairs = [
+        (word, tag)
+        for word, tag in zip(tree.words, tree.tags, strict=True)
+        if tag != "-NONE-"
+    ]
+    words, found = zip(*pairs, strict=True)
+    return " ".join(words), " ".join(found)
+
+
+def trees(corpora: Path, folder: Path, seed: int) -> Split:
+    return parsed(corpora, folder, trees_of(corpora, "train"))
+
+
+def few_trees(corpora: Path, folder: Path, seed: int) -> Split:
+    drawn = random.Random(seed).sample(trees_of(corpora, "train"), 2000)
+    return parsed(corpora, folder, drawn)
+
+
+def parsed(corpora: Path, folder: Path, train: Sequence[Tree]) -> Split:
+    paths = folder / "train.mrg", folder / "dev.mrg"
+    for path, found in zip(paths, (train, trees_of(corpora, "dev")), strict=True):
+        write_text(path, "".join(f"{tree}\n" for tree in found))
+    words, gold = read_parallel(paths[1], None, task="parsing")
+    short = [pair for pair in zip(words, gold, strict=True) if pair[0].count(" ") < 40]
+    inputs, references = zip(*short[:300], strict=True)
+    return Split("parsing", paths[0], "bracket-f1", inputs, references)
+
+
+def trees_of(corpora: Path, part: str) -> list[Tree]:
+    """Return the trees of a part of CRAFT that have words."""
+    path = corpora / "treebank-craft" / f"{part}.mrg.gz"
+    found = list(read_trees(path, join_words="_"))
+    return [tree for tree in found if {*tree.tags} != {"-NONE-"}]
+
+
+def digits(corpora: Path, folder: Path, seed: int) -> Split:
+    images, labels = load_digits(return_X_y=True)
+    pixels = (images * 255 / WHITE).round().astype(np.uint8).reshape(-1, 8, 8)
+    order = np.random.default_rng(seed).permutation(len(labels))
+    held_out, train = np.split(order, [len(order) // 5])
+    paths = folder / "train.npz", folder / "test.npz"
+    for path, part in zip(paths, (train, held_out), strict=True):
+        np.savez(path, images=pixels[part], labels=labels[part])
+    inputs, references = read_labelled_pictures(paths[1])
+    return Split("picture_classification", paths[0], "accuracy", inputs, references)
+
+
+def words(corpora: Path, folder: Path, seed: int) -> Split:
+    parts = {part: g2p.read(corpora, part) for part in ("train", "dev")}
+    languages = sorted(parts["train"])
+    language = random.Random(seed).choice(languages)
+    path = g2p.write(parts["train"][language], folder / "train.tsv")
+    inputs, references = zip(*parts["dev"][language], strict=True)
+    return Split("translation", path, "word-error-rate", inputs, references)
+
+
+DATA: dict[str, Callable[[Path, Path, int], Split]] = {
+    each.__name__: each
+    for each in (
+        shakespeare,
+        novel,
+        shelf,
+        tags,
+        few_tags,
+        trees,
+        few_trees,
+        digits,
+        words,
+    )
+}
+"""Name of a data set -> what writes its file of a seed into a folder."""
+
+TRIALS: dict[str, Table] = {"default": {}}
+"""Name of a trial -> the preset that it takes, and what it changes in that."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    names = lambda text: text.split(",")  # noqa: E731
+    parser.add_argument("--corpora", type=Path, required=True)
+    parser.add_argument("--only", type=names, default=[*TRIALS])
+    parser.add_argument("--data", type=names, default=[*DATA])
+    add_training_options(parser)
+    arguments = parse_trial_options(parser, RESULTS)
+    measurement = Measurement.begin(SOURCES)
+    for name in arguments.data:
+        for trial_name in arguments.only:
+            for seed in arguments.seeds:
+                run = trial(name, trial_name, seed, arguments)
+                print(json.dumps({name: {trial_name: run}}), file=sys.stderr)
+                changes = TRIALS[trial_name]
+                path = [name, trial_name]
+                add_to_ledger(
+                    arguments, measurement, path, run, changes, means, by="data"
+                )
+
+
+def trial(
+    name: str, trial_name: str, seed: int, arguments: argparse.Namespace
+) -> Table:
+    """Train with one seed; return the measure of what was held out."""
+    data = arguments.work / "data" / f"{name}-{seed}"
+    data.mkdir(parents=True, exist_ok=True)
+    split = DATA[name](arguments.corpora, data, seed)
+    changes = dict(TRIALS[trial_name])
+    preset = changes.pop("preset", None)
+    changes["seed"] = seed
+    if arguments.rehearse:
+        changes["training"] = REHEARSAL
+    folder = arguments.work / f"{name}-{trial_name}-{seed}"
+    recipe = recipe_from_options(
+        split.source,
+        None,
+        task=split.task,
+        preset=preset,
+        also=changes,
+        assignments=[*split.settings, *arguments.set],
+        out=folder,
+    )
+
+    def bits_per_byte(model: Predictor) -> dict[str, float]:
+        return {"bits-per-byte": mean_bits_per_byte(model, split.inputs)}
+
+    scores_of = bits_per_byte if split.task == "language_model" else None
+    held_out = (split.inputs, split.references)
+    return run_trial(folder, recipe, held_out, [split.measure], scores_of)
+
+
+def mean_bits_per_byte(predictor: Predictor, texts: Sequence[str]) -> float:
+    """Return the bits for each byte of the texts, each with its end symbol."""
+    task: Any = predictor.opened.any_task
+    model = predictor.opened.model
+    log_p = sum(
+        task.log_probabilities(model, tokens, stride=task.context // 2).double().sum()
+        for tokens in task.encode(texts)
+    )
+    return float(-log_p / math.log(2) / sum(len(each.encode()) for each in texts))
+
+
+def unpacked(path: Path) -> str:
+    """Return the text of a file that gzip compressed."""
+    return gzip.decompress(path.read_bytes()).decode("utf-8")
+
+
+def means(runs: Sequence[Table]) -> Table:
+    """Return mean and standard deviation of the measure over the seeds."""
+    return mean_and_deviation([next(iter(run["test"].values())) for run in runs])
+
+
+if __name__ == "__main__":
+    main()
