@@ -19,9 +19,10 @@ from headwise.data.pair_formats import (
     TREES,
 )
 from headwise.data.settings import SUFFIXES, CorpusSettings, DataSettings
+from headwise.data.word_pairs import WordPairs, word_pairs
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.unsupported_models import reasons_against
-from headwise.recipe import Recipe, preset_for, resolve
+from headwise.recipe import FEWEST_FOR_SMALL, Recipe, preset_for, resolve
 from headwise.settings import merged, read, read_toml, with_overrides
 from headwise.tasks import TASKS, find_task
 from headwise.wording import count_of
@@ -265,11 +266,30 @@ def _preset_for_data(
     num_pairs = sum(_count(each) for each in corpora)
     if not num_pairs:
         return None
-    preset = preset_for(num_pairs, str(table.get("task", "translation")))
+    task = str(table.get("task", "translation"))
+    words = None
+    if task == "translation" and not _sets_tokenizers(table):
+        words = _words(corpora, num_pairs)
+    preset = preset_for(num_pairs, task, words)
     on_message(
         f"{count_of(num_pairs, 'pair')}: preset {preset} (--preset chooses another)"
     )
     return preset
+
+
+def _sets_tokenizers(table: Mapping[str, Any]) -> bool:
+    text = table.get("text", {})
+    return isinstance(text, dict) and not text.keys().isdisjoint(("tokenizer", "joint"))
+
+
+def _words(corpora: Sequence[CorpusSettings], num_pairs: int) -> WordPairs | None:
+    """Return which single words the pairs are of, where a preset depends on it."""
+    from headwise.data.corpus_reader import read_pairs
+
+    if num_pairs >= FEWEST_FOR_SMALL or any(each.layout == "text" for each in corpora):
+        return None
+    pairs = (pair for each in corpora for pair in read_pairs(each))
+    return word_pairs((each.source, each.target) for each in pairs if not each.is_empty)
 
 
 def _count(corpus: CorpusSettings) -> int:

@@ -41,7 +41,7 @@ from headwise.cli.options import (
     use_threads,
 )
 from headwise.errors import SettingsError, UsageError
-from headwise.recipe import Recipe, preset_for
+from headwise.recipe import Recipe, preset_for, words_of
 from headwise.run_folder.overwrite_protection import check_no_foreign_files
 from headwise.settings import as_table, merged, read_toml
 from headwise.tasks import task_of_format
@@ -166,8 +166,10 @@ def _recipe_for(
     if task is None and "task" not in file:
         task = task_of_format(prepared.facts.pair_format)
     if preset is None and "preset" not in file:
-        preset = preset_for(prepared.facts.train.texts, task or str(file["task"]))
-        say(f"{count_of(prepared.facts.train.texts, 'pair')}: preset {preset}")
+        named = task or str(file["task"])
+        texts = prepared.facts.train.texts
+        preset = preset_for(texts, named, words_of(made["text"]))
+        say(f"{count_of(texts, 'pair')}: preset {preset}")
     text = merged(made["text"], file.get("text", {}))
     extra = merged({"data": made["data"], "text": text}, also)
     if task is not None:

@@ -1,4 +1,4 @@
-"""Architectures by name: six small ones, and every row of the paper's Table 3."""
+"""Architectures by name: nine small ones, and every row of the paper's Table 3."""
 
 from __future__ import annotations
 
@@ -27,6 +27,14 @@ TINY = TransformerConfig(
 TINY_LOW_DROPOUT = replace(TINY, dropout=0.1)
 MICRO = replace(TINY, encoder_layers=2, decoder_layers=2)
 CLASSIFIER = replace(MICRO, dropout=0.4)
+TAGGER = replace(TINY, dropout=0.4, positions="rotary")
+TRANSDUCER = replace(
+    TINY,
+    encoder_layers=3,
+    decoder_layers=3,
+    positions="rotary",
+    tie_embeddings="output",
+)
 SMALL = TransformerConfig(
     encoder_layers=6, decoder_layers=6, d_model=256, d_ff=1024, num_heads=4, dropout=0.2
 )
@@ -47,6 +55,9 @@ def _depth(layers: int) -> TransformerConfig:
 PRESETS: dict[str, Preset] = {
     "micro": Preset(MICRO, "for hundreds of pairs"),
     "classifier": Preset(CLASSIFIER, "for texts with one label or number each"),
+    "tagger": Preset(TAGGER, "for words with a tag each"),
+    "g2p": Preset(TRANSDUCER, "for words with their phones"),
+    "transducer": Preset(TRANSDUCER, "for words with other words: forms, spellings"),
     "tiny": Preset(TINY, "for thousands of pairs and more, on a laptop"),
     "tiny-low-dropout": Preset(TINY_LOW_DROPOUT, "the same for 50,000 pairs and more"),
     "small": Preset(SMALL, "for hundreds of thousands of pairs"),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headwise.data.settings import DataSettings
+from headwise.data.word_pairs import WordPairs
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import SettingsError
 from headwise.model.config import TransformerConfig
@@ -158,6 +159,32 @@ LABELLED_DATA: Table = {
 }
 """For texts with one label or number each: whole words, and much regularization."""
 
+TAGGED_DATA: Table = merged(FEW_DATA, {"training": {"word_dropout": 0.1}})
+"""For words with a tag each: much dropout, and a vocabulary that splits rare words."""
+
+SINGLE_WORDS: Table = {
+    "text": {
+        "tokenizer": "characters",
+        "joint": False,
+        "vocab_size": 2000,
+        "normalization": "none",
+    },
+    "training": {
+        "steps": 10_000,
+        "batch_tokens": 1024,
+        "schedule": "constant",
+        "optimizer": "muon",
+        "warmup_steps": 100,
+        "learning_rate": 0.005,
+        "validate_every": 100,
+        "measure": "word-error-rate",
+        "patience": 4,
+        "on_plateau": "cooldown",
+        "average_last": 1,
+    },
+}
+"""For single words: characters, and the rate falls once they bring no more gain."""
+
 MIDDLE_DATA: Table = {
     "text": {"vocab_size": 16_000},
     "training": {
@@ -177,6 +204,9 @@ PAPER_TRAINING: Table = {"text": {"vocab_size": 37_000}}
 PRESET_TRAINING: dict[str, Table] = {
     "micro": FEW_DATA,
     "classifier": LABELLED_DATA,
+    "tagger": TAGGED_DATA,
+    "g2p": merged(SINGLE_WORDS, {"text": {"target_tokenizer": "spaces"}}),
+    "transducer": SINGLE_WORDS,
     "tiny": SMALL_DATA,
     "tiny-low-dropout": SMALL_DATA,
     "small": MIDDLE_DATA,
@@ -206,8 +236,15 @@ def preset_table(name: str) -> Table:
     return table
 
 
-ONE_LABEL = ("classification", "regression")
-"""Tasks of which ``classifier`` is the preset, up to ``FEWEST_FOR_SMALL``."""
+PRESETS_OF_TASKS = {
+    "classification": "classifier",
+    "regression": "classifier",
+    "tagging": "tagger",
+}
+"""Task -> its preset up to ``FEWEST_FOR_SMALL`` texts."""
+
+PRESETS_OF_WORDS: dict[WordPairs, str] = {"symbols": "g2p", "characters": "transducer"}
+"""What single words are translated into -> the preset for up to as many."""
 
 FEWEST_FOR_SMALL = 200_000
 
@@ -222,10 +259,15 @@ FEWEST_FOR_LOW_DROPOUT = {"translation": 50_000}
 so many are not read often enough to be overfitted."""
 
 
-def preset_for(num_pairs: int, task: str = "translation") -> str:
-    """Return a preset for a corpus of so many pairs."""
-    if task in ONE_LABEL and num_pairs < FEWEST_FOR_SMALL:
-        return "classifier"
+def preset_for(
+    num_pairs: int, task: str = "translation", words: WordPairs | None = None
+) -> str:
+    """Return a preset for a corpus of so many pairs, which may be of single words."""
+    if num_pairs < FEWEST_FOR_SMALL:
+        if task in PRESETS_OF_TASKS:
+            return PRESETS_OF_TASKS[task]
+        if task == "translation" and words is not None:
+            return PRESETS_OF_WORDS[words]
     if num_pairs < FEWEST_FOR_TINY.get(task, FEWEST_OF_OTHERS):
         return "micro"
     if num_pairs < FEWEST_FOR_LOW_DROPOUT.get(task, FEWEST_FOR_SMALL):
@@ -233,6 +275,13 @@ def preset_for(num_pairs: int, task: str = "translation") -> str:
     if num_pairs < FEWEST_FOR_SMALL:
         return "tiny-low-dropout"
     return "small" if num_pairs < 2_000_000 else "base"
+
+
+def words_of(text: Mapping[str, Any]) -> WordPairs | None:
+    """Return which single words a prepared corpus is for, by its tokenizers."""
+    if text["tokenizer"] != "characters" or text["joint"]:
+        return None
+    return "symbols" if text["target_tokenizer"] == "spaces" else "characters"
 
 
 def resolve(
