@@ -21,7 +21,7 @@ words        grapheme to phoneme (translation), 3,600 words of the language that
 few_words    the same, 500 words
 
 Measures are bits per byte, the share of tags that are right, F1 of brackets, accuracy,
-and the word error rate. The figures of trials and seeds that ran before stay in the
+and the word error rate. Beside taggers stand those of ``tag_baselines.py``. The figures of trials and seeds that ran before stay in the
 result file: it is the ledger.
 """
 
@@ -40,11 +40,13 @@ from typing import Any
 
 import g2p
 import numpy as np
+import tag_baselines
 from result_file import TRAINING, Measurement
 from sklearn.datasets import load_digits
 from trials import (
     add_to_ledger,
     add_training_options,
+    computed_once,
     mean_and_deviation,
     parse_trial_options,
     run_trial,
@@ -77,8 +79,8 @@ class Split:
     measure: str
     inputs: Sequence[str]
     references: Sequence[str]
-    settings: tuple[str, ...] = ()
-    """Settings that the file cannot do without, as of ``--set``."""
+    train: Sequence[tuple[str, str]] = ()
+    """What the file holds, if baselines are to learn from it."""
 
 
 def shakespeare(corpora: Path, folder: Path, seed: int) -> Split:
@@ -127,11 +129,11 @@ def few_tags(corpora: Path, folder: Path, seed: int) -> Split:
 
 def tagged(corpora: Path, folder: Path, train: Sequence[Tree]) -> Split:
     path = folder / "train.tsv"
-    lines = ["\t".join(words_and_tags(tree)) + "\n" for tree in train]
-    write_text(path, "".join(lines))
-    pairs = [words_and_tags(tree) for tree in trees_of(corpora, "dev")[:1000]]
-    inputs, references = zip(*pairs, strict=True)
-    return Split("tagging", path, "tag-accuracy", inputs, references)
+    pairs = [words_and_tags(tree) for tree in train]
+    write_text(path, "".join("\t".join(pair) + "\n" for pair in pairs))
+    held_out = [words_and_tags(tree) for tree in trees_of(corpora, "dev")[:1000]]
+    inputs, references = zip(*held_out, strict=True)
+    return Split("tagging", path, "tag-accuracy", inputs, references, train=pairs)
 
 
 def words_and_tags(tree: Tree) -> tuple[str, str]:
@@ -219,7 +221,11 @@ DATA: dict[str, Callable[[Path, Path, int], Split]] = {
 }
 """Name of a data set -> what writes its file of a seed into a folder."""
 
-TRIALS: dict[str, Table] = {"default": {}}
+TRIALS: dict[str, Table] = {
+    "default": {},
+    "micro": {"preset": "micro"},
+    "tiny": {"preset": "tiny"},
+}
 """Name of a trial -> the preset that it takes, and what it changes in that."""
 
 
@@ -263,7 +269,7 @@ def trial(
         task=split.task,
         preset=preset,
         also=changes,
-        assignments=[*split.settings, *arguments.set],
+        assignments=arguments.set,
         out=folder,
     )
 
@@ -272,7 +278,15 @@ def trial(
 
     scores_of = bits_per_byte if split.task == "language_model" else None
     held_out = (split.inputs, split.references)
-    return run_trial(folder, recipe, held_out, [split.measure], scores_of)
+    run = run_trial(folder, recipe, held_out, [split.measure], scores_of)
+    if not split.train:
+        return run
+    pairs = [*zip(split.inputs, split.references, strict=True)]
+    others = computed_once(
+        data / "baselines.json",
+        lambda: tag_baselines.baselines(split.train, pairs),
+    )
+    return {**run, "baselines": others}
 
 
 def mean_bits_per_byte(predictor: Predictor, texts: Sequence[str]) -> float:

@@ -6,8 +6,8 @@ import pytest
 
 from headwise.errors import SettingsError
 from headwise.model.presets import PRESETS
-from headwise.recipe import Recipe, preset_for, resolve
-from headwise.settings import as_toml, merged
+from headwise.recipe import Recipe, preset_for, resolve, words_of
+from headwise.settings import as_table, as_toml, merged
 
 RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("**/*.toml"))
 
@@ -126,7 +126,7 @@ def test_an_unknown_preset_is_answered_with_those_that_are_known():
     (problem,) = problems(preset="huge")
 
     assert problem.startswith(
-        "'huge' is not a preset; choose from base, big, classifier, micro, "
+        "'huge' is not a preset; choose from base, big, classifier, g2p, "
     )
 
 
@@ -218,15 +218,37 @@ def test_as_many_pairs_as_a_preset_can_use():
     assert chosen == [*fewest]
     assert [preset_for(size - 1) for size in fewest.values()] == ["micro", *chosen[:-1]]
     assert all(name in PRESETS for name in chosen)
-    assert preset_for(9_999, "tagging") == "micro"
-    assert preset_for(10_000, "tagging") == "tiny"
-    assert preset_for(199_999, "tagging") == "tiny"
+    assert preset_for(9_999, "parsing") == "micro"
+    assert preset_for(10_000, "parsing") == "tiny"
+    assert preset_for(199_999, "parsing") == "tiny"
 
 
-@pytest.mark.parametrize("task", ["classification", "regression"])
-def test_texts_with_one_label_or_number_have_a_preset_of_their_own(task):
-    assert preset_for(1, task) == preset_for(199_999, task) == "classifier"
+@pytest.mark.parametrize(
+    ("task", "preset"),
+    [
+        ("classification", "classifier"),
+        ("regression", "classifier"),
+        ("tagging", "tagger"),
+    ],
+)
+def test_texts_with_labels_or_numbers_have_presets_of_their_own(task, preset):
+    assert preset_for(1, task) == preset_for(199_999, task) == preset
     assert preset_for(200_000, task) == "small"
+
+
+@pytest.mark.parametrize(
+    ("words", "preset"), [("symbols", "g2p"), ("characters", "transducer")]
+)
+def test_single_words_have_presets_of_their_own(words, preset):
+    assert preset_for(1, words=words) == preset_for(199_999, words=words) == preset
+    assert preset_for(200_000, words=words) == "small"
+    assert preset_for(500, "parsing", words) == "micro"
+    assert words_of(as_table(resolve(preset=preset).text)) == words
+
+
+def test_the_tokenizers_of_texts_are_for_no_single_words():
+    for preset in ("tiny", "classifier"):
+        assert words_of(as_table(resolve(preset=preset).text)) is None
 
 
 def test_merging_leaves_both_tables_as_they_were():

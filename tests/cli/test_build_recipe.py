@@ -1,12 +1,15 @@
 """``must_export_to`` is checked before training."""
 
+from itertools import product
+
 import pytest
 
 from headwise import recipe
-from headwise.cli.build_recipe import resolve_checked
+from headwise.cli.build_recipe import recipe_from_options, resolve_checked
 from headwise.errors import SettingsError
 from headwise.interop.unsupported_models import LIMITS
 from headwise.recipe import resolve
+from headwise.settings import read_toml
 
 
 def test_without_a_target_everything_can_be_trained():
@@ -97,3 +100,53 @@ def test_a_recipe_file_is_read_once(tmp_path, monkeypatch, capfd):
 
     assert read == [tmp_path / "my.toml"]
     assert "is now called training.backend = 'torch'" in capfd.readouterr().err
+
+
+@pytest.fixture
+def phones(tmp_path):
+    """Words with their letters as phones."""
+    words = ["".join(each) for each in product("bdgk", "aeiou", "lmnrst", "ao")]
+    path = tmp_path / "words.tsv"
+    path.write_text("".join(f"{word}\t{' '.join(word)}\n" for word in words))
+    return path
+
+
+def test_single_words_are_spelled_without_being_asked_for(headwise, phones, tmp_path):
+    found = headwise("prepare", phones, "--out", tmp_path / "corpus")
+    assert "240 pairs of single words: preset g2p (--preset" in found.error
+
+    trained = headwise(
+        *("train", tmp_path / "corpus", "--out", tmp_path / "run"),
+        *("--set", "training.steps=2", "--set", "training.validate_every=2"),
+    )
+    assert trained.code == 0
+    assert ": preset g2p" in trained.error
+    table = read_toml(tmp_path / "run" / "recipe.toml")
+    assert table["model"]["positions"] == "rotary"
+    assert table["text"]["tokenizer"] == "characters"
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    ["text.tokenizer=unigram", "text.joint=true", "data.both_directions=true"],
+)
+def test_words_are_no_reason_against_what_was_asked_for(phones, tmp_path, assignment):
+    said = []
+    recipe_from_options(
+        phones,
+        None,
+        assignments=[assignment],
+        out=tmp_path / "run",
+        on_message=said.append,
+    )
+    assert "240 pairs: preset micro" in said[0]
+
+
+def test_lines_and_pictures_are_counted_as_such(tmp_path):
+    said = []
+    text = tmp_path / "text.txt"
+    text.write_text("one\ntwo\n")
+    recipe_from_options(
+        text, None, task="language_model", out=tmp_path / "run", on_message=said.append
+    )
+    assert said[0].startswith("2 lines: preset ")

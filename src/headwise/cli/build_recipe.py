@@ -18,7 +18,7 @@ from headwise.data.pair_formats import (
     PICTURES,
     TREES,
 )
-from headwise.data.settings import SUFFIXES, CorpusSettings, DataSettings
+from headwise.data.settings import SUFFIXES, CorpusSettings, DataSettings, Layout
 from headwise.data.word_pairs import WordPairs, word_pairs
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.unsupported_models import reasons_against
@@ -268,18 +268,24 @@ def _preset_for_data(
         return None
     task = str(table.get("task", "translation"))
     words = None
-    if task == "translation" and not _sets_tokenizers(table):
+    if task == "translation" and not _needs_other_tokenizers(table):
         words = _words(corpora, num_pairs)
     preset = preset_for(num_pairs, task, words)
-    on_message(
-        f"{count_of(num_pairs, 'pair')}: preset {preset} (--preset chooses another)"
-    )
+    found = count_of(num_pairs, NOUNS.get(corpora[0].layout, "pair"))
+    of_words = "" if words is None else " of single words"
+    on_message(f"{found}{of_words}: preset {preset} (--preset chooses another)")
     return preset
 
 
-def _sets_tokenizers(table: Mapping[str, Any]) -> bool:
+NOUNS: dict[Layout, str] = {"text": "line", "pictures": "picture"}
+"""Layout of a corpus -> what it is counted in, unless that is pairs."""
+
+
+def _needs_other_tokenizers(table: Mapping[str, Any]) -> bool:
+    """Tell whether settings do not go with tokenizers of characters."""
     text = table.get("text", {})
-    return isinstance(text, dict) and not text.keys().isdisjoint(("tokenizer", "joint"))
+    chosen = isinstance(text, dict) and {"tokenizer", "joint"} & text.keys()
+    return bool(chosen or table.get("data", {}).get("both_directions"))
 
 
 def _words(corpora: Sequence[CorpusSettings], num_pairs: int) -> WordPairs | None:

@@ -281,7 +281,7 @@ def words_of(text: Mapping[str, Any]) -> WordPairs | None:
     """Return which single words a prepared corpus is for, by its tokenizers."""
     if text["tokenizer"] != "characters" or text["joint"]:
         return None
-    return "symbols" if text["target_tokenizer"] == "spaces" else "characters"
+    return "symbols" if text.get("target_tokenizer") == "spaces" else "characters"
 
 
 def resolve(
