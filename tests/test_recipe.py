@@ -229,6 +229,7 @@ def test_as_many_pairs_as_a_preset_can_use():
         ("classification", "classifier"),
         ("regression", "classifier"),
         ("tagging", "tagger"),
+        ("language_model", "language-model"),
     ],
 )
 def test_texts_with_labels_or_numbers_have_presets_of_their_own(task, preset):

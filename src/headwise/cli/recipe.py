@@ -45,8 +45,9 @@ def recipe(
                 "--list prints all presets and no recipe; leave out --preset, --recipe "
                 "and --set, or leave out --list to print that recipe"
             )
+        width = max(map(len, PRESETS))
         for name, each in PRESETS.items():
-            output(f"{name:<10} {each.about}")
+            output(f"{name:<{width}} {each.about}")
         return
     resolved = resolve_checked(
         preset=preset, file=recipe_file, assignments=assignments or ()

@@ -1,4 +1,4 @@
-"""Architectures by name: nine small ones, and every row of the paper's Table 3."""
+"""Architectures by name: ten small ones, and every row of the paper's Table 3."""
 
 from __future__ import annotations
 
@@ -28,6 +28,16 @@ TINY_LOW_DROPOUT = replace(TINY, dropout=0.1)
 MICRO = replace(TINY, encoder_layers=2, decoder_layers=2)
 CLASSIFIER = replace(MICRO, dropout=0.4)
 TAGGER = replace(TINY, dropout=0.4, positions="rotary")
+LANGUAGE_MODEL = TransformerConfig(
+    decoder_layers=4,
+    d_model=192,
+    d_ff=768,
+    num_heads=6,
+    dropout=0.2,
+    norm="pre",
+    activation="gelu",
+    positions="rotary",
+)
 TRANSDUCER = replace(
     TINY,
     encoder_layers=3,
@@ -56,6 +66,7 @@ PRESETS: dict[str, Preset] = {
     "micro": Preset(MICRO, "for hundreds of pairs"),
     "classifier": Preset(CLASSIFIER, "for texts with one label or number each"),
     "tagger": Preset(TAGGER, "for words with a tag each"),
+    "language-model": Preset(LANGUAGE_MODEL, "for a book or a shelf of them"),
     "g2p": Preset(TRANSDUCER, "for words with their phones"),
     "transducer": Preset(TRANSDUCER, "for words with other words: forms, spellings"),
     "tiny": Preset(TINY, "for thousands of pairs and more, on a laptop"),

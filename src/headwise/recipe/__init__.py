@@ -185,6 +185,24 @@ SINGLE_WORDS: Table = {
 }
 """For single words: characters, and the rate falls once they bring no more gain."""
 
+PLAIN_TEXT: Table = {
+    "text": {"tokenizer": "unigram", "vocab_size": 4000},
+    "training": {
+        "steps": 10_000,
+        "batch_tokens": 2048,
+        "schedule": "constant",
+        "optimizer": "muon",
+        "warmup_steps": 100,
+        "learning_rate": 0.01,
+        "clip_norm": 1.0,
+        "validate_every": 100,
+        "patience": 4,
+        "on_plateau": "cooldown",
+        "average_last": 1,
+    },
+}
+"""For text without a second side: the rate falls once more of it brings no gain."""
+
 MIDDLE_DATA: Table = {
     "text": {"vocab_size": 16_000},
     "training": {
@@ -205,6 +223,7 @@ PRESET_TRAINING: dict[str, Table] = {
     "micro": FEW_DATA,
     "classifier": LABELLED_DATA,
     "tagger": TAGGED_DATA,
+    "language-model": PLAIN_TEXT,
     "g2p": merged(SINGLE_WORDS, {"text": {"target_tokenizer": "spaces"}}),
     "transducer": SINGLE_WORDS,
     "tiny": SMALL_DATA,
@@ -240,6 +259,7 @@ PRESETS_OF_TASKS = {
     "classification": "classifier",
     "regression": "classifier",
     "tagging": "tagger",
+    "language_model": "language-model",
 }
 """Task -> its preset up to ``FEWEST_FOR_SMALL`` texts."""
 
