@@ -239,7 +239,7 @@ TRIALS: dict[str, Table] = {
     "default": {},
     "micro": {"preset": "micro"},
     "tiny": {"preset": "tiny"},
-    "default-10-minutes": {"training": {"max_minutes": 10}},
+    "10-minutes": {"training": {"max_minutes": 10}},
     "tiny-10-minutes": {"preset": "tiny", "training": {"max_minutes": 10}},
 }
 """Name of a trial -> the preset that it takes, and what it changes in that."""
