@@ -128,7 +128,13 @@ def test_single_words_are_spelled_without_being_asked_for(headwise, phones, tmp_
 
 @pytest.mark.parametrize(
     "assignment",
-    ["text.tokenizer=unigram", "text.joint=true", "data.both_directions=true"],
+    [
+        "text.tokenizer=unigram",
+        "text.joint=true",
+        "text.byte_fallback=true",
+        "data.both_directions=true",
+        "training.bpe_dropout=0.1",
+    ],
 )
 def test_words_are_no_reason_against_what_was_asked_for(phones, tmp_path, assignment):
     said = []

@@ -268,7 +268,7 @@ def _preset_for_data(
         return None
     task = str(table.get("task", "translation"))
     words = None
-    if task == "translation" and not _needs_other_tokenizers(table):
+    if task == "translation" and not _chooses_tokenizers(table):
         words = _words(corpora, num_pairs)
     preset = preset_for(num_pairs, task, words)
     found = count_of(num_pairs, NOUNS.get(corpora[0].layout, "pair"))
@@ -281,11 +281,19 @@ NOUNS: dict[Layout, str] = {"text": "line", "pictures": "picture"}
 """Layout of a corpus -> what it is counted in, unless that is pairs."""
 
 
-def _needs_other_tokenizers(table: Mapping[str, Any]) -> bool:
-    """Tell whether settings do not go with tokenizers of characters."""
-    text = table.get("text", {})
-    chosen = isinstance(text, dict) and {"tokenizer", "joint"} & text.keys()
-    return bool(chosen or table.get("data", {}).get("both_directions"))
+OTHER_TOKENIZERS = {
+    "text": {"tokenizer", "joint", "byte_fallback"},
+    "data": {"both_directions"},
+    "training": {"bpe_dropout", "unigram_alpha"},
+}
+"""Settings that choose tokenizers, or need others than those of characters."""
+
+
+def _chooses_tokenizers(table: Mapping[str, Any]) -> bool:
+    return any(
+        isinstance(part := table.get(name), dict) and settings & part.keys()
+        for name, settings in OTHER_TOKENIZERS.items()
+    )
 
 
 def _words(corpora: Sequence[CorpusSettings], num_pairs: int) -> WordPairs | None:
