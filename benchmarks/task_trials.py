@@ -5,7 +5,8 @@ python benchmarks/task_trials.py --corpora FOLDER --work FOLDER --only default \
 
 A newcomer's way: one file, ``headwise run FILE --task TASK``, and nothing else. A trial
 changes what the command chooses. The measure is taken on examples that stand in no
-file of the training; none of them belongs to a test set that other scripts report.
+file of the training; but for the digits, which chose nothing, none of them belongs to a
+test set that other scripts report.
 
 shakespeare  language model: the first 80% of tinyshakespeare; the next 10% are held out
 novel        language model: a novel, but for its last tenth; the seed chooses which

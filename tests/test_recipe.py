@@ -250,6 +250,9 @@ def test_single_words_have_presets_of_their_own(words, preset):
 def test_the_tokenizers_of_texts_are_for_no_single_words():
     for preset in ("tiny", "classifier"):
         assert words_of(as_table(resolve(preset=preset).text)) is None
+    spelled = ["text.tokenizer=characters", "text.joint=false"]
+    recipe = resolve(preset="tiny", assignments=[*spelled, "model.tie_embeddings=none"])
+    assert words_of(as_table(recipe.text)) is None
 
 
 def test_merging_leaves_both_tables_as_they_were():

@@ -1,4 +1,4 @@
-"""``must_export_to`` is checked before training."""
+"""Recipes of command lines: exports are checked, and data choose the preset."""
 
 from itertools import product
 
@@ -148,7 +148,7 @@ def test_words_are_no_reason_against_what_was_asked_for(phones, tmp_path, assign
     assert "240 pairs: preset micro" in said[0]
 
 
-def test_lines_and_pictures_are_counted_as_such(tmp_path):
+def test_lines_of_plain_text_are_not_called_pairs(tmp_path):
     said = []
     text = tmp_path / "text.txt"
     text.write_text("one\ntwo\n")

@@ -53,7 +53,7 @@ Preset = Annotated[
     str | None,
     typer.Option(
         help="Named architecture and training settings; see headwise recipe --list. "
-        "Default: chosen by the amount of data.",
+        "Default: chosen by the kind and amount of data.",
         show_default=False,
     ),
 ]

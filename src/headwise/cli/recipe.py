@@ -32,7 +32,7 @@ def recipe(
     """Check a recipe and print it with every default filled in.
 
     Without a preset, settings default to the paper's base model. headwise run and
-    headwise train instead choose a preset by the amount of data.
+    headwise train instead choose a preset by the kind and amount of data.
 
     \b
     headwise recipe --list

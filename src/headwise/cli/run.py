@@ -105,7 +105,7 @@ def run(
     """Prepare the text, train a model, and evaluate it.
 
     Line N of TARGET is the translation of line N of SOURCE. Without --preset or a
-    recipe, sizes are chosen by the amount of text. The same command resumes an
+    recipe, sizes are chosen by the kind and amount of text. The same command resumes an
     interrupted run; steps that are done are not repeated.
 
     \b

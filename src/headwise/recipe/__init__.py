@@ -299,7 +299,8 @@ def preset_for(
 
 def words_of(text: Mapping[str, Any]) -> WordPairs | None:
     """Return which single words a prepared corpus is for, by its tokenizers."""
-    if text["tokenizer"] != "characters" or text["joint"]:
+    kind = text["tokenizer"], text["joint"], text["normalization"]
+    if kind != ("characters", False, "none"):
         return None
     return "symbols" if text.get("target_tokenizer") == "spaces" else "characters"
 
