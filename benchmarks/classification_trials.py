@@ -29,14 +29,12 @@ in the result file: it is the ledger.
 from __future__ import annotations
 
 import argparse
-import json
 import random
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from result_file import TRAINING, Measurement
+from result_file import TRAINING
 from review_texts import read, read_text
 from sentiment import (
     Examples,
@@ -48,11 +46,9 @@ from sentiment import (
     write,
 )
 from trials import (
-    add_to_ledger,
-    add_training_options,
     computed_once,
     mean_and_deviation,
-    parse_trial_options,
+    run_data_trials,
     run_trial,
 )
 
@@ -226,24 +222,9 @@ One in ``held_out`` texts is the validation set, at least 50; without it the def
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    names = lambda text: text.split(",")  # noqa: E731
-    parser.add_argument("--corpora", type=Path, required=True)
-    parser.add_argument("--only", type=names, default=[*TRIALS])
-    parser.add_argument("--data", type=names, default=[*DATA])
-    add_training_options(parser)
-    arguments = parse_trial_options(parser, RESULTS)
-    measurement = Measurement.begin(SOURCES)
-    for name in arguments.data:
-        for trial_name in arguments.only:
-            for seed in arguments.seeds:
-                run = trial(name, trial_name, seed, arguments)
-                print(json.dumps({name: {trial_name: run}}), file=sys.stderr)
-                changes = TRIALS[trial_name]
-                path = [name, trial_name]
-                add_to_ledger(
-                    arguments, measurement, path, run, changes, means, by="data"
-                )
+    run_data_trials(
+        __doc__, RESULTS, SOURCES, data=DATA, trials=TRIALS, trial=trial, means=means
+    )
 
 
 def trial(

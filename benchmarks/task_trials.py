@@ -31,10 +31,8 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import json
 import math
 import random
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,14 +41,12 @@ from typing import Any
 import g2p
 import numpy as np
 import tag_baselines
-from result_file import TRAINING, Measurement
+from result_file import TRAINING
 from sklearn.datasets import load_digits
 from trials import (
-    add_to_ledger,
-    add_training_options,
     computed_once,
     mean_and_deviation,
-    parse_trial_options,
+    run_data_trials,
     run_trial,
 )
 
@@ -247,24 +243,9 @@ TRIALS: dict[str, Table] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    names = lambda text: text.split(",")  # noqa: E731
-    parser.add_argument("--corpora", type=Path, required=True)
-    parser.add_argument("--only", type=names, default=[*TRIALS])
-    parser.add_argument("--data", type=names, default=[*DATA])
-    add_training_options(parser)
-    arguments = parse_trial_options(parser, RESULTS)
-    measurement = Measurement.begin(SOURCES)
-    for name in arguments.data:
-        for trial_name in arguments.only:
-            for seed in arguments.seeds:
-                run = trial(name, trial_name, seed, arguments)
-                print(json.dumps({name: {trial_name: run}}), file=sys.stderr)
-                changes = TRIALS[trial_name]
-                path = [name, trial_name]
-                add_to_ledger(
-                    arguments, measurement, path, run, changes, means, by="data"
-                )
+    run_data_trials(
+        __doc__, RESULTS, SOURCES, data=DATA, trials=TRIALS, trial=trial, means=means
+    )
 
 
 def trial(

@@ -12,8 +12,10 @@ import datetime
 import hashlib
 import json
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +210,37 @@ def add_to_ledger(
     runs = add_run(table.get(name, {}).get("runs", []), run)
     table[name] = {"changes": changes, "runs": runs, **means(runs)}
     measurement.write(place_of(arguments), {by: found})
+
+
+def run_data_trials(
+    description: str | None,
+    results: Path,
+    sources: Sequence[str],
+    *,
+    data: Iterable[str],
+    trials: Mapping[str, Table],
+    trial: Callable[[str, str, int, argparse.Namespace], Table],
+    means: Callable[[list[Table]], Table],
+) -> None:
+    """Run a command that does trials on several data sets, and keep them in a ledger.
+
+    ``trial`` takes the names of a data set and of a trial, the seed and the options.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    names = lambda text: text.split(",")  # noqa: E731
+    parser.add_argument("--corpora", type=Path, required=True)
+    parser.add_argument("--only", type=names, default=[*trials])
+    parser.add_argument("--data", type=names, default=[*data])
+    add_training_options(parser)
+    arguments = parse_trial_options(parser, results)
+    measurement = Measurement.begin(sources)
+    for name, trial_name, seed in product(
+        arguments.data, arguments.only, arguments.seeds
+    ):
+        run = trial(name, trial_name, seed, arguments)
+        print(json.dumps({name: {trial_name: run}}), file=sys.stderr)
+        path, changes = [name, trial_name], trials[trial_name]
+        add_to_ledger(arguments, measurement, path, run, changes, means, by="data")
 
 
 def summary(runs: Sequence[Mapping[str, Any]]) -> Table:
