@@ -10,6 +10,7 @@ from tests.tiny import write_text
 from headwise.data import text_augmentation as module
 from headwise.data.batches import TrainingOrder, make_batch, worst_case_batches
 from headwise.data.prepare import prepare
+from headwise.data.sequence_packing import PackedShape, pack_batch
 from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.data.source_noise import NoiseSettings
 from headwise.data.text_augmentation import TextAugmentation
@@ -147,6 +148,20 @@ def test_no_batch_exceeds_its_budget_and_most_texts_are_drawn(captions, rate):
     same = [a == b for a, b in zip(drawn(augmentation)[0], plain[0], strict=True)]
     sure = {0.1: 0.15, 0.5: 0.03, 1.0: 0.03}[rate]  # some are drawn as they were
     assert sum(same) <= sure * len(same)
+
+
+@pytest.mark.parametrize("rate", [0.1, 1.0])
+def test_a_batch_of_drawn_texts_fits_into_its_rows(captions, rate):
+    order = TrainingOrder(
+        captions.train,
+        seed=1,
+        batch_tokens=1024,
+        packed=True,
+        augmentation=augmented(captions, rates=(rate, rate)),
+    )
+
+    for batch in order.batches(0):
+        assert len(pack_batch(batch, PackedShape.of(batch.max_length, 1024))) == 1
 
 
 def test_lengths_are_planned_by_growth_and_margin(corpora_of_kinds, monkeypatch):

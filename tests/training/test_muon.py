@@ -77,3 +77,24 @@ def test_updates_are_those_of_torch(shape):
     assert torch.allclose(ours, theirs, atol=6e-3)
     assert not torch.allclose(ours, first, atol=6e-2)
     assert torch.equal(others, torch.ones(2, 2))
+
+
+def test_a_flag_on_the_device_keeps_the_matrices_as_they_are():
+    matrix = nn.Parameter(torch.ones(3, 4))
+    matrix.grad = torch.full((3, 4), torch.nan)
+    optimizer = Muon([matrix], lr=0.5, weight_decay=0.1)
+
+    optimizer.step(found_inf=torch.tensor(1.0))
+
+    assert torch.equal(matrix, torch.ones(3, 4))
+
+
+def test_a_flag_of_0_changes_nothing():
+    found = []
+    for flag in (None, torch.tensor(0.0)):
+        matrix = nn.Parameter(torch.ones(3, 4))
+        matrix.grad = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
+        Muon([matrix], lr=0.5, weight_decay=0.1).step(found_inf=flag)
+        found.append(matrix.detach())
+
+    assert torch.equal(*found)

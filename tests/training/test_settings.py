@@ -164,16 +164,3 @@ def test_rate_0_of_bpe_draws_nothing_and_of_unigram_draws_evenly():
     assert not TrainingSettings(bpe_dropout=0.0, sampled_sides="source").draws_texts
     assert TrainingSettings(unigram_alpha=0.0).draws_texts
     assert TrainingSettings(source_noise=NoiseSettings(typos=0.1)).draws_texts
-
-
-@pytest.mark.parametrize(
-    "drawn",
-    [
-        {"bpe_dropout": 0.1},
-        {"unigram_alpha": 0.2},
-        {"source_noise": NoiseSettings(typos=0.1)},
-    ],
-)
-def test_torch_compile_packs_texts_whose_lengths_are_known(drawn):
-    with pytest.raises(SettingsError, match=f"{next(iter(drawn))} draws other texts"):
-        TrainingSettings(backend="torch_compile", **drawn)

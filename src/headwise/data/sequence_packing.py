@@ -11,7 +11,8 @@ Lengths include END. Letters used for sizes: R rows, W width of a row in tokens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -110,6 +111,9 @@ class PackedBatch:
     longest: int
     """Length of the longest sequence: above every position."""
 
+    weight: float = 1.0
+    """What the loss is multiplied by: see :class:`Batch`."""
+
     def __len__(self) -> int:
         return len(self.source)
 
@@ -118,11 +122,18 @@ class PackedBatch:
         """Tokens of one side, padding included."""
         return self.source.numel()
 
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors, by name."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: it for name, it in found.items() if isinstance(it, Tensor)}
+
     def to(self, device: torch.device | str) -> PackedBatch:
         """Return this batch on ``device``, copied at once."""
-        names = [each.name for each in fields(self) if each.name != "longest"]
-        moved = copy_together([getattr(self, name) for name in names], device)
-        return PackedBatch(**dict(zip(names, moved, strict=True)), longest=self.longest)
+        tensors = self.tensors
+        moved = copy_together([*tensors.values()], device)
+        named: dict[str, Any] = dict(zip(tensors, moved, strict=True))
+        return replace(self, **named)
 
 
 def pack_batch(batch: Batch, shape: PackedShape) -> list[PackedBatch]:
@@ -155,7 +166,9 @@ def pack_batch(batch: Batch, shape: PackedShape) -> list[PackedBatch]:
     longest = max(int(each.max()) for each in lengths)
     return [
         PackedBatch(
-            **{name: tensor[part] for name, tensor in packed.items()}, longest=longest
+            **{name: tensor[part] for name, tensor in packed.items()},
+            longest=longest,
+            weight=batch.weight,
         )
         for part in range(count)
     ]

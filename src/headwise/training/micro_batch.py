@@ -6,13 +6,14 @@ import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from headwise.backends.api import GenerativeModel
+from headwise.backends.cuda.cuda_graph_training import CudaGraphTraining
 from headwise.backends.distillation import Teachers
 from headwise.backends.native.measured_speed import fastest_precision
 from headwise.backends.native.training import why_too_long
@@ -111,8 +112,13 @@ class MicroBatchRunner:
         self._scores_words = any(
             isinstance(each, MaskedTokenHead) for each in model.modules()
         )
+        self.cuda_graphs: CudaGraphTraining | None = None
+        """What replays packed batches on a GPU; it needs all activations in memory."""
+
         if settings.backend == "torch_compile":
             self.torch_compile = TorchCompileTraining(settings.batch_tokens)
+            if self.device.type == "cuda" and not settings.activation_checkpointing:
+                self.cuda_graphs = CudaGraphTraining(model, self._in_autocast)
         self.async_metrics = (
             settings.backend == "torch_compile"
             and self.device.type == "cuda"
@@ -126,19 +132,22 @@ class MicroBatchRunner:
         Dropout masks, and what SimCut cuts, are drawn from the seed and ``rng_key``.
         """
         seed_rng(self.seed, *rng_key)
-        enabled = self.precision == "bf16"
         if self._consistency is not None:
             assert isinstance(micro_batch, Batch)
             micro_batch = double_batch(micro_batch, self._consistency.cut_rate)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=enabled):
-            micro_batch = micro_batch.to(self.device)
-            compute = self._loss_module or self._bound_loss()
-            found = compute(micro_batch)
+        found = self._in_autocast(micro_batch.to(self.device))
         if isinstance(found, TwoPassLoss):
             return MicroBatchLoss(*found)
         if isinstance(found, DistillationLoss):
             return MicroBatchLoss(found.total, found.kl_divergence, found.cross_entropy)
         return MicroBatchLoss(found)
+
+    def _in_autocast(self, micro_batch: MicroBatch) -> Any:
+        """Return the loss, with matrix products in ``precision``."""
+        enabled = self.precision == "bf16"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=enabled):
+            compute = self._loss_module or self._bound_loss()
+            return compute(micro_batch)
 
     def _bound_loss(self) -> Callable[[MicroBatch], AnyLoss]:
         """Return what computes the loss of a batch: without a frame of its own."""
@@ -199,18 +208,33 @@ class MicroBatchRunner:
             for index, micro_batch in enumerate(micro_batches, first_index):
                 with explain_compile_errors(), self._threads_of(micro_batch):
                     rng_index = self.worker + self.num_workers * index
-                    loss = self.loss(micro_batch, step, number, rng_index)
-                    scaled = loss.total * loss_scale
-                    scaled.backward()  # type: ignore[no-untyped-call]
+                    key = step, number, rng_index
+                    loss = self._forward_backward(micro_batch, loss_scale, key)
                 total += self._sums(loss)
             return total
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
+        if self.cuda_graphs is not None:
+            self.cuda_graphs.release()
         gc.collect()  # the traceback kept activations alive
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         return None
+
+    def _forward_backward(
+        self, micro_batch: MicroBatch, loss_scale: float, rng_key: tuple[int, ...]
+    ) -> MicroBatchLoss:
+        """Add the gradients of the loss times ``loss_scale``; return the loss."""
+        if self.cuda_graphs is None:
+            loss = self.loss(micro_batch, *rng_key)
+            scaled = loss.total * loss_scale
+            scaled.backward()  # type: ignore[no-untyped-call]
+            return loss
+        assert isinstance(micro_batch, PackedBatch)
+        self.cuda_graphs.prepare(micro_batch)
+        seed_rng(self.seed, *rng_key)
+        return MicroBatchLoss(self.cuda_graphs.run(micro_batch, loss_scale))
 
     def _threads_of(self, micro_batch: MicroBatch) -> AbstractContextManager[None]:
         """Return the context of a pass: torch has all threads for much work.

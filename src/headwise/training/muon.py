@@ -41,8 +41,16 @@ class Muon(torch.optim.Optimizer):
         super().__init__(matrices, defaults)
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
-        """Update all matrices that have a gradient."""
+    def step(  # type: ignore[override]
+        self,
+        closure: Callable[[], Any] | None = None,
+        *,
+        found_inf: Tensor | None = None,
+    ) -> None:
+        """Update all matrices that have a gradient, unless ``found_inf`` is 1.
+
+        It is a flag on the device, which is not waited for: then momenta may be NaN.
+        """
         assert closure is None, "no line search"
         for group in self.param_groups:
             by_shape: dict[torch.Size, list[Tensor]] = defaultdict(list)
@@ -54,7 +62,12 @@ class Muon(torch.optim.Optimizer):
                 with torch_in_all_threads():
                     updates = orthogonalized(momenta, fastest_dtype(momenta.device))
                 rate = group["lr"] * RMS * max(shape) ** 0.5
-                torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
+                decay = group["lr"] * group["weight_decay"]
+                if found_inf is None:
+                    torch._foreach_mul_(matrices, 1 - decay)
+                else:
+                    updates = torch.where(found_inf > 0, 0.0, updates)
+                    torch._foreach_mul_(matrices, 1 - decay * (1 - found_inf))
                 torch._foreach_add_(matrices, updates.unbind(), alpha=-rate)
 
     def _momenta(self, matrices: list[Tensor], momentum: float) -> list[Tensor]:

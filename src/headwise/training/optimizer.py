@@ -59,15 +59,15 @@ class Optimizer:
             self.param_groups = [*self.param_groups, *self.muon.param_groups]
 
     def step(self, found_inf: Tensor | None = None) -> None:
-        """Update the weights, unless ``found_inf`` is 1."""
+        """Update the weights, unless ``found_inf`` is 1; training has to stop then."""
         # As torch's GradScaler does: 1 on the device makes fused Adam skip the step.
         self.adam.found_inf = found_inf  # type: ignore[attr-defined]
         self.adam.step()
         # Fused Adam does not, so that copies of the weights would pass for current.
         for group in self.adam.param_groups:
             increment_version(group["params"])
-        if self.muon and not (found_inf is not None and found_inf.item()):
-            self.muon.step()
+        if self.muon:
+            self.muon.step(found_inf=found_inf)
 
     def zero_grad(self) -> None:
         """Forget the gradients."""

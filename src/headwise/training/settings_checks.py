@@ -102,17 +102,7 @@ def _conflicts_with_torch_compile(settings: Any) -> list[str]:
         "r_drop": (0,),
         "simcut": (0,),
     }
-    drawn = {
-        "bpe_dropout": settings.bpe_dropout > 0,
-        "unigram_alpha": settings.unigram_alpha is not None,
-        "source_noise": settings.source_noise.is_active,
-    }
     return [
-        f"{name} draws other texts in each epoch, but backend = 'torch_compile' "
-        "packs texts whose lengths are known; 'auto' and 'torch' do not"
-        for name, is_set in drawn.items()
-        if is_set
-    ] + [
         f"{name} = {getattr(settings, name)!r}, but backend = 'torch_compile' {reason}"
         for name, reason in reasons.items()
         if getattr(settings, name) not in allowed.get(name, (None,))

@@ -103,6 +103,19 @@ def test_how_much_filler_there_is_changes_nothing(lengths, tokens):
     torch.testing.assert_close(got, wanted, rtol=1e-8, atol=1e-9)
 
 
+def test_the_loss_is_multiplied_by_the_weight_of_the_batch():
+    model = Transformer(SMALL, 50).double()
+    batch = batch_of([(5, 9), (30, 28)])
+    weighted = replace(batch, weight=0.5)
+
+    expected, wanted = readable(model, weighted)
+    found, got = packed_loss(model, weighted, 256)
+
+    assert found == pytest.approx(0.5 * packed_loss(model, batch, 256)[0])
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(got, wanted)
+
+
 def test_other_pairs_in_a_row_are_not_seen():
     """The loss of two batches is that of both in one, though they share rows."""
     model = Transformer(SMALL, 50).double()

@@ -32,7 +32,7 @@ MAX_STEPS_AHEAD = 8
 MAX_FREE, MAX_FREE_BYTES = 24, 1 << 31
 """Unused buffers that are kept at most, and their memory."""
 
-_CAPTURING = Lock()  # CUDA captures one graph at a time, in the whole process
+CAPTURING = Lock()  # CUDA captures one graph at a time, in the whole process
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class StaticBuffers:
             return lambda: function(self)
         # Not in inference mode: tensors that torch creates for all graphs outlive it.
         normally = torch.inference_mode(False)
-        with _CAPTURING, torch.cuda.device(device), normally, torch.no_grad():
+        with CAPTURING, torch.cuda.device(device), normally, torch.no_grad():
             return self._capture_graph(function)
 
     def _capture_graph(
@@ -137,7 +137,7 @@ class StaticBuffers:
     ) -> Callable[[], None]:
         advanced = self.position, self.step_index, self.tokens
         before = [each.clone() for each in advanced]
-        stream = _capture_stream(self.position.device)
+        stream = capture_stream(self.position.device)
         current = torch.cuda.current_stream()
         stream.wait_stream(current)
         with torch.cuda.stream(stream):  # warm-up: libraries initialize at first use
@@ -156,7 +156,7 @@ class StaticBuffers:
 
 
 @cache
-def _capture_stream(device: torch.device) -> torch.cuda.Stream:
+def capture_stream(device: torch.device) -> torch.cuda.Stream:
     """Return the stream that captures on a device: one, as each has its own memory."""
     stream: torch.cuda.Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     return stream

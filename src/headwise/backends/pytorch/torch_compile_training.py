@@ -74,7 +74,7 @@ class TorchCompileTraining:
         hidden = decode_packed(
             model, batch, call=self._caller(model) if self.is_compiled else None
         )
-        return chunked_cross_entropy(
+        loss = chunked_cross_entropy(
             hidden.flatten(0, 1),
             model.output_vectors,
             model.output.bias,
@@ -84,6 +84,7 @@ class TorchCompileTraining:
             pieces=_pieces(batch),
             piece=self._piece if self.is_compiled else chunk_with_gradients,
         )
+        return loss if batch.weight == 1 else batch.weight * loss
 
     def _caller(self, model: Transformer) -> BlockCall:
         """Return what calls the compiled form of a block."""
