@@ -11,6 +11,7 @@ Lengths include END. Letters used for sizes: R rows, W width of a row in tokens.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -189,15 +190,15 @@ def _next_fit(source: Indices, target: Indices, width: int) -> tuple[Indices, In
 
     Returns the row of each pair, and the first pair of each row.
     """
-    ends = [np.cumsum(side) for side in (source, target)]
+    # Lists: numpy's own search takes longer to be called than to search.
+    ends = [np.cumsum(side).tolist() for side in (source, target)]
     first = [0]
     while True:
         start = first[-1]
-        stops = [
-            np.searchsorted(end, (end[start - 1] if start else 0) + width, "right")
+        stop = min(
+            bisect_right(end, (end[start - 1] if start else 0) + width, start)
             for end in ends
-        ]
-        stop = int(min(stops))
+        )
         assert stop > start, "a pair is longer than its row"
         if stop == len(source):
             break
