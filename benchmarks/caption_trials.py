@@ -8,8 +8,9 @@ that are called short take the same number of updates of the same number of toke
 go through the model; one seed and the validation set tell which are worth more.
 ``--test`` reads the test sets, once a trial. Some trials are ensembles of the models of
 other trials, others learn from the translations of such an ensemble too (sequence-level
-knowledge distillation, Kim and Rush 2016). The figures of trials and seeds that ran
-before stay in the result file: it is the ledger.
+knowledge distillation, Kim and Rush 2016). ``256-many`` learns to translate between
+the four languages of the captions, in twelve directions. The figures of trials and
+seeds that ran before stay in the result file: it is the ledger.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +115,41 @@ def wide(dropout: float) -> Table:
     }
 
 
+ALL = ("en", "de", "fr", "cs")
+"""Languages that the same pictures are described in."""
+
+TAGS = tuple(f">>{language}<<" for language in ALL)
+"""What a source begins with that may be translated into several languages."""
+
+MANY: Table = {
+    "text": {"vocab_size": 12_000, "symbols": TAGS},
+    "model": {"d_model": 256, "d_ff": 512, "dropout": 0.3},
+    "training": {
+        **WIDE_ON_GPU,
+        "steps": 8000,
+        "max_minutes": "none",
+        "cooldown": 0.5,
+        "validate_every": 4000,
+    },
+}
+"""Changes of a trial that translates between all pairs of languages, 12 epochs each."""
+
+MANY_THEN_ONE: Table = {
+    "text": MANY["text"],
+    "model": {**MANY["model"], "dropout": 0.4},
+    "training": {
+        **WIDE_ON_GPU,
+        "steps": 1500,
+        "max_minutes": "none",
+        "schedule": "linear",
+        "cooldown": 0,
+        "learning_rate": 0.0015,
+        "warmup_steps": 50,
+        "validate_every": 500,
+    },
+}
+"""Changes of a trial that goes on from such a model in one direction, 20 epochs."""
+
 COOLDOWN: Table = {
     "optimizer": "adam",
     "steps": 1200,
@@ -128,6 +165,7 @@ BEGINS_WITH = {
     "published-then-cooldown": "published",
     "long-adam-then-r-drop": "long-adam",
     "long-adam-then-more": "long-adam",
+    "256-many-then-one": "256-many",
 }
 """Name of a trial -> the trial of the same seed whose model it starts from."""
 
@@ -159,15 +197,25 @@ TRIALS: dict[str, Table] = {
     "gpu-256-r-drop-1-vocab-8000": on_gpu(512, 0.3, 1.0, 8000),
     "256-on-gpu": wide(0.4),
     "256-distilled": wide(0.4),
+    "256-many": MANY,
+    "256-many-then-one": MANY_THEN_ONE,
 }
 """Name of a trial -> what it changes in ``recipes/multi30k-muon.toml``."""
 
+
+TAGGED = ("256-many", "256-many-then-one", "256-many-ensemble")
+"""Trials whose sources begin with the language to translate into."""
 
 ENSEMBLES: dict[str, tuple[tuple[str, int], ...]] = {
     "256-ensemble": (
         ("256-on-gpu", 1),
         ("256-on-gpu", 2),
         ("256-on-gpu", 3),
+    ),
+    "256-many-ensemble": (
+        ("256-many-then-one", 1),
+        ("256-many-then-one", 2),
+        ("256-many-then-one", 3),
     ),
 }
 """Name of a trial that trains nothing -> trials and seeds of its models."""
@@ -204,16 +252,19 @@ def changes_of(name: str) -> Table | None:
 def trial(name: str, seed: int, arguments: argparse.Namespace) -> Table:
     """Train with one seed; return its figures, by beam search."""
     folder = folder_of(name, seed, arguments)
+    tag = f">>{arguments.language}<< " if name in TAGGED else ""
     if name in ENSEMBLES:
         folder.mkdir(parents=True, exist_ok=True)
         models = [folder_of(*each, arguments) for each in ENSEMBLES[name]]
         return {
             "seed": seed,
             "settings": [f"{trial}, seed {of}" for trial, of in ENSEMBLES[name]],
-            "tokenised": all_scores(folder, models, arguments),
+            "tokenised": all_scores(folder, models, arguments, tag),
         }
     own: Table = {"seed": seed, "languages": ["en", arguments.language]}
-    own["data"] = data(arguments)
+    own["data"] = data(arguments, tag)
+    if name == "256-many":
+        own["data"]["corpora"] = all_directions(arguments)
     if name in BEGINS_WITH:
         own["initialize_from"] = [str(folder_of(BEGINS_WITH[name], seed, arguments))]
     if name in LEARNS_FROM:
@@ -224,17 +275,19 @@ def trial(name: str, seed: int, arguments: argparse.Namespace) -> Table:
     if arguments.rehearse:
         table = merged(table, {"text": {"vocab_size": 300}, "training": REHEARSAL})
     recipe = recipe_of(ROOT / "recipes" / f"{file}.toml", table, folder, arguments.set)
-    val = read(arguments, "val")
+    sources, references = read(arguments, "val")
+    val = [tag + source for source in sources], references
     run = run_trial(folder, recipe, val, ["bleu"], device=arguments.device)
     del run["test"], run["test_examples"]  # val once more, by other tokens
-    run["tokenised"] = all_scores(folder, [folder], arguments)
+    run["tokenised"] = all_scores(folder, [folder], arguments, tag)
     return run
 
 
 def folder_of(name: str, seed: int, arguments: argparse.Namespace) -> Path:
     """Return the folder of a trial with one seed."""
     work: Path = arguments.work
-    return work / f"{arguments.language}-{name}-{seed}"
+    language = "de" if name == "256-many" else arguments.language  # one for all
+    return work / f"{language}-{name}-{seed}"
 
 
 def distilled(name: str, arguments: argparse.Namespace) -> str:
@@ -250,43 +303,77 @@ def distilled(name: str, arguments: argparse.Namespace) -> str:
     return str(path)
 
 
-def data(arguments: argparse.Namespace) -> Table:
-    """Write the training and validation sets; return the settings of them."""
+def data(arguments: argparse.Namespace, tag: str = "") -> Table:
+    """Write the training and validation sets; return the settings of them.
+
+    Each source begins with ``tag``.
+    """
     tables: dict[str, Table] = {}
+    name = f"{arguments.language}-tagged" if tag else arguments.language
     for part in ("train", "val"):
+        sources, targets = read(arguments, part)
+        both = [tag + source for source in sources], targets
         tables[part] = {}
-        sides = zip(("source", "target"), read(arguments, part), strict=True)
-        for side, lines in sides:
-            path = arguments.work / "data" / f"{arguments.language}-{part}.{side}"
+        for side, lines in zip(("source", "target"), both, strict=True):
+            path = arguments.work / "data" / f"{name}-{part}.{side}"
             path.parent.mkdir(parents=True, exist_ok=True)
             write_text(path, "".join(f"{line}\n" for line in lines))
             tables[part][side] = str(path)
     return {"corpora": [tables["train"]], "dev": tables["val"]}
 
 
+def all_directions(arguments: argparse.Namespace) -> list[Table]:
+    """Write the training set from each language into each; return the corpora.
+
+    Pictures have one description in each language.
+    """
+    corpora = []
+    for source, target in permutations(ALL, 2):
+        path = arguments.work / "data" / f"{source}-{target}-train.tsv"
+        sides = (
+            captions(arguments, "train", language) for language in (source, target)
+        )
+        pairs = zip(*sides, strict=True)
+        write_text(path, "".join(f">>{target}<< {a}\t{b}\n" for a, b in pairs))
+        corpora.append({"source": str(path)})
+    return corpora
+
+
 def read(arguments: argparse.Namespace, part: str) -> tuple[list[str], list[str]]:
     """Return the captions of a part: English, and the other language."""
-    sides = []
-    for language in ("en", arguments.language):
-        path = arguments.corpora / "multi30k" / "tok" / f"{part}.lc.norm.tok.{language}"
-        lines = read_lines(path)
-        sides.append(lines[:500] if arguments.rehearse else lines)
-    return sides[0], sides[1]
+    english, other = (
+        captions(arguments, part, each) for each in ("en", arguments.language)
+    )
+    return english, other
+
+
+def captions(arguments: argparse.Namespace, part: str, language: str) -> list[str]:
+    """Return the captions of a part in one language."""
+    path = arguments.corpora / "multi30k" / "tok" / f"{part}.lc.norm.tok.{language}"
+    lines = read_lines(path)
+    return lines[:500] if arguments.rehearse else lines
 
 
 def all_scores(
-    folder: Path, models: Sequence[Path], arguments: argparse.Namespace
+    folder: Path,
+    models: Sequence[Path],
+    arguments: argparse.Namespace,
+    tag: str,
 ) -> Table:
     """Return the scores of the validation set, and of those test sets that are read."""
     return {
-        part: scores(folder, models, part, arguments)
+        part: scores(folder, models, part, arguments, tag)
         for part in ("val", *TEST_SETS)
         if part == "val" or arguments.test or score_file(folder, part).is_file()
     }
 
 
 def scores(
-    folder: Path, models: Sequence[Path], part: str, arguments: argparse.Namespace
+    folder: Path,
+    models: Sequence[Path],
+    part: str,
+    arguments: argparse.Namespace,
+    tag: str,
 ) -> Table:
     """Return tokenised BLEU and chrF of a part; each is translated once."""
 
@@ -294,7 +381,7 @@ def scores(
         sources, references = read(arguments, part)
         model, *others = models
         predict = load(models).translate if others else load_predictor(model).predict
-        outputs = predict(sources)
+        outputs = predict([tag + source for source in sources])
         by_tokens = bleu(outputs, references, tokenize="none")
         return {
             "bleu": by_tokens.value,

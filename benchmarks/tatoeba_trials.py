@@ -118,6 +118,8 @@ TRIALS: dict[str, Table] = {
     "muon-long": dropout(0.1, {**LINEAR, "optimizer": "muon", "steps": 10_000}),
     "muon-longer": dropout(0.1, {**LINEAR, "optimizer": "muon", "steps": 20_000}),
     "paper-on-gpu": dropout(0.1, PAPER_ON_GPU),
+    "paper-on-gpu-rate-0.006": dropout(0.1, {**PAPER_ON_GPU, "learning_rate": 0.006}),
+    "paper-on-gpu-dropout-0.2": dropout(0.2, PAPER_ON_GPU),
     "muon-on-gpu": dropout(0.1, ON_GPU),
     "muon-on-gpu-dropout-0.2": dropout(0.2, ON_GPU),
     "tiny-8-minutes": timed("tiny", 2000),

@@ -34,7 +34,8 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "training_gpu.json"
 RECIPE = ROOT / "recipes" / "multi30k.toml"
 PEAK = 989e12
-"""bf16 operations a second of an H200's tensor cores, dense, by its data sheet."""
+"""bf16 operations a second of the tensor cores of an H100 or H200, dense, by their data
+sheets."""
 
 AIMS = {"base": 0.40, "big": 0.50}
 """Shares of ``PEAK`` to reach."""
@@ -211,13 +212,13 @@ def row(rounds: list[dict[str, Any]], arguments: argparse.Namespace) -> dict[str
     """Sum up the rounds of one case."""
     last = rounds[-1]
     median = plan.spread(each["flops_per_second"] for each in rounds)["median"]
-    is_h200 = "H200" in last["device"]
+    has_peak = any(name in last["device"] for name in ("H100", "H200"))
     return {
         **{name: last[name] for name in ("size", "trainer", "precision", "device")},
         "batch_tokens": arguments.batch_tokens,
         "tokens_per_second": plan.spread(each["tokens_per_second"] for each in rounds),
         "tflop_per_second": round(median / 1e12, 2),
-        "share_of_peak": round(median / PEAK, 3) if is_h200 else None,
+        "share_of_peak": round(median / PEAK, 3) if has_peak else None,
         "aim": AIMS.get(last["size"]) if last["trainer"] == "headwise" else None,
         "seconds_per_update": plan.spread(
             (each["seconds_per_update"] for each in rounds), 4
