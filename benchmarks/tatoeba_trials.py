@@ -8,8 +8,9 @@ Everyday sentences, English to French or German. ``--pairs`` takes the first so 
 the training set, whose order is random; without it all train. A trial changes the
 preset that ``headwise run`` chooses by the number of pairs. The validation set chooses;
 ``--test`` reads the test set, with one reference and with all that there are, once a
-trial. The figures of trials and seeds that ran before stay in the result file: it is
-the ledger.
+trial. ``muon-ensemble`` is the models of three seeds, ``muon-distilled`` learns from
+its translations too. The figures of trials and seeds that ran before stay in the result
+file: it is the ledger.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from trials import (
 
 from headwise.cli.build_recipe import resolve_checked
 from headwise.inference.load import load_predictor
+from headwise.inference.translator import load
 from headwise.metrics.bleu_chrf_ter import bleu, chrf
 from headwise.recipe import Recipe, preset_for
 from headwise.settings import merged
@@ -76,6 +78,16 @@ PAPER_ON_GPU: Table = {
     "validate_every": 350,
 }
 """Settings of as many readings by Equation 3."""
+
+
+DISTILLED: Table = {
+    **LINEAR,
+    "optimizer": "muon",
+    "steps": 5000,
+    "learning_rate": 0.0015,
+    "warmup_steps": 100,
+}
+"""Settings of training that goes on from another trial's model."""
 
 
 def timed(preset: str, steps: int, *, dropout: float | None = None) -> Table:
@@ -122,6 +134,7 @@ TRIALS: dict[str, Table] = {
     "paper-on-gpu-dropout-0.2": dropout(0.2, PAPER_ON_GPU),
     "muon-on-gpu": dropout(0.1, ON_GPU),
     "muon-on-gpu-dropout-0.2": dropout(0.2, ON_GPU),
+    "muon-distilled": dropout(0.1, DISTILLED),
     "tiny-8-minutes": timed("tiny", 2000),
     "micro-8-minutes": timed("micro", 7000),
     "tiny-20-minutes": timed("tiny", 5000),
@@ -138,10 +151,25 @@ TRIALS: dict[str, Table] = {
 """Name of a trial -> what it changes in the preset, or which one it takes."""
 
 
+BEGINS_WITH = {"muon-distilled": "muon-on-gpu"}
+"""Name of a trial -> the trial of the same seed whose model it starts from."""
+
+ENSEMBLES = {"muon-ensemble": ("muon-on-gpu", (1, 2, 3))}
+"""Name of a trial that trains nothing -> trial and seeds of its models."""
+
+LEARNS_FROM = {"muon-distilled": "muon-ensemble"}
+"""Name of a trial -> the ensemble whose translations of the training sources are
+training text as well (sequence-level knowledge distillation, Kim and Rush 2016)."""
+
+BLOCK = 10_000
+"""Sources that are translated between two writes."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpora", type=Path, required=True)
-    parser.add_argument("--only", type=lambda text: text.split(","), default=[*TRIALS])
+    names = [*TRIALS, *ENSEMBLES]
+    parser.add_argument("--only", type=lambda text: text.split(","), default=names)
     parser.add_argument("--language", choices=("de", "fr"), default="fr")
     parser.add_argument("--pairs", type=int, help="default: all")
     parser.add_argument("--test", action="store_true", help="read the test set")
@@ -153,22 +181,42 @@ def main() -> None:
             run = trial(name, seed, arguments)
             print(json.dumps({name: run}), file=sys.stderr)
             path = [arguments.language, str(arguments.pairs or "all"), name]
-            add_to_ledger(arguments, measurement, path, run, TRIALS[name], means)
+            changes = TRIALS.get(name)
+            add_to_ledger(arguments, measurement, path, run, changes, means)
 
 
 def trial(name: str, seed: int, arguments: argparse.Namespace) -> Table:
     """Train with one seed; return its figures, by the model's own search."""
-    size = arguments.pairs or "all"
-    folder = arguments.work / f"{arguments.language}-{size}-{name}-{seed}"
+    folder = folder_of(name, seed, arguments)
+    if name in ENSEMBLES:
+        folder.mkdir(parents=True, exist_ok=True)
+        models = models_of(name, arguments)
+        return {
+            "seed": seed,
+            "settings": [each.name for each in models],
+            "scores": all_scores(folder, models, arguments),
+        }
     recipe = recipe_of(name, seed, arguments, folder)
     dev = rows("dev.allrefs.tsv", arguments)
     columns = [row[0] for row in dev], [row[1] for row in dev]
     run = run_trial(folder, recipe, columns, ["bleu"], device=arguments.device)
     del run["test"], run["test_examples"]  # of the validation set
-    run["scores"] = {"dev": scores(folder, "dev", arguments)}
-    if arguments.test or score_file(folder, "test").is_file():
-        run["scores"]["test"] = scores(folder, "test", arguments)
+    run["scores"] = all_scores(folder, [folder], arguments)
     return run
+
+
+def folder_of(name: str, seed: int, arguments: argparse.Namespace) -> Path:
+    """Return the folder of a trial with one seed."""
+    work: Path = arguments.work
+    return work / f"{arguments.language}-{arguments.pairs or 'all'}-{name}-{seed}"
+
+
+def models_of(ensemble: str, arguments: argparse.Namespace) -> list[Path]:
+    """Return the folders of the models of an ensemble."""
+    name, seeds = ENSEMBLES[ensemble]
+    if arguments.rehearse:
+        seeds = arguments.seeds
+    return [folder_of(name, seed, arguments) for seed in seeds]
 
 
 def recipe_of(
@@ -189,6 +237,13 @@ def recipe_of(
         "languages": ["en", arguments.language],
         "data": {"corpora": [tables["train"]], "dev": tables["dev"]},
     }
+    if name in BEGINS_WITH:
+        begin = folder_of(BEGINS_WITH[name], seed, arguments)
+        own["initialize_from"] = [str(begin)]
+    if name in LEARNS_FROM:
+        sources = sorted({source for source, _ in train})
+        path = distilled(LEARNS_FROM[name], sources, arguments)
+        own["data"]["corpora"].append({"source": str(path)})
     if arguments.rehearse:
         own |= {"text": {"vocab_size": 300}, "training": REHEARSAL}
     changes = dict(TRIALS[name])
@@ -201,6 +256,27 @@ def recipe_of(
     )
 
 
+def distilled(
+    ensemble: str, sources: Sequence[str], arguments: argparse.Namespace
+) -> Path:
+    """Write ``sources`` with translations by an ensemble; return the file."""
+    whole = (
+        arguments.work / "data" / f"{arguments.language}-{len(sources)}-{ensemble}.tsv"
+    )
+    if whole.is_file():
+        return whole
+    model, text = load(models_of(ensemble, arguments)), ""
+    for start in range(0, len(sources), BLOCK):
+        path = whole.with_suffix(f".{start}.tsv")
+        if not path.is_file():
+            block = sources[start : start + BLOCK]
+            pairs = zip(block, model.translate(block), strict=True)
+            write_text(path, "".join(f"{a}\t{b}\n" for a, b in pairs if b))
+        text += path.read_text(encoding="utf-8")
+    write_text(whole, text)
+    return whole
+
+
 def rows(file: str, arguments: argparse.Namespace) -> list[list[str]]:
     """Return the rows of a table of the corpus: English, and its translations."""
     path = arguments.corpora / f"tatoeba-en-{arguments.language}" / file
@@ -208,12 +284,27 @@ def rows(file: str, arguments: argparse.Namespace) -> list[list[str]]:
     return [line.split("\t") for line in lines[: 500 if arguments.rehearse else None]]
 
 
-def scores(folder: Path, part: str, arguments: argparse.Namespace) -> Table:
+def all_scores(
+    folder: Path, models: Sequence[Path], arguments: argparse.Namespace
+) -> Table:
+    """Return the scores of the validation set, and of the test set if it is read."""
+    return {
+        part: scores(folder, models, part, arguments)
+        for part in ("dev", "test")
+        if part == "dev" or arguments.test or score_file(folder, part).is_file()
+    }
+
+
+def scores(
+    folder: Path, models: Sequence[Path], part: str, arguments: argparse.Namespace
+) -> Table:
     """Return BLEU, by one and by all references, and chrF; each is translated once."""
 
     def compute() -> Table:
         sources, *columns = zip_longest(*rows(f"{part}.allrefs.tsv", arguments))
-        outputs = load_predictor(folder).predict(sources)
+        model, *others = models
+        predict = load(models).translate if others else load_predictor(model).predict
+        outputs = predict(sources)
         first = bleu(outputs, columns[0])
         every = BLEU()
         return {
