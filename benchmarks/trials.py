@@ -99,7 +99,6 @@ def run_trial(
         found: Table = json.loads(done.read_text(encoding="utf-8"))
         return found
     corpus = prepare_corpus(folder, recipe)
-    began = time.monotonic()
     state, processor_minutes = timed_training(folder, recipe, corpus, device)
     inputs, references = test
     model = load_predictor(folder)
@@ -116,7 +115,7 @@ def run_trial(
         "test_examples": len(inputs),
         "updates": state.step,
         "tokens": state.tokens,
-        "minutes": (time.monotonic() - began) / 60,
+        "minutes": state.seconds / 60,
         "processor_minutes": processor_minutes,
         **origin(recipe, device),
     }

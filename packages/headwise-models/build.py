@@ -3,8 +3,8 @@
     headwise data get tatoeba-en-fr --out corpora/tatoeba-en-fr
     python packages/headwise-models/build.py en-fr fr-en --work runs
 
-``--step`` repeats one step: ``train`` makes WORK/en-fr (about 30 minutes on one core;
-an interrupted run is resumed), ``assemble`` takes the model of that run into the
+``--step`` repeats one step: ``train`` makes WORK/en-fr (hours on one core; minutes with
+``--device cuda``; an interrupted run is resumed), ``assemble`` takes the model of that run into the
 package, and ``card`` writes the notes of the card by the figures that
 ``benchmarks/shipped_models.py`` measured and by limits/en-fr.md. Without ``--step``,
 ``train`` and ``assemble`` run.
@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("directions", nargs="*", metavar="en-fr")
     parser.add_argument("--work", type=Path, default=Path("runs"))
     parser.add_argument("--corpora", type=Path, default=Path("corpora"))
+    parser.add_argument("--device", default="cpu", help="what trains: cpu or cuda")
     parser.add_argument("--step", choices=STEPS)
     arguments = parser.parse_args()
     if unknown := sorted({*arguments.directions} - {*DIRECTIONS}):
@@ -44,22 +45,28 @@ def main() -> None:
     for direction in arguments.directions or DIRECTIONS:
         run = arguments.work / direction
         if "train" in steps:
-            train(direction, run, arguments.corpora)
+            train(direction, run, arguments.corpora, arguments.device)
         if "assemble" in steps:
             assemble(direction, run)
         if "card" in steps:
             write_card(direction, json.loads(RESULTS.read_text(encoding="utf-8")))
 
 
-def train(direction: str, run: Path, corpora: Path) -> None:
+ON_GPU = ("training.backend=torch_compile", "training.data_workers=1")
+"""Settings on top of the recipe for a GPU."""
+
+
+def train(direction: str, run: Path, corpora: Path, device: str) -> None:
     """Train a direction on its corpus, whose first column is English."""
     source, target = direction.split("-")
     folder = corpora / corpus_of(direction)
+    settings = ON_GPU if device == "cuda" else ()
     headwise(
         *("run", folder / "train.tsv", "--dev-file", folder / "dev.tsv"),
         *("--columns", *((1, 2) if source == "en" else (2, 1))),
         *("--recipe", HERE / "recipe.toml", "--languages", source, target),
-        *("--threads", 1, "--out", run),
+        *("--threads", 1, "--device", device, "--out", run),
+        *(word for each in settings for word in ("--set", each)),
     )
 
 
@@ -94,8 +101,7 @@ def notes(direction: str, figures: Mapping[str, Any], limits: str) -> str:
     lines = [
         "### Where the text is from",
         "",
-        f"`{direction}.tsv` is `train.tsv` of `headwise data get "
-        f"{corpus_of(direction)}`"
+        f"`train.tsv` is that of `headwise data get {corpus_of(direction)}`"
         + (", with its columns swapped" if direction.endswith("-en") else "")
         + ": sentence pairs of",
         "Tatoeba in the collection of manythings.org, licensed under CC BY 2.0 FR.",
