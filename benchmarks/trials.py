@@ -13,7 +13,6 @@ import hashlib
 import json
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
