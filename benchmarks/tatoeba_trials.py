@@ -110,6 +110,16 @@ def timed_muon(steps: int, *, dropout: float) -> Table:
     }
 
 
+def cut_short(steps: int) -> Table:
+    """Return the changes of a trial by Muon that time ends long before its schedule.
+
+    A straight line to 0 over many more updates is still near its peak then.
+    """
+    changes = timed("tiny-low-dropout", steps)
+    muon = {"optimizer": "muon", "schedule": "constant"}
+    return {**changes, "training": {**changes["training"], **muon}}
+
+
 def dropout(rate: float, training: Table) -> Table:
     """Return the changes of a trial with another dropout than that of the preset."""
     return {"model": {"dropout": rate}, "training": training}
@@ -137,6 +147,10 @@ TRIALS: dict[str, Table] = {
     "muon-distilled": dropout(0.1, DISTILLED),
     "tiny-8-minutes": timed("tiny", 2000),
     "micro-8-minutes": timed("micro", 7000),
+    "low-dropout-8-minutes": timed("tiny-low-dropout", 2000),
+    "low-dropout-20-minutes": timed("tiny-low-dropout", 5000),
+    "low-dropout-muon-8-minutes": cut_short(1700),
+    "low-dropout-muon-20-minutes": cut_short(4300),
     "tiny-20-minutes": timed("tiny", 5000),
     "tiny-20-minutes-dropout-0.1": timed("tiny", 5000, dropout=0.1),
     **{
