@@ -142,6 +142,13 @@ SMALL_DATA: Table = {
 }
 """For thousands of pairs: high learning rate, short warm-up, early stopping."""
 
+HUNDRED_THOUSAND_PAIRS: Table = merged(
+    SMALL_DATA,
+    {"training": {"optimizer": "muon", "schedule": "linear", "patience": 20}},
+)
+"""For tens of thousands of pairs and more: the rate falls all the way, and patience
+outlasts what validations differ by at a high rate."""
+
 LABELLED_DATA: Table = {
     "text": {"tokenizer": "unigram", "vocab_size": 16_000},
     "training": {
@@ -227,7 +234,7 @@ PRESET_TRAINING: dict[str, Table] = {
     "g2p": merged(SINGLE_WORDS, {"text": {"target_tokenizer": "spaces"}}),
     "transducer": SINGLE_WORDS,
     "tiny": SMALL_DATA,
-    "tiny-low-dropout": SMALL_DATA,
+    "tiny-low-dropout": HUNDRED_THOUSAND_PAIRS,
     "small": MIDDLE_DATA,
     "student": MIDDLE_DATA,
 }
