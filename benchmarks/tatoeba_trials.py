@@ -145,6 +145,7 @@ TRIALS: dict[str, Table] = {
     "muon-on-gpu": dropout(0.1, ON_GPU),
     "muon-on-gpu-dropout-0.2": dropout(0.2, ON_GPU),
     "muon-distilled": dropout(0.1, DISTILLED),
+    "muon-distilled-alone": dropout(0.1, DISTILLED),
     "tiny-8-minutes": timed("tiny", 2000),
     "micro-8-minutes": timed("micro", 7000),
     "low-dropout-8-minutes": timed("tiny-low-dropout", 2000),
@@ -165,15 +166,24 @@ TRIALS: dict[str, Table] = {
 """Name of a trial -> what it changes in the preset, or which one it takes."""
 
 
-BEGINS_WITH = {"muon-distilled": "muon-on-gpu"}
+BEGINS_WITH = {
+    "muon-distilled": "muon-on-gpu",
+    "muon-distilled-alone": "muon-on-gpu",
+}
 """Name of a trial -> the trial of the same seed whose model it starts from."""
 
 ENSEMBLES = {"muon-ensemble": ("muon-on-gpu", (1, 2, 3))}
 """Name of a trial that trains nothing -> trial and seeds of its models."""
 
-LEARNS_FROM = {"muon-distilled": "muon-ensemble"}
+LEARNS_FROM = {
+    "muon-distilled": "muon-ensemble",
+    "muon-distilled-alone": "muon-ensemble",
+}
 """Name of a trial -> the ensemble whose translations of the training sources are
 training text as well (sequence-level knowledge distillation, Kim and Rush 2016)."""
+
+ALONE = ("muon-distilled-alone",)
+"""Trials of them that do not learn from the translations of the corpus."""
 
 BLOCK = 10_000
 """Sources that are translated between two writes."""
@@ -257,7 +267,9 @@ def recipe_of(
     if name in LEARNS_FROM:
         sources = sorted({source for source, _ in train})
         path = distilled(LEARNS_FROM[name], sources, arguments)
-        own["data"]["corpora"].append({"source": str(path)})
+        tables["distilled"] = {"source": str(path)}
+        corpora = [tables[part] for part in ("train", "distilled")]
+        own["data"]["corpora"] = corpora[1:] if name in ALONE else corpora
     if arguments.rehearse:
         own |= {"text": {"vocab_size": 300}, "training": REHEARSAL}
     changes = dict(TRIALS[name])
