@@ -115,7 +115,7 @@ def cut_short(steps: int) -> Table:
 
     A straight line to 0 over many more updates is still near its peak then.
     """
-    changes = timed("tiny-low-dropout", steps)
+    changes = timed("tiny", steps, dropout=0.1)
     muon = {"optimizer": "muon", "schedule": "constant"}
     return {**changes, "training": {**changes["training"], **muon}}
 
@@ -127,6 +127,7 @@ def dropout(rate: float, training: Table) -> Table:
 
 TRIALS: dict[str, Table] = {
     "default": {},
+    "default-20-minutes": {"training": {"max_minutes": 20}},
     "paper": dropout(0.1, PAPER),
     "paper-rate-0.006": dropout(0.1, {**PAPER, "learning_rate": 0.006}),
     "paper-rate-0.0015": dropout(0.1, {**PAPER, "learning_rate": 0.0015}),
@@ -148,10 +149,7 @@ TRIALS: dict[str, Table] = {
     "muon-distilled-alone": dropout(0.1, DISTILLED),
     "tiny-8-minutes": timed("tiny", 2000),
     "micro-8-minutes": timed("micro", 7000),
-    "low-dropout-8-minutes": timed("tiny-low-dropout", 2000),
-    "low-dropout-20-minutes": timed("tiny-low-dropout", 5000),
-    "low-dropout-muon-8-minutes": cut_short(1700),
-    "low-dropout-muon-20-minutes": cut_short(4300),
+    "muon-8-minutes-cut-short": cut_short(1700),
     "tiny-20-minutes": timed("tiny", 5000),
     "tiny-20-minutes-dropout-0.1": timed("tiny", 5000, dropout=0.1),
     **{

@@ -18,6 +18,7 @@ from tests.training.conftest import (
 )
 from tests.training.test_nan_checks import MessageRecorder
 
+from headwise.backends.cuda.cuda_graph_training import CudaGraphTraining
 from headwise.data.batches import make_batch
 from headwise.errors import NumericsError, SettingsError
 from headwise.training.settings import TrainingSettings
@@ -152,6 +153,43 @@ def test_a_run_with_async_metrics_is_the_same_run(make_uncompiled, ema_decay):
         assert one.seconds > 0
     assert hurried.validations == calm.validations
     assert [state.step for state, *_ in found.checkpoint_writer.saved] == [3, 6, 7, 7]
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_run_over_static_buffers_is_the_same_run(make_uncompiled, accumulate):
+    settings = replace(COMPILED, steps=5, clip_norm=1.0, accumulate=accumulate)
+    expected = make_uncompiled(settings)
+    expected.run()
+    found = make_uncompiled(settings)
+    runner = found.gradients._runner
+    runner.cuda_graphs = CudaGraphTraining(found.model, runner._packed_loss)
+    found.run()
+
+    assert_same_weights(weights_of(found), weights_of(expected))
+
+
+def test_graphs_are_released_before_a_batch_is_run_in_smaller_rows(
+    make_uncompiled, monkeypatch
+):
+    settings = replace(COMPILED, batch_tokens=1024)
+    trainer = make_uncompiled(settings, callback=MessageRecorder())
+    runner = trainer.gradients._runner
+    runner.cuda_graphs = CudaGraphTraining(trainer.model, runner._packed_loss)
+    released, whole = [], runner.torch_compile.loss
+
+    def failing(model, rows, *, smoothing):
+        if rows.padded_tokens > 600:
+            raise MemoryError
+        return whole(model, rows, smoothing=smoothing)
+
+    monkeypatch.setattr(runner.torch_compile, "loss", failing)
+    monkeypatch.setattr(runner.cuda_graphs, "release", lambda: released.append(True))
+    batch = make_batch(trainer.corpus.train, next(trainer.order.epoch(0)))
+
+    trainer.gradients.accumulate([(0, batch)], step=1, divisor=7.0)
+
+    assert released == [True]
+    assert all(each.grad.abs().sum() > 0 for each in trainer.model.parameters())
 
 
 def test_with_async_metrics_the_next_step_begins_before_the_last_is_reported(

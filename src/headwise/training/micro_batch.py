@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from headwise.errors import is_out_of_memory
 from headwise.model.activation_checkpointing import checkpoint_activations
 from headwise.model.heads import MaskedTokenHead
 from headwise.model.sequence_model import SequenceModel
+from headwise.model.transformer import Transformer
 from headwise.openmp import torch_in_all_threads
 from headwise.training.settings import TrainingSettings
 from headwise.training.step_result import SummedLoss
@@ -118,7 +119,7 @@ class MicroBatchRunner:
         if settings.backend == "torch_compile":
             self.torch_compile = TorchCompileTraining(settings.batch_tokens)
             if self.device.type == "cuda" and not settings.activation_checkpointing:
-                self.cuda_graphs = CudaGraphTraining(model, self._in_autocast)
+                self.cuda_graphs = CudaGraphTraining(model, self._packed_loss)
         self.async_metrics = (
             settings.backend == "torch_compile"
             and self.device.type == "cuda"
@@ -135,19 +136,19 @@ class MicroBatchRunner:
         if self._consistency is not None:
             assert isinstance(micro_batch, Batch)
             micro_batch = double_batch(micro_batch, self._consistency.cut_rate)
-        found = self._in_autocast(micro_batch.to(self.device))
+        with self._autocast():
+            compute = self._loss_module or self._bound_loss()
+            found = compute(micro_batch.to(self.device))
         if isinstance(found, TwoPassLoss):
             return MicroBatchLoss(*found)
         if isinstance(found, DistillationLoss):
             return MicroBatchLoss(found.total, found.kl_divergence, found.cross_entropy)
         return MicroBatchLoss(found)
 
-    def _in_autocast(self, micro_batch: MicroBatch) -> Any:
-        """Return the loss, with matrix products in ``precision``."""
+    def _autocast(self) -> torch.autocast:
+        """Return the context that multiplies matrices in ``precision``."""
         enabled = self.precision == "bf16"
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=enabled):
-            compute = self._loss_module or self._bound_loss()
-            return compute(micro_batch)
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled)
 
     def _bound_loss(self) -> Callable[[MicroBatch], AnyLoss]:
         """Return what computes the loss of a batch: without a frame of its own."""
@@ -209,7 +210,14 @@ class MicroBatchRunner:
                 with explain_compile_errors(), self._threads_of(micro_batch):
                     rng_index = self.worker + self.num_workers * index
                     key = step, number, rng_index
-                    loss = self._forward_backward(micro_batch, loss_scale, key)
+                    if self.cuda_graphs is not None:
+                        loss = self._replay(
+                            self.cuda_graphs, micro_batch, loss_scale, key
+                        )
+                    else:
+                        loss = self.loss(micro_batch, *key)
+                        scaled = loss.total * loss_scale
+                        scaled.backward()  # type: ignore[no-untyped-call]
                 total += self._sums(loss)
             return total
         except Exception as error:
@@ -222,19 +230,25 @@ class MicroBatchRunner:
             torch.cuda.empty_cache()
         return None
 
-    def _forward_backward(
-        self, micro_batch: MicroBatch, loss_scale: float, rng_key: tuple[int, ...]
+    def _replay(
+        self,
+        graphs: CudaGraphTraining,
+        micro_batch: MicroBatch,
+        loss_scale: float,
+        rng_key: tuple[int, ...],
     ) -> MicroBatchLoss:
-        """Add the gradients of the loss times ``loss_scale``; return the loss."""
-        if self.cuda_graphs is None:
-            loss = self.loss(micro_batch, *rng_key)
-            scaled = loss.total * loss_scale
-            scaled.backward()  # type: ignore[no-untyped-call]
-            return loss
+        """Run forward and backward as a CUDA graph; return the loss."""
         assert isinstance(micro_batch, PackedBatch)
-        self.cuda_graphs.prepare(micro_batch)
+        graphs.prepare(micro_batch)
         seed_rng(self.seed, *rng_key)
-        return MicroBatchLoss(self.cuda_graphs.run(micro_batch, loss_scale))
+        return MicroBatchLoss(graphs.run(micro_batch, loss_scale))
+
+    def _packed_loss(self, batch: PackedBatch) -> Tensor:
+        """Return the loss of a batch on the device, whose dropout is seeded."""
+        assert self.torch_compile is not None
+        model, smoothing = cast(Transformer, self.model), self.settings.label_smoothing
+        with self._autocast():
+            return self.torch_compile.loss(model, batch, smoothing=smoothing)
 
     def _threads_of(self, micro_batch: MicroBatch) -> AbstractContextManager[None]:
         """Return the context of a pass: torch has all threads for much work.
