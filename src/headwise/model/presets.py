@@ -70,7 +70,9 @@ PRESETS: dict[str, Preset] = {
     "g2p": Preset(TRANSDUCER, "for words with their phones"),
     "transducer": Preset(TRANSDUCER, "for words with other words: forms, spellings"),
     "tiny": Preset(TINY, "for thousands of pairs and more, on a laptop"),
-    "tiny-low-dropout": Preset(TINY_LOW_DROPOUT, "the same for 50,000 pairs and more"),
+    "tiny-low-dropout": Preset(
+        TINY_LOW_DROPOUT, "for translation of 50,000 pairs and more, by Muon"
+    ),
     "small": Preset(SMALL, "for hundreds of thousands of pairs"),
     "student": Preset(STUDENT, "for speed, taught by a larger model (docs/student.md)"),
     "base": Preset(BASE, "Table 3, base", published_millions=65),
