@@ -69,7 +69,7 @@ ON_GPU: Table = {
     "batch_tokens": 8192,
     "learning_rate": 0.004,
 }
-"""Settings of training for 38 readings of all pairs, minutes on a GPU."""
+"""Settings of training for 35 readings of all pairs, minutes on a GPU."""
 
 PAPER_ON_GPU: Table = {
     **PAPER,
