@@ -4,8 +4,8 @@
     python packages/headwise-models/build.py en-fr fr-en --work runs
 
 ``--step`` repeats one step: ``train`` makes WORK/en-fr (hours on one core; minutes with
-``--device cuda``; an interrupted run is resumed), ``assemble`` takes the model of that run into the
-package, and ``card`` writes the notes of the card by the figures that
+``--device cuda``; an interrupted run is resumed), ``assemble`` takes the model of that
+run into the package, and ``card`` writes the notes of the card by the figures that
 ``benchmarks/shipped_models.py`` measured and by limits/en-fr.md. Without ``--step``,
 ``train`` and ``assemble`` run.
 """
