@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headwise.backends.api import Precision
+from headwise.backends.precision import Precision
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.backends.pytorch.layers import InferenceLinear
 from headwise.data.example_stores import PairStore

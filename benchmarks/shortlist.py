@@ -53,7 +53,7 @@ from result_file import (
     write_json,
 )
 
-from headwise.backends.api import Precision
+from headwise.backends.precision import Precision
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.backends.select_decoder import make_decoder
 from headwise.data.prepared import PreparedCorpus

@@ -14,13 +14,13 @@ from headwise.data.batches import (
     dev_batches,
     largest_batch,
     make_batch,
-    split_by_tokens,
     worst_case_batches,
 )
 from headwise.data.example_stores import PairStore, WeightedRange
 from headwise.data.prepare import prepare
 from headwise.data.prepared import SplitFacts
 from headwise.data.settings import CorpusSettings, DataSettings
+from headwise.data.token_budget import split_by_tokens
 from headwise.errors import SettingsError
 from headwise.text.settings import TextSettings
 from headwise.text.vocabulary import END, PAD, START

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from headwise.decoding import beam as beam_module
 from headwise.decoding.beam import make_beam_group
-from headwise.decoding.beam_group import BeamGroup, BeamOptions
-from headwise.decoding.beam_step_native import FIRST_CAPACITY, NativeBeamGroup
+from headwise.decoding.beam_group import BeamGroup
+from headwise.decoding.beam_progress import BeamOptions
+from headwise.decoding.beam_step_native import NativeBeamGroup
 from headwise.decoding.coverage import Coverage
 from headwise.decoding.incremental_decoder import TopK
 from headwise.decoding.length_penalty import power_penalty
+from headwise.decoding.native_beam import FIRST_CAPACITY
 from headwise.decoding.stopping import STOPPING
 from headwise.errors import NumericsError
 

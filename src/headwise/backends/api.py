@@ -20,7 +20,7 @@ CPU), :class:`TorchEncoding` and :class:`ReferenceEncoding`;
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from torch import Tensor
 
@@ -31,9 +31,6 @@ from headwise.model.encoder_decoder import EncoderDecoder
 from headwise.model.encoder_only import EncoderOnly
 from headwise.model.picture_encoder import PictureEncoder
 from headwise.model.sequence_model import SequenceModel
-
-Precision = Literal["float32", "bf16"]
-"""Format of the copied weights and of the KV cache."""
 
 
 class DecoderBackend(Protocol):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from headwise.backends.api import DecoderBackend, GenerativeModel, Precision
+from headwise.backends.api import DecoderBackend, GenerativeModel
 from headwise.backends.cuda.cuda_graph_decoder import CudaGraphDecoder
 from headwise.backends.native.decoder import NativeDecoder
 from headwise.backends.native.decoder_only import NativeDecoderOnly
 from headwise.backends.native.library import NativeLibraryError
 from headwise.backends.native.measured_speed import prefers_native
+from headwise.backends.precision import Precision
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.backends.reference import ReferenceDecoder, why_reference_only
 from headwise.errors import ModelError

@@ -22,6 +22,7 @@ from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.data.random_bits import to_uniform
 from headwise.data.sequence_packing import split_into_packed_batches
 from headwise.data.text_augmentation import TextAugmentation
+from headwise.data.token_budget import split_by_tokens
 from headwise.errors import SettingsError
 from headwise.text.vocabulary import END, SPECIALS
 
@@ -248,23 +249,6 @@ def worst_case_batches(
             target = min(target, facts.longest_target)
         batches.append(largest_batch(source, target, tokens, ends, patch_values))
     return batches
-
-
-def split_by_tokens(longest: Indices, budget: int) -> list[int]:
-    """Return the first index of each batch, so that rows x longest <= ``budget``.
-
-    ``longest`` is the length of each row, in rising order. A row longer than the
-    budget is a batch of its own.
-    """
-    starts = []
-    start = 0
-    while start < len(longest):
-        starts.append(start)
-        most = max(1, budget // int(longest[start]))
-        ahead = longest[start : start + most]
-        padded = ahead * np.arange(1, len(ahead) + 1)
-        start += max(1, int(np.searchsorted(padded, budget, side="right")))
-    return starts
 
 
 def _batch(

@@ -22,7 +22,8 @@ from headwise.decoding.argument_checks import (
     check_ids,
     check_lengths,
 )
-from headwise.decoding.beam_group import BeamGroup, BeamOptions
+from headwise.decoding.beam_group import BeamGroup
+from headwise.decoding.beam_progress import BeamOptions, best_first
 from headwise.decoding.beam_step_native import NativeBeamGroup
 from headwise.decoding.beam_step_report import OnBeamStep
 from headwise.decoding.coverage import Coverage
@@ -124,7 +125,9 @@ def beam_search(
                 parents.append(first + group.advance(logits[first:last]))
                 if hamming and len(parents[-1]):
                     hamming.add_choices(
-                        group.row_sentences, group.tokens, logits.shape[1]
+                        cast(BeamGroup, group).row_sentences,
+                        group.tokens,
+                        logits.shape[1],
                     )
                 first = last
         rows = parents[0] if groups == 1 else torch.cat(parents)
@@ -134,10 +137,10 @@ def beam_search(
                 coverage.index_select(rows)
         tokens = torch.cat([group.tokens for group in beams])
     if groups == 1:
-        return [_best_first(each)[:num_best] for each in beams[0].completed]
+        return [best_first(each)[:num_best] for each in beams[0].completed]
     return [
         _merge_groups(
-            [_best_first(group.completed[sentence]) for group in beams], beam, num_best
+            [best_first(group.completed[sentence]) for group in beams], beam, num_best
         )
         for sentence in range(num_sentences)
     ]
@@ -145,7 +148,7 @@ def beam_search(
 
 def make_beam_group(
     options: BeamOptions, groups: int, device: torch.device | str
-) -> type[BeamGroup]:
+) -> type[BeamGroup] | type[NativeBeamGroup]:
     """Return the class that does a step by one native call, or the one in PyTorch."""
     is_native = (
         groups == 1
@@ -157,10 +160,6 @@ def make_beam_group(
         and why_unavailable() is None
     )
     return NativeBeamGroup if is_native else BeamGroup
-
-
-def _best_first(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
-    return sorted(hypotheses, key=lambda each: each.score, reverse=True)
 
 
 def _merge_groups(
@@ -177,10 +176,10 @@ def _merge_groups(
         [each[:share] for each in by_group],
         [each[share:] for each in by_group],
     ):
-        for each in _best_first([each for group in some for each in group]):
+        for each in best_first([each for group in some for each in group]):
             if len(merged) < beam:
                 merged.setdefault((each.tokens, each.finished), each)
-    return _best_first(list(merged.values()))[:num_best]
+    return best_first(list(merged.values()))[:num_best]
 
 
 def _is_identity(rows: Tensor, num_rows: int) -> bool:

@@ -10,57 +10,24 @@ Letters used for sizes in this file:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from headwise.decoding.argument_checks import no_token_allowed
+from headwise.decoding.beam_progress import BeamOptions, BeamProgress
 from headwise.decoding.beam_step import Continuations, extend_hypotheses, select_alive
-from headwise.decoding.beam_step_report import OnBeamStep, report_step
-from headwise.decoding.coverage import Coverage
+from headwise.decoding.beam_step_report import report_step
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.incremental_decoder import TopK
-from headwise.decoding.length_penalty import LengthPenalty, best_possible_score
-from headwise.decoding.rule_context import Rule
-from headwise.decoding.stopping import StoppingRule
 
 
-@dataclass(frozen=True, kw_only=True)
-class BeamOptions:
-    """The arguments of a search; ``beam`` and ``num_best`` are those of one group."""
-
-    end: int
-    beam: int
-    num_best: int
-    penalty: LengthPenalty
-    reward: float
-    stopping: StoppingRule
-    patience: float
-    max_lengths: Sequence[int]
-    forbidden: tuple[int, ...]
-    rules: tuple[Rule, ...]
-    coverage: Coverage | None
-    token_scores: bool
-    on_step: OnBeamStep | None = None
-
-    @property
-    def num_continuations(self) -> int:
-        """Continuations of each sentence: enough even if half of them end."""
-        return 2 * self.beam
-
-
-class BeamGroup:
+class BeamGroup(BeamProgress):
     """The hypotheses of one group, alive and completed, of all sentences."""
 
     def __init__(
         self, options: BeamOptions, num_sentences: int, device: torch.device | str
     ) -> None:
-        self.options = options
-        self.completed: list[list[Hypothesis]] = [[] for _ in range(num_sentences)]
-        self.sentences = list(range(num_sentences))  # those still searched
-        self.length = 0
+        super().__init__(options, num_sentences)
         self.num_rows = num_sentences
         self.tokens = torch.empty(0, dtype=torch.long, device=device)  # S·W
         self.totals = torch.zeros(num_sentences, 1, device=device)  # S W
@@ -133,25 +100,6 @@ class BeamGroup:
         self.tokens = alive.tokens.flatten()
         self.num_rows = len(self.tokens)
         return rows
-
-    def _is_done(self, index: int, best_total: float, limit: int) -> bool:
-        """Return whether the search of the sentence at ``index`` may end."""
-        options = self.options
-        scores = [each.score for each in self.completed[self.sentences[index]]]
-        if best_total == -math.inf:
-            if not scores:
-                raise no_token_allowed()
-            return True
-        best_possible = best_possible_score(
-            best_total, self.length, limit, options.penalty, options.reward
-        )
-        return self.length == limit or options.stopping(
-            scores,
-            best_possible,
-            beam=options.beam,
-            num_best=options.num_best,
-            patience=options.patience,
-        )
 
     def _complete(
         self, continuations: Continuations, is_end: Tensor, at_limit: list[bool]

@@ -16,6 +16,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from headwise.data.token_budget import cut_batches
 from headwise.errors import DataError
 from headwise.inspection.hooks import (
     AttentionCall,
@@ -30,7 +31,6 @@ from headwise.model.encoder_decoder import EncoderDecoder
 from headwise.tasks.translation.pair_scorer import (
     BATCH_TOKENS,
     Pairs,
-    cut_batches,
     pad_sources,
     pad_tokens,
 )

@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.data.batches import split_by_tokens
 from headwise.data.ragged_batch import RaggedTokens
+from headwise.data.token_budget import BATCH_TOKENS, split_by_tokens
 from headwise.model.sequence_model import SequenceModel
-from headwise.tasks.task import BATCH_TOKENS
 from headwise.text.vocabulary import END
 from headwise.text.windows import windows
 

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from headwise.data.pictures import read_picture
 from headwise.data.ragged_batch import Batch, RaggedTokens
+from headwise.data.token_budget import BATCH_TOKENS
 from headwise.errors import DataError
 from headwise.tasks.prediction import InputError
 from headwise.tasks.random_shift import shift_pictures
-from headwise.tasks.task import BATCH_TOKENS
 from headwise.text.patch_tokenizer import PatchTokenizer
 from headwise.text.tokenizer import TokenizerPair
 

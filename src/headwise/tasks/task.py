@@ -18,10 +18,6 @@ from headwise.tasks.description import ModelDescription
 from headwise.tasks.prediction import Prediction
 from headwise.text.tokenizer import TokenizerPair
 
-BATCH_TOKENS = 4096
-"""Source positions, with padding, of the texts whose outputs are predicted together;
-for a search, times the hypotheses of each."""
-
 
 class Attention(Protocol):
     """Attention weights over one example, for a heat map."""

@@ -16,13 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headwise.data.batches import split_by_tokens, worst_case_batches
+from headwise.data.batches import worst_case_batches
 from headwise.data.pair_formats import DOCUMENTS
 from headwise.data.prepared import PreparedCorpus
 from headwise.data.ragged_batch import Batch
+from headwise.data.token_budget import BATCH_TOKENS, split_by_tokens
 from headwise.errors import ResourceError, is_out_of_memory
 from headwise.model.sequence_model import SequenceModel
-from headwise.tasks.task import BATCH_TOKENS, Task
+from headwise.tasks.task import Task
 from headwise.training.data_loader import planned_facts, training_order
 from headwise.training.gradient_accumulation import GradientAccumulator
 from headwise.training.memory_usage import MemoryUsage, memory_usage_of

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from headwise.backends.native.kv_cache import address
+from headwise.backends.native.arrays import address
 
 
 def test_an_array_has_the_address_of_its_first_number():

@@ -109,7 +109,7 @@ def test_a_decoder_without_cross_attention_decodes(changes):
     """The KV cache has an entry for each self-attention sublayer alone."""
     model = trained(**changes).eval()
     fast = NativeDecoder(model)
-    struct = fast.weights.model
+    struct = fast.steps.weights.model
     struct.decoder = without_cross_attention(struct.decoder)
     source, tokens = torch.tensor([[5], [6], [7]]), torch.tensor([1, 2, 3])
     state, slow = fast.start(source, source > 0), decoder_only(model)
@@ -123,7 +123,7 @@ def test_a_decoder_without_cross_attention_decodes(changes):
 
 
 def test_the_table_has_the_sublayers_of_both_stacks():
-    struct = NativeDecoder(trained()).weights.model
+    struct = NativeDecoder(trained()).steps.weights.model
 
     assert (struct.encoder.num_sublayers, struct.decoder.num_sublayers) == (4, 6)
     assert struct.decoder.sublayers[4].kind == CROSS_ATTENTION

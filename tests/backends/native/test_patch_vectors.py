@@ -313,7 +313,7 @@ def test_states_of_two_batches_are_apart():
         expected, _ = model.step(tokens, model.start(*source))
         scores, _ = fast.step(tokens, state)
         torch.testing.assert_close(scores, expected, rtol=1e-5, atol=1e-5)
-    shared = fast.weights.model.encoder.embedding.table
+    shared = fast.steps.weights.model.encoder.embedding.table
     assert shared is None, "threads that share a decoder would read one table"
 
 

@@ -8,10 +8,8 @@ from tests.torch_threads import torch_threads
 
 from headwise.decoding.greedy import greedy_search
 from headwise.errors import Cancelled, Stopped
-from headwise.tasks.translation.thread_pool import (
-    run_in_threads,
-    tokens_per_batch,
-)
+from headwise.tasks.translation.thread_pool import run_in_threads, tokens_per_batch
+from headwise.tasks.translation.torch_threads import run_in_torch_threads
 
 
 @pytest.fixture
@@ -48,7 +46,7 @@ def test_the_number_of_torch_threads_is_restored(two_threads):
     def threads(batch, check_stop):
         return torch.get_num_threads()
 
-    found = run_in_threads(threads, range(3), threads=2, check_stop=never)
+    found = run_in_torch_threads(threads, range(3), threads=2, check_stop=never)
 
     assert found == [1, 1, 1]
     assert torch.get_num_threads() == 2
@@ -89,7 +87,7 @@ def test_an_exception_in_one_batch_cancels_the_others(two_threads):
         raise ValueError("no number")
 
     with pytest.raises(ValueError, match="no number"):
-        run_in_threads(
+        run_in_torch_threads(
             work, [decoders[0], None, decoders[1]], threads=2, check_stop=never
         )
 
@@ -104,7 +102,7 @@ def test_a_stop_signal_cancels_all_of_them():
             raise Stopped("a signal came")
 
     with pytest.raises(Stopped):
-        run_in_threads(search_forever, decoders, threads=2, check_stop=stop)
+        run_in_torch_threads(search_forever, decoders, threads=2, check_stop=stop)
 
 
 def test_a_cancelled_batch_takes_no_further_step():

@@ -25,7 +25,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headwise.backends.api import Precision
 from headwise.backends.cuda.static_buffers import (
     MAX_STEPS_AHEAD,
     BufferPool,
@@ -33,6 +32,7 @@ from headwise.backends.cuda.static_buffers import (
     Lease,
     StaticBuffers,
 )
+from headwise.backends.precision import Precision
 from headwise.backends.pytorch.decoder import TorchDecoder
 from headwise.errors import NumericsError
 from headwise.model.embeddings import StackInput

@@ -1,7 +1,7 @@
 """A pool of memory buffers that searches reuse.
 
 Fresh memory is expensive: the system zeroes each page at its first use, and takes back
-what is freed. Reference: ``torch.empty``; ``tests/backends/native/test_buffer_pool.py``
+what is freed. Reference: ``numpy.empty``; ``tests/backends/native/test_buffer_pool.py``
 checks that no two users share a buffer.
 """
 
@@ -9,8 +9,13 @@ from __future__ import annotations
 
 from threading import RLock
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
+
+from headwise.backends.native.arrays import address
+from headwise.backends.native.ctypes_structs import ALIGNMENT
+
+Memory = NDArray[np.uint8]
 
 MIN_POOLED_BYTES = 1 << 16
 """Smaller buffers are allocated anew: there is nothing to gain."""
@@ -19,19 +24,27 @@ MAX_FREE_BYTES = 1 << 27
 """Upper bound of the memory kept while nobody uses it."""
 
 
-class Buffer:
-    """Memory of some size; it returns to its pool when it is garbage-collected."""
+def aligned_bytes(size: int) -> Memory:
+    """Allocate memory that begins at a multiple of ``ALIGNMENT``, uninitialized."""
+    memory = np.empty(size + ALIGNMENT, dtype=np.uint8)
+    start = -address(memory) % ALIGNMENT
+    return memory[start : start + size]
 
-    def __init__(self, memory: Tensor, pool: BufferPool) -> None:
+
+class Buffer:
+    """Memory of some size; it returns to its pool when it is garbage-collected.
+
+    ``address`` is that of its first byte.
+    """
+
+    def __init__(self, memory: Memory, pool: BufferPool | None = None) -> None:
         self.memory = memory
+        self.address = address(memory)
         self._pool = pool
 
     def __del__(self) -> None:
-        self._pool.give_back(self.memory)
-
-    def data_ptr(self) -> int:
-        """Return its address, as a tensor does."""
-        return self.memory.data_ptr()
+        if self._pool is not None:
+            self._pool.give_back(self.memory)
 
 
 class BufferPool:
@@ -39,22 +52,22 @@ class BufferPool:
 
     def __init__(self) -> None:
         self._lock = RLock()  # garbage collection may run while a buffer is taken
-        self._free: dict[int, list[Tensor]] = {}
+        self._free: dict[int, list[Memory]] = {}
         self.free_bytes = 0
 
-    def take(self, size: int) -> Buffer | Tensor:
+    def take(self, size: int) -> Buffer:
         """Return at least ``size`` bytes, uninitialized."""
         if size <= MIN_POOLED_BYTES:
-            return torch.empty(size, dtype=torch.uint8)
+            return Buffer(aligned_bytes(size))
         size = 1 << (size - 1).bit_length()
         with self._lock:
             free = self._free.get(size)
             if free:
                 self.free_bytes -= size
                 return Buffer(free.pop(), self)
-        return Buffer(torch.empty(size, dtype=torch.uint8), self)
+        return Buffer(aligned_bytes(size), self)
 
-    def give_back(self, memory: Tensor) -> None:
+    def give_back(self, memory: Memory) -> None:
         """Keep a buffer for reuse, within ``MAX_FREE_BYTES``."""
         size = len(memory)
         with self._lock:

@@ -13,38 +13,52 @@ from __future__ import annotations
 from ctypes import byref
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from headwise.backends.api import Precision
+from headwise.backends.native.arrays import Array, address
+from headwise.backends.native.arrays_of_model import arrays_of_model
 from headwise.backends.native.ctypes_structs import CrossKV, PrefillRequest
 from headwise.backends.native.kv_cache import (
-    Array,
     EncodedSources,
     NativeState,
     Scratch,
-    address,
     initial_state,
 )
 from headwise.backends.native.steps import NativeSteps, require_token_ids
+from headwise.backends.native.tensor_steps import TensorSteps
+from headwise.backends.precision import Precision
 from headwise.model.decoder_only import DecoderOnly
 
 
-class NativeDecoderOnly(NativeSteps):
-    """A decoder on packed copies of a model's weights; see :class:`NativeSteps`."""
+class NativeDecoderOnly(TensorSteps):
+    """A decoder on packed copies of a model's weights.
+
+    Raises ``NativeLibraryError`` where there is no native library, and ``ModelError``
+    for a model whose weights are not float32 on a CPU, or that is a variant.
+    """
+
+    steps: StepsAfterPrompts
 
     def __init__(self, model: DecoderOnly, precision: Precision = "float32") -> None:
-        super().__init__(model, model.vocab_size, precision)
+        arrays = arrays_of_model(model)
+        super().__init__(model, StepsAfterPrompts(arrays, model.vocab_size, precision))
 
     def start(
         self, prompt: Int[Tensor, "B P"], prompt_is_real: Bool[Tensor, "B P"]
     ) -> NativeState:
         """Begin texts with these prompts: see ``DecoderOnly.start``."""
-        real = prompt_is_real.numpy()
+        return self.steps.start(prompt.numpy(), prompt_is_real.numpy())
+
+
+class StepsAfterPrompts(NativeSteps):
+    """Steps of texts that begin with prompts."""
+
+    def start(self, prompt: Array, real: Array) -> NativeState:
+        """Return a state with a row for each prompt [B P]."""
         lengths = real.sum(1)
         longest = int(lengths.max(initial=0))
-        tokens = prompt.numpy()[real].astype(np.int64)
+        tokens = prompt[real].astype(np.int64)
         require_token_ids(tokens, self.vocab_size)
         padding = np.ascontiguousarray(longest - lengths)
         prompts = np.zeros((len(real), longest), dtype=np.int64)
@@ -52,9 +66,7 @@ class NativeDecoderOnly(NativeSteps):
         nothing = EncodedSources(CrossKV(), 0, (), Scratch(self.pool))
         return initial_state(nothing, len(real), padding, prompts)
 
-    def _begin(
-        self, tokens: Int[Tensor, " B"], state: NativeState
-    ) -> tuple[Int[Tensor, " B"], NativeState]:
+    def _begin(self, tokens: Array, state: NativeState) -> tuple[Array, NativeState]:
         """Prefill the prompts, if that is still to be done.
 
         A text is the given token, then the prompt: all but its last token go to the KV
@@ -70,7 +82,7 @@ class NativeDecoderOnly(NativeSteps):
             state = self._prefilled(texts[:, :-1], state, state.padding)
         else:
             state = state.advanced(0, state.cache)
-        return torch.from_numpy(texts[:, -1]), state
+        return texts[:, -1], state
 
     def _prefilled(
         self, texts: Array, state: NativeState, padding: Array

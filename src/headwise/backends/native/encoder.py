@@ -28,7 +28,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from headwise.backends.api import AnyEncoder, Precision
+from headwise.backends.api import AnyEncoder, WeightVersions
+from headwise.backends.native.arrays_of_model import arrays_of_model
 from headwise.backends.native.ctypes_structs import CrossKV, EncodeRequest, TrainBatch
 from headwise.backends.native.functions import kernels
 from headwise.backends.native.gradients import give_back, take_buffers
@@ -36,6 +37,7 @@ from headwise.backends.native.patch_vectors import look_up, trained_tensors
 from headwise.backends.native.train_batch import Scratch, Sentences, run_in_threads
 from headwise.backends.native.training import why_not_native, why_too_long
 from headwise.backends.native.weights import NativeWeights
+from headwise.backends.precision import Precision
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.model.picture_encoder import PictureEncoder
 from headwise.model.sequence_model import SequenceModel
@@ -155,12 +157,13 @@ class NativeEncoder:
     """
 
     def __init__(self, model: AnyEncoder, precision: Precision = "float32") -> None:
-        self.weights = NativeWeights(model, precision)
+        self.weights = NativeWeights(arrays_of_model(model), precision)
+        self._versions = WeightVersions(model)
         self.d_model = model.config.d_model
 
     def is_current(self, model: SequenceModel) -> bool:
         """Tell whether the copies are of ``model``'s weights as they are now."""
-        return self.weights.is_current(model)
+        return self._versions.are_of(model)
 
     def encode(
         self, texts: RaggedTokens, vectors: Float[Tensor, "R E"] | None = None
@@ -174,7 +177,8 @@ class NativeEncoder:
         longest = max(1, int(texts.lengths.max()))
         self.weights.ensure_source_positions(longest)
         encoded = torch.empty(len(tokens), self.d_model)
-        native, model = kernels(), byref(self.weights.with_source(vectors))
+        table = None if vectors is None else vectors.detach().numpy()
+        native, model = kernels(), byref(self.weights.with_source(table))
         only_starts = CrossKV(starts=starts.data_ptr())
         request = EncodeRequest(
             sentences=len(texts),

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from headwise.backends.native.ctypes_structs import (
     BF16,
     BF16X3,
+    FEED_FORWARD,
     Embedding,
     LayerNorm,
     Linear,
@@ -25,22 +26,24 @@ from headwise.backends.native.ctypes_structs import (
     Sublayer,
 )
 from headwise.backends.native.model_struct import (
-    NativeModel,
-    StackModules,
-    decoder_of,
-    encoder_of,
-    eps_of,
+    ATTENTION_KINDS,
+    eps_over,
     make_model,
     make_stack,
-    output_of,
-    rotations,
-    sublayer_kind,
 )
 from headwise.backends.native.parameters_by_layer import (
     FeedForwardParameters,
     SublayerParameters,
 )
 from headwise.backends.native.patch_vectors import trained_tensors
+from headwise.backends.native.stack_modules import (
+    NativeModel,
+    StackModules,
+    decoder_of,
+    encoder_of,
+    output_of,
+    rotations,
+)
 from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.decoder_only import DecoderOnly
 from headwise.model.embeddings import StackInput, TokenEmbedding
@@ -82,7 +85,8 @@ class GradientBuffers:
         self._config = model.config
         output = output_of(model)
         self.struct = make_model(
-            model,
+            model.config,
+            model.window if isinstance(model, DecoderOnly) else None,
             terms=_terms(),
             **_dropout_rates(model),
             encoder=self._stack(encoder_of(model), longest),
@@ -109,7 +113,7 @@ class GradientBuffers:
     def finish(self) -> None:
         """Make gradients of weights of those of their quotients, once all are summed.
 
-        DeepNorm gives kernels weights that are divided by α (:func:`eps_of`).
+        DeepNorm gives kernels weights that are divided by α (:func:`eps_over`).
         """
         for gradient in self._gradients:
             if divisor := self._divided.get(gradient.data_ptr()):
@@ -230,17 +234,18 @@ class GradientBuffers:
             bias=norm.bias.data_ptr(),
             grad_weight=self._gradient_of[norm.weight],
             grad_bias=self._gradient_of[norm.bias],
-            eps=eps_of(norm, residual_scale),
+            eps=eps_over(norm.eps, residual_scale),
         )
 
     def _sublayer(self, layer: SublayerParameters) -> Sublayer:
         around = layer.around
         norm = self._norm(around.norm, around.residual_scale)
-        struct = Sublayer(kind=sublayer_kind(layer), norm=norm)
         if isinstance(layer, FeedForwardParameters):
+            struct = Sublayer(kind=FEED_FORWARD, norm=norm)
             struct.expand = self._linear(layer.expand)
             struct.project = self._last_linear(layer.project, around)
         else:
+            struct = Sublayer(kind=ATTENTION_KINDS[layer.kind], norm=norm)
             struct.queries = self._linear(layer.queries)
             struct.keys = self._linear(layer.keys)
             struct.values = self._linear(layer.values)

@@ -13,30 +13,17 @@ Letters used for sizes in this file:
 
 from __future__ import annotations
 
-from ctypes import addressof, c_char
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
-from numpy.typing import NDArray
-from torch import Tensor
 
+from headwise.backends.native.arrays import Array
 from headwise.backends.native.buffer_pool import Buffer, BufferPool
 from headwise.backends.native.ctypes_structs import CrossKV
 
 FIRST_CAPACITY = 32
 """Positions allocated at the start; the capacity doubles as needed."""
-
-Array = NDArray[Any]
-
-
-def address(array: Array) -> int:
-    """Return where an array begins, in a quarter of the time of ``ctypes.data``."""
-    try:
-        return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]
-    except (TypeError, ValueError):  # it is read-only, or empty
-        return array.ctypes.data
 
 
 class Scratch:
@@ -51,7 +38,7 @@ class Scratch:
         """Return the address of so many floats, uninitialized."""
         if self._size < floats:
             self._buffer = self._pool.take(4 * floats)
-            self._size, self._address = floats, self._buffer.data_ptr()
+            self._size, self._address = floats, self._buffer.address
         return self._address
 
 
@@ -73,7 +60,7 @@ class KVCache:
     """Keys and values of each position, for the rows that there were at that step."""
 
     def __init__(self, capacity: int = FIRST_CAPACITY) -> None:
-        self.buffers: list[Buffer | Tensor] = []
+        self.buffers: list[Buffer] = []
         self.blocks = np.empty(capacity, dtype=np.int64)
         """Address of each position's keys and values, [layers, rows, channels]."""
         self.rows_at = np.empty(capacity, dtype=np.int64)
@@ -93,11 +80,11 @@ class KVCache:
         other.rows_at[:position] = self.rows_at[:position]
         return other
 
-    def append(self, buffer: Buffer | Tensor, rows: int, size: int, count: int) -> None:
+    def append(self, buffer: Buffer, rows: int, size: int, count: int) -> None:
         """Add ``count`` positions of ``size`` bytes each, contiguous in ``buffer``."""
         position = len(self.buffers)
         added = slice(position, position + count)
-        self.blocks[added] = buffer.data_ptr() + size * np.arange(count)
+        self.blocks[added] = buffer.address + size * np.arange(count)
         self.rows_at[added] = rows
         self.buffers += [buffer] * count
 
@@ -130,9 +117,9 @@ class NativeState:
             return self.position
         return self.position - int(self.padding.min(initial=self.position))
 
-    def index_select(self, index: Int[Tensor, " rows"]) -> NativeState:
-        """Keep these rows, repeats allowed."""
-        kept = index.numpy()
+    def index_select(self, index: Any) -> NativeState:
+        """Keep the rows at ``index``, an array or a tensor, repeats allowed."""
+        kept = np.asarray(index)
         ancestors = self.ancestors[kept]
         ancestors[:, self.position :] = _own_index(len(kept))
         return NativeState(

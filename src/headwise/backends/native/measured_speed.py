@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from headwise.backends.api import Precision
 from headwise.backends.native.cpu_variants import cpu_vendor
 from headwise.backends.native.library import build, requested, why_unavailable
+from headwise.backends.precision import Precision
 
 Use = Literal["training", "decoding"]
 Backend = Literal["native", "ctranslate2", "pytorch"]

@@ -19,7 +19,7 @@ from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
 from headwise.backends.api import AnyEncoder
-from headwise.backends.native.model_struct import NativeModel
+from headwise.backends.native.stack_modules import NativeModel
 from headwise.backends.native.train_batch import check_vocabulary
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.model.captioner import Captioner

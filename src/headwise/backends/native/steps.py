@@ -1,7 +1,9 @@
 """Steps of the native decoders: one call for one step, or for several.
 
-Their reference is ``step`` of the model; ``tests/backends/native/test_decoder.py`` and
-``test_decoder_only.py`` hold them equal. What is different: the KV cache is append-only
+Arrays in, arrays out, so that a search needs no torch; ``tensor_steps.py`` has the same
+for tensors. Their reference is ``step`` of the model;
+``tests/backends/native/test_decoder.py`` and ``test_decoder_only.py`` hold them equal.
+What is different: the KV cache is append-only
 (:mod:`headwise.backends.native.kv_cache`).
 
 Letters used for sizes in this file:
@@ -15,19 +17,16 @@ from __future__ import annotations
 from ctypes import byref, pointer
 
 import numpy as np
-import torch
-from jaxtyping import Float, Int
-from torch import Tensor
 
-from headwise.backends.api import Precision
+from headwise.backends.native.arrays import Array, address
 from headwise.backends.native.buffer_pool import BufferPool
 from headwise.backends.native.ctypes_structs import DecodeRequest, TopKRequest
 from headwise.backends.native.functions import kernels
-from headwise.backends.native.kv_cache import Array, KVCache, NativeState, address
-from headwise.backends.native.model_struct import NativeModel
+from headwise.backends.native.kv_cache import KVCache, NativeState
+from headwise.backends.native.weight_arrays import ModelArrays
 from headwise.backends.native.weights import NativeWeights
+from headwise.backends.precision import Precision
 from headwise.errors import NumericsError, UsageError
-from headwise.model.sequence_model import SequenceModel
 
 MAX_STEPS_AHEAD = 16
 """Greedy steps in one call, after which the search checks the tokens."""
@@ -37,56 +36,46 @@ class NativeSteps:
     """What native decoders share, on packed copies of weights; each has its ``start``.
 
     Several threads may share a decoder, each with states of its own. Raises
-    ``NativeLibraryError`` where there is no native library, and ``ModelError`` for a
-    model whose weights are not float32 on a CPU.
+    ``NativeLibraryError`` where there is no native library.
     """
 
     def __init__(
-        self, model: NativeModel, vocab_size: int, precision: Precision
+        self, arrays: ModelArrays, vocab_size: int, precision: Precision
     ) -> None:
-        self.weights = NativeWeights(model, precision)
+        self.weights = NativeWeights(arrays, precision)
         self.kernels = kernels()
-        self.config = config = model.config
+        self.config = config = arrays.config
         self.vocab_size = vocab_size
         self.pool = BufferPool()
         self.element_bytes = 2 if precision == "bf16" else 4  # of the KV cache
         self.kv_width = config.num_heads * (config.key_width + config.value_width)
 
-    def is_current(self, model: SequenceModel) -> bool:
-        """Tell whether the copies are of ``model``'s weights as they are now."""
-        return self.weights.is_current(model)
-
-    def step(
-        self, tokens: Int[Tensor, " B"], state: NativeState
-    ) -> tuple[Float[Tensor, "B V"], NativeState]:
-        """Append one token to every row; return the scores of the next one."""
+    def scores(self, tokens: Array, state: NativeState) -> tuple[Array, NativeState]:
+        """Append one token to every row [B]; return the scores [B V] of the next."""
         tokens, state = self._begin(tokens, state)
-        scores = torch.empty(len(tokens), self.vocab_size)
+        scores = np.empty((len(tokens), self.vocab_size), dtype=np.float32)
         newer, _ = self._decode(tokens, state, scores, None)
         return scores, newer
 
-    def step_topk(
-        self,
-        tokens: Int[Tensor, " B"],
-        state: NativeState,
-        k: int,
-        forbidden: tuple[int, ...],
-    ) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"], NativeState]:
-        """Append one token to every row; return the top-k of the next one.
+    def topk(
+        self, tokens: Array, state: NativeState, k: int, forbidden: tuple[int, ...]
+    ) -> tuple[Array, Array, NativeState]:
+        """Append one token to every row [B]; return the top-k of the next one.
 
-        That is ln p and tokens of the ``k`` most probable, best first; ties go to
+        That is ln p and tokens [B K] of the ``k`` most probable, best first; ties go to
         the lower token. Not all scores stand in memory at once: top-k is found while
         they are computed. NaN or infinite scores raise ``NumericsError``.
         """
         tokens, state = self._begin(tokens, state)
-        shape = tokens.shape[0], min(k, self.vocab_size)
+        shape = len(tokens), min(k, self.vocab_size)
         banned = self._token_array(forbidden)
-        log_p, found = torch.empty(shape), torch.empty(shape, dtype=torch.int64)
+        log_p = np.empty(shape, dtype=np.float32)
+        found = np.empty(shape, dtype=np.int64)
         request = TopKRequest(
             count=shape[1],
             num_forbidden=len(banned),
             forbidden=address(banned),
-            tokens=found.data_ptr(),
+            tokens=address(found),
             max_steps=1,
         )
         newer, is_finite = self._decode(tokens, state, log_p, request)
@@ -94,17 +83,17 @@ class NativeSteps:
             raise NumericsError.of_scores()
         return log_p, found, newer
 
-    def decode_greedily(
+    def greedy(
         self,
-        tokens: Int[Tensor, " B"],
+        tokens: Array,
         state: NativeState,
         *,
         max_steps: int,
         end: int,
         stop_at_finished: int,
         forbidden: tuple[int, ...],
-    ) -> tuple[Float[Tensor, "T B"], Int[Tensor, "T B"], NativeState]:
-        """Decode greedily for several steps; return ln p and tokens of each.
+    ) -> tuple[Array, Array, NativeState]:
+        """Decode greedily for several steps; return ln p and tokens [T B] of each.
 
         It stops when ``stop_at_finished`` rows that were not given ``end`` have
         produced it, or after ``max_steps`` or ``MAX_STEPS_AHEAD`` steps. NaN or
@@ -115,14 +104,15 @@ class NativeSteps:
         if self.config.positions == "learned":
             left = self.config.max_positions - state.longest
             max_steps = max(1, min(max_steps, left))
-        shape = max_steps, tokens.shape[0]
+        shape = max_steps, len(tokens)
         banned = self._token_array(forbidden)
-        log_p, found = torch.empty(shape), torch.empty(shape, dtype=torch.int64)
+        log_p = np.empty(shape, dtype=np.float32)
+        found = np.empty(shape, dtype=np.int64)
         request = TopKRequest(
             count=1,
             num_forbidden=len(banned),
             forbidden=address(banned),
-            tokens=found.data_ptr(),
+            tokens=address(found),
             max_steps=max_steps,
             end=end,
             min_ended=stop_at_finished,
@@ -132,9 +122,7 @@ class NativeSteps:
             raise NumericsError.of_scores()
         return log_p[:steps], found[:steps], newer
 
-    def _begin(
-        self, tokens: Int[Tensor, " B"], state: NativeState
-    ) -> tuple[Int[Tensor, " B"], NativeState]:
+    def _begin(self, tokens: Array, state: NativeState) -> tuple[Array, NativeState]:
         """Run what is before the first step; return tokens and state of the step."""
         return tokens, state
 
@@ -144,13 +132,13 @@ class NativeSteps:
 
     def _decode(
         self,
-        tokens: Int[Tensor, " B"],
+        tokens: Array,
         state: NativeState,
-        scores: Tensor,
+        scores: Array,
         request: TopKRequest | None,
     ) -> tuple[NativeState, int]:
         """Run the requested steps; return how many, 0 for NaN or infinite scores."""
-        position, rows = state.position, tokens.shape[0]
+        position, rows = state.position, len(tokens)
         given = self._checked(tokens, state)
         max_steps = 1 if request is None else request.max_steps
         self.weights.ensure_target_positions(state.longest + max_steps)
@@ -175,16 +163,16 @@ class NativeSteps:
         steps = self.kernels.decode_steps(
             model,
             byref(decode_request),
-            scores.data_ptr(),
+            address(scores),
             None if request is None else byref(request),
             sources.scratch.of(self.kernels.step_scratch_floats(model, rows, longest)),
         )
         cache.truncate(position + steps)
         return state.advanced(position + steps, cache), steps
 
-    def _checked(self, tokens: Int[Tensor, " B"], state: NativeState) -> Array:
+    def _checked(self, tokens: Array, state: NativeState) -> Array:
         """Return the tokens of a step as the kernels read them."""
-        given: Array = tokens.to(torch.int64).contiguous().numpy()
+        given: Array = np.ascontiguousarray(tokens, dtype=np.int64)
         require_token_ids(given, self.vocab_size)
         if len(given) != len(state.source_of):
             raise UsageError(

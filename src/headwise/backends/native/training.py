@@ -32,8 +32,8 @@ from headwise.backends.native.functions import kernels
 from headwise.backends.native.gradients import give_back, take_buffers
 from headwise.backends.native.library import why_unavailable
 from headwise.backends.native.measured_speed import why_not_preferred
-from headwise.backends.native.model_struct import NativeModel
 from headwise.backends.native.patch_vectors import look_up, trained_tensors
+from headwise.backends.native.stack_modules import NativeModel
 from headwise.backends.native.train_batch import (
     NOT_COUNTED,
     Scratch,

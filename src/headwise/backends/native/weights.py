@@ -1,23 +1,21 @@
 """A model's weights as the C inference kernels read them: packed copies.
 
-Its reference is the model itself (:mod:`headwise.backends.native.parameters_by_layer`);
-``tests/backends/native/test_decoder.py`` holds the scores equal.
+Its reference is the model itself; ``tests/backends/native/test_decoder.py`` holds the
+scores equal.
 """
 
 from __future__ import annotations
 
 from threading import Lock
-from typing import cast
 
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+import numpy as np
 
-from headwise.backends.api import Precision, WeightVersions
+from headwise.backends.native.arrays import Array, address
+from headwise.backends.native.buffer_pool import aligned_bytes
 from headwise.backends.native.ctypes_structs import (
-    ALIGNMENT,
     BF16,
     BF16X3,
+    FEED_FORWARD,
     FLOAT32,
     Embedding,
     LayerNorm,
@@ -29,139 +27,107 @@ from headwise.backends.native.ctypes_structs import (
 )
 from headwise.backends.native.functions import kernels
 from headwise.backends.native.model_struct import (
-    NativeModel,
-    StackModules,
-    decoder_of,
-    encoder_of,
-    eps_of,
+    ATTENTION_KINDS,
+    eps_over,
     make_model,
     make_stack,
-    output_of,
-    rotations,
-    sublayer_kind,
 )
-from headwise.backends.native.parameters_by_layer import (
-    FeedForwardParameters,
-    SublayerParameters,
+from headwise.backends.native.weight_arrays import (
+    AttentionArrays,
+    FeedForwardArrays,
+    LinearArrays,
+    ModelArrays,
+    NormArrays,
+    StackArrays,
+    SublayerArrays,
 )
-from headwise.backends.reference import require_no_variant
-from headwise.errors import ModelError
-from headwise.model.embeddings import StackInput, TokenEmbedding
-from headwise.model.positions import LearnedPositions
-from headwise.model.sequence_model import SequenceModel
+from headwise.backends.precision import Precision
 
 FIRST_POSITIONS = 256
 """Position encodings computed at first; their number doubles as needed."""
 
 
 class NativeWeights:
-    """Packed copies of a model's weights; ``is_current`` tells if they are up to date.
+    """Packed copies of a model's weights.
 
-    Raises ``NativeLibraryError`` where there are no C kernels, and ``ModelError`` for a
-    model whose weights are not float32 on a CPU, or that is a variant.
+    Raises ``NativeLibraryError`` where there are no C kernels.
     """
 
-    def __init__(self, model: NativeModel, precision: Precision) -> None:
-        kernels()
-        require_no_variant(model)
-        if any(
-            each.dtype != torch.float32 or each.device.type != "cpu"
-            for each in model.parameters()
-        ):
-            raise ModelError(
-                "the native backend runs models in float32 on a CPU; the weights of "
-                "this one have another type or are on another device"
-            )
-        self._versions = WeightVersions(model)
-        self._config = model.config
-        # Not the model: ``encoder.py`` keeps these copies as long as there is that.
-        self._stack_inputs: dict[str, StackInput] = {}
+    def __init__(self, arrays: ModelArrays, precision: Precision) -> None:
+        self._config = arrays.config
+        self._arrays: dict[str, StackArrays] = {}
         self._growing = Lock()
         self._packer = _Packer(precision)
-        with torch.no_grad():
-            self.model = self._packed(model)
+        self.model = self._packed(arrays)
 
-    def is_current(self, model: SequenceModel) -> bool:
-        """Tell whether the copies are of ``model``'s weights as they are now."""
-        return self._versions.are_of(model)
-
-    def with_source(self, vectors: Float[Tensor, "R E"] | None) -> Model:
-        """Return the struct of the model, with ``vectors`` as the table of sources.
+    def with_source(self, vectors: Array | None) -> Model:
+        """Return the struct of the model, with ``vectors`` [R E] as table of sources.
 
         None means its own table. The caller keeps the vectors.
         """
         if vectors is None:
             return self.model
-        assert vectors.is_contiguous()
+        assert vectors.flags.c_contiguous
         model = Model.from_buffer_copy(self.model)
-        model.encoder.embedding.table = vectors.data_ptr()
+        model.encoder.embedding.table = address(vectors)
         return model
 
     def ensure_source_positions(self, count: int) -> None:
         """Compute the position encodings of ``count`` source positions."""
         if count > self.model.encoder.embedding.num_positions:
-            stack_input = self._stack_inputs["encoder"]
-            self._compute_positions(self.model.encoder, stack_input, count)
+            self._compute_positions(self.model.encoder, self._arrays["encoder"], count)
 
     def ensure_target_positions(self, count: int) -> None:
         """Compute the position encodings of ``count`` target positions."""
         if count > self.model.decoder.embedding.num_positions:
-            stack_input = self._stack_inputs["decoder"]
-            self._compute_positions(self.model.decoder, stack_input, count)
+            self._compute_positions(self.model.decoder, self._arrays["decoder"], count)
 
-    def _packed(self, model: NativeModel) -> Model:
-        output = output_of(model)
+    def _packed(self, arrays: ModelArrays) -> Model:
+        output = arrays.output
         return make_model(
-            model,
+            arrays.config,
+            arrays.window,
             terms=self._packer.decoder_terms,
-            encoder=self._stack("encoder", encoder_of(model)),
-            decoder=self._stack("decoder", decoder_of(model)),
-            packed_output=Matrix() if output is None else self._packer.matrix(*output),
+            encoder=self._stack("encoder", arrays.encoder),
+            decoder=self._stack("decoder", arrays.decoder),
+            packed_output=Matrix() if output is None else self._packer.matrix(output),
         )
 
-    def _stack(self, name: str, modules: StackModules | None) -> Stack:
-        if modules is None:
+    def _stack(self, name: str, arrays: StackArrays | None) -> Stack:
+        if arrays is None:
             return Stack()
-        self._stack_inputs[name] = modules.stack_input
+        self._arrays[name] = arrays
         packer, of_source = self._packer, name == "encoder"
         stack = make_stack(
-            [packer.sublayer(each, of_source=of_source) for each in modules.sublayers],
-            embedding=self._embedding(modules.embedding, modules.stack_input),
-            norm=packer.norm(modules.last_norm),
+            [packer.sublayer(each, of_source=of_source) for each in arrays.sublayers],
+            embedding=self._embedding(arrays),
+            norm=packer.norm(arrays.last_norm),
         )
-        self._compute_positions(stack, modules.stack_input, 1)
+        self._compute_positions(stack, arrays, 1)
         return stack
 
-    def _embedding(
-        self, embedding: TokenEmbedding | None, stack_input: StackInput
-    ) -> Embedding:
+    def _embedding(self, arrays: StackArrays) -> Embedding:
         struct = Embedding(
             num_positions=0,
             width=self._config.embedding_width,
-            scale=1.0,
-            norm=self._packer.norm(stack_input.norm),
+            scale=arrays.scale,
+            norm=self._packer.norm(arrays.norm),
         )
-        if embedding is not None:  # else the table comes with each batch
-            struct.table = self._packer.address(embedding.vectors)
-            struct.scale = embedding.scale
+        if arrays.table is not None:  # else the table comes with each batch
+            struct.table = self._packer.address(arrays.table)
         return struct
 
-    def _compute_positions(
-        self, stack: Stack, stack_input: StackInput, count: int
-    ) -> None:
-        embedding, scheme = stack.embedding, stack_input.add_positions.scheme
-        if isinstance(scheme, LearnedPositions):
-            size = max(count, len(scheme.vectors))  # beyond them, it raises
-        else:
+    def _compute_positions(self, stack: Stack, arrays: StackArrays, count: int) -> None:
+        embedding, size = stack.embedding, max(count, arrays.max_positions or 0)
+        if arrays.max_positions is None:
             size = max(FIRST_POSITIONS, 1 << (count - 1).bit_length())
-        zeros = torch.zeros(1, size, self._config.embedding_width)
-        with self._growing, torch.no_grad():
+        with self._growing:
             if count <= embedding.num_positions:
                 return  # another thread has computed them
-            encodings = stack_input.add_positions(zeros, 0)[0].float()
-            # The old tables stay: another thread may be reading them.
-            embedding.positions = self._packer.address(encodings)
-            angles = rotations(self._config, size)
+            # Beyond learned ones, this raises. The old tables stay: another thread may
+            # be reading them.
+            embedding.positions = self._packer.address(arrays.positions(size))
+            angles = arrays.rotations(size)
             stack.rotations = None if angles is None else self._packer.address(angles)
             embedding.num_positions = size
 
@@ -174,58 +140,57 @@ class _Packer:
         # choose by the number of rows would make a sentence depend on its batch.
         self.encoder_terms = BF16 if precision == "bf16" else BF16X3
         self.decoder_terms = BF16 if precision == "bf16" else FLOAT32
-        self._memory: list[Tensor] = []
+        self._memory: list[Array] = []
 
-    def address(self, each: Tensor) -> int:
-        """Return the address of a tensor, which is kept."""
-        self._memory.append(each.detach().contiguous())
-        return self._memory[-1].data_ptr()
+    def address(self, array: Array) -> int:
+        """Return the address of an array of float32, which is kept."""
+        self._memory.append(np.ascontiguousarray(array, dtype=np.float32))
+        return address(self._memory[-1])
 
-    def matrix(
-        self, weight: Tensor, bias: Tensor | None, *, of_source: bool = False
-    ) -> Matrix:
+    def matrix(self, layer: LinearArrays, *, of_source: bool = False) -> Matrix:
         """Pack x -> x Wᵀ + b; ``of_source``: applied to sources, not in steps."""
         terms = self.encoder_terms if of_source else self.decoder_terms
-        outputs, inputs = weight.shape
-        size = kernels().packed_bytes(inputs, outputs, terms)
-        memory = torch.empty(size + ALIGNMENT, dtype=torch.uint8)
-        self._memory.append(memory)
-        address = -(-memory.data_ptr() // ALIGNMENT) * ALIGNMENT
-        contiguous = weight.detach().contiguous()
+        outputs, inputs = layer.weight.shape
+        packed = aligned_bytes(kernels().packed_bytes(inputs, outputs, terms))
+        self._memory.append(packed)
+        weight = np.ascontiguousarray(layer.weight, dtype=np.float32)
         kernels().pack_transposed(
-            contiguous.data_ptr(), inputs, outputs, terms, address
+            address(weight), inputs, outputs, terms, address(packed)
         )
         return Matrix(
             inputs=inputs,
             outputs=outputs,
             terms=terms,
-            weight=address,
-            bias=None if bias is None else self.address(bias),
+            weight=address(packed),
+            bias=None if layer.bias is None else self.address(layer.bias),
         )
 
-    def norm(self, norm: nn.Module, residual_scale: float = 1.0) -> LayerNorm:
+    def norm(self, norm: NormArrays | None, residual_scale: float = 1.0) -> LayerNorm:
         """Return the struct of a layer norm, or of the identity."""
-        if not isinstance(norm, nn.LayerNorm):
+        if norm is None:
             return LayerNorm()
         return LayerNorm(
             weight=self.address(norm.weight),
             bias=self.address(norm.bias),
-            eps=eps_of(norm, residual_scale),
+            eps=eps_over(norm.eps, residual_scale),
         )
 
-    def sublayer(self, layer: SublayerParameters, *, of_source: bool) -> Sublayer:
+    def sublayer(self, layer: SublayerArrays, *, of_source: bool) -> Sublayer:
         """Pack a sublayer of the encoder (``of_source``) or of the decoder."""
+        kind = FEED_FORWARD
+        if isinstance(layer, AttentionArrays):
+            kind = ATTENTION_KINDS[layer.kind]
         return Sublayer(
-            kind=sublayer_kind(layer),
-            norm=self.norm(layer.around.norm, layer.around.residual_scale),
+            kind=kind,
+            norm=self.norm(layer.norm, layer.residual_scale),
             packed=self._packed_sublayer(layer, of_source),
         )
 
     def _packed_sublayer(
-        self, layer: SublayerParameters, of_source: bool
+        self, layer: SublayerArrays, of_source: bool
     ) -> PackedSublayer:
-        scale = layer.around.residual_scale
-        if isinstance(layer, FeedForwardParameters):
+        scale = layer.residual_scale
+        if isinstance(layer, FeedForwardArrays):
             return PackedSublayer(
                 expand=self._joined([layer.expand], of_source),
                 project=self._joined([layer.project], of_source, divisor=scale),
@@ -242,11 +207,11 @@ class _Packer:
         return packed
 
     def _joined(
-        self, layers: list[nn.Linear], of_source: bool, *, divisor: float = 1.0
+        self, layers: list[LinearArrays], of_source: bool, *, divisor: float = 1.0
     ) -> Matrix:
-        weight, bias = torch.cat([layer.weight for layer in layers]), None
-        if layers[0].bias is not None:
-            bias = torch.cat([cast(Tensor, layer.bias) for layer in layers])
+        weight = np.concatenate([layer.weight for layer in layers])
+        biases = [layer.bias for layer in layers if layer.bias is not None]
+        bias = np.concatenate(biases) if biases else None
         if divisor != 1:
             weight, bias = weight / divisor, None if bias is None else bias / divisor
-        return self.matrix(weight, bias, of_source=of_source)
+        return self.matrix(LinearArrays(weight, bias), of_source=of_source)

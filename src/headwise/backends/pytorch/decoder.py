@@ -24,7 +24,8 @@ import torch
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
-from headwise.backends.api import Precision, WeightVersions
+from headwise.backends.api import WeightVersions
+from headwise.backends.precision import Precision
 from headwise.backends.pytorch.layers import (
     MIN_GROWTH,
     InferenceDecoderBlock,

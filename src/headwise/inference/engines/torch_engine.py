@@ -8,9 +8,9 @@ from functools import partial
 from threading import Lock
 from typing import cast, get_args
 
-from headwise.backends.api import Precision
 from headwise.backends.native.library import requested, why_unavailable
 from headwise.backends.native.measured_speed import prefers_native, why_not_preferred
+from headwise.backends.precision import Precision
 from headwise.backends.reference import why_reference_only
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.settings import DecodingSettings

@@ -11,8 +11,8 @@ from torch import Tensor
 from headwise.backends.select_training import cross_entropy_of, two_pass_loss_of
 from headwise.consistency import Consistency, TwoPassLoss
 from headwise.data.ragged_batch import Batch
+from headwise.data.token_budget import BATCH_TOKENS
 from headwise.model.decoder_only import DecoderOnly
-from headwise.tasks.task import BATCH_TOKENS
 from headwise.text.vocabulary import START
 
 

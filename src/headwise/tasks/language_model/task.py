@@ -14,6 +14,7 @@ from headwise.backends.api import DecoderBackend
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.reference import why_reference_only
 from headwise.backends.select_decoder import make_decoder
+from headwise.data.token_budget import BATCH_TOKENS
 from headwise.decoding.beam_step_report import OnBeamStep
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.search import SearchRequest, search
@@ -31,7 +32,6 @@ from headwise.tasks.language_model.loss import (
 from headwise.tasks.language_model.settings import LanguageModelSettings
 from headwise.tasks.language_model.sliding_context import SlidingContext
 from headwise.tasks.prediction import Prediction
-from headwise.tasks.task import BATCH_TOKENS
 from headwise.tasks.task_defaults import TaskDefaults
 from headwise.text.tokenizer import TokenizerPair
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN

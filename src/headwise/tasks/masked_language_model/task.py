@@ -12,6 +12,7 @@ from torch import Tensor
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.select_encoder import encode_padded
 from headwise.data.ragged_batch import Batch, RaggedTokens
+from headwise.data.token_budget import BATCH_TOKENS
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
 from headwise.metrics.score import Score
@@ -24,7 +25,6 @@ from headwise.tasks.masked_language_model.model import (
     masked_token_loss,
 )
 from headwise.tasks.prediction import Prediction
-from headwise.tasks.task import BATCH_TOKENS
 from headwise.text.vocabulary import SPECIALS, START, UNKNOWN
 from headwise.text.windows import windows
 

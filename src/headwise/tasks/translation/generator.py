@@ -8,10 +8,12 @@ from typing import Any
 
 import torch
 
-from headwise.backends.api import DecoderBackend, Precision
+from headwise.backends.api import DecoderBackend
+from headwise.backends.precision import Precision
 from headwise.backends.pytorch.uncached_decoder import UncachedDecoder
 from headwise.backends.reference import why_reference_only
 from headwise.backends.select_decoder import make_decoder
+from headwise.data.token_budget import BATCH_TOKENS, cut_batches
 from headwise.decoding.beam_step_report import OnBeamStep
 from headwise.decoding.ensemble import Ensemble
 from headwise.decoding.forced_prefix import NO_PREFIX, Prefix
@@ -24,20 +26,18 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
 from headwise.metrics.sentence_scores import SENTENCE_SCORES
 from headwise.model.encoder_decoder import EncoderDecoder
-from headwise.tasks.task import BATCH_TOKENS
 from headwise.tasks.translation.cross_attention import CoverageDecoder
-from headwise.tasks.translation.pair_scorer import PairScorer, cut_batches, pad_sources
+from headwise.tasks.translation.pair_scorer import PairScorer, pad_sources
 from headwise.tasks.translation.prefix_tokenization import (
     can_follow,
     extend_prefix,
     piece_texts,
 )
 from headwise.tasks.translation.text_codec import FORBIDDEN_TOKENS, placeholder_token
-from headwise.tasks.translation.thread_pool import (
-    CheckStop,
-    run_in_threads,
+from headwise.tasks.translation.thread_pool import CheckStop, tokens_per_batch
+from headwise.tasks.translation.torch_threads import (
+    run_in_torch_threads,
     single_threaded,
-    tokens_per_batch,
 )
 from headwise.text.tokenizer import TokenizerPair
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
@@ -119,7 +119,7 @@ class Generator:
             with single_threaded(self.deterministic):
                 if threads > 1 and len(jobs) > 1:
                     # Largest first, so that all threads end at about the same time.
-                    results = run_in_threads(
+                    results = run_in_torch_threads(
                         lambda job, check_stop: self._search_batch(*job, check_stop),
                         jobs[::-1],
                         threads=threads,

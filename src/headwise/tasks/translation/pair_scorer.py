@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.data.batches import split_by_tokens
+from headwise.data.token_budget import cut_batches
 from headwise.decoding.ensemble import AVERAGES
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.sequence_scoring import score_sequences
@@ -31,7 +29,7 @@ from headwise.tasks.translation.alignment import (
     select_head,
 )
 from headwise.tasks.translation.cross_attention import stack_cross_attention
-from headwise.tasks.translation.thread_pool import single_threaded
+from headwise.tasks.translation.torch_threads import single_threaded
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 from headwise.wording import count_of
 
@@ -167,19 +165,6 @@ class PairScorer:
             for batch in cut_batches(sizes, BATCH_TOKENS, alone=self.deterministic):
                 self.check_stop()
                 yield batch
-
-
-def cut_batches(sizes: Sequence[int], limit: int, *, alone: bool) -> list[list[int]]:
-    """Cut indices into batches of similar sizes, smallest first.
-
-    ``limit`` bounds the padded size of a batch; with ``alone``, each index is its own.
-    """
-    order = sorted(range(len(sizes)), key=lambda index: sizes[index])
-    if alone:
-        return [[index] for index in order]
-    in_order: Any = np.array([sizes[index] for index in order], dtype=np.int64)
-    starts = [*split_by_tokens(in_order, limit), len(order)]
-    return [order[first:last] for first, last in pairwise(starts)]
 
 
 def pad_sources(

@@ -8,7 +8,7 @@ from typing import Self
 
 from torch import Tensor
 
-from headwise.backends.api import Precision
+from headwise.backends.precision import Precision
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.select_training import cross_entropy_of, two_pass_loss_of
 from headwise.data.ragged_batch import RaggedTokens

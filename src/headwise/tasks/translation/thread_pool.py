@@ -2,19 +2,17 @@
 
 Threads that share every matrix product wait for one another at the end of each, and the
 products of a small model are short. Threads with batches of their own never wait, hold
-the GIL only between products, and share the weights.
+the GIL only between products, and share the weights. Where they run torch, see
+:mod:`headwise.tasks.translation.torch_threads`.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
-
-import torch
 
 from headwise.errors import Cancelled
 
@@ -52,12 +50,14 @@ def run_in_threads(
     *,
     threads: int,
     check_stop: CheckStop,
+    start_thread: Callable[[], object] = lambda: None,
 ) -> list[R]:
     """Run ``work(batch, check)`` on all batches; return the results in their order.
 
     ``work`` calls the ``check`` it is given once a step. The first batches are started
-    first. An exception in a batch or of ``check_stop``, or Ctrl-C, cancels the other
-    batches, whose ``check`` raises ``Cancelled``, and is raised when they have ended.
+    first. Each thread calls ``start_thread`` before anything else. An exception in a
+    batch or of ``check_stop``, or Ctrl-C, cancels the other batches, whose ``check``
+    raises ``Cancelled``, and is raised when they have ended.
     """
     cancelled = threading.Event()
 
@@ -65,12 +65,7 @@ def run_in_threads(
         if cancelled.is_set():
             raise Cancelled("this batch was cancelled, as another ended the search")
 
-    with (
-        _one_torch_thread(),
-        ThreadPoolExecutor(
-            threads, "search", initializer=torch.set_num_threads, initargs=(1,)
-        ) as pool,
-    ):
+    with ThreadPoolExecutor(threads, "search", initializer=start_thread) as pool:
         futures = [pool.submit(work, batch, check) for batch in batches]
         try:
             pending: set[Future[R]] = set(futures)
@@ -85,40 +80,3 @@ def run_in_threads(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [future.result() for future in futures]
-
-
-def single_threaded(enabled: bool) -> AbstractContextManager[None]:
-    """Limit torch to one thread inside the block, if ``enabled`` and not so already.
-
-    Several threads sum up parts of a product, and the last bits depend on how many.
-    """
-    several = enabled and torch.get_num_threads() > 1
-    return _one_torch_thread() if several else nullcontext()
-
-
-class _SavedThreads:
-    """torch's thread count before the first of the searches that run now."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.searches = 0
-        self.num_threads = 1
-
-
-_SAVED = _SavedThreads()
-
-
-@contextmanager
-def _one_torch_thread() -> Iterator[None]:
-    """Limit torch to one thread per operation, for the whole process."""
-    with _SAVED.lock:
-        if not _SAVED.searches:
-            _SAVED.num_threads = torch.get_num_threads()
-        _SAVED.searches += 1
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        with _SAVED.lock:
-            _SAVED.searches -= 1
-            torch.set_num_threads(_SAVED.num_threads)
