@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -250,9 +251,12 @@ def use_threads(threads: int | None) -> None:
 def resolve_device(name: str) -> str:
     """Return the device to use; ``auto`` is a GPU if there is one.
 
-    Raises ``UsageError`` if the device cannot be used.
+    Raises ``UsageError`` if the device cannot be used. Torch is imported only where
+    there may be a GPU.
     """
     check_device(name)
+    if name == "cpu" or (name == "auto" and not may_have_gpu()):
+        return "cpu"
     import torch
 
     if name == "auto":
@@ -265,6 +269,17 @@ def resolve_device(name: str) -> str:
             f"--device {name} cannot be used here ({reason}); cpu always works"
         ) from None
     return name
+
+
+GPU_DEVICES = ("nvidiactl", "nvhost-ctrl", "dxg", "kfd")
+"""Names in /dev of drivers of GPUs: NVIDIA's, Tegra's, those of WSL, and AMD's."""
+
+
+def may_have_gpu(devices: Path = Path("/dev")) -> bool:
+    """Tell whether torch may find a GPU here, without importing it."""
+    if not sys.platform.startswith("linux"):
+        return True
+    return any((devices / name).exists() for name in GPU_DEVICES)
 
 
 def require_single_process(command: str) -> None:

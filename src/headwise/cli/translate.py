@@ -46,6 +46,7 @@ from headwise.cli.text_lines import (
 )
 from headwise.errors import UsageError
 from headwise.inference.engines.engine_names import (
+    MAY_DO_WITHOUT_TORCH,
     WITHOUT_TORCH,
     check_engine,
     renamed_engine,
@@ -190,12 +191,16 @@ def translate(
 
     from headwise.inference.translator import load
 
-    on_cpu = engine in WITHOUT_TORCH and device in ("auto", "cpu") and not ensemble
-    if not on_cpu:  # else torch, which takes seconds to import, is not needed
+    # Torch takes seconds to import, and may not be needed.
+    if engine in WITHOUT_TORCH and device == "auto":
+        device = "cpu"
+    device = resolve_device(device)
+    is_needed = engine not in MAY_DO_WITHOUT_TORCH or backend != "auto" or ensemble
+    if is_needed or device != "cpu":
         use_threads(threads)
     translator = load(
         folders,
-        device="cpu" if on_cpu else resolve_device(device),
+        device=device,
         engine=engine,
         backend=backend,
         precision=precision,

@@ -27,7 +27,10 @@ from headwise.inference.arguments import (
     not_text,
 )
 from headwise.inference.engines.engine import Engine
-from headwise.inference.engines.engine_names import WITHOUT_TORCH, check_engine
+from headwise.inference.engines.engine_names import (
+    MAY_DO_WITHOUT_TORCH,
+    check_engine,
+)
 from headwise.inference.engines.registry import make_engine, make_ensemble
 from headwise.inference.line_translator import EncodedPiece, LineTranslator
 from headwise.inference.streaming_translation import (
@@ -303,15 +306,17 @@ def load(
     other than float32 may change words: bf16 is torch's, float16 and int8 are
     CTranslate2's.
     ``deterministic``: words and scores are the same bits for any batch, order and
-    number of threads; each sentence is computed alone. ``threads`` are CTranslate2's,
-    by default as many as torch's, which ``torch.set_num_threads`` sets.
+    number of threads; each sentence is computed alone. ``threads`` are those of an
+    engine without torch, by default as many as torch's, and of torch if such an engine
+    comes to import it; else ``torch.set_num_threads`` sets torch's.
     """
     folders = checked_folders(folder)
     check_device(device)
     check_flag("deterministic", deterministic)
     check_threads(threads)
     check_engine(engine, precision, backend, models=len(folders))
-    without_weights = engine in WITHOUT_TORCH and len(folders) == 1
+    # Engines that need torch load it, and the weights, when they are made.
+    without_weights = engine in MAY_DO_WITHOUT_TORCH and len(folders) == 1
     opened, *others = (
         replace(
             open_model_folder(

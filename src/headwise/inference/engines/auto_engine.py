@@ -1,22 +1,24 @@
 """The engine that chooses the fastest of those with the same outputs, per search.
 
-That is torch if its C kernels were measured to be faster than CTranslate2
-(``backends/native/measured_speed.py``); else CTranslate2, for the searches that it
-supports; else torch, with C kernels or PyTorch.
+If the C kernels were measured to be faster than CTranslate2
+(``backends/native/measured_speed.py``), that is the native engine, which does without
+torch, for the searches that it supports, and torch with the same kernels for the
+others. Else it is CTranslate2, for the searches that it supports; else torch, with C
+kernels or PyTorch.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from headwise.backends.native.library import build
 from headwise.backends.native.measured_speed import why_not_preferred
-from headwise.backends.reference import why_reference_only
-from headwise.backends.select_decoder import runs_natively
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
-from headwise.errors import HeadwiseError
+from headwise.errors import HeadwiseError, ModelError
 from headwise.inference.engines.ctranslate2_engine import CTranslate2Engine
 from headwise.inference.engines.ctranslate2_support import (
     unsupported_lengths,
@@ -26,8 +28,11 @@ from headwise.inference.engines.ctranslate2_support import (
     unsupported_search,
 )
 from headwise.inference.engines.engine import Engine, Outputs, SearchFuture, submit
-from headwise.inference.engines.torch_engine import TorchEngine
+from headwise.inference.engines.native_engine import NativeEngine, why_no_native_engine
 from headwise.run_folder.model_folder import ModelFolder
+
+if TYPE_CHECKING:
+    from headwise.inference.engines.torch_engine import TorchEngine
 
 
 class AutoEngine:
@@ -43,18 +48,46 @@ class AutoEngine:
         self.precision = precision
         self.name = "auto"
         self.used: dict[str, str] = {}
-        self._torch = TorchEngine(opened, native=None)
-        self._weight_versions = _weight_versions(opened)
+        self._loading_lock = Lock()
+        self._loaded: TorchEngine | None = None
+        self._weight_versions: list[tuple[int, int]] = []
         self._ctranslate2_lock = Lock()
         self._ctranslate2_error = ""
         self._ctranslate2: CTranslate2Engine | None = None
         self._only: Engine | None = None
+        self._native: NativeEngine | None = None
         if precision == "bf16":
-            self._only = TorchEngine(opened, precision=precision, native=None)
+            self._only = _torch_engine(opened, precision)
         elif precision != "float32":
             self._only = CTranslate2Engine(opened, precision=precision)
         elif opened.deterministic:
             self._only = self._torch
+        elif why_not_preferred("decoding", "ctranslate2") is None:
+            self._open_native()
+        if self._only is None and self._native is None:
+            self._load()
+
+    @property
+    def _torch(self) -> TorchEngine:
+        """The torch engine; torch and the model are loaded on first use."""
+        with self._loading_lock:
+            if self._loaded is None:
+                self._load()
+        assert self._loaded is not None
+        return self._loaded
+
+    def _load(self) -> None:
+        self._loaded = _torch_engine(self.opened, self.precision)
+        self._weight_versions = _weight_versions(self.opened)
+        self._native = None  # the weights may change from now on
+
+    def _open_native(self) -> None:
+        """Try to make the engine; the torch engine says what is wrong with a file."""
+        if why_no_native_engine(self.opened) is None:
+            try:
+                self._native = NativeEngine(self.opened)
+            except ModelError:
+                self._native = None
 
     def search(
         self,
@@ -90,13 +123,25 @@ class AutoEngine:
         """Return the engine for this search, and a note that says why."""
         if self._only is not None:
             return self._only, self._only.used.get(self._only.name, "")
+        native = self._native
+        if (
+            native is not None
+            and self.opened.weights.model is None  # else its weights may have changed
+            and native.can_search(settings)
+            and not any(prefixes or ())
+        ):
+            return native, native.used[native.name]
+        torch_engine = self._torch  # loads torch and the model
+        from headwise.backends.reference import why_reference_only
+        from headwise.backends.select_decoder import runs_natively
+
         if reason := why_reference_only(self.opened.model):
-            return self._torch, reason
+            return torch_engine, reason
         slower: str | None = ""
         if runs_natively(self.opened.model):
             slower = why_not_preferred("decoding", "ctranslate2")
         if slower is None:
-            return self._torch, f"by the native backend, with {build().vectors}"
+            return torch_engine, f"by the native backend, with {build().vectors}"
         engine, note = self._choose_without_kernels(sources, settings, prefixes)
         return engine, "; ".join(each for each in (note, slower) if each)
 
@@ -131,6 +176,18 @@ class AutoEngine:
             self._ctranslate2 = CTranslate2Engine(self.opened)
         except HeadwiseError as error:
             self._ctranslate2_error = str(error)
+
+
+def _torch_engine(opened: ModelFolder, precision: str) -> TorchEngine:
+    """Return the torch engine, which gets the threads of ``opened`` if it is first."""
+    is_first = "torch" not in sys.modules
+    from headwise.inference.engines.torch_engine import TorchEngine
+
+    if is_first and opened.threads:
+        import torch
+
+        torch.set_num_threads(opened.threads)
+    return TorchEngine(opened, precision=precision, native=None)
 
 
 def _weight_versions(opened: ModelFolder) -> list[tuple[int, int]]:

@@ -15,6 +15,9 @@ from headwise.run_folder.model_folder import ModelFolder
 Outputs = list[list[Hypothesis]]
 """The hypotheses of each source, best first."""
 
+MIN_BACKGROUND_SOURCES = 64
+"""Least sources of a search for which a background thread pays."""
+
 
 class Engine(Protocol):
     """Runs one trained model, or an ensemble."""

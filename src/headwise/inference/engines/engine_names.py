@@ -21,6 +21,9 @@ RENAMED_ENGINES = {"torch-eager": "torch", "torch-readable": "reference"}
 WITHOUT_TORCH = frozenset({"ctranslate2"})
 """Engines that run an export of a model folder, and do not read its weights."""
 
+MAY_DO_WITHOUT_TORCH = WITHOUT_TORCH | {"auto"}
+"""Those, and the one that may choose an engine of its own without torch."""
+
 PRECISIONS = PRECISIONS_OF["auto"]
 
 MAX_THREADS = 1024

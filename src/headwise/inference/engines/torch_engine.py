@@ -16,11 +16,13 @@ from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
 from headwise.inference.engines.background_search import BackgroundSearch
-from headwise.inference.engines.engine import DeferredSearch, Outputs, SearchFuture
+from headwise.inference.engines.engine import (
+    MIN_BACKGROUND_SOURCES,
+    DeferredSearch,
+    Outputs,
+    SearchFuture,
+)
 from headwise.run_folder.model_folder import ModelFolder
-
-MIN_BACKGROUND_SOURCES = 64
-"""Least sources of a search for which a background thread pays."""
 
 
 class TorchEngine:
