@@ -1,5 +1,7 @@
 """What all tests share: shape annotations are checked while they run, and only then."""
 
+import hashlib
+import json
 import os
 import shutil
 import signal
@@ -73,6 +75,25 @@ def no_kernels_to_choose(monkeypatch):
     from headwise.inference.engines import auto_engine
 
     monkeypatch.setattr(auto_engine, "why_not_preferred", lambda *_: "")
+
+
+@pytest.fixture
+def rewrite():
+    """Change a file of a folder and make the manifest agree, as an attacker would."""
+    from headwise.storage.manifests import manifest_sha256
+
+    def change(folder, name, content):
+        path = folder / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        manifest = json.loads((folder / "manifest.json").read_text())
+        manifest["files"][name] = {
+            "bytes": path.stat().st_size,
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        }
+        manifest["sha256"] = manifest_sha256(manifest)
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+
+    return change
 
 
 @pytest.fixture(scope="session")

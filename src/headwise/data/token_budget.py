@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,16 +27,3 @@ def split_by_tokens(longest: Indices, budget: int) -> list[int]:
         padded = ahead * np.arange(1, len(ahead) + 1)
         start += max(1, int(np.searchsorted(padded, budget, side="right")))
     return starts
-
-
-def cut_batches(sizes: Sequence[int], limit: int, *, alone: bool) -> list[list[int]]:
-    """Cut indices into batches of similar sizes, smallest first.
-
-    ``limit`` bounds the padded size of a batch; with ``alone``, each index is its own.
-    """
-    order = sorted(range(len(sizes)), key=lambda index: sizes[index])
-    if alone:
-        return [[index] for index in order]
-    in_order = np.array([sizes[index] for index in order], dtype=np.int64)
-    starts = [*split_by_tokens(in_order, limit), len(order)]
-    return [order[first:last] for first, last in pairwise(starts)]

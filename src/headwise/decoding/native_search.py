@@ -110,8 +110,8 @@ def greedy_search(
             stop_at_finished=max(1, compact_at - batch.num_finished),
             forbidden=request.forbidden,
         )
-        for of_step, chosen in zip(log_p, ids.tolist(), strict=True):
-            unfinished = batch.append(of_step, chosen, ())
+        for scores, best in zip(log_p, ids.tolist(), strict=True):
+            unfinished = batch.append(scores, best, ())
         tokens, num_finished = ids[-1], batch.num_finished
         if num_finished and (num_finished >= compact_at or not unfinished):
             batch.compact(unfinished)

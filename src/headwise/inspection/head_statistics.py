@@ -16,7 +16,6 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from headwise.data.token_budget import cut_batches
 from headwise.errors import DataError
 from headwise.inspection.hooks import (
     AttentionCall,
@@ -34,6 +33,7 @@ from headwise.tasks.translation.pair_scorer import (
     pad_sources,
     pad_tokens,
 )
+from headwise.tasks.translation.thread_pool import cut_batches
 from headwise.text.vocabulary import END, PAD, START
 
 POSITIONAL = 0.9

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from headwise.data.token_budget import cut_batches
 from headwise.decoding.settings import DecodingSettings
 from headwise.demo_corpus import demo_corpus
 from headwise.run_folder.model_folder import open_model_folder
 from headwise.tasks.translation.pair_scorer import pad_sources
+from headwise.tasks.translation.thread_pool import cut_batches
 from headwise.text.vocabulary import END, PAD
 
 DEMO = Path(__file__).parents[2] / "models" / "demo"

@@ -16,7 +16,7 @@ import numpy as np
 from headwise.backends.native.arrays_of_file import arrays_of_file, why_not_from_file
 from headwise.backends.native.encoder_decoder import NativeEncoderDecoder
 from headwise.backends.native.library import build, why_unavailable
-from headwise.data.token_budget import BATCH_TOKENS, cut_batches
+from headwise.data.token_budget import BATCH_TOKENS
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.native_search import (
     NativeRequest,
@@ -36,7 +36,11 @@ from headwise.inference.engines.engine import (
 from headwise.run_folder.model_folder import WEIGHTS, ModelFolder
 from headwise.run_folder.weight_file import read_arrays
 from headwise.tasks.translation.text_codec import FORBIDDEN_TOKENS, placeholder_token
-from headwise.tasks.translation.thread_pool import run_in_threads, tokens_per_batch
+from headwise.tasks.translation.thread_pool import (
+    cut_batches,
+    run_in_threads,
+    tokens_per_batch,
+)
 from headwise.text.vocabulary import END, START
 
 

@@ -13,7 +13,7 @@ from headwise.backends.precision import Precision
 from headwise.backends.pytorch.uncached_decoder import UncachedDecoder
 from headwise.backends.reference import why_reference_only
 from headwise.backends.select_decoder import make_decoder
-from headwise.data.token_budget import BATCH_TOKENS, cut_batches
+from headwise.data.token_budget import BATCH_TOKENS
 from headwise.decoding.beam_step_report import OnBeamStep
 from headwise.decoding.ensemble import Ensemble
 from headwise.decoding.forced_prefix import NO_PREFIX, Prefix
@@ -34,7 +34,11 @@ from headwise.tasks.translation.prefix_tokenization import (
     piece_texts,
 )
 from headwise.tasks.translation.text_codec import FORBIDDEN_TOKENS, placeholder_token
-from headwise.tasks.translation.thread_pool import CheckStop, tokens_per_batch
+from headwise.tasks.translation.thread_pool import (
+    CheckStop,
+    cut_batches,
+    tokens_per_batch,
+)
 from headwise.tasks.translation.torch_threads import (
     run_in_torch_threads,
     single_threaded,

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.data.token_budget import cut_batches
 from headwise.decoding.ensemble import AVERAGES
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.sequence_scoring import score_sequences
@@ -29,6 +28,7 @@ from headwise.tasks.translation.alignment import (
     select_head,
 )
 from headwise.tasks.translation.cross_attention import stack_cross_attention
+from headwise.tasks.translation.thread_pool import cut_batches
 from headwise.tasks.translation.torch_threads import single_threaded
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 from headwise.wording import count_of

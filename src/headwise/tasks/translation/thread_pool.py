@@ -12,8 +12,12 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import pairwise
 from typing import TypeVar
 
+import numpy as np
+
+from headwise.data.token_budget import split_by_tokens
 from headwise.errors import Cancelled
 
 B = TypeVar("B")
@@ -42,6 +46,19 @@ def tokens_per_batch(total: int, threads: int, *, limit: int) -> int:
     share = total / threads
     rounds = max(math.ceil(share / limit), min(MIN_ROUNDS, int(share / (limit / 4))), 1)
     return math.ceil(share / rounds)
+
+
+def cut_batches(sizes: Sequence[int], limit: int, *, alone: bool) -> list[list[int]]:
+    """Cut indices into batches of similar sizes, smallest first.
+
+    ``limit`` bounds the padded size of a batch; with ``alone``, each index is its own.
+    """
+    order = sorted(range(len(sizes)), key=lambda index: sizes[index])
+    if alone:
+        return [[index] for index in order]
+    in_order = np.array([sizes[index] for index in order], dtype=np.int64)
+    starts = [*split_by_tokens(in_order, limit), len(order)]
+    return [order[first:last] for first, last in pairwise(starts)]
 
 
 def run_in_threads(

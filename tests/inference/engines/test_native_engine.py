@@ -1,0 +1,206 @@
+"""The native engine has the outputs of the torch engine, and never imports torch."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save
+from tests.torch_threads import torch_threads
+
+from headwise import load
+from headwise.decoding.forced_prefix import Prefix
+from headwise.decoding.settings import DecodingSettings, greedy, paper
+from headwise.demo_corpus import demo_corpus
+from headwise.errors import Cancelled, ModelError, SettingsError, UsageError
+from headwise.inference.engines.auto_engine import AutoEngine
+from headwise.inference.engines.engine import MIN_BACKGROUND_SOURCES
+from headwise.inference.engines.native_engine import NativeEngine, why_no_native_engine
+from headwise.inference.engines.torch_engine import TorchEngine
+from headwise.run_folder.model_folder import WEIGHTS, open_model_folder
+
+pytestmark = pytest.mark.usefixtures("uses_native_backend")
+
+DEMO = Path(__file__).parents[2] / "models" / "demo"
+
+
+@pytest.fixture
+def opened():
+    return open_model_folder(DEMO, without_weights=True)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return shutil.copytree(DEMO, tmp_path / "model")
+
+
+@pytest.fixture(scope="module")
+def sources():
+    pairs = demo_corpus(num_train=0, num_dev=0, num_held_out=90, seed=5).held_out
+    return open_model_folder(DEMO).task.encode([pair.english for pair in pairs])
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    "settings",
+    [greedy(), paper(), DecodingSettings(num_best=4, patience=2.0)],
+    ids=["greedy", "paper", "n-best"],
+)
+def test_outputs_are_those_of_the_torch_engine_to_the_last_bit(
+    opened, sources, settings, threads
+):
+    engine = NativeEngine(replace(opened, threads=threads))
+    with torch_threads(threads):
+        expected = TorchEngine(open_model_folder(DEMO)).search(sources, settings)
+
+    assert engine.search(sources, settings) == expected
+    assert engine.submit(sources, settings).result() == expected
+    assert opened.weights.model is None
+
+
+def test_a_batch_changes_no_sentence(opened, sources):
+    engine = NativeEngine(opened)
+    together = engine.search(sources, DecodingSettings())
+
+    assert [engine.search([each], DecodingSettings())[0] for each in sources] == (
+        together
+    )
+
+
+def test_nothing_to_search_has_no_outputs(opened):
+    assert NativeEngine(opened).search([], greedy()) == []
+
+
+def test_a_search_of_many_sources_is_cancelled(opened, sources):
+    many = list(sources) * 20
+    assert len(many) >= MIN_BACKGROUND_SOURCES
+    future = NativeEngine(opened).submit(many, DecodingSettings(beam=8))
+    future.cancel()
+
+    with pytest.raises(Cancelled):
+        future.result()
+
+
+def test_searches_that_need_torch_are_refused_by_name(opened):
+    engine = NativeEngine(opened)
+    with pytest.raises(SettingsError, match=r"coverage is 0\.2; --engine torch"):
+        engine.search([[5, 6]], DecodingSettings(coverage=0.2))
+    with pytest.raises(SettingsError, match="outputs have a forced prefix"):
+        engine.submit([[5, 6]], greedy(), [Prefix((7,))])
+
+
+def test_auto_takes_it_until_a_search_needs_torch(opened, sources):
+    auto = AutoEngine(opened)
+    expected = TorchEngine(open_model_folder(DEMO)).search(sources, greedy())
+
+    assert auto.search(sources, greedy()) == expected
+    assert (auto.name, opened.weights.model) == ("native", None)
+    prefixes = [Prefix(each[0].tokens[:1]) for each in expected]
+    auto.search(sources, greedy(), prefixes)
+    assert auto.name == "torch"
+    assert auto.search(sources, greedy()) == expected
+    assert auto.used["native"].endswith(", without torch")
+    assert list(auto.used) == ["native", "torch"]
+
+
+def test_weights_that_were_changed_in_memory_are_those_that_translate(sources):
+    translator = load(DEMO)
+    before = translator.engine.search(sources, greedy())
+    assert translator.engine.name == "native"
+
+    with torch.no_grad():
+        translator.models[0].target_embedding.vectors.neg_()
+    after = translator.engine.search(sources, greedy())
+
+    assert after != before
+    assert after == TorchEngine(translator.opened).search(sources, greedy())
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"device": "cuda:0"}, "the model is on cuda:0"),
+        ({"deterministic": True}, "each sentence is to be computed alone"),
+    ],
+)
+def test_what_it_cannot_do_is_left_to_torch(opened, changes, reason):
+    asked = replace(opened, **changes)
+
+    assert why_no_native_engine(asked) == reason
+    with pytest.raises(UsageError, match=reason):
+        NativeEngine(asked)
+
+
+def test_a_model_in_memory_is_left_to_torch(opened):
+    assert opened.model is not None
+    assert why_no_native_engine(opened) is not None
+
+
+def test_weights_that_do_not_fit_have_the_error_of_torch(folder, rewrite):
+    weights = load_file(folder / WEIGHTS)
+    name = sorted(weights)[1]
+    weights[name].view(-1)[-1] = torch.nan
+    rewrite(folder, WEIGHTS, save(weights))
+
+    with pytest.raises(ModelError, match="NaN or infinity"):
+        load(folder)
+    weights[name] = torch.zeros(3, 5)
+    rewrite(folder, WEIGHTS, save(weights))
+    with pytest.raises(ModelError, match=r"has shape .3, 5., not"):
+        load(folder)
+
+
+def test_weights_in_bfloat16_are_read_by_torch(folder, rewrite, sources):
+    weights = {name: w.bfloat16() for name, w in load_file(folder / WEIGHTS).items()}
+    rewrite(folder, WEIGHTS, save(weights))
+    translator = load(folder)
+    translator.engine.search(sources[:2], greedy())
+
+    assert translator.engine.name == "torch"
+
+
+def test_weights_that_changed_since_are_refused(folder):
+    opened = open_model_folder(folder, without_weights=True)
+    with (folder / WEIGHTS).open("ab") as file:
+        file.write(b"\0")
+    with pytest.raises(ModelError, match="has changed since the model was opened"):
+        NativeEngine(opened)
+    (folder / WEIGHTS).unlink()
+    with pytest.raises(ModelError, match="can no longer be read"):
+        NativeEngine(opened)
+
+
+CODE = """
+import sys
+from headwise.__main__ import main
+sys.argv = ["headwise", "translate", {folder!r}, "--beam", {beam!r}]
+try:
+    main()
+except SystemExit as left:
+    print(left.code, "torch" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("beam", ["1", "4"])
+def test_a_line_is_translated_without_importing_torch(beam):
+    code = CODE.format(folder=str(DEMO), beam=beam)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input="The dog sleeps in the garden.\n",
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+
+    translation, left = done.stdout.splitlines()
+    assert translation == load(DEMO, engine="torch").translate(
+        "The dog sleeps in the garden.", beam=int(beam)
+    )
+    assert left == "0 False"
+    assert "engine: native (C kernels with" in done.stderr
