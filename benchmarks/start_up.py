@@ -5,8 +5,8 @@ python benchmarks/start_up.py
 Each command runs in turn, several rounds, beside an interpreter that does nothing and
 one that only imports torch; ``beyond_torch`` is what a command takes more than that in
 the same round. Processor time is noted with time, as it says more where others work on
-the machine. A first round, in which bytecode, kernels and exports are made, is left
-out: they are made once.
+the machine, and the most memory that was resident. A first round, in which bytecode,
+kernels and exports are made, is left out: they are made once.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ def main() -> None:
         "processor_seconds": {
             name: summary(each) for name, each in spent["processor_seconds"].items()
         },
+        "peak_mib": {name: summary(each) for name, each in spent["peak_mib"].items()},
         "beyond_torch": {
             kind: {
                 name: summary([a - b for a, b in zip(each, of[TORCH], strict=True)])
@@ -73,6 +74,7 @@ def main() -> None:
                 if name.startswith("headwise translate model")
             }
             for kind, of in spent.items()
+            if kind != "peak_mib"
         },
     }
     measurement.write(place_of(chosen), figures)
@@ -105,27 +107,47 @@ def commands_with(model: Path) -> dict[str, list[str]]:
 def measure(
     commands: Mapping[str, Sequence[str]], rounds: int
 ) -> dict[str, dict[str, list[float]]]:
-    """Return time and processor time of each command in each round but the first."""
+    """Return what each command took in each round but the first."""
     environment = {**os.environ}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # users have bytecode
     spent: dict[str, dict[str, list[float]]] = {
         kind: {name: [] for name in commands}
-        for kind in ("seconds", "processor_seconds")
+        for kind in ("seconds", "processor_seconds", "peak_mib")
     }
     for number in range(rounds + 1):
         for name, command in commands.items():
-            before, started = processor_seconds(), time.perf_counter()
-            done = subprocess.run(
-                command, input=LINE, capture_output=True, env=environment
-            )
-            seconds = time.perf_counter() - started
-            expected = MISTAKE if "int4" in name else 0
-            if done.returncode != expected:
-                raise SystemExit(f"{name}: {done.stderr.decode()}")
-            if number:
-                spent["seconds"][name].append(seconds)
-                spent["processor_seconds"][name].append(processor_seconds() - before)
+            taken = run(name, command, environment)
+            for kind, value in taken.items() if number else ():
+                spent[kind][name].append(value)
     return spent
+
+
+def run(
+    name: str, command: Sequence[str], environment: Mapping[str, str]
+) -> dict[str, float]:
+    """Run a command once, with a line as its input; return what it took."""
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
+        given.write(LINE)
+        given.seek(0)
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            command,
+            stdin=given,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            env=environment,
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != (MISTAKE if "int4" in name else 0):
+            said.seek(0)
+            raise SystemExit(f"{name}: {said.read().decode()}")
+    return {
+        "seconds": seconds,
+        "processor_seconds": used.ru_utime + used.ru_stime,
+        "peak_mib": used.ru_maxrss / 1024,
+    }
 
 
 def processor_seconds() -> float:

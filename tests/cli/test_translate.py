@@ -356,11 +356,16 @@ def test_it_is_said_once_which_engine_ran(headwise, own_model, expected):
 
 @pytest.mark.usefixtures("uses_native_backend")
 def test_the_native_backend_supports_every_search(headwise, own_model, expected):
-    for how in ((), ("--paper",)):
+    engines = {
+        (): "native (C kernels with ",
+        ("--paper",): "native (C kernels with ",
+        ("--search", "coverage=0.1"): "torch (by the native backend, ",
+    }
+    for how, engine in engines.items():
         found = headwise("translate", own_model, *how, stdin=b"six.\n")
 
         assert found.out == expected("six.")
-        assert found.error.startswith("engine: torch (by the native backend, ")
+        assert found.error.startswith(f"engine: {engine}")
         assert found.error.count("\n") == 1
     assert not (own_model / "exports").exists()
 

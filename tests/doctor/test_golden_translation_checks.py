@@ -10,13 +10,16 @@ from headwise.doctor.golden_translation_checks import (
     check_golden_translations,
     compare_with_golden,
 )
-from headwise.inference.engines import ctranslate2_support
+from headwise.inference.engines import ctranslate2_support, native_engine
 from headwise.run_folder.model_folder import open_model_folder
 
 NAMES = [
-    *("torch, cpu, float32", "torch, cpu, bfloat16"),
+    *("torch, cpu, float32", "torch, cpu, bfloat16", "native, float32"),
     *(f"ctranslate2, {each}" for each in ("float32", "float16", "int8")),
 ]
+
+
+NEEDS_LIBRARY = pytest.mark.usefixtures("needs_native_library")
 
 
 @pytest.fixture
@@ -28,6 +31,7 @@ def named(checks):
     return {each.what.removeprefix("golden translations, "): each for each in checks}
 
 
+@NEEDS_LIBRARY
 def test_each_is_tried(opened):
     found = named(check_golden_translations(opened))
 
@@ -64,6 +68,7 @@ def test_other_words_in_smaller_numbers_are_told_and_no_fault(opened):
     assert f"gave {first!r} and now gives {first + '!'!r}" in smaller.found
 
 
+@NEEDS_LIBRARY
 def test_a_wrong_golden_translation_fails_every_exact_engine(folder, agree):
     golden = json.loads((folder / "golden.json").read_text())
     golden[0]["output"] = "never"
@@ -72,9 +77,15 @@ def test_a_wrong_golden_translation_fails_every_exact_engine(folder, agree):
 
     found = named(check_golden_translations(open_model_folder(folder)))
     failed = {name for name, each in found.items() if each.status == "FAILED"}
-    assert {"torch, cpu, float32", "ctranslate2, float32"} == {
-        name for name in failed if "cuda" not in name
-    }
+    exact = {"torch, cpu, float32", "native, float32", "ctranslate2, float32"}
+    assert {name for name in failed if "cuda" not in name} == exact
+
+
+def test_without_the_native_library_its_engine_is_skipped(opened, monkeypatch):
+    monkeypatch.setattr(native_engine, "why_unavailable", lambda: "it is off")
+    check = named(check_golden_translations(opened))["native, float32"]
+
+    assert (check.status, check.found) == ("skipped", "it is off")
 
 
 def test_an_engine_that_is_not_installed_is_skipped(opened, monkeypatch):

@@ -6,11 +6,13 @@ import copy
 import math
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from headwise.data.picture_entries import shown_source
+from headwise.decoding.native_search import why_not_searched
 from headwise.doctor.check import FAILED, OK, SKIPPED, Check, Status
 from headwise.errors import HeadwiseError, ResourceError
 from headwise.inference.engines.ctranslate2_engine import CTranslate2Engine
@@ -20,9 +22,11 @@ from headwise.inference.engines.ctranslate2_support import (
     unsupported_placeholders,
     unsupported_search,
 )
+from headwise.inference.engines.engine import Outputs
+from headwise.inference.engines.native_engine import NativeEngine, why_no_native_engine
 from headwise.interop.exports import export
 from headwise.interop.unsupported_models import CTRANSLATE2, QUANTIZATIONS
-from headwise.run_folder.model_folder import ModelFolder, golden_pairs
+from headwise.run_folder.model_folder import LazyModel, ModelFolder, golden_pairs
 
 LOG_PROBABILITY_TOLERANCE = 1e-3
 """Largest relative difference of a log-probability from the stored one."""
@@ -47,7 +51,8 @@ def check_golden_translations(opened: ModelFolder) -> Iterator[Check]:
         yield _torch(opened, "cuda", torch.float32)
     yield _torch(opened, "cpu", torch.bfloat16)
     if opened.task_name != "translation":
-        return  # CTranslate2 is for translation
+        return  # the other engines are for translation
+    yield _native(opened)
     for precision in QUANTIZATIONS:
         yield _ctranslate2(opened, precision)
 
@@ -109,13 +114,41 @@ def _torch(opened: ModelFolder, device: str, dtype: torch.dtype) -> Check:
     return check
 
 
+def _native(opened: ModelFolder) -> Check:
+    """Translate with the weights as they are read without torch."""
+    what = f"golden translations, native, {EXACT}"
+    on_disk = replace(opened, weights=LazyModel())
+    reason = why_no_native_engine(on_disk) or why_not_searched(opened.decoding)
+    if reason:
+        return Check(what, SKIPPED, reason)
+    sources, copied = _encoded(opened)
+    try:
+        outputs = NativeEngine(on_disk).search(sources, opened.decoding)
+    except HeadwiseError as error:
+        return Check(what, FAILED, str(error), "use --engine torch")
+    texts = _texts(opened, outputs, copied)
+    return compare_with_golden(what, opened, texts, must_agree=True)
+
+
+def _encoded(opened: ModelFolder) -> tuple[list[list[int]], list[tuple[str, ...]]]:
+    """Return the tokens of each golden source, and what is copied from it."""
+    lines = [each.source for each in opened.golden]
+    return opened.task.encode_masked(lines, numbers=opened.decoding.copy_numbers)
+
+
+def _texts(
+    opened: ModelFolder, outputs: Outputs, copied: Sequence[tuple[str, ...]]
+) -> list[str]:
+    return [
+        opened.task.decode(best, of_line)
+        for (best, *_), of_line in zip(outputs, copied, strict=True)
+    ]
+
+
 def _ctranslate2(opened: ModelFolder, precision: str) -> Check:
     """Translate with an export in a temporary folder."""
     what = f"golden translations, ctranslate2, {precision}"
-    lines = [each.source for each in opened.golden]
-    sources, copied = opened.task.encode_masked(
-        lines, numbers=opened.decoding.copy_numbers
-    )
+    sources, copied = _encoded(opened)
     reasons = [
         *unsupported_model(opened),
         *unsupported_search(opened.decoding),
@@ -136,8 +169,5 @@ def _ctranslate2(opened: ModelFolder, precision: str) -> Check:
         return Check(what, SKIPPED, f"not tried: {error}", advice)
     except (HeadwiseError, RuntimeError) as error:
         return Check(what, FAILED, str(error), "use --engine torch")
-    texts = [
-        opened.task.decode(best, of_line)
-        for (best, *_), of_line in zip(outputs, copied, strict=True)
-    ]
+    texts = _texts(opened, outputs, copied)
     return compare_with_golden(what, opened, texts, must_agree=exact)
