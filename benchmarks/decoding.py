@@ -47,6 +47,8 @@ ENGINES: dict[str, tuple[str, str, int]] = {
         threads,
     )
     for name, precision, threads in (
+        ("headwise auto", "float32", 1),
+        ("headwise auto", "float32", 2),
         ("headwise torch", "float32", 1),
         ("headwise torch", "float32", 2),
         ("headwise torch", "bf16", 1),
@@ -153,6 +155,8 @@ def make_search(name: str, precision: str, threads: int, folder: Path) -> Search
         return ctranslate2_search(folder, precision, threads, workers=2)
     if name == "ctranslate2":
         return ctranslate2_search(folder, precision, threads)
+    if name == "headwise auto":  # which has the threads of OMP_NUM_THREADS
+        return headwise_search(folder, "auto", precision)
     import torch
 
     torch.set_num_threads(threads)
@@ -309,13 +313,14 @@ def of_rounds(rows: dict[str, Any], ours: str, theirs: str) -> list[float]:
 
 
 def ratios(searches: dict[str, Any]) -> dict[str, Any]:
-    """Compare our torch engine with the best of CTranslate2 and with transformers."""
+    """Compare our engines with the best of CTranslate2 and with transformers."""
+    ours_tools = ("headwise auto ", "headwise torch ")
 
-    def best(rows: dict[str, Any], tool: str, key: str, pick: Any) -> tuple[str, float]:
+    def best(
+        rows: dict[str, Any], tools: str | tuple[str, ...], key: str, pick: Any
+    ) -> tuple[str, float]:
         chosen = {
-            label: row[key]
-            for label, row in rows.items()
-            if label.startswith(f"{tool} ")
+            label: row[key] for label, row in rows.items() if label.startswith(tools)
         }
         label = pick(chosen, key=lambda each: chosen[each])
         return label, chosen[label]
@@ -325,15 +330,15 @@ def ratios(searches: dict[str, Any]) -> dict[str, Any]:
         present = {tool for label in rows for tool in [label.split(" float")[0]]}
         if not {"headwise torch", "ctranslate2", "transformers"} <= present:
             continue
-        ours = best(rows, "headwise torch", "sentences_per_second", max)
-        theirs = best(rows, "ctranslate2", "sentences_per_second", max)
-        plain = best(rows, "transformers", "sentences_per_second", max)
-        mine = best(rows, "headwise torch", "p50_milliseconds", min)
+        ours = best(rows, ours_tools, "sentences_per_second", max)
+        theirs = best(rows, "ctranslate2 ", "sentences_per_second", max)
+        plain = best(rows, "transformers ", "sentences_per_second", max)
+        mine = best(rows, ours_tools, "p50_milliseconds", min)
         float32 = {k: v for k, v in rows.items() if "float32" in k}
-        its = best(float32, "ctranslate2", "p50_milliseconds", min)
-        alike = best(float32, "headwise torch", "p50_milliseconds", min)
+        its = best(float32, "ctranslate2 ", "p50_milliseconds", min)
+        alike = best(float32, ours_tools, "p50_milliseconds", min)
         compared[name] = {
-            "best": {"headwise torch": ours[0], "ctranslate2": theirs[0]},
+            "best": {"headwise": ours[0], "ctranslate2": theirs[0]},
             "speed_over_ctranslate2": round(ours[1] / theirs[1], 2),
             "speed_over_transformers": round(ours[1] / plain[1], 2),
             "speed_over_ctranslate2_of_rounds": of_rounds(rows, ours[0], theirs[0]),

@@ -111,6 +111,18 @@ def test_texts_of_the_command_line_keep_what_a_path_would_lose(headwise):
 
 
 @pytest.mark.usefixtures("installed")
+def test_a_text_that_names_a_file_is_noted(headwise, tmp_path):
+    """It was translated as two words, and nobody was told."""
+    file = tmp_path / "some words"
+    file.write_text("The dog sleeps.\n", encoding="utf-8")
+    found = headwise("translate", "--to", "fr", "--from", "en", file, "x" * 5000, "\0")
+
+    assert found.code == 0
+    assert found.error.count("is translated as a text") == 1
+    assert f"headwise translate en-fr {file}" in found.error
+
+
+@pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

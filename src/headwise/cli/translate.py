@@ -245,7 +245,13 @@ def _inputs(
     """Return the folder of the model, the files to read, or the texts instead."""
     if to is not None:
         texts = [*([] if model is None else [model]), *files]
-        return installed_translator(to, source), [], texts
+        folder = installed_translator(to, source)
+        for each in filter(_names_file, texts):
+            say(
+                f"note: {each!r} is translated as a text; for what is in the file: "
+                f"headwise translate {folder.name} {each}"
+            )
+        return folder, [], texts
     if model is None:
         raise UsageError(
             "name the FOLDER of a model, or by --to a language of an installed model"
@@ -253,6 +259,13 @@ def _inputs(
     if source is not None:
         raise UsageError("--from says which model of --to is meant; add --to")
     return _path(model), [_path(each) for each in files], []
+
+
+def _names_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # too long for a name, or with a zero byte
+        return False
 
 
 def _path(text: str) -> Path:
