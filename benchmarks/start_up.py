@@ -5,8 +5,9 @@ python benchmarks/start_up.py
 Each command runs in turn, several rounds, beside an interpreter that does nothing and
 one that only imports torch; ``beyond_torch`` is what a command takes more than that in
 the same round. Processor time is noted with time, as it says more where others work on
-the machine, and the most memory that was resident. A first round, in which bytecode,
-kernels and exports are made, is left out: they are made once.
+the machine, and so are the most memory that was resident, and the size of the packages
+that are needed. A first round, in which bytecode, kernels and exports are made, is left
+out: they are made once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import resource
 import shutil
 import statistics
@@ -21,7 +23,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -41,6 +44,9 @@ COMMANDS = [
     *("run", "prepare", "train", "translate", "evaluate", "score", "export", "recipe"),
     *("runs", "doctor", "demo"),
 ]
+ENGINE_NATIVE = ("numpy", "safetensors", "sentencepiece", "typer")
+"""Packages that the engine native needs: see docs/decoding.md."""
+
 NOTHING = "python -c pass"
 TORCH = 'python -c "import torch"'
 LINE = b"The cat is tired.\n"
@@ -65,6 +71,10 @@ def main() -> None:
         "seconds": {name: summary(each) for name, each in spent["seconds"].items()},
         "processor_seconds": {
             name: summary(each) for name, each in spent["processor_seconds"].items()
+        },
+        "installed_mib": {
+            "headwise": installed_mib(["headwise"]),
+            "engine native": installed_mib(ENGINE_NATIVE),
         },
         "peak_mib": {name: summary(each) for name, each in spent["peak_mib"].items()},
         "beyond_torch": {
@@ -102,6 +112,27 @@ def commands_with(model: Path) -> dict[str, list[str]]:
         name = "headwise translate model --engine ctranslate2"
         commands[name] = [*translate, "--engine=ctranslate2"]
     return commands
+
+
+def installed_mib(names: Iterable[str]) -> float:
+    """Return the size of these packages and all that they depend on, without extras."""
+    found: dict[str, int] = {}
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        try:
+            package = distribution(name)
+        except PackageNotFoundError:  # only for other systems
+            continue
+        if package.name in found:
+            continue
+        files = (package.locate_file(each) for each in package.files or ())
+        found[package.name] = sum(Path(str(each)).stat().st_size for each in files)
+        for text in package.requires or ():
+            needed, _, condition = text.partition(";")
+            if "extra" not in condition:
+                waiting.append(re.split(r"[^\w.-]", needed.strip())[0])
+    return round(sum(found.values()) / 2**20, 1)
 
 
 def measure(

@@ -17,6 +17,7 @@ from headwise.errors import (
     HeadwiseError,
     ResourceError,
     SettingsError,
+    UsageError,
     is_out_of_memory,
 )
 from headwise.training.signals import stop_signals_raise
@@ -76,6 +77,13 @@ def _message(error: BaseException) -> tuple[str, int]:
         )
     if isinstance(error, OSError):
         return str(error), ResourceError.exit_code
+    if isinstance(error, ModuleNotFoundError):
+        return (
+            f"this needs the Python package {error.name}, which is not installed: pip "
+            "install headwise, without --no-deps, installs all that is needed. Beam "
+            "and greedy search of translations need less",
+            UsageError.exit_code,
+        )
     return (
         f"{type(error).__name__}: {error}\nThis is a bug in headwise; please report it "
         "with the output of the same command and --debug",

@@ -175,32 +175,64 @@ def test_weights_that_changed_since_are_refused(folder):
         NativeEngine(opened)
 
 
+NEEDED = ("numpy", "safetensors", "sentencepiece", "typer")
+"""What a command that translates needs, besides Python; see docs/models.md."""
+
 CODE = """
 import sys
+from importlib.metadata import packages_distributions
+
+allowed = {needed!r}
+installed = packages_distributions()
+others = {{name for name in installed if installed[name][0] not in allowed}}
+others -= {{"headwise", "headwise_models", "_distutils_hack", "__editable__"}}
+
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in others:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+
+sys.meta_path.insert(0, Refuse())
 from headwise.__main__ import main
-sys.argv = ["headwise", "translate", {folder!r}, "--beam", {beam!r}]
-try:
-    main()
-except SystemExit as left:
-    print(left.code, "torch" in sys.modules)
+
+sys.argv = ["headwise", "translate", {folder!r}, *{arguments!r}]
+main()
 """
 
 
-@pytest.mark.parametrize("beam", ["1", "4"])
-def test_a_line_is_translated_without_importing_torch(beam):
-    code = CODE.format(folder=str(DEMO), beam=beam)
-    done = subprocess.run(
+def translate_alone(*arguments):
+    """Translate a line where no other packages are installed than ``NEEDED``."""
+    needed = {*NEEDED, *DEPENDENCIES_OF_TYPER}
+    code = CODE.format(needed=needed, folder=str(DEMO), arguments=arguments)
+    return subprocess.run(
         [sys.executable, "-c", code],
         input="The dog sleeps in the garden.\n",
         capture_output=True,
         text=True,
         timeout=100,
-        check=True,
     )
 
-    translation, left = done.stdout.splitlines()
-    assert translation == load(DEMO, engine="torch").translate(
+
+DEPENDENCIES_OF_TYPER = ("shellingham", "rich", "typing_extensions", "annotated-doc")
+
+
+@pytest.mark.parametrize("beam", ["1", "4"])
+def test_a_line_is_translated_where_torch_is_not_installed(beam):
+    done = translate_alone("--beam", beam)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == load(DEMO, engine="torch").translate(
         "The dog sleeps in the garden.", beam=int(beam)
     )
-    assert left == "0 False"
-    assert "engine: native (C kernels with" in done.stderr
+    assert done.stderr.startswith("engine: native (C kernels with")
+
+
+def test_where_torch_is_not_installed_a_search_that_needs_it_says_so():
+    done = translate_alone("--search", "coverage=0.2")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("headwise: this needs the Python package ")
+    assert "Beam and greedy search of translations need less" in done.stderr
+    assert done.stderr.count("\n") == 1
