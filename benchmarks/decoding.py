@@ -81,6 +81,7 @@ def headwise_search(folder: Path, engine: str, precision: str) -> Search:
             patience=1.0,  # as in the other tools
             max_length_factor=0.0,
             max_length_offset=LONGEST,
+            scores=False,  # which is the default of the other tools
         )
         return [list(best.tokens) for best, *_ in used.search(sources, settings)]
 

@@ -224,14 +224,16 @@ static void step(decoding *d, const int64_t *tokens) {
 /* Several tokens at once, and then one by one: the same. */
 static void decode_greedily(decoding *d, const int64_t *tokens, int64_t max_steps) {
     int64_t rows = d->rows, banned = draw(0, 1), end = draw(0, d->vocabulary - 1);
+    int64_t unscored = draw(0, 1);
     int64_t *forbidden = random_integers(banned, 0, d->vocabulary - 1);
     float *log_p = floats(max_steps * rows), *single = floats(rows);
     int64_t *found = integers(max_steps * rows), *chosen = integers(rows);
-    topk_request request = {1, banned, forbidden, found, max_steps, end, draw(1, rows)};
+    topk_request request = {1,         banned, forbidden,     found,
+                            max_steps, end,    draw(1, rows), unscored};
     int64_t steps = decode(d, tokens, log_p, &request);
     add_bytes(&steps, 8);
     for (int64_t i = 0; i < steps; i++) {
-        topk_request one = {1, banned, forbidden, chosen, 1, end, 0};
+        topk_request one = {1, banned, forbidden, chosen, 1, end, 0, unscored};
         if (!decode(d, i ? found + (i - 1) * rows : tokens, single, &one)) fail("no finite score");
         if (memcmp(single, log_p + i * rows, rows * 4) ||
             memcmp(chosen, found + i * rows, rows * 8))

@@ -142,6 +142,19 @@ void topk_shape(void) {
                          values, tokens, guarded(rows * (int64_t)sizeof(topk_state), 8)};
     int64_t told = topk(&request, scores, size);
 
+    float *unscored_values = floats(rows * count);
+    int64_t *same_tokens = integers(rows * count);
+    topk_rows unscored = request;
+    unscored.values = unscored_values;
+    unscored.tokens = same_tokens;
+    unscored.unscored = 1;
+    if (topk(&unscored, scores, size) != told) fail("without a softmax others are finite");
+    if (told && memcmp(tokens, same_tokens, rows * count * 8))
+        fail("without a softmax other tokens are the best");
+    for (int64_t i = 0; told && i < rows * count; i++)
+        if (values[i] == -INFINITY ? unscored_values[i] != -INFINITY : !isnan(unscored_values[i]))
+            fail("a value without a softmax is a number");
+
     row_sum sums[5];
     for (int64_t row = 0; row < rows; row++) {
         sums[row] = sum_of_row(scores + row * size, size);

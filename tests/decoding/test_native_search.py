@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -109,6 +111,17 @@ def test_outputs_are_those_in_pytorch_to_the_last_bit(
     assert ours == theirs
 
 
+@given(lengths=st.lists(st.integers(1, 12), min_size=1, max_size=9))
+def test_greedy_search_without_scores_has_the_same_tokens(decoder, lengths):
+    scored, _ = both(decoder, lengths, greedy())
+    unscored, _ = both(decoder, lengths, replace(greedy(), scores=False))
+
+    for (one,), (other,) in zip(scored, unscored, strict=True):
+        assert (one.tokens, one.finished) == (other.tokens, other.finished)
+        assert math.isnan(other.score)
+        assert math.isnan(other.log_probability)
+
+
 @given(
     pairs=st.lists(
         st.tuples(st.integers(1, 9), st.integers(0, 3)), min_size=1, max_size=6
@@ -146,7 +159,10 @@ def test_a_search_can_be_cancelled_at_any_step(decoder, settings):
     assert len(steps) == 2
 
 
-@pytest.mark.parametrize("settings", [greedy(), DecodingSettings(beam=3)])
+@pytest.mark.parametrize(
+    "settings",
+    [greedy(), replace(greedy(), scores=False), DecodingSettings(beam=3)],
+)
 def test_scores_that_are_not_finite_are_an_error(settings):
     config = TransformerConfig(
         encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, num_heads=2

@@ -73,12 +73,11 @@ class GreedyBatch:
         self.length += 1
         self.totals = self.totals + scores
         unfinished = []
-        for index, (row, token, total) in enumerate(
-            zip(self.rows, tokens, self.totals.tolist(), strict=True)
-        ):
+        of_rows = self.rows, tokens, scores.tolist(), self.totals.tolist()
+        for index, (row, token, score, total) in enumerate(zip(*of_rows, strict=True)):
             if row in self.finished:
                 continue
-            if total == -math.inf:
+            if score == -math.inf:
                 raise no_token_allowed()
             is_end = token == self.end
             if not is_end:

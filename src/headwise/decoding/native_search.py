@@ -109,6 +109,7 @@ def greedy_search(
             end=end,
             stop_at_finished=max(1, compact_at - batch.num_finished),
             forbidden=request.forbidden,
+            scored=settings.scores,
         )
         for scores, best in zip(log_p, ids.tolist(), strict=True):
             unfinished = batch.append(scores, best, ())

@@ -217,6 +217,7 @@ class TopKRequest(Structure):
         ("max_steps", c_int64),
         ("end", c_int64),
         ("min_ended", c_int64),
+        ("unscored", c_int64),
     )
 
 
@@ -237,6 +238,7 @@ class TopKRows(Structure):
         ("values", c_void_p),
         ("tokens", c_void_p),
         ("states", c_void_p),
+        ("unscored", c_int64),
     )
 
 

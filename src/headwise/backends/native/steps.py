@@ -92,8 +92,11 @@ class NativeSteps:
         end: int,
         stop_at_finished: int,
         forbidden: tuple[int, ...],
+        scored: bool = True,
     ) -> tuple[Array, Array, NativeState]:
         """Decode greedily for several steps; return ln p and tokens [T B] of each.
+
+        Unless ``scored``, ln p is NaN, which saves the softmax; or -inf as ever.
 
         It stops when ``stop_at_finished`` rows that were not given ``end`` have
         produced it, or after ``max_steps`` or ``MAX_STEPS_AHEAD`` steps. NaN or
@@ -116,6 +119,7 @@ class NativeSteps:
             max_steps=max_steps,
             end=end,
             min_ended=stop_at_finished,
+            unscored=not scored,
         )
         newer, steps = self._decode(tokens, state, log_p, request)
         if not steps:

@@ -88,7 +88,7 @@ static int64_t output_topk(const transformer *m, const topk_request *best, float
                            buffers *b) {
     const matrix *output = &m->packed_output;
     topk_rows k = {b->rows, best->count,  best->num_forbidden, best->forbidden,
-                   values,  best->tokens, b->states};
+                   values,  best->tokens, b->states,           best->unscored};
     topk_begin(&k);
     for (int64_t first = 0; first < output->out; first += VOCAB_BLOCK) {
         matrix block = matrix_columns(output, first, VOCAB_BLOCK);

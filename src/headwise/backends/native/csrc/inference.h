@@ -61,6 +61,7 @@ typedef struct {
     const int64_t *forbidden;
     int64_t *tokens;
     int64_t max_steps, end, min_ended;
+    int64_t unscored; /* leave out the softmax: log-probabilities are NaN, or -inf */
 } topk_request;
 
 /* Write the cross-attention cache of sentences; scratch: encode_scratch_floats. */

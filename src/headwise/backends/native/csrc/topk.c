@@ -36,8 +36,22 @@ static float sum_exp(const float *x, int64_t size, float max_score) {
     return reduce_sum(total + more);
 }
 
+static int64_t has_nan(const float *x, int64_t size) {
+    ivec nan = {0};
+    int64_t i = 0, found = 0;
+    for (; i + LANES <= size; i += LANES) {
+        vec each = load(x + i);
+        nan |= each != each;
+    }
+    for (; i < size; i++) found |= x[i] != x[i];
+    for (int64_t lane = 0; lane < LANES; lane++) found |= nan[lane];
+    return found;
+}
+
 void topk_begin(const topk_rows *k) {
-    for (int64_t row = 0; row < k->rows; row++) k->states[row] = (topk_state){-INFINITY, 0, 0};
+    float sum_exp = k->unscored ? 1 : 0; /* so that its logarithm is finite */
+    for (int64_t row = 0; row < k->rows; row++)
+        k->states[row] = (topk_state){-INFINITY, sum_exp, 0};
 }
 
 void topk_update(const topk_rows *k, const float *scores, int64_t ld, int64_t first, int64_t size) {
@@ -55,10 +69,12 @@ void topk_update(const topk_rows *k, const float *scores, int64_t ld, int64_t fi
             max_score = group_max[g] > max_score ? group_max[g] : max_score;
         }
         if (max_score > states->max_score) {
-            states->sum_exp *= scalar_exp(states->max_score - max_score);
+            if (!k->unscored) states->sum_exp *= scalar_exp(states->max_score - max_score);
             states->max_score = max_score;
         }
-        if (max_score > -INFINITY)
+        if (k->unscored)
+            states->sum_exp = has_nan(x, size) ? NAN : states->sum_exp;
+        else if (max_score > -INFINITY)
             states->sum_exp += sum_exp(x, size, states->max_score);
         else
             for (int64_t i = 0; i < size; i++)
@@ -90,7 +106,10 @@ int64_t topk_finish(const topk_rows *k) {
         float max_score = states->max_score, log_sum = scalar_log(states->sum_exp);
         int64_t found = states->found;
         if (!isfinite(max_score + log_sum)) return 0;
-        for (int64_t i = 0; i < found; i++) values[i] = (values[i] - max_score) - log_sum;
+        for (int64_t i = 0; i < found; i++) {
+            float log_p = (values[i] - max_score) - log_sum;
+            values[i] = k->unscored && log_p > -INFINITY ? NAN : log_p;
+        }
         for (int64_t i = 0; found < count; i++, found++) {
             values[found] = -INFINITY;
             tokens[found] = k->forbidden[i];

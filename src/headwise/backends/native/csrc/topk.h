@@ -19,6 +19,7 @@ typedef struct {
     float *values;            /* [rows, count]: scores, after topk_finish log-probabilities */
     int64_t *tokens;          /* [rows, count] */
     topk_state *states;       /* [rows]: scratch */
+    int64_t unscored;         /* leave out the softmax: values are NaN, or -inf */
 } topk_rows;
 
 void topk_begin(const topk_rows *k);
