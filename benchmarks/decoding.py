@@ -49,6 +49,8 @@ ENGINES: dict[str, tuple[str, str, int]] = {
     for name, precision, threads in (
         ("headwise auto", "float32", 1),
         ("headwise auto", "float32", 2),
+        ("headwise auto", "bf16", 1),
+        ("headwise auto", "bf16", 2),
         ("headwise torch", "float32", 1),
         ("headwise torch", "float32", 2),
         ("headwise torch", "bf16", 1),

@@ -63,6 +63,21 @@ def test_outputs_are_those_of_the_torch_engine_to_the_last_bit(
     assert opened.weights.model is None
 
 
+def test_outputs_in_bf16_are_those_of_the_torch_engine(opened, sources):
+    engine = NativeEngine(opened, precision="bf16")
+    theirs = TorchEngine(open_model_folder(DEMO), precision="bf16")
+
+    assert engine.search(sources, greedy()) == theirs.search(sources, greedy())
+    auto = AutoEngine(opened, precision="bf16")
+    auto.search(sources[:1], greedy())
+    assert auto.name == "native"
+    auto.search(sources[:1], DecodingSettings(coverage=0.2))
+    assert auto.name == "torch"
+    assert list(auto.used) == ["native", "torch"]
+    with pytest.raises(UsageError, match="computes in float32 or bf16, not 'int8'"):
+        NativeEngine(opened, precision="int8")
+
+
 def test_a_batch_changes_no_sentence(opened, sources):
     engine = NativeEngine(opened)
     together = engine.search(sources, DecodingSettings())

@@ -28,6 +28,7 @@ from headwise.inference.engines.ctranslate2_support import (
     unsupported_search,
 )
 from headwise.inference.engines.engine import Engine, Outputs, SearchFuture, submit
+from headwise.inference.engines.engine_names import PRECISIONS_OF
 from headwise.inference.engines.native_engine import NativeEngine, why_no_native_engine
 from headwise.run_folder.model_folder import ModelFolder
 
@@ -38,9 +39,9 @@ if TYPE_CHECKING:
 class AutoEngine:
     """Chooses an engine for each search; ``name`` is the one that ran last.
 
-    There is no choice for other precisions than float32, which one engine has each, nor
-    for deterministic results: the choice depends on all sources of a search, and
-    engines differ in the last bits of a score.
+    There is no choice for float16 and int8, which CTranslate2 alone has, nor for
+    deterministic results: the choice depends on all sources of a search, and engines
+    differ in the last bits of a score.
     """
 
     def __init__(self, opened: ModelFolder, *, precision: str = "float32") -> None:
@@ -56,16 +57,14 @@ class AutoEngine:
         self._ctranslate2: CTranslate2Engine | None = None
         self._only: Engine | None = None
         self._native: NativeEngine | None = None
-        if precision == "bf16":
-            self._only = _torch_engine(opened, precision)
-        elif precision != "float32":
+        if precision not in PRECISIONS_OF["torch"]:
             self._only = CTranslate2Engine(opened, precision=precision)
-        elif opened.deterministic:
-            self._only = self._torch
         elif why_not_preferred("decoding", "ctranslate2") is None:
             self._open_native()
         if self._only is None and self._native is None:
             self._load()
+        if opened.deterministic:
+            self._only = self._only or self._loaded
 
     @property
     def _torch(self) -> TorchEngine:
@@ -85,7 +84,7 @@ class AutoEngine:
         """Try to make the engine; the torch engine says what is wrong with a file."""
         if why_no_native_engine(self.opened) is None:
             try:
-                self._native = NativeEngine(self.opened)
+                self._native = NativeEngine(self.opened, precision=self.precision)
             except ModelError:
                 self._native = None
 
@@ -132,6 +131,8 @@ class AutoEngine:
         ):
             return native, native.used[native.name]
         torch_engine = self._torch  # loads torch and the model
+        if self.precision != "float32":  # which CTranslate2 has too
+            return torch_engine, torch_engine.used[torch_engine.name]
         from headwise.backends.reference import why_reference_only
         from headwise.backends.select_decoder import runs_natively
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Lock
+from typing import cast, get_args
 
 import numpy as np
 
 from headwise.backends.native.arrays_of_file import arrays_of_file, why_not_from_file
 from headwise.backends.native.encoder_decoder import NativeEncoderDecoder
 from headwise.backends.native.library import build, why_unavailable
+from headwise.backends.precision import Precision
 from headwise.data.token_budget import BATCH_TOKENS
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.native_search import (
@@ -68,7 +70,12 @@ class NativeEngine:
 
     name = "native"
 
-    def __init__(self, opened: ModelFolder) -> None:
+    def __init__(self, opened: ModelFolder, *, precision: str = "float32") -> None:
+        if precision not in get_args(Precision):
+            raise UsageError(
+                f"the native engine computes in {' or '.join(get_args(Precision))}, "
+                f"not {precision!r}"
+            )
         if reason := why_no_native_engine(opened):
             raise UsageError(f"the native engine cannot be used: {reason}")
         self.opened = opened
@@ -80,8 +87,12 @@ class NativeEngine:
         sha256 = opened.manifest["files"][WEIGHTS]["sha256"]
         tensors = read_arrays(opened.path / WEIGHTS, sha256)
         self.steps = NativeEncoderDecoder(
-            arrays_of_file(opened.config, *sizes, tensors), *sizes
+            arrays_of_file(opened.config, *sizes, tensors),
+            *sizes,
+            cast(Precision, precision),
         )
+        # bfloat16 takes half as much memory.
+        self.batch_tokens = BATCH_TOKENS * (2 if precision == "bf16" else 1)
         self.background_lock = Lock()
         self.used = {self.name: f"C kernels with {build().vectors}, without torch"}
 
@@ -132,7 +143,7 @@ class NativeEngine:
         """Search in batches of similar lengths, one per thread."""
         width = settings.num_candidates
         sizes = [(len(source) + 1) * width for source in sources]
-        limit = tokens_per_batch(sum(sizes), self.threads, limit=BATCH_TOKENS)
+        limit = tokens_per_batch(sum(sizes), self.threads, limit=self.batch_tokens)
         batches = cut_batches(sizes, limit, alone=False)
 
         def work(indices: Sequence[int], check: Callable[[], None]) -> Outputs:
