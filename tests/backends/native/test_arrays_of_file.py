@@ -58,7 +58,7 @@ def tensors_of(model: Transformer) -> dict[str, np.ndarray]:
 def assert_equal(ours: Any, theirs: Any, place: str) -> None:
     """Compare arrays, in whatever dataclasses, and tables of positions by 60 rows."""
     if callable(ours):
-        count = 40 if ".positions" in place else 60
+        count = 40 if ".encodings" in place else 60
         assert_equal(ours(count), theirs(count), f"{place}()")
     elif is_dataclass(ours):
         for field in fields(ours):
@@ -124,7 +124,7 @@ def test_there_is_no_learned_position_beyond_the_last():
 
     assert found.encoder is not None
     with pytest.raises(ModelError, match=r"no learned encoding for position 41: .* 40"):
-        found.encoder.positions(41)
+        found.encoder.positions.encodings(41)
 
 
 @pytest.mark.parametrize(

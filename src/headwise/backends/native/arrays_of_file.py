@@ -24,6 +24,7 @@ from headwise.backends.native.weight_arrays import (
     LinearArrays,
     ModelArrays,
     NormArrays,
+    PositionTables,
     StackArrays,
     SublayerArrays,
 )
@@ -112,9 +113,11 @@ class _NamedTensors:
         return StackArrays(
             table=table,
             scale=math.sqrt(config.embedding_width),
-            positions=partial(_positions, config, learned),
-            rotations=partial(_rotations, config),
-            max_positions=None if learned is None else len(learned),
+            positions=PositionTables(
+                partial(_encodings, config, learned),
+                partial(_rotations, config),
+                None if learned is None else len(learned),
+            ),
             norm=self._norm(f"{entry}.norm") if config.embedding_norm else None,
             sublayers=[
                 sublayer
@@ -184,7 +187,7 @@ class _NamedTensors:
         )
 
 
-def _positions(config: TransformerConfig, learned: Array | None, count: int) -> Array:
+def _encodings(config: TransformerConfig, learned: Array | None, count: int) -> Array:
     """Return the encodings [L D] of ``count`` positions, zeros where they have none."""
     width = config.position_width
     if learned is not None:

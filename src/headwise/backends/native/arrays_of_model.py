@@ -29,6 +29,7 @@ from headwise.backends.native.weight_arrays import (
     LinearArrays,
     ModelArrays,
     NormArrays,
+    PositionTables,
     StackArrays,
     SublayerArrays,
 )
@@ -79,9 +80,11 @@ def _stack(
     return StackArrays(
         table=None if embedding is None else _array(embedding.vectors),
         scale=1.0 if embedding is None else embedding.scale,
-        positions=partial(_positions, modules.stack_input, config.embedding_width),
-        rotations=partial(_rotations, config),
-        max_positions=None if learned is None else len(learned),
+        positions=PositionTables(
+            partial(_encodings, modules.stack_input, config.embedding_width),
+            partial(_rotations, config),
+            None if learned is None else len(learned),
+        ),
         norm=_norm(modules.stack_input.norm),
         sublayers=[_sublayer(each) for each in modules.sublayers],
         last_norm=_norm(modules.last_norm),
@@ -115,7 +118,7 @@ def _norm(norm: nn.Module) -> NormArrays | None:
     return NormArrays(_array(norm.weight), _array(norm.bias), norm.eps)
 
 
-def _positions(stack_input: StackInput, width: int, count: int) -> Array:
+def _encodings(stack_input: StackInput, width: int, count: int) -> Array:
     with torch.no_grad():
         zeros = torch.zeros(1, count, width)
         return _array(stack_input.add_positions(zeros, 0)[0].float())

@@ -63,6 +63,18 @@ SublayerArrays = AttentionArrays | FeedForwardArrays
 
 
 @dataclass(frozen=True)
+class PositionTables:
+    """What position encodings are computed from: all that is needed after packing."""
+
+    encodings: Callable[[int], Array]
+    """Number of positions -> their encodings, as they are added to embeddings."""
+    rotations: Callable[[int], Array | None]
+    """Number of positions -> the table of rotary positions; None if there are none."""
+    max_positions: int | None
+    """Positions that there are encodings of; None: any number."""
+
+
+@dataclass(frozen=True)
 class StackArrays:
     """One stack: its input, its sublayers in the order in which they run, its end."""
 
@@ -70,12 +82,7 @@ class StackArrays:
     """Embeddings [V E]; None if the vectors come with each batch."""
     scale: float
     """What embeddings are multiplied by."""
-    positions: Callable[[int], Array]
-    """Number of positions -> their encodings, as they are added to embeddings."""
-    rotations: Callable[[int], Array | None]
-    """Number of positions -> the table of rotary positions; None if there are none."""
-    max_positions: int | None
-    """Positions that there are encodings of; None: any number."""
+    positions: PositionTables
     norm: NormArrays | None
     sublayers: Sequence[SublayerArrays]
     last_norm: NormArrays | None

@@ -38,6 +38,7 @@ from headwise.backends.native.weight_arrays import (
     LinearArrays,
     ModelArrays,
     NormArrays,
+    PositionTables,
     StackArrays,
     SublayerArrays,
 )
@@ -55,7 +56,7 @@ class NativeWeights:
 
     def __init__(self, arrays: ModelArrays, precision: Precision) -> None:
         self._config = arrays.config
-        self._arrays: dict[str, StackArrays] = {}
+        self._positions: dict[str, PositionTables] = {}
         self._growing = Lock()
         self._packer = _Packer(precision)
         self.model = self._packed(arrays)
@@ -75,12 +76,16 @@ class NativeWeights:
     def ensure_source_positions(self, count: int) -> None:
         """Compute the position encodings of ``count`` source positions."""
         if count > self.model.encoder.embedding.num_positions:
-            self._compute_positions(self.model.encoder, self._arrays["encoder"], count)
+            self._compute_positions(
+                self.model.encoder, self._positions["encoder"], count
+            )
 
     def ensure_target_positions(self, count: int) -> None:
         """Compute the position encodings of ``count`` target positions."""
         if count > self.model.decoder.embedding.num_positions:
-            self._compute_positions(self.model.decoder, self._arrays["decoder"], count)
+            self._compute_positions(
+                self.model.decoder, self._positions["decoder"], count
+            )
 
     def _packed(self, arrays: ModelArrays) -> Model:
         output = arrays.output
@@ -96,14 +101,14 @@ class NativeWeights:
     def _stack(self, name: str, arrays: StackArrays | None) -> Stack:
         if arrays is None:
             return Stack()
-        self._arrays[name] = arrays
+        self._positions[name] = arrays.positions
         packer, of_source = self._packer, name == "encoder"
         stack = make_stack(
             [packer.sublayer(each, of_source=of_source) for each in arrays.sublayers],
             embedding=self._embedding(arrays),
             norm=packer.norm(arrays.last_norm),
         )
-        self._compute_positions(stack, arrays, 1)
+        self._compute_positions(stack, arrays.positions, 1)
         return stack
 
     def _embedding(self, arrays: StackArrays) -> Embedding:
@@ -117,17 +122,19 @@ class NativeWeights:
             struct.table = self._packer.address(arrays.table)
         return struct
 
-    def _compute_positions(self, stack: Stack, arrays: StackArrays, count: int) -> None:
-        embedding, size = stack.embedding, max(count, arrays.max_positions or 0)
-        if arrays.max_positions is None:
+    def _compute_positions(
+        self, stack: Stack, tables: PositionTables, count: int
+    ) -> None:
+        embedding, size = stack.embedding, max(count, tables.max_positions or 0)
+        if tables.max_positions is None:
             size = max(FIRST_POSITIONS, 1 << (count - 1).bit_length())
         with self._growing:
             if count <= embedding.num_positions:
                 return  # another thread has computed them
             # Beyond learned ones, this raises. The old tables stay: another thread may
             # be reading them.
-            embedding.positions = self._packer.address(arrays.positions(size))
-            angles = arrays.rotations(size)
+            embedding.positions = self._packer.address(tables.encodings(size))
+            angles = tables.rotations(size)
             stack.rotations = None if angles is None else self._packer.address(angles)
             embedding.num_positions = size
 

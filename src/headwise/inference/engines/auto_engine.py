@@ -131,7 +131,7 @@ class AutoEngine:
         ):
             return native, native.used[native.name]
         torch_engine = self._torch  # loads torch and the model
-        if self.precision != "float32":  # which CTranslate2 has too
+        if self.precision != "float32":  # in that CTranslate2 is a choice too
             return torch_engine, torch_engine.used[torch_engine.name]
         from headwise.backends.reference import why_reference_only
         from headwise.backends.select_decoder import runs_natively
