@@ -47,6 +47,15 @@ class ModelError(HeadwiseError):
 
     exit_code = 5
 
+    @classmethod
+    def beyond_positions(cls, position: int, count: int) -> ModelError:
+        """Return the error for a position after the ``count`` learned ones."""
+        return cls(
+            f"there is no learned encoding for position {position}: this model has "
+            f"only {count} (max_positions); split the text, or train with a larger "
+            "max_positions or positions = 'sinusoidal'"
+        )
+
 
 class ResourceError(HeadwiseError):
     """Not enough memory, disk or permission."""

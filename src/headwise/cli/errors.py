@@ -62,6 +62,10 @@ def errors_to_exit_codes() -> Iterator[None]:
         raise typer.Exit(code) from None
 
 
+def _is_ours(error: ModuleNotFoundError) -> bool:
+    return (error.name or "").partition(".")[0] == "headwise"
+
+
 def _message(error: BaseException) -> tuple[str, int]:
     if isinstance(error, SettingsError):
         return f"invalid settings:\n{error}", error.exit_code
@@ -77,7 +81,7 @@ def _message(error: BaseException) -> tuple[str, int]:
         )
     if isinstance(error, OSError):
         return str(error), ResourceError.exit_code
-    if isinstance(error, ModuleNotFoundError):
+    if isinstance(error, ModuleNotFoundError) and not _is_ours(error):
         return (
             f"this needs the Python package {error.name}, which is not installed: pip "
             "install headwise, without --no-deps, installs all that is needed. Beam "

@@ -78,11 +78,7 @@ class LearnedPositions(nn.Module):
         """Return the encodings of positions ``start`` to ``start + L - 1``."""
         end = start + x.shape[1]
         if end > len(self.vectors):
-            raise ModelError(
-                f"there is no learned encoding for position {end}: this model has only "
-                f"{len(self.vectors)} (max_positions); split the text, or train with a "
-                "larger max_positions or positions = 'sinusoidal'"
-            )
+            raise ModelError.beyond_positions(end, len(self.vectors))
         return self.vectors[start:end]
 
 

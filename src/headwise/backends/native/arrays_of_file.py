@@ -33,6 +33,8 @@ from headwise.model.config import Stack, TransformerConfig
 from headwise.model.variants.names import variants_of
 
 LONGEST_WAVE = 10000.0
+"""That of ``model.positions``, which imports torch."""
+
 NORM_EPS = 1e-5
 """ε of layer normalization, as ``torch.nn.LayerNorm`` has it."""
 
@@ -192,10 +194,7 @@ def _encodings(config: TransformerConfig, learned: Array | None, count: int) -> 
     width = config.position_width
     if learned is not None:
         if count > len(learned):
-            raise ModelError(
-                f"there is no learned encoding for position {count}: this model has "
-                f"only {len(learned)} (max_positions)"
-            )
+            raise ModelError.beyond_positions(count, len(learned))
         table = learned[:count]
     elif config.positions.startswith("sinusoidal"):
         table = sinusoids(count, width)

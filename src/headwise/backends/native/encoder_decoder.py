@@ -32,7 +32,7 @@ class NativeEncoderDecoder(NativeSteps):
     def __init__(
         self,
         arrays: ModelArrays,
-        source_vocab_size: int | None,
+        source_vocab_size: int,
         target_vocab_size: int,
         precision: Precision = "float32",
     ) -> None:
@@ -52,7 +52,7 @@ class NativeEncoderDecoder(NativeSteps):
         ``lengths`` [N], END included. With ``vectors`` tokens are rows of them.
         """
         tokens = np.ascontiguousarray(tokens, dtype=np.int64)
-        if vectors is None and self.source_vocab_size is not None:
+        if vectors is None:
             require_token_ids(tokens, self.source_vocab_size)
         starts = np.zeros(len(lengths) + 1, dtype=np.int64)
         lengths.cumsum(out=starts[1:])
