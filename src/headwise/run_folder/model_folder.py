@@ -112,7 +112,7 @@ class ModelFolder:
     def model(self) -> Any:
         """The model that its task makes; its weights are loaded on first use."""
         if self.weights.model is None:
-            from headwise.run_folder.model_weights import check_unchanged
+            from headwise.run_folder.weight_file import check_unchanged
 
             sha256 = self.manifest["files"][WEIGHTS]["sha256"]
             check_unchanged(self.path / WEIGHTS, sha256)

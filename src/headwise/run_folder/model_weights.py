@@ -8,7 +8,6 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from headwise import storage
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.errors import ModelError
 from headwise.model.sequence_model import SequenceModel
@@ -36,24 +35,6 @@ def read_model(path: Path, described: ModelDescription, device: str) -> Sequence
     weights = {name: w.to(torch.float32, copy=True) for name, w in weights.items()}
     model.load_state_dict(weights, assign=True)
     return model.to(device).eval()
-
-
-def check_unchanged(path: Path, sha256: str) -> None:
-    """Raise ``ModelError`` if the weights changed since their folder was opened.
-
-    Training may have written a newer model since.
-    """
-    try:
-        found = storage.sha256(path)
-    except OSError as error:
-        raise ModelError(
-            f"{path} can no longer be read: {error.strerror or error}; open the "
-            "model again"
-        ) from None
-    if found != sha256:
-        raise ModelError(
-            f"{path} has changed since the model was opened; open the model again"
-        )
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
