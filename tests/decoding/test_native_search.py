@@ -127,20 +127,70 @@ def test_greedy_search_without_scores_has_the_same_tokens(decoder, lengths):
         st.tuples(st.integers(1, 9), st.integers(0, 3)), min_size=1, max_size=6
     ),
     beam=st.integers(1, 5),
+    stopping=st.sampled_from(["first-k", "exact"]),
 )
-def test_placeholders_are_copied_as_by_the_rule(decoder, pairs, beam):
+def test_placeholders_are_copied_as_by_the_rule(decoder, pairs, beam, stopping):
     lengths, copies = [each for each, _ in pairs], [each for _, each in pairs]
     if not any(copies):
         copies[0] = 1
-    ours, theirs = both(decoder, lengths, DecodingSettings(beam=beam), copies)
+    settings = DecodingSettings(beam=beam, stopping=stopping)
+    ours, theirs = both(decoder, lengths, settings, copies)
 
-    for (mine,), (other,), wanted in zip(ours, theirs, copies, strict=True):
-        assert mine.tokens == other.tokens
-        assert mine.finished == other.finished
-        assert mine.score == pytest.approx(other.score, rel=1e-5)
-        assert mine.log_probability == pytest.approx(other.log_probability, rel=1e-5)
+    assert_equal_but_for_rounding(ours, theirs)
+    for (mine,), wanted in zip(ours, copies, strict=True):
         if mine.finished:
             assert mine.tokens.count(PLACEHOLDER) == wanted
+
+
+@given(
+    lengths=st.lists(st.integers(1, 9), min_size=1, max_size=6),
+    beam=st.integers(1, 5),
+    size=st.integers(0, 3),
+    min_length=st.integers(0, 8),
+    copied=st.booleans(),
+)
+def test_other_rules_are_those_in_pytorch(
+    decoder, lengths, beam, size, min_length, copied
+):
+    settings = DecodingSettings(
+        beam=beam,
+        num_best=beam,
+        no_repeat_ngram=size,
+        min_length_offset=min_length,
+        max_length_factor=1,
+        max_length_offset=12,
+    )
+    copies = [1] * len(lengths) if copied else None
+    ours, theirs = both(decoder, lengths, settings, copies)
+
+    assert_equal_but_for_rounding(ours, theirs)
+    for hypotheses in ours:
+        for each in hypotheses:
+            tokens = each.tokens
+            ngrams = [tokens[i : i + size] for i in range(len(tokens) - size + 1)]
+            assert not size or len(set(ngrams)) == len(ngrams)
+            assert len(tokens) >= min_length or not each.finished
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_an_output_that_can_neither_go_on_nor_end_is_an_error(decoder, beam):
+    """After all tokens of the vocabulary, ``no_repeat_ngram = 1`` leaves none."""
+    settings = DecodingSettings(
+        beam=beam, no_repeat_ngram=1, min_length_offset=40, max_length_offset=60
+    )
+    with pytest.raises(NumericsError, match="too much is forbidden"):
+        both(decoder, [3], settings)
+
+
+def assert_equal_but_for_rounding(
+    ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]
+) -> None:
+    """Compare searches with rules: PyTorch has ln p of all tokens by another way."""
+    for mine, others in zip(ours, theirs, strict=True):
+        for one, other in zip(mine, others, strict=True):
+            assert (one.tokens, one.finished) == (other.tokens, other.finished)
+            assert one.score == pytest.approx(other.score, rel=1e-5)
+            assert one.log_probability == pytest.approx(other.log_probability, rel=1e-5)
 
 
 @pytest.mark.parametrize("settings", [greedy(), DecodingSettings(beam=3)])
@@ -183,8 +233,8 @@ def test_scores_that_are_not_finite_are_an_error(settings):
         (DecodingSettings(num_best=4, stopping="exact"), None),
         (DecodingSettings(search="sampling"), "search is 'sampling'"),
         (DecodingSettings(coverage=0.2), "coverage is 0.2"),
-        (DecodingSettings(min_length_offset=2), "outputs have a least length"),
-        (DecodingSettings(no_repeat_ngram=2), "no_repeat_ngram is 2"),
+        (DecodingSettings(min_length_offset=2, no_repeat_ngram=2), None),
+        (DecodingSettings(repetition_penalty=2.0), "repetition_penalty is 2.0"),
         (DecodingSettings(banned=("x",)), "banned is ('x',)"),
         (DecodingSettings(alignments=True), "alignments is True"),
         (DecodingSettings(token_scores=True), "token_scores is True"),
@@ -199,7 +249,7 @@ NO_EFFECT = {
     *("max_length_factor", "max_length_offset", "min_length_factor"),
     *("min_length_offset", "scores", "warnings", "alignment_head", "ensemble"),
     *("split_sentences", "recase", "copy_numbers"),
-    *("groups", "diversity"),
+    *("no_repeat_ngram", "groups", "diversity"),
     *("samples", "temperature", "top_k", "top_p", "epsilon", "seed"),
 }
 """Settings that these searches follow, or that concern text or other searches."""

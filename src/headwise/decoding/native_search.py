@@ -2,8 +2,8 @@
 
 The outputs are those of ``greedy_search`` and ``beam_search`` on the same decoder,
 which support every rule and every decoder;
-``tests/decoding/test_native_search.py`` holds them equal. Of rules there is one here:
-placeholders are copied, as many as the source has.
+``tests/decoding/test_native_search.py`` holds them equal. The rules here are those of
+``native_rules``.
 
 Letters used for sizes: R rows, one a hypothesis; K continuations of each.
 """
@@ -24,6 +24,15 @@ from headwise.decoding.beam_progress import BeamOptions, best_first
 from headwise.decoding.greedy_batch import COMPACT_AT, GreedyBatch
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.native_beam import NativeBeam
+from headwise.decoding.native_rules import (
+    NativeRule,
+    banned_tokens,
+    best_allowed,
+    exact_count,
+    min_length,
+    no_repeat_ngrams,
+    num_banned,
+)
 from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.stopping import STOPPING
 
@@ -42,8 +51,7 @@ class NativeRequest:
     """Tokens that no output may contain."""
 
     copied: int | None = None
-    """The placeholder, if outputs have as many as ``copies`` says; see
-    ``logits_processors.exact_count``."""
+    """The placeholder, if outputs have as many as ``copies`` says."""
 
     copies: Sequence[int] = ()
     """Placeholders of each source."""
@@ -51,13 +59,23 @@ class NativeRequest:
     check_stop: Callable[[], None] = lambda: None
     """Called before each step; raises to cancel the search."""
 
+    def rules(self, settings: DecodingSettings) -> list[NativeRule]:
+        """Return the rules of the request and the settings; usually there are none."""
+        rules = []
+        if self.copied is not None:
+            rules.append(exact_count(self.copied, self.copies, self.end))
+        if settings.no_repeat_ngram:
+            rules.append(no_repeat_ngrams(settings.no_repeat_ngram))
+        min_lengths = [settings.min_length(each) for each in self.source_lengths]
+        if any(min_lengths):
+            rules.append(min_length(min_lengths, self.end))
+        return rules
+
 
 def why_not_searched(settings: DecodingSettings) -> str | None:
     """Return why a search with these settings needs torch; None if it does not."""
     if settings.search != "beam":
         return f"search is {settings.search!r}"
-    if settings.min_length_factor or settings.min_length_offset:
-        return "outputs have a least length"
     usual = DecodingSettings()
     for name in NEED_TORCH:
         if getattr(settings, name) != getattr(usual, name):
@@ -66,8 +84,8 @@ def why_not_searched(settings: DecodingSettings) -> str | None:
 
 
 NEED_TORCH = (
-    *("coverage", "choose", "banned", "no_repeat_ngram", "repetition_penalty"),
-    *("suppress_unknown", "replace_unknown", "alignments", "token_scores"),
+    *("coverage", "choose", "banned", "repetition_penalty", "suppress_unknown"),
+    *("replace_unknown", "alignments", "token_scores"),
 )
 """Settings that only searches in torch know, unless they have their defaults."""
 
@@ -82,7 +100,7 @@ def native_search(
     limits = [settings.max_length(length) for length in request.source_lengths]
     check_lengths(limits, len(request.source_lengths))
     check_ids(request.end, request.forbidden)
-    if settings.beam == 1 and request.copied is None:
+    if settings.beam == 1:
         outputs = greedy_search(steps, state, settings, request, limits)
         return [[output] for output in outputs]
     return beam_search(steps, state, settings, request, limits)
@@ -98,21 +116,28 @@ def greedy_search(
     """Return one hypothesis for each row of ``state``, of ``limits`` tokens or less."""
     num_rows, end = len(request.source_lengths), request.end
     batch = GreedyBatch(num_rows, end, limits, records_log_p=False)
+    rules = request.rules(settings)
     tokens: Array = np.full(num_rows, request.start)
     while batch.rows:
         request.check_stop()
-        compact_at = math.ceil(len(batch.rows) * COMPACT_AT)
-        log_p, ids, state = steps.greedy(
-            tokens,
-            state,
-            max_steps=batch.max_steps,
-            end=end,
-            stop_at_finished=max(1, compact_at - batch.num_finished),
-            forbidden=request.forbidden,
-            scored=settings.scores,
-        )
-        for scores, best in zip(log_p, ids.tolist(), strict=True):
-            unfinished = batch.append(scores, best, ())
+        compact_at = 1 if rules else math.ceil(len(batch.rows) * COMPACT_AT)
+        if rules:
+            generated = np.array([batch.outputs[row] for row in batch.rows], np.int64)
+            banned = banned_tokens(rules, generated, np.array(batch.rows))
+            best, state = _best_tokens(steps, tokens, state, 1, request, banned)
+            log_p, ids = (each.T for each in best)
+        else:
+            log_p, ids, state = steps.greedy(
+                tokens,
+                state,
+                max_steps=batch.max_steps,
+                end=end,
+                stop_at_finished=max(1, compact_at - batch.num_finished),
+                forbidden=request.forbidden,
+                scored=settings.scores,
+            )
+        for scores, newest in zip(log_p, ids.tolist(), strict=True):
+            unfinished = batch.append(scores, newest, ())
         tokens, num_finished = ids[-1], batch.num_finished
         if num_finished and (num_finished >= compact_at or not unfinished):
             batch.compact(unfinished)
@@ -148,11 +173,19 @@ def beam_search(
         max_lengths=limits,
         forbidden=request.forbidden,
     )
-    beam = NativeBeam(options, num_sentences)
+    beam, count = NativeBeam(options, num_sentences), options.num_continuations
+    rules = request.rules(settings)
     tokens: Array = np.full(num_sentences, request.start)
     while len(tokens):
         request.check_stop()
-        log_p, ids, state = _next_tokens(steps, tokens, state, beam, request)
+        if rules:
+            generated = beam.generated.reshape(len(tokens), -1)
+            width = len(tokens) // len(beam.sentences)
+            banned = banned_tokens(rules, generated, np.repeat(beam.sentences, width))
+            best, state = _best_tokens(steps, tokens, state, count, request, banned)
+            log_p, ids = best
+        else:
+            log_p, ids, state = steps.topk(tokens, state, count, request.forbidden)
         parents = beam.advance(log_p, ids)
         same = len(parents) == len(tokens) and (parents == np.arange(len(tokens))).all()
         if len(parents) and not same:
@@ -161,24 +194,15 @@ def beam_search(
     return [best_first(each)[: settings.num_best] for each in beam.completed]
 
 
-def _next_tokens(
+def _best_tokens(
     steps: NativeSteps,
     tokens: Array,
     state: NativeState,
-    beam: NativeBeam,
+    count: int,
     request: NativeRequest,
-) -> tuple[Array, Array, NativeState]:
-    """Append ``tokens``; return ln p and ids [R K] of the best tokens after them."""
-    count = beam.options.num_continuations
-    if request.copied is None:
-        return steps.topk(tokens, state, count, request.forbidden)
-    # Of each row at most one of two tokens is forbidden: the placeholder or END.
-    log_p, ids, state = steps.topk(tokens, state, count + 1, request.forbidden)
-    generated = beam.generated
-    found = (generated == request.copied).sum(axis=2)
-    wanted = np.array(request.copies)[beam.sentences, None]
-    banned = np.where(found >= wanted, request.copied, request.end).reshape(-1, 1)
-    log_p = np.where(ids == banned, -np.inf, log_p).astype(np.float32)
-    order = np.argsort(-log_p, axis=1, kind="stable")[:, :count]
-    rows = np.arange(len(ids))[:, None]
-    return log_p[rows, order], ids[rows, order], state
+    banned: Array,
+) -> tuple[tuple[Array, Array], NativeState]:
+    """Append ``tokens``; return ln p and ids [R K] of the best that are not banned."""
+    enough = count + num_banned(banned)
+    log_p, ids, state = steps.topk(tokens, state, enough, request.forbidden)
+    return best_allowed(log_p, ids, banned, count), state

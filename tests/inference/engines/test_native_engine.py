@@ -233,13 +233,16 @@ def translate_alone(*arguments):
 DEPENDENCIES_OF_TYPER = ("shellingham", "rich", "typing_extensions", "annotated-doc")
 
 
-@pytest.mark.parametrize("beam", ["1", "4"])
-def test_a_line_is_translated_where_torch_is_not_installed(beam):
-    done = translate_alone("--beam", beam)
+@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("size", [0, 1])
+def test_a_line_is_translated_where_torch_is_not_installed(beam, size):
+    """A loop is searched again without repeated n-grams."""
+    done = translate_alone("--beam", str(beam), "--search", f"no_repeat_ngram={size}")
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == load(DEMO, engine="torch").translate(
-        "The dog sleeps in the garden.", beam=int(beam)
+    translator = load(DEMO, engine="torch")
+    assert done.stdout.strip() == translator.translate(
+        "The dog sleeps in the garden.", beam=beam, no_repeat_ngram=size
     )
     assert done.stderr.startswith("engine: native (C kernels with")
 
