@@ -6,7 +6,7 @@ Each argument is NAME=MODEL=TEXT. For every engine and precision, all lines are
 translated by one thread in one go; then again a few at a time, by several threads, in
 another order, and with both at once. Counted are the lines whose words differ from the
 first time, and those whose score differs in any bit. The last columns are of
-``deterministic``, with the processor time it takes.
+``deterministic``, with the processor time it takes. ``used`` is what ``auto`` took.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import torch
 from result_file import TRANSLATION, Measurement, add_options, place_of
 
 import headwise
@@ -28,10 +27,10 @@ import headwise
 RESULTS = Path(__file__).parent / "results" / "batch_invariance.json"
 
 COMBINATIONS = [
+    ("auto", "float32"),
+    ("auto", "bf16"),
     ("torch", "float32"),
     ("torch", "bf16"),
-    ("torch-eager", "float32"),
-    ("torch-eager", "bf16"),
     ("ctranslate2", "float32"),
     ("ctranslate2", "int8"),
 ]
@@ -95,16 +94,17 @@ def _measured(
 ) -> dict[str, Any]:
     """Return the shares of lines that differ under each condition."""
     how = {"engine": engine, "precision": precision}
-    expected, seconds = _translated(folder, lines, Condition(), search, how)
+    expected, seconds, used = _translated(folder, lines, Condition(), search, how)
     changed = {}
     for name, condition in CONDITIONS.items():
-        found, _ = _translated(folder, lines, condition, search, how)
+        found, *_ = _translated(folder, lines, condition, search, how)
         changed[name] = _differing(found, expected)
     alone = how | {"deterministic": True}
-    first, longer = _translated(folder, lines, Condition(), search, alone)
-    again, _ = _translated(folder, lines, CONDITIONS[LAST], search, alone)
+    first, longer, _ = _translated(folder, lines, Condition(), search, alone)
+    again, *_ = _translated(folder, lines, CONDITIONS[LAST], search, alone)
     most = max(each["words"] for each in changed.values())
     return {
+        "used": used,
         "changed": changed,
         "same words, at least": round(1 - most / len(lines), 5),
         "deterministic": {
@@ -123,10 +123,9 @@ def _translated(
     condition: Condition,
     search: dict[str, Any],
     how: dict[str, Any],
-) -> tuple[Found, float]:
-    """Return words and score of each line, and the processor time."""
-    torch.set_num_threads(condition.threads)
-    translator = headwise.load(folder, **how)
+) -> tuple[Found, float, str]:
+    """Return words and score of each line, the processor time, and the engine."""
+    translator = headwise.load(folder, threads=condition.threads, **how)
     translator.translate(lines[0], **search)
     order = list(range(len(lines)))
     if condition.seed is not None:
@@ -138,7 +137,7 @@ def _translated(
         outputs = translator.lines((lines[place] for place in places), **search)
         for place, each in zip(places, outputs, strict=True):
             found[place] = each.text, float(each.candidates[0].score).hex()
-    return found, time.process_time() - begin
+    return found, time.process_time() - begin, translator.engine.name
 
 
 def _differing(found: Found, expected: Found) -> dict[str, int]:
