@@ -218,9 +218,9 @@ def test_as_many_pairs_as_a_preset_can_use():
     assert chosen == [*fewest]
     assert [preset_for(size - 1) for size in fewest.values()] == ["micro", *chosen[:-1]]
     assert all(name in PRESETS for name in chosen)
-    assert preset_for(9_999, "parsing") == "micro"
-    assert preset_for(10_000, "parsing") == "tiny"
-    assert preset_for(199_999, "parsing") == "tiny"
+    assert preset_for(9_999, "captioning") == "micro"
+    assert preset_for(10_000, "captioning") == "tiny"
+    assert preset_for(199_999, "captioning") == "tiny"
 
 
 @pytest.mark.parametrize(
@@ -230,6 +230,7 @@ def test_as_many_pairs_as_a_preset_can_use():
         ("regression", "classifier"),
         ("tagging", "tagger"),
         ("language_model", "language-model"),
+        ("parsing", "parser"),
     ],
 )
 def test_texts_with_labels_or_numbers_have_presets_of_their_own(task, preset):
@@ -243,7 +244,7 @@ def test_texts_with_labels_or_numbers_have_presets_of_their_own(task, preset):
 def test_single_words_have_presets_of_their_own(words, preset):
     assert preset_for(1, words=words) == preset_for(199_999, words=words) == preset
     assert preset_for(200_000, words=words) == "small"
-    assert preset_for(500, "parsing", words) == "micro"
+    assert preset_for(500, "captioning", words) == "micro"
     assert words_of(as_table(resolve(preset=preset).text)) == words
 
 

@@ -1,4 +1,4 @@
-"""Architectures by name: ten small ones, and every row of the paper's Table 3."""
+"""Architectures by name: eleven small ones, and every row of the paper's Table 3."""
 
 from __future__ import annotations
 
@@ -38,6 +38,16 @@ LANGUAGE_MODEL = TransformerConfig(
     activation="gelu",
     positions="rotary",
 )
+PARSER = TransformerConfig(
+    encoder_layers=3,
+    decoder_layers=3,
+    d_model=256,
+    d_ff=1024,
+    num_heads=4,
+    dropout=0.1,
+    norm="pre",
+    positions="rotary",
+)
 TRANSDUCER = replace(
     TINY,
     encoder_layers=3,
@@ -67,6 +77,7 @@ PRESETS: dict[str, Preset] = {
     "classifier": Preset(CLASSIFIER, "for texts with one label or number each"),
     "tagger": Preset(TAGGER, "for words with a tag each"),
     "language-model": Preset(LANGUAGE_MODEL, "for a book or a shelf of them"),
+    "parser": Preset(PARSER, "for sentences with a tree each"),
     "g2p": Preset(TRANSDUCER, "for words with their phones"),
     "transducer": Preset(TRANSDUCER, "for words with other words: forms, spellings"),
     "tiny": Preset(TINY, "for thousands of pairs and more, on a laptop"),

@@ -210,6 +210,23 @@ PLAIN_TEXT: Table = {
 }
 """For text without a second side: the rate falls once more of it brings no gain."""
 
+TREES: Table = {
+    "text": {"vocab_size": 4000},
+    "training": {
+        "steps": 10_000,
+        "batch_tokens": 2048,
+        "schedule": "constant",
+        "optimizer": "muon",
+        "warmup_steps": 100,
+        "learning_rate": 0.005,
+        "validate_every": 200,
+        "patience": 4,
+        "on_plateau": "cooldown",
+        "average_last": 1,
+    },
+}
+"""For sentences with a tree each: the rate falls once more brings no gain."""
+
 MIDDLE_DATA: Table = {
     "text": {"vocab_size": 16_000},
     "training": {
@@ -231,6 +248,7 @@ PRESET_TRAINING: dict[str, Table] = {
     "classifier": LABELLED_DATA,
     "tagger": TAGGED_DATA,
     "language-model": PLAIN_TEXT,
+    "parser": TREES,
     "g2p": merged(SINGLE_WORDS, {"text": {"target_tokenizer": "spaces"}}),
     "transducer": SINGLE_WORDS,
     "tiny": SMALL_DATA,
@@ -267,6 +285,7 @@ PRESETS_OF_TASKS = {
     "regression": "classifier",
     "tagging": "tagger",
     "language_model": "language-model",
+    "parsing": "parser",
 }
 """Task -> its preset up to ``FEWEST_FOR_SMALL`` texts."""
 
