@@ -267,6 +267,7 @@ TRIALS: dict[str, Table] = {
     "tiny": {"preset": "tiny"},
     "10-minutes": {"training": {"max_minutes": 10}},
     "tiny-10-minutes": {"preset": "tiny", "training": {"max_minutes": 10}},
+    "parser": {"preset": "parser"},
     "parser-10-minutes": PARSER,
     "parser-dropout-10-minutes": merged(PARSER, {"model": {"dropout": 0.3}}),
 }

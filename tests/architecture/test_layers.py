@@ -9,7 +9,15 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "headwise"
 
-BASE = {"errors", "openmp", "settings", "storage", "subprocesses", "wording"}
+BASE = {
+    "errors",
+    "fork_safe_lock",
+    "openmp",
+    "settings",
+    "storage",
+    "subprocesses",
+    "wording",
+}
 PARTS = {"text", "model", "data", "losses", "consistency", "metrics", "decoding"}
 PARTS |= {"distillation"}
 EXPERIMENT = BASE | PARTS | {"backends", "tasks", "training", "recipe", "run_folder"}
@@ -18,6 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "wording": set(),
     "settings": {"errors"},
     "storage": {"errors", "settings"},
+    "fork_safe_lock": set(),
     "openmp": set(),
     "subprocesses": {"errors"},
     "text": BASE,

@@ -30,32 +30,18 @@ def test_the_page_shows_the_program_of_each_target():
 
 
 @pytest.mark.parametrize("name", ["export_parity", "export_parity_multi30k"])
-def test_what_was_measured_is_what_the_notebook_says(name):
-    """And it is what is promised: the same words and logits to 1e-4 in float32."""
+def test_what_was_measured_is_what_is_promised(name):
+    """The same words and logits to 1e-4 in float32."""
     measured = json.loads((ROOT / "benchmarks/results" / f"{name}.json").read_text())
-    notebook = (ROOT / "docs/notebook/2026-11-21-exports.md").read_text()
-    table = [line for line in notebook.splitlines() if line.startswith("| ")]
     rows, sentences = measured["rows"], measured["sentences"]
-    for row, tool in {
-        "headwise --engine ctranslate2": "headwise `--engine ctranslate2`",
-        "transformers float32": "transformers, float32",
-        "ctranslate2 float32": "CTranslate2, float32",
-        "ctranslate2 float16": "CTranslate2, float16 (computed in float32)",
-        "ctranslate2 int8": "CTranslate2, int8",
-    }.items():
-        greedy, beam = (f"{rows[row]['equal'][each]:,}" for each in BEAMS)
-        line = next(each for each in table if each.startswith(f"| {tool} |"))
-        if name == "export_parity":
-            assert line.startswith(f"| {tool} | {greedy} | {beam} | ")
-        else:
-            one, other = (f"{rows[row]['bleu'][each]:.2f}" for each in BEAMS)
-            assert f" | {greedy} | {one} | {beam} | {other} | " in line
-        if "int8" not in row and "float16" not in row:
-            assert min(rows[row]["equal"].values()) >= 0.999 * sentences
+    for row in (
+        "headwise --engine ctranslate2",
+        "transformers float32",
+        "ctranslate2 float32",
+    ):
+        assert min(rows[row]["equal"].values()) >= 0.999 * sentences
     assert max(measured["largest_difference_of_logits"].values()) <= 1e-4
 
-
-BEAMS = ["greedy", "beam 4"]
 
 SHORT = DecodingSettings(patience=1.0, max_length_factor=1.2, max_length_offset=1)
 """A search whose limit, which follows each source, cuts off many outputs; by the rule

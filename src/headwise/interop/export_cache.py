@@ -38,7 +38,7 @@ def cached_export(
     goes to a temporary folder, which is deleted when the context ends.
     """
     about = export_description(opened, target=target, quantization=quantization)
-    cached = opened.path / EXPORTS_FOLDER / f"{target}-{quantization}"
+    cached = opened.location / EXPORTS_FOLDER / f"{target}-{quantization}"
     if _is_current(cached, about):
         yield CachedExport(cached)
         return

@@ -83,6 +83,9 @@ class ModelFolder:
     """An open model folder."""
 
     path: Path
+    """As its user spelled it."""
+    location: Path
+    """The same, absolute, for what is read later: the working directory may change."""
     description: ModelDescription
     device: str
     """Device on which the model is loaded."""
@@ -115,8 +118,10 @@ class ModelFolder:
             from headwise.run_folder.weight_file import check_unchanged
 
             sha256 = self.manifest["files"][WEIGHTS]["sha256"]
-            check_unchanged(self.path / WEIGHTS, sha256)
-            self.weights.model = _read_model(self.path, self.description, self.device)
+            check_unchanged(self.location / WEIGHTS, sha256)
+            self.weights.model = _read_model(
+                self.location, self.description, self.device
+            )
         return self.weights.model
 
     @property
@@ -238,6 +243,7 @@ def open_model_folder(
         weights.model = _read_model(path, description, str(device))
     return ModelFolder(
         path=path,
+        location=path.absolute(),
         description=description,
         device=str(device),
         tokenizers=_tokenizers(path / TOKENIZER, facts),

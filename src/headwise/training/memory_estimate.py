@@ -196,7 +196,7 @@ class MemoryEstimator:
             texts = [text for batch in batches for text in batch]
             outputs = self.task.predict(self.model, texts)
             for metric in self.task.always_measured:  # for the libraries they load
-                self.task.measure(metric, outputs, texts)
+                self.task.measure(metric, outputs, outputs)
         finally:
             self.model.train(was_training)
 

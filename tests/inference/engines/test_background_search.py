@@ -7,6 +7,7 @@ import pytest
 
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import Cancelled
+from headwise.fork_safe_lock import ForkSafeLock
 from headwise.inference.engines.background_search import BackgroundSearch
 from headwise.inference.engines.engine import DeferredSearch
 from headwise.inference.engines.torch_engine import MIN_BACKGROUND_SOURCES, TorchEngine
@@ -60,7 +61,7 @@ def test_errors_are_raised_by_result():
     def fails(check_stop):
         raise ValueError("no")
 
-    search = BackgroundSearch(fails, threading.Lock())
+    search = BackgroundSearch(fails, ForkSafeLock())
 
     assert ended(search)
     with pytest.raises(ValueError, match="no"):
@@ -73,7 +74,7 @@ def test_a_cancelled_search_ends_soon():
             check_stop()
             time.sleep(0.001)
 
-    lock = threading.Lock()
+    lock = ForkSafeLock()
     first, second = BackgroundSearch(endless, lock), BackgroundSearch(endless, lock)
     first.cancel()
     second.cancel()
@@ -97,9 +98,9 @@ def test_a_closed_stream_cancels_the_searches_it_submitted(translator, monkeypat
     monkeypatch.setattr(
         "headwise.inference.streaming_translation.BLOCK_LINES", MIN_BACKGROUND_SOURCES
     )
-    held = threading.Lock()
-    monkeypatch.setattr(translator.engine, "background_lock", held)
-    with held:  # so that none has ended before others were submitted
+    lock = ForkSafeLock()
+    monkeypatch.setattr(translator.engine, "background_lock", lock)
+    with lock.held():  # so that none has ended before others were submitted
         lines = translator.lines(["one."] * (5 * MIN_BACKGROUND_SOURCES), beam=1)
         reader = threading.Thread(target=next, args=(lines,), daemon=True)
         reader.start()

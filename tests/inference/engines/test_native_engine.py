@@ -190,6 +190,39 @@ def test_weights_that_changed_since_are_refused(folder):
         NativeEngine(opened)
 
 
+def test_the_working_directory_may_change(folder, monkeypatch):
+    """The weights are read again where a search needs torch."""
+    monkeypatch.chdir(folder.parent)
+    translator = load(folder.name)
+    monkeypatch.chdir("/")
+
+    assert translator.translate("The dog sleeps.", repetition_penalty=1.5)
+    assert translator.engine.name == "torch"
+
+
+FORKED = """
+import os, signal, sys, headwise
+translator = headwise.load(sys.argv[1], engine=sys.argv[2])
+texts = [f"The dog sleeps in garden {number}." for number in range(100)]
+wanted = translator.translate(texts)
+reading = translator.lines(texts * 100)
+next(reading)  # other blocks are searched in the background
+for _ in range(3):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        os._exit(0 if translator.translate(texts) == wanted else 1)
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.parametrize("engine", ["auto", "torch"])
+def test_a_process_forked_during_a_search_translates(engine):
+    """The locks that the threads of its parent hold are free in it."""
+    program = [sys.executable, "-c", FORKED, str(DEMO), engine]
+    subprocess.run(program, check=True, timeout=120)
+
+
 NEEDED = ("numpy", "safetensors", "sentencepiece", "typer")
 """What a command that translates needs, besides Python; see docs/models.md."""
 

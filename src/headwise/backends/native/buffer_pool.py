@@ -7,13 +7,12 @@ checks that no two users share a buffer.
 
 from __future__ import annotations
 
-from threading import RLock
-
 import numpy as np
 from numpy.typing import NDArray
 
 from headwise.backends.native.arrays import address
 from headwise.backends.native.ctypes_structs import ALIGNMENT
+from headwise.fork_safe_lock import ForkSafeLock
 
 Memory = NDArray[np.uint8]
 
@@ -51,7 +50,7 @@ class BufferPool:
     """Hands out buffers, in any thread."""
 
     def __init__(self) -> None:
-        self._lock = RLock()  # garbage collection may run while a buffer is taken
+        self._lock = ForkSafeLock()
         self._free: dict[int, list[Memory]] = {}
         self.free_bytes = 0
 
@@ -60,7 +59,7 @@ class BufferPool:
         if size <= MIN_POOLED_BYTES:
             return Buffer(aligned_bytes(size))
         size = 1 << (size - 1).bit_length()
-        with self._lock:
+        with self._lock.held():
             free = self._free.get(size)
             if free:
                 self.free_bytes -= size
@@ -70,7 +69,7 @@ class BufferPool:
     def give_back(self, memory: Memory) -> None:
         """Keep a buffer for reuse, within ``MAX_FREE_BYTES``."""
         size = len(memory)
-        with self._lock:
+        with self._lock.held():
             if self.free_bytes + size <= MAX_FREE_BYTES:
                 self.free_bytes += size
                 self._free.setdefault(size, []).append(memory)

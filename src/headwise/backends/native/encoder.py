@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from ctypes import byref, pointer
 from functools import partial
-from threading import Lock
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -39,6 +38,7 @@ from headwise.backends.native.training import why_not_native, why_too_long
 from headwise.backends.native.weights import NativeWeights
 from headwise.backends.precision import Precision
 from headwise.data.ragged_batch import RaggedTokens
+from headwise.fork_safe_lock import ForkSafeLock
 from headwise.model.picture_encoder import PictureEncoder
 from headwise.model.sequence_model import SequenceModel
 
@@ -197,11 +197,11 @@ class NativeEncoder:
 _encoders: WeakKeyDictionary[AnyEncoder, NativeEncoder] = WeakKeyDictionary()
 """The packed weights of each model; they hold no reference to it."""
 
-_packing = Lock()
+_packing = ForkSafeLock()
 
 
 def _encoder_of(model: AnyEncoder) -> NativeEncoder:
-    with _packing:
+    with _packing.held():
         found = _encoders.get(model)
         if found is None or not found.is_current(model):
             found = _encoders[model] = NativeEncoder(model)

@@ -6,8 +6,6 @@ scores equal.
 
 from __future__ import annotations
 
-from threading import Lock
-
 import numpy as np
 
 from headwise.backends.native.arrays import Array, address
@@ -43,6 +41,7 @@ from headwise.backends.native.weight_arrays import (
     SublayerArrays,
 )
 from headwise.backends.precision import Precision
+from headwise.fork_safe_lock import ForkSafeLock
 
 FIRST_POSITIONS = 256
 """Position encodings computed at first; their number doubles as needed."""
@@ -57,7 +56,7 @@ class NativeWeights:
     def __init__(self, arrays: ModelArrays, precision: Precision) -> None:
         self._config = arrays.config
         self._positions: dict[str, PositionTables] = {}
-        self._growing = Lock()
+        self._growing = ForkSafeLock()
         self._packer = _Packer(precision)
         self.model = self._packed(arrays)
 
@@ -128,7 +127,7 @@ class NativeWeights:
         embedding, size = stack.embedding, max(count, tables.max_positions or 0)
         if tables.max_positions is None:
             size = max(FIRST_POSITIONS, 1 << (count - 1).bit_length())
-        with self._growing:
+        with self._growing.held():
             if count <= embedding.num_positions:
                 return  # another thread has computed them
             # Beyond learned ones, this raises. The old tables stay: another thread may

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from headwise.backends.native.library import build
@@ -19,6 +18,7 @@ from headwise.backends.native.measured_speed import why_not_preferred
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import HeadwiseError, ModelError
+from headwise.fork_safe_lock import ForkSafeLock
 from headwise.inference.engines.ctranslate2_engine import CTranslate2Engine
 from headwise.inference.engines.ctranslate2_support import (
     unsupported_lengths,
@@ -49,10 +49,10 @@ class AutoEngine:
         self.precision = precision
         self.name = "auto"
         self.used: dict[str, str] = {}
-        self._loading_lock = Lock()
+        self._loading_lock = ForkSafeLock()
         self._loaded: TorchEngine | None = None
         self._weight_versions: list[tuple[int, int]] = []
-        self._ctranslate2_lock = Lock()
+        self._ctranslate2_lock = ForkSafeLock()
         self._ctranslate2_error = ""
         self._ctranslate2: CTranslate2Engine | None = None
         self._only: Engine | None = None
@@ -69,7 +69,7 @@ class AutoEngine:
     @property
     def _torch(self) -> TorchEngine:
         """The torch engine; torch and the model are loaded on first use."""
-        with self._loading_lock:
+        with self._loading_lock.held():
             if self._loaded is None:
                 self._load()
         assert self._loaded is not None
@@ -157,14 +157,14 @@ class AutoEngine:
             *unsupported_model(self.opened),
             *unsupported_search(settings),
             *unsupported_prefixes(prefixes),
-            *unsupported_placeholders(self.opened, sources),
+            *unsupported_placeholders(self.opened),
             *unsupported_lengths(self.opened, sources, settings),
         ]
         if unsupported:
             return self._torch, "; ".join(each.reason for each in unsupported)
         if _weight_versions(self.opened) != self._weight_versions:
             return self._torch, "the weights were changed after they were loaded"
-        with self._ctranslate2_lock:
+        with self._ctranslate2_lock.held():
             if self._ctranslate2 is None and not self._ctranslate2_error:
                 self._open_ctranslate2()
         if self._ctranslate2 is None:

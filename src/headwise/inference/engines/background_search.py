@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 
+from headwise.fork_safe_lock import ForkSafeLock
 from headwise.inference.background_thread import BackgroundThread
 from headwise.inference.engines.engine import Outputs
 
@@ -21,7 +21,7 @@ class BackgroundSearch(Future[Outputs]):
     """
 
     def __init__(
-        self, search: Callable[[Callable[[], None]], Outputs], lock: threading.Lock
+        self, search: Callable[[Callable[[], None]], Outputs], lock: ForkSafeLock
     ) -> None:
         super().__init__()
         self._thread = BackgroundThread(partial(self._run, search, lock))
@@ -34,11 +34,11 @@ class BackgroundSearch(Future[Outputs]):
     def _run(
         self,
         search: Callable[[Callable[[], None]], Outputs],
-        lock: threading.Lock,
+        lock: ForkSafeLock,
         check_stop: Callable[[], None],
     ) -> None:
         try:
-            with lock:
+            with lock.held():
                 check_stop()
                 outputs = search(check_stop)
         except BaseException as error:

@@ -110,12 +110,14 @@ def unsupported_prefixes(prefixes: Sequence[Prefix] | None) -> list[Unsupported]
     return [Unsupported("CTranslate2 supports no forced prefix", "none")]
 
 
-def unsupported_placeholders(
-    opened: ModelFolder, sources: Sequence[Sequence[int]]
-) -> list[Unsupported]:
-    """Return a reason if a source has placeholders, of which CTranslate2 loses some."""
-    placeholder = opened.texts.source_placeholder
-    if placeholder is None or not any(placeholder in source for source in sources):
+def unsupported_placeholders(opened: ModelFolder) -> list[Unsupported]:
+    """Return a reason if the model copies placeholders.
+
+    CTranslate2 loses some of them; and to forbid one where the source has none, it
+    raises the probabilities of all other tokens, which changes scores and sometimes the
+    translation.
+    """
+    if opened.texts.source_placeholder is None:
         return []
     return [Unsupported("CTranslate2 has no rule that copies each placeholder once")]
 

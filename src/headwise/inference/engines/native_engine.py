@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from threading import Lock
 from typing import cast, get_args
 
 import numpy as np
@@ -27,6 +26,7 @@ from headwise.decoding.native_search import (
 )
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import SettingsError, UsageError
+from headwise.fork_safe_lock import ForkSafeLock
 from headwise.inference.engines.background_search import BackgroundSearch
 from headwise.inference.engines.default_threads import num_threads
 from headwise.inference.engines.engine import (
@@ -85,7 +85,7 @@ class NativeEngine:
         self.target_placeholder = placeholder_token(pair.target, pair.settings)
         sizes = pair.source.size, pair.target.size
         sha256 = opened.manifest["files"][WEIGHTS]["sha256"]
-        tensors = read_arrays(opened.path / WEIGHTS, sha256)
+        tensors = read_arrays(opened.location / WEIGHTS, sha256)
         self.steps = NativeEncoderDecoder(
             arrays_of_file(opened.config, *sizes, tensors),
             *sizes,
@@ -93,7 +93,7 @@ class NativeEngine:
         )
         # bfloat16 takes half as much memory.
         self.batch_tokens = BATCH_TOKENS * (2 if precision == "bf16" else 1)
-        self.background_lock = Lock()
+        self.background_lock = ForkSafeLock()
         self.used = {self.name: f"C kernels with {build().vectors}, without torch"}
 
     def search(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from threading import Lock
 from typing import cast, get_args
 
 from headwise.backends.native.library import requested, why_unavailable
@@ -15,6 +14,7 @@ from headwise.backends.reference import why_reference_only
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
+from headwise.fork_safe_lock import ForkSafeLock
 from headwise.inference.engines.background_search import BackgroundSearch
 from headwise.inference.engines.engine import (
     MIN_BACKGROUND_SOURCES,
@@ -61,7 +61,7 @@ class TorchEngine:
             precision=cast(Precision, precision),
             native=native,
         )
-        self.background_lock = Lock()
+        self.background_lock = ForkSafeLock()
         self.used = {self.name: self._note()}
 
     def search(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 import torch
 
+from headwise.fork_safe_lock import ForkSafeLock
 from headwise.tasks.translation.thread_pool import B, CheckStop, R, run_in_threads
 
 
@@ -43,7 +43,7 @@ class _SavedThreads:
     """torch's thread count before the first of the searches that run now."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = ForkSafeLock()
         self.searches = 0
         self.num_threads = 1
 
@@ -54,7 +54,7 @@ _SAVED = _SavedThreads()
 @contextmanager
 def _one_torch_thread() -> Iterator[None]:
     """Limit torch to one thread per operation, for the whole process."""
-    with _SAVED.lock:
+    with _SAVED.lock.held():
         if not _SAVED.searches:
             _SAVED.num_threads = torch.get_num_threads()
         _SAVED.searches += 1
@@ -62,6 +62,6 @@ def _one_torch_thread() -> Iterator[None]:
     try:
         yield
     finally:
-        with _SAVED.lock:
+        with _SAVED.lock.held():
             _SAVED.searches -= 1
             torch.set_num_threads(_SAVED.num_threads)
