@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -324,6 +325,52 @@ def test_a_bad_number_of_the_training_text_has_a_place(headwise, tmp_path):
 
     assert found.code == 4
     assert f"{table}, line 31: 'abc' is not a number" in found.error
+
+
+def test_labels_that_are_no_numbers_at_all_have_a_place(headwise, tmp_path):
+    file = classification(tmp_path)["source"]
+    found = headwise(
+        *("run", file, "--task", "regression", "--out", tmp_path / "run", *TINY)
+    )
+
+    assert found.code == 4
+    assert f"{file}, line 1: 'is red' is not a number" in found.error
+
+
+@pytest.mark.parametrize("verb", ["predict", "embed"])
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [("a.tsv", "two\tis red"), ("a.jsonl", '{"a": "b"}'), ("a.mrg", "(S (NN two))")],
+)
+def test_tables_are_no_texts(headwise, classifier, tmp_path, verb, name, line):
+    """The answer would be a part of the text."""
+    (tmp_path / name).write_text(f"{line}\n", encoding="utf-8")
+    found = headwise(verb, classifier, tmp_path / name)
+
+    assert (found.code, found.out) == (2, "")
+    assert f"{verb} reads each line as one text; give texts alone" in found.error
+    assert ("cut -f1" in found.error) == (name == "a.tsv")
+
+
+def test_a_text_in_the_place_of_a_file_is_explained(headwise, classifier):
+    found = headwise("predict", classifier, "is it red")
+
+    assert found.code == 2
+    assert "or give a text by a pipe: echo 'is it red' |" in found.error
+
+
+def test_csv_is_refused_with_a_command_that_converts_it(headwise, tmp_path):
+    """The command is run as it stands."""
+    table = tmp_path / "a.csv"
+    rows = "".join(f'"one, ""{each}""",red\n' for each in range(3))
+    table.write_text(rows, encoding="utf-8")
+    found = headwise("run", table, "--task", "classification", "--out", tmp_path / "x")
+
+    assert found.code == 3
+    command = found.error.partition("for example with ")[2].strip()
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    lines = (tmp_path / "data.tsv").read_text(encoding="utf-8").splitlines()
+    assert lines == [f'one, "{each}"\tred' for each in range(3)]
 
 
 def test_a_number_has_no_probability(headwise, tmp_path):

@@ -96,6 +96,22 @@ def test_keys_of_json_lines_can_be_chosen(written):
     assert found == [("one\ttwo", "un"), ("", "l'été"), ("", "")]
 
 
+@pytest.mark.parametrize("header", ["text\tlabel", "EN\tde", "Sentence \tTags"])
+def test_a_header_is_read_as_an_example_and_that_is_said(written, header):
+    table = written("a.tsv", f"{header}\nA dog.\tUn chien.\ntext\tlabel\n")
+
+    assert len(pairs_of(source=table)) == 3
+    (note,) = notes_of(source=table)
+    assert note.startswith(f"{table}, line 1 looks like a header (")
+    assert note.endswith(f"to leave it out: tail -n +2 {table}")
+
+
+def test_a_word_of_a_header_is_no_header(written):
+    table = written("a.tsv", "text\tun texte\n")
+
+    assert notes_of(source=table) == []
+
+
 def test_line_ends_inside_json_become_spaces_and_that_is_said(written):
     table = written("a.jsonl", '{"source": "a\\nb", "target": "c"}\n')
 

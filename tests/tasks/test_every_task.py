@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file
 from tests.tasks.examples import EXAMPLES, INPUTS, settings_of
 
+from headwise.cli.batch_size import new_memory_estimator
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.consistency import Consistency
 from headwise.data.batches import make_batch
@@ -238,6 +239,16 @@ def test_every_measure_of_the_task_can_be_computed(name, trained):
     golden = [each.output for each in load_predictor(run).opened.golden]
     for measure in TASKS[name].measures:
         assert math.isfinite(task.measure(measure, golden, golden).value)
+
+
+def test_a_dry_run_estimates_memory(name, tmp_path):
+    """It makes the outputs of a validation, and measures them."""
+    recipe = recipe_of(name, tmp_path)
+    corpus = prepare_corpus(tmp_path / "run", recipe)
+
+    estimator = new_memory_estimator(recipe, corpus, "cpu")
+
+    assert estimator.estimate(recipe.training.batch_tokens).peak > 2**20
 
 
 def test_measures_of_other_tasks_are_refused(name, tmp_path):

@@ -69,5 +69,5 @@ def test_a_line_that_is_no_number_is_left_to_who_knows_its_place():
     assert numbers.mean == 2
     with pytest.raises(DataError, match="'x' is not a number"):
         numbers.encode("x")
-    with pytest.raises(DataError, match="'x' is not a number"):
-        trained(["x", "", "y"])
+    with pytest.raises(DataError, match="'y' is not a number"):
+        trained(["x", "", "y"]).encode("y")

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from headwise.errors import DataError, ModelError, SettingsError
+from headwise.errors import DataError, ModelError, SettingsError, UsageError
 from headwise.text.patch_tokenizer import PatchTokenizer, PictureSize
 from headwise.text.pixels import data_url, pixels_of_url
 from headwise.text.settings import TextSettings
@@ -106,3 +106,13 @@ def test_a_damaged_file_is_refused(tmp_path, change, message):
 def test_it_is_not_trained_on_text():
     with pytest.raises(SettingsError, match="'patches' is for pictures"):
         TOKENIZERS["patches"].train([], vocab_size=9, settings=TextSettings())
+
+
+@pytest.mark.parametrize(
+    "pixels",
+    [np.zeros((2, 3, 1), np.uint8), np.zeros((1, 2, 3, 1))],
+    ids=["no frames", "float64"],
+)
+def test_arrays_of_another_form_have_no_data_url(pixels):
+    with pytest.raises(UsageError, match=r"must be an array \[frames, height, width"):
+        data_url(pixels)

@@ -7,6 +7,8 @@ exist, or text that is not NAME=VALUE.
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import stat
 import sys
 from collections.abc import Sequence
@@ -25,6 +27,7 @@ from headwise.run_folder.default_decoding import read_default_decoding
 from headwise.run_folder.installed_models import find_installed, installed_models
 from headwise.run_folder.paths import CONFIG, check_is_model, model_path, task_of_folder
 from headwise.settings import as_table, merged, read
+from headwise.text.encodings import open_text
 
 STANDARD_INPUT = Path("-")
 
@@ -43,9 +46,36 @@ def check_files(*paths: Path | None) -> None:
         if path.is_dir():
             raise UsageError(f"{path} is a folder; give a file")
         if not path.exists():
+            remedy = "check the name"
+            if " " in str(path):
+                remedy += f", or give a text by a pipe: echo {shlex.quote(str(path))} |"
             raise UsageError(
-                f"{path} does not exist (looked for {path.absolute()}); check the name"
+                f"{path} does not exist (looked for {path.absolute()}); {remedy}"
             )
+
+
+TABLES = {".tsv": rb"\t", ".tab": rb"\t", ".jsonl": rb"^\s*\{", ".mrg": rb"^\s*\("}
+"""Suffixes of tables and treebanks, and what their first line has."""
+
+
+def check_whole_lines(command: str, *paths: Path) -> None:
+    """Raise ``UsageError`` for a table, of which a whole line would be the text."""
+    for path in paths:
+        name = path.name.removesuffix(".gz")
+        expected = TABLES.get(Path(name).suffix)
+        if expected is None or not path.is_file():
+            continue
+        with path.open("rb") as file:
+            line = open_text(file, str(path)).readline()
+        if not re.search(expected, line):
+            continue
+        remedy = "give texts alone, one a line"
+        if b"\t" in line and name == path.name:
+            remedy += f": cut -f1 {shlex.quote(str(path))} | headwise {command} FOLDER"
+        raise UsageError(
+            f"{path} is a table or a treebank, but {command} reads each line as one "
+            f"text; {remedy} (headwise evaluate reads tables)"
+        )
 
 
 def is_standard_input(path: Path | None) -> bool:

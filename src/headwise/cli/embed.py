@@ -15,6 +15,7 @@ from headwise.cli.argument_checks import (
     check_input,
     check_models,
     check_out_file,
+    check_whole_lines,
 )
 from headwise.cli.options import (
     Deterministic,
@@ -37,7 +38,7 @@ def embed(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="FILE",
+            metavar="FILE...",
             help="Texts, plain or .gz. Default, or -: standard input.",
         ),
     ] = None,
@@ -69,6 +70,7 @@ def embed(
     check_models(folder)
     check_files(*(files or ()))
     check_input(files or [])
+    check_whole_lines("embed", *(files or ()))
     check_out_file("--out", out, inputs=[folder, *(files or ())])
 
     from itertools import islice

@@ -48,7 +48,9 @@ from headwise.cli.translate_and_score import (
 from headwise.data.pair_formats import DOCUMENTS
 from headwise.errors import UsageError
 from headwise.inference.engines.engine_names import check_engine, renamed_engine
+from headwise.recipe import words_of
 from headwise.run_folder.paths import model_path, task_of_folder
+from headwise.settings import as_table
 from headwise.tasks import TASKS, find_task
 
 if TYPE_CHECKING:
@@ -217,6 +219,8 @@ def evaluate(
         precision=precision,
         deterministic=deterministic,
     )
+    if not metrics and words_of(as_table(translator.opened.tokenizers.settings)):
+        names = ["word-error-rate", *names]
     scores, outputs = translate_and_score(
         translator, sources, references, names, language=language, **table
     )

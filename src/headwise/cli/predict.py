@@ -15,6 +15,7 @@ from headwise.cli.argument_checks import (
     check_files,
     check_input,
     check_models,
+    check_whole_lines,
 )
 from headwise.cli.draw_trees import check_drawing, draw
 from headwise.cli.options import (
@@ -38,7 +39,7 @@ def predict(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="FILE",
+            metavar="FILE...",
             help="Texts, plain or .gz. Default, or -: standard input.",
         ),
     ] = None,
@@ -79,6 +80,7 @@ def predict(
     check_models(folder)
     check_files(*(files or ()))
     check_input(files or [])
+    check_whole_lines("predict", *(files or ()))
     task = task_of_folder(model_path(folder))
     check_drawing(drawing, task=task, as_json=as_json)
     if task == "translation" and not as_json:

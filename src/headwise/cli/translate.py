@@ -18,6 +18,7 @@ from headwise.cli.argument_checks import (
     check_prefixes,
     check_search,
     check_translates,
+    check_whole_lines,
 )
 from headwise.cli.options import (
     BackendName,
@@ -70,7 +71,7 @@ def translate(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FILE",
+            metavar="FILE...",
             help="Texts, plain or .gz. Default, or -: standard input.",
         ),
     ] = None,
@@ -173,6 +174,7 @@ def translate(
     check_files(*paths, prefix_file)
     if not texts:
         check_input(paths)
+        check_whole_lines("translate", *paths)
     check_prefixes(prefix_file, paths)
     check_out_file("--alignments", alignments, inputs=[*folders, *paths, prefix_file])
     table: dict[str, Any] = as_table(paper_search()) if paper else {}

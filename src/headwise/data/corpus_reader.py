@@ -13,7 +13,7 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -175,6 +175,11 @@ def _read_tsv(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
     last = max(corpus.source_column, corpus.target_column)
     for line in read_lines(path, note):
         cells = line.text.split("\t")
+        if line.number == 1 and is_header(cells):
+            note(
+                f"{path}, line 1 looks like a header ({_quoted(line.text)}), but is "
+                f"read as an example; to leave it out: tail -n +2 {path}"
+            )
         if not line.text.strip():
             cells = [""] * last
         elif len(cells) < last:
@@ -189,6 +194,24 @@ def _read_tsv(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
             cells[corpus.source_column - 1],
             cells[corpus.target_column - 1],
         )
+
+
+HEADER_NAMES = {
+    *("text", "texts", "sentence", "sentences", "input", "output", "reference"),
+    *("source", "target", "src", "tgt", "trg", "translation", "question", "answer"),
+    *("label", "labels", "class", "category", "sentiment", "score", "rating"),
+    *("grade", "value", "number", "tag", "tags", "word", "words", "phones"),
+    *("pronunciation", "path", "caption", "en", "de", "fr", "es", "it", "nl", "pt"),
+    *("ru", "zh", "ja", "cs", "pl", "sv", "uk"),
+}
+"""What tables call their columns."""
+
+
+def is_header(cells: Sequence[str]) -> bool:
+    """Return whether each of two cells or more is a usual name of a column."""
+    return len(cells) > 1 and all(
+        each.strip().lower() in HEADER_NAMES for each in cells
+    )
 
 
 def _read_jsonl(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:

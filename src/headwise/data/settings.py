@@ -76,10 +76,16 @@ class CorpusSettings:
                 f"({self.target!r}) out, or choose format 'lines'"
             )
         if self.format == "auto" and self.target is None and self._suffix() is None:
+            remedy = "set target, or format to 'tsv' or 'jsonl'"
+            if self.source.lower().endswith((".csv", ".csv.gz")):
+                remedy = (
+                    "make a TSV of it, for example with python3 -c 'import csv, sys; "
+                    '[print(*(" ".join(c.split()) for c in r), sep="\\t") '
+                    f"for r in csv.reader(sys.stdin)]' < {self.source} > data.tsv"
+                )
             problems.append(
                 f"source {self.source!r} has no target, and its suffix is none of "
-                f"{', '.join(SUFFIXES)} (or with .gz); set target, or format to "
-                "'tsv' or 'jsonl'"
+                f"{', '.join(SUFFIXES)} (or with .gz); {remedy}"
             )
         if min(self.source_column, self.target_column) < 1:
             problems.append(

@@ -90,8 +90,8 @@ def checked_text(text: object) -> str:
 def not_text(given: object) -> UsageError:
     """Return the error for what was given in the place of text."""
     return UsageError(
-        f"a text (str) or texts are translated, not {type(given).__name__}; bytes "
-        "must be decoded first"
+        f"a text (str) or texts are needed, not {type(given).__name__}; bytes must be "
+        "decoded first, and a picture is given by its path"
     )
 
 

@@ -26,6 +26,7 @@ OTHER_FORMATS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
         (rb"\x28\xb5\x2f\xfd", "Zstandard", "zstd -dc FILE"),
         (rb"\x04\x22\x4d\x18", "LZ4", "lz4 -dc FILE"),
         (rb"PK(\x03\x04|\x05\x06)", "a zip archive", "unzip -p FILE"),
+        (rb"\x89PNG|\xff\xd8\xff", "a picture", "ls FOLDER/*.png, which lists paths"),
         (rb"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "7z x -so FILE"),
         (rb"PAR1[\x00-\x1f]", "Apache Parquet", "a script that writes JSON Lines"),
         (rb"%PDF-\d", "PDF", "pdftotext FILE -"),

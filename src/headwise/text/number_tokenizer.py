@@ -37,23 +37,23 @@ class NumberTokenizer:
         """Take mean and deviation of the numbers; ``vocab_size`` means nothing here.
 
         A line that is no number is left for ``encode`` to refuse, as its caller knows
-        the place. Raises ``DataError`` if all numbers are the same, or there is none.
+        the place. Raises ``DataError`` if all numbers are the same.
         """
         count, mean, squares = 0, 0.0, 0.0
-        first_error: DataError | None = None
+        refused = False
         for line in lines:
             if line.strip():
                 try:
                     value = parse_number(line)
-                except DataError as error:
-                    first_error = first_error or error
+                except DataError:
+                    refused = True
                     continue
                 count += 1
                 before, mean = mean, mean + (value - mean) / count  # Welford (1962)
                 squares += (value - before) * (value - mean)
         deviation = math.sqrt(squares / count) if count else 0.0
-        if not count and first_error is not None:
-            raise first_error
+        if refused and not count:
+            return cls(0.0, 1.0)
         if not deviation:
             raise DataError(
                 f"all {count:,} examples have the number {mean:g}; there is nothing to "

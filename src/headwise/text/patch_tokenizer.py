@@ -125,7 +125,7 @@ class PatchTokenizer:
         if found != self.picture_size:
             raise DataError(
                 f"{found}, but pictures of {self.picture_size}, were trained on; "
-                "convert it to that size"
+                "convert it to that size and mode"
             )
         return self.cut(pixels[None])
 

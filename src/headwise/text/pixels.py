@@ -11,7 +11,7 @@ import binascii
 import re
 from typing import TYPE_CHECKING
 
-from headwise.errors import DataError
+from headwise.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,9 +43,17 @@ def to_patches(pixels: Pixels, patch_size: tuple[int, int]) -> Patches:
 
 
 def data_url(pixels: Pixels) -> str:
-    """Return a picture or video [T H W C] as one line of text."""
+    """Return a picture or video [T H W C] as one line of text.
+
+    Raises ``UsageError`` for an array of another form or dtype.
+    """
     import numpy as np
 
+    if pixels.ndim != 4 or pixels.dtype != np.uint8:
+        raise UsageError(
+            "pixels must be an array [frames, height, width, channels] of uint8, not "
+            f"{list(pixels.shape)} of {pixels.dtype}; a picture has one frame"
+        )
     shape = "x".join(map(str, pixels.shape))
     written = base64.b64encode(np.ascontiguousarray(pixels).tobytes()).decode("ascii")
     return f"data:application/octet-stream;shape={shape};base64,{written}"

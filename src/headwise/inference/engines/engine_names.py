@@ -97,4 +97,9 @@ def check_engine(
 
 
 def _unknown_engine(engine: object) -> UsageError:
+    if engine == "native":
+        return UsageError(
+            "'native' is what --engine auto takes by itself where it is the fastest; "
+            "--engine torch --backend native runs the same kernels"
+        )
     return UsageError(f"{engine!r} is not an engine; known: {', '.join(PRECISIONS_OF)}")
