@@ -89,14 +89,24 @@ def test_a_card_without_a_head_gets_one():
 
 
 def test_what_a_card_does_not_say_is_known_and_how_to_say_it(tmp_path):
-    assert missing_fields(CARD) == ["license", "languages"]
-    assert missing_fields("# old\n") == ["license", "languages"]
+    assert missing_fields(CARD, "translation") == ["license", "languages"]
+    assert missing_fields("# old\n", "translation") == ["license", "languages"]
     said = edit_card(CARD, CardChanges(languages=("en", "de")))
-    assert missing_fields(said) == ["license"]
-    assert missing_fields(edit_card(said, CardChanges(license="mit"))) == []
+    assert missing_fields(said, "translation") == ["license"]
+    assert (
+        missing_fields(edit_card(said, CardChanges(license="mit")), "translation") == []
+    )
 
-    command = edit_command(tmp_path / "my run", ["license"])
+    command = edit_command(tmp_path / "my run", ["license"], "translation")
     assert command == f"headwise edit '{tmp_path}/my run' --license cc-by-4.0"
+
+
+def test_languages_are_asked_for_as_the_task_has_them(tmp_path):
+    assert missing_fields(CARD, "picture_classification") == ["license"]
+    command = edit_command(tmp_path, ["languages"], "classification")
+    assert command.endswith(" --languages en en")
+    command = edit_command(tmp_path, ["languages"], "translation")
+    assert command.endswith(" --languages en de")
 
 
 @pytest.mark.parametrize(

@@ -207,14 +207,17 @@ def check_models(*folders: Path) -> None:
         check_is_model(path, storage.read_manifest(path))
 
 
-def check_translates(*folders: Path) -> None:
-    """Raise ``UsageError`` for a model of another task than translation."""
+def check_translates(*folders: Path, remedy: str | None = None) -> None:
+    """Raise ``UsageError`` for a model of another task than translation.
+
+    By default the remedy is the command that runs the model.
+    """
     for folder in folders:
         task = task_of_folder(model_path(folder))
         if task != "translation":
             raise UsageError(
-                f"{folder} is a model of {task}, not of translation; use headwise "
-                f"{use_command(task)}"
+                f"{folder} is a model of {task}, not of translation; "
+                f"{remedy or f'use headwise {use_command(task)}'}"
             )
 
 

@@ -52,7 +52,7 @@ def edit(
         tuple[str, str] | None,
         typer.Option(
             metavar="SOURCE TARGET",
-            help="Languages to name in the card, such as en pt-BR.",
+            help="Languages to name in the card, such as en pt-BR; en en for one.",
             show_default=False,
         ),
     ] = None,

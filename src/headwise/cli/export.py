@@ -62,7 +62,7 @@ def export(
     """
     check_export(target, quantization)
     check_models(folder)
-    check_translates(folder)
+    check_translates(folder, remedy="only that can be exported")
     check_files(text)
     check_replaceable(out, EXPORT)
 

@@ -117,11 +117,12 @@ def say_missing_card_fields(folder: Path) -> None:
     """Name the fields that the model card lacks, and the command that fills them."""
     from headwise.run_folder.card_edit import edit_command, missing_fields
     from headwise.run_folder.model_folder import CARD
-    from headwise.run_folder.paths import model_path
+    from headwise.run_folder.paths import model_path, task_of_folder
 
-    card = model_path(folder) / CARD
-    if unknown := missing_fields(card.read_text(encoding="utf-8")):
+    path = model_path(folder)
+    task = task_of_folder(path)
+    if unknown := missing_fields((path / CARD).read_text(encoding="utf-8"), task):
         say(
             f"the model card names no {' and no '.join(unknown)}; to add: "
-            f"{edit_command(folder, unknown)}"
+            f"{edit_command(folder, unknown, task)}"
         )

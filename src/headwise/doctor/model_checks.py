@@ -44,11 +44,13 @@ def check_model(path: Path) -> Iterator[Check]:
 def _card(opened: ModelFolder) -> Check:
     """Check that the card names languages and licence."""
     card = (opened.path / CARD).read_text(encoding="utf-8")
-    unknown = missing_fields(card)
+    unknown = missing_fields(card, opened.task_name)
     if not unknown:
         return Check("card", OK, "it names languages and licence")
     found = f"it names no {' and no '.join(unknown)}"
-    return Check("card", NOTE, found, edit_command(opened.path, unknown))
+    return Check(
+        "card", NOTE, found, edit_command(opened.path, unknown, opened.task_name)
+    )
 
 
 def _opened(path: Path) -> tuple[list[Check], ModelFolder | None]:

@@ -78,20 +78,31 @@ def edit_card(card: str, changes: CardChanges) -> str:
     return "\n".join([DASHES, *head, DASHES, body])
 
 
-def missing_fields(card: str) -> list[str]:
-    """Return which of license and languages a card lacks."""
+def missing_fields(card: str, task: str) -> list[str]:
+    """Return which of license and languages the card of a model of ``task`` lacks."""
     head, _ = card_parts(card)
     missing = []
     if f"license: {quoted(UNKNOWN_LICENSE)}" in head or not _has(head, "license"):
         missing.append("license")
-    if not _has(head, "language"):
+    if not _has(head, "language") and task not in WITHOUT_TEXT:
         missing.append("languages")
     return missing
 
 
-def edit_command(folder: Path, missing: Sequence[str]) -> str:
-    """Return an example command that adds the missing fields."""
-    options = {"license": "--license cc-by-4.0", "languages": "--languages en de"}
+WITHOUT_TEXT = ("picture_classification",)
+"""Tasks whose models have no language."""
+
+
+def edit_command(folder: Path, missing: Sequence[str], task: str) -> str:
+    """Return an example command that adds the missing fields.
+
+    A model of texts of one language names it twice.
+    """
+    languages = "en de" if task == "translation" else "en en"
+    options = {
+        "license": "--license cc-by-4.0",
+        "languages": f"--languages {languages}",
+    }
     arguments = " ".join(options[name] for name in missing)
     return f"headwise edit {shlex.quote(str(folder))} {arguments}"
 

@@ -74,9 +74,10 @@ class Pretrained:
             if not new:
                 raise SettingsError(
                     [
-                        f"initialize_from: {each} is a model of {opened.task_name}, "
-                        f"with {' and '.join(has)}, of which a model of {task} has "
-                        "none that another folder does not give already"
+                        f"initialize_from: {each} is a model of {opened.task_name} and "
+                        f"has the {' and '.join(has)}; a model of {task} needs the "
+                        f"{' and '.join(wanted)}"
+                        + (", which other folders give" if givers else "")
                     ]
                 )
             givers.update(dict.fromkeys(new, opened))

@@ -232,7 +232,7 @@ class LanguageModelling(TaskDefaults):
         """Raise ``UsageError``: a decoder alone has no encoder."""
         raise UsageError(
             "a language model has no encoder, and so no vector of a text; use a model "
-            "of translation, classification or tagging"
+            "of another task, such as masked_language_model or translation"
         )
 
     def attention(self, model: DecoderOnly, source: str, target: str) -> None:
