@@ -44,6 +44,16 @@ def test_a_column_of_text_is_not_taken_for_labels():
         trained(f"text {number}" for number in range(MAX_LABELS + 1))
 
 
+def test_labels_that_hardly_an_example_shares_are_swapped_columns():
+    """Of a hundred each may have one example, such as in a list of terms."""
+    texts = [f"text {number}" for number in range(101)]
+    with pytest.raises(DataError, match="101 examples have 101 .* --columns 2 1"):
+        trained(texts)
+
+    assert len(trained([*texts, *texts]).labels) == 101
+    assert len(trained(texts[:100]).labels) == 100
+
+
 def test_symbols_of_the_text_are_no_labels(tmp_path):
     trained(["a", "b"]).save(tmp_path / "labels.json")
     settings = TextSettings(joint=False, target_tokenizer="labels", symbols=(">>fr<<",))

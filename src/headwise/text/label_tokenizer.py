@@ -15,6 +15,9 @@ from headwise.text.vocabulary_tokenizer import NOT_TEXT, VocabularyTokenizer
 MAX_LABELS = 10_000
 """Most different labels that are accepted: beyond, it is probably text."""
 
+MAX_RARE_LABELS = 100
+"""Most labels that are accepted if there are not twice as many examples."""
+
 NUM_SHOWN = 10
 """Labels that a message lists at most."""
 
@@ -36,7 +39,8 @@ class LabelTokenizer(VocabularyTokenizer):
     ) -> LabelTokenizer:
         """Collect the labels of ``lines``; ``vocab_size`` does not limit them.
 
-        Raises ``DataError`` if there is only one label, or far too many.
+        Raises ``DataError`` if there is only one label, or far too many, as where the
+        columns are swapped.
         """
         counts: Counter[str] = Counter()
         for line in lines:
@@ -47,6 +51,12 @@ class LabelTokenizer(VocabularyTokenizer):
                     f"there are more than {MAX_LABELS:,} different labels, such as "
                     f"{_shown(list(counts)[-3:])}; is this the column of the labels?"
                 )
+        if len(counts) > MAX_RARE_LABELS and counts.total() < 2 * len(counts):
+            raise DataError(
+                f"{counts.total():,} examples have {len(counts):,} different labels, "
+                f"such as {_shown(list(counts)[:3])}; is this the column of the "
+                "labels? --columns 2 1 swaps them"
+            )
         if len(counts) == 1:
             ((label, count),) = counts.items()
             raise DataError(
