@@ -153,7 +153,7 @@ def _ctranslate2(opened: ModelFolder, precision: str) -> Check:
         *unsupported_model(opened),
         *unsupported_search(opened.decoding),
         *unsupported_lengths(opened, sources, opened.decoding),
-        *unsupported_placeholders(opened),
+        *unsupported_placeholders(opened, sources),
     ]
     if reasons:
         return Check(what, SKIPPED, "; ".join(map(str, reasons)))

@@ -23,9 +23,9 @@ from headwise.inference.engines.ctranslate2_engine import CTranslate2Engine
 from headwise.inference.engines.ctranslate2_support import (
     unsupported_lengths,
     unsupported_model,
-    unsupported_placeholders,
     unsupported_prefixes,
     unsupported_search,
+    why_not_same_scores,
 )
 from headwise.inference.engines.engine import Engine, Outputs, SearchFuture, submit
 from headwise.inference.engines.engine_names import PRECISIONS_OF
@@ -153,11 +153,12 @@ class AutoEngine:
         prefixes: Sequence[Prefix] | None,
     ) -> tuple[Engine, str]:
         """Return the engine for this search if the C kernels are not the fastest."""
+        if reason := why_not_same_scores(self.opened):
+            return self._torch, reason
         unsupported = [
             *unsupported_model(self.opened),
             *unsupported_search(settings),
             *unsupported_prefixes(prefixes),
-            *unsupported_placeholders(self.opened),
             *unsupported_lengths(self.opened, sources, settings),
         ]
         if unsupported:

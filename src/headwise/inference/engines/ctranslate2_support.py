@@ -110,16 +110,25 @@ def unsupported_prefixes(prefixes: Sequence[Prefix] | None) -> list[Unsupported]
     return [Unsupported("CTranslate2 supports no forced prefix", "none")]
 
 
-def unsupported_placeholders(opened: ModelFolder) -> list[Unsupported]:
-    """Return a reason if the model copies placeholders.
-
-    CTranslate2 loses some of them; and to forbid one where the source has none, it
-    raises the probabilities of all other tokens, which changes scores and sometimes the
-    translation.
-    """
-    if opened.texts.source_placeholder is None:
+def unsupported_placeholders(
+    opened: ModelFolder, sources: Sequence[Sequence[int]]
+) -> list[Unsupported]:
+    """Return a reason if a source has placeholders, of which CTranslate2 loses some."""
+    placeholder = opened.texts.source_placeholder
+    if placeholder is None or not any(placeholder in source for source in sources):
         return []
     return [Unsupported("CTranslate2 has no rule that copies each placeholder once")]
+
+
+def why_not_same_scores(opened: ModelFolder) -> str | None:
+    """Return why scores, and rarely translations, differ from torch's; None if not.
+
+    To forbid a placeholder where the source has none, CTranslate2 raises the
+    probabilities of all other tokens.
+    """
+    if opened.texts.source_placeholder is None:
+        return None
+    return "CTranslate2 scores a model with placeholders in another way"
 
 
 def _unsupported_settings(settings: DecodingSettings) -> Iterator[Unsupported]:
