@@ -193,10 +193,12 @@ def test_no_output_has_one_that_its_source_has_not(run, engine):
 
 
 @pytest.mark.usefixtures("no_kernels_to_choose")
-def test_auto_leaves_what_ctranslate2_cannot_copy_to_torch(run):
+@pytest.mark.parametrize("text", [f"one {URL}.", "one."])
+def test_auto_leaves_such_a_model_to_torch_in_place_of_ctranslate2(run, text):
+    """To forbid one, CTranslate2 gives all other tokens other probabilities."""
     translator = load(run, engine="auto")
 
-    translator.translate([f"one {URL}."])
+    translator.translate([text])
 
     assert list(translator.engine.used) == ["torch"]
 

@@ -177,7 +177,7 @@ def test_a_model_that_is_not_there_is_named(tmp_path):
 
 
 def test_a_decoder_alone_gives_nothing_to_a_classifier(decoder, tmp_path):
-    with pytest.raises(SettingsError, match="has the decoder; a model of classification needs the encoder"):
+    with pytest.raises(SettingsError, match=r"has the decoder; .* needs the encoder"):
         recipe_from("classification", tmp_path, tmp_path, decoder)
 
 

@@ -47,7 +47,7 @@ def test_a_column_of_text_is_not_taken_for_labels():
 def test_labels_that_hardly_an_example_shares_are_swapped_columns():
     """Of a hundred each may have one example, such as in a list of terms."""
     texts = [f"text {number}" for number in range(101)]
-    with pytest.raises(DataError, match="101 examples have 101 .* --columns 2 1"):
+    with pytest.raises(DataError, match=r"101 examples have 101 .* --columns 2 1"):
         trained(texts)
 
     assert len(trained([*texts, *texts]).labels) == 101
