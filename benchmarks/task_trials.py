@@ -55,7 +55,6 @@ from headwise.cli.translate_and_score import read_parallel
 from headwise.data.pictures import read_labelled_pictures
 from headwise.data.treebank import read_trees
 from headwise.inference.predictor import Predictor
-from headwise.settings import merged
 from headwise.storage import write_text
 from headwise.text.trees import Tree
 
@@ -233,34 +232,6 @@ DATA: dict[str, Callable[[Path, Path, int], Split]] = {
 }
 """Name of a data set -> what writes its file of a seed into a folder."""
 
-PARSER: Table = {
-    "preset": "tiny",
-    "text": {"vocab_size": 4000},
-    "model": {
-        "encoder_layers": 3,
-        "decoder_layers": 3,
-        "d_model": 256,
-        "d_ff": 1024,
-        "norm": "pre",
-        "positions": "rotary",
-        "dropout": 0.1,
-    },
-    "training": {
-        "steps": 10_000,
-        "batch_tokens": 2048,
-        "schedule": "constant",
-        "optimizer": "muon",
-        "warmup_steps": 100,
-        "learning_rate": 0.005,
-        "validate_every": 200,
-        "patience": 4,
-        "on_plateau": "cooldown",
-        "average_last": 1,
-        "max_minutes": 10,
-    },
-}
-"""The model of recipes/craft-parsing-muon.toml, until there is no more gain."""
-
 TRIALS: dict[str, Table] = {
     "default": {},
     "micro": {"preset": "micro"},
@@ -268,8 +239,12 @@ TRIALS: dict[str, Table] = {
     "10-minutes": {"training": {"max_minutes": 10}},
     "tiny-10-minutes": {"preset": "tiny", "training": {"max_minutes": 10}},
     "parser": {"preset": "parser"},
-    "parser-10-minutes": PARSER,
-    "parser-dropout-10-minutes": merged(PARSER, {"model": {"dropout": 0.3}}),
+    "parser-10-minutes": {"preset": "parser", "training": {"max_minutes": 10}},
+    "parser-dropout-10-minutes": {
+        "preset": "parser",
+        "model": {"dropout": 0.3},
+        "training": {"max_minutes": 10},
+    },
 }
 """Name of a trial -> the preset that it takes, and what it changes in that."""
 

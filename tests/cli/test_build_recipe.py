@@ -125,6 +125,11 @@ def test_single_words_are_spelled_without_being_asked_for(headwise, phones, tmp_
     assert table["model"]["positions"] == "rotary"
     assert table["text"]["tokenizer"] == "characters"
 
+    scored = headwise("evaluate", tmp_path / "run", phones)
+    assert scored.code == 0, scored.error
+    assert scored.out.startswith("WER ")
+    assert "\nBLEU " in scored.out
+
 
 @pytest.mark.parametrize(
     "assignment",

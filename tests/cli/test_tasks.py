@@ -1,5 +1,6 @@
 """Other tasks than translation: run, predict, embed, generate, evaluate."""
 
+import gzip
 import json
 import shutil
 import subprocess
@@ -340,7 +341,7 @@ def test_labels_that_are_no_numbers_at_all_have_a_place(headwise, tmp_path):
 @pytest.mark.parametrize("verb", ["predict", "embed"])
 @pytest.mark.parametrize(
     ("name", "line"),
-    [("a.tsv", "two\tis red"), ("a.jsonl", '{"a": "b"}'), ("a.mrg", "(S (NN two))")],
+    [("a.tsv", "two\tis red"), ("a.ndjson", '{"a": "b"}'), ("a.mrg", "(S (NN two))")],
 )
 def test_tables_are_no_texts(headwise, classifier, tmp_path, verb, name, line):
     """The answer would be a part of the text."""
@@ -352,6 +353,14 @@ def test_tables_are_no_texts(headwise, classifier, tmp_path, verb, name, line):
     assert ("cut -f1" in found.error) == (name == "a.tsv")
 
 
+def test_a_picture_is_no_text(headwise, classifier, tmp_path):
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
+    found = headwise("predict", classifier, tmp_path / "a.png")
+
+    assert (found.code, found.out) == (4, "")
+    assert "read by their paths, one a line, as ls FOLDER/*.png prints" in found.error
+
+
 def test_a_text_in_the_place_of_a_file_is_explained(headwise, classifier):
     found = headwise("predict", classifier, "is it red")
 
@@ -359,11 +368,12 @@ def test_a_text_in_the_place_of_a_file_is_explained(headwise, classifier):
     assert "or give a text by a pipe: echo 'is it red' |" in found.error
 
 
-def test_csv_is_refused_with_a_command_that_converts_it(headwise, tmp_path):
+@pytest.mark.parametrize("name", ["two words.csv", "a.csv.gz"])
+def test_csv_is_refused_with_a_command_that_converts_it(headwise, tmp_path, name):
     """The command is run as it stands."""
-    table = tmp_path / "a.csv"
-    rows = "".join(f'"one, ""{each}""",red\n' for each in range(3))
-    table.write_text(rows, encoding="utf-8")
+    table = tmp_path / name
+    rows = "".join(f'"one, ""{each}""",red\n' for each in range(3)).encode()
+    table.write_bytes(gzip.compress(rows) if name.endswith(".gz") else rows)
     found = headwise("run", table, "--task", "classification", "--out", tmp_path / "x")
 
     assert found.code == 3

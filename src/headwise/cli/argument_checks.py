@@ -20,6 +20,7 @@ from typing import Any
 from headwise import storage
 from headwise.backends.native.library import requested
 from headwise.cli.standard_streams import error_reason
+from headwise.data.settings import Layout, layout_of
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import DataError, SettingsError, UsageError
 from headwise.model.config import TransformerConfig
@@ -54,23 +55,26 @@ def check_files(*paths: Path | None) -> None:
             )
 
 
-TABLES = {".tsv": rb"\t", ".tab": rb"\t", ".jsonl": rb"^\s*\{", ".mrg": rb"^\s*\("}
-"""Suffixes of tables and treebanks, and what their first line has."""
+TABLES: dict[Layout, bytes] = {
+    "tsv": rb"\t",
+    "jsonl": rb"^\s*\{",
+    "trees": rb"^\s*\(",
+}
+"""Formats of tables and treebanks -> a pattern that their first line has."""
 
 
 def check_whole_lines(command: str, *paths: Path) -> None:
     """Raise ``UsageError`` for a table, of which a whole line would be the text."""
     for path in paths:
-        name = path.name.removesuffix(".gz")
-        expected = TABLES.get(Path(name).suffix)
-        if expected is None or not path.is_file():
+        layout = layout_of(path.name)
+        if layout is None or not path.is_file():
             continue
         with path.open("rb") as file:
             line = open_text(file, str(path)).readline()
-        if not re.search(expected, line):
+        if not re.search(TABLES[layout], line):
             continue
         remedy = "give texts alone, one a line"
-        if b"\t" in line and name == path.name:
+        if layout == "tsv" and path.suffix.lower() != ".gz":
             remedy += f": cut -f1 {shlex.quote(str(path))} | headwise {command} FOLDER"
         raise UsageError(
             f"{path} is a table or a treebank, but {command} reads each line as one "

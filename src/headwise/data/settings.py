@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
@@ -20,6 +21,21 @@ SUFFIXES: dict[str, Layout] = {
     ".mrg": "trees",
 }
 """Format by the suffix of a file, without ``.gz``, for ``format = "auto"``."""
+
+
+def layout_of(path: str) -> Layout | None:
+    """Return the format of a file by its suffix, which ``.gz`` may follow."""
+    return SUFFIXES.get(PurePath(path.lower().removesuffix(".gz")).suffix)
+
+
+def csv_as_tsv(path: str) -> str:
+    """Return a command that makes a TSV of a CSV, which may be compressed by gzip."""
+    reader = "gzip -dc" if path.lower().endswith(".gz") else "cat"
+    return (
+        f"{reader} {shlex.quote(path)} | python3 -c 'import csv, sys; "
+        '[print(*(" ".join(c.split()) for c in r), sep="\\t") '
+        "for r in csv.reader(sys.stdin)]' > data.tsv"
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,14 +91,14 @@ class CorpusSettings:
                 f"format {self.format!r} reads both sides from source; leave target "
                 f"({self.target!r}) out, or choose format 'lines'"
             )
-        if self.format == "auto" and self.target is None and self._suffix() is None:
+        if (
+            self.format == "auto"
+            and self.target is None
+            and layout_of(self.source) is None
+        ):
             remedy = "set target, or format to 'tsv' or 'jsonl'"
             if self.source.lower().endswith((".csv", ".csv.gz")):
-                remedy = (
-                    "make a TSV of it, for example with python3 -c 'import csv, sys; "
-                    '[print(*(" ".join(c.split()) for c in r), sep="\\t") '
-                    f"for r in csv.reader(sys.stdin)]' < {self.source} > data.tsv"
-                )
+                remedy = f"make a TSV of it, for example with {csv_as_tsv(self.source)}"
             problems.append(
                 f"source {self.source!r} has no target, and its suffix is none of "
                 f"{', '.join(SUFFIXES)} (or with .gz); {remedy}"
@@ -119,18 +135,13 @@ class CorpusSettings:
         """File format, with "auto" resolved."""
         if self.format != "auto":
             return self.format
-        suffix = self._suffix()
+        suffix = layout_of(self.source)
         return "lines" if self.target is not None or suffix is None else suffix
 
     @property
     def files(self) -> tuple[str, ...]:
         """Paths of the files, the source first."""
         return (self.source,) if self.target is None else (self.source, self.target)
-
-    def _suffix(self) -> Layout | None:
-        name = PurePath(self.source.lower())
-        bare = name.with_suffix("") if name.suffix == ".gz" else name
-        return SUFFIXES.get(bare.suffix)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

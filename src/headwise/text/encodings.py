@@ -26,7 +26,6 @@ OTHER_FORMATS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
         (rb"\x28\xb5\x2f\xfd", "Zstandard", "zstd -dc FILE"),
         (rb"\x04\x22\x4d\x18", "LZ4", "lz4 -dc FILE"),
         (rb"PK(\x03\x04|\x05\x06)", "a zip archive", "unzip -p FILE"),
-        (rb"\x89PNG|\xff\xd8\xff", "a picture", "ls FOLDER/*.png, which lists paths"),
         (rb"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "7z x -so FILE"),
         (rb"PAR1[\x00-\x1f]", "Apache Parquet", "a script that writes JSON Lines"),
         (rb"%PDF-\d", "PDF", "pdftotext FILE -"),
@@ -36,6 +35,9 @@ OTHER_FORMATS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
     )
 )
 """Magic bytes of other formats, their names, and a command that converts them."""
+
+PICTURE = re.compile(rb"\x89PNG\r\n|\xff\xd8\xff")
+"""Magic bytes of PNG and JPEG."""
 
 
 def open_text(file: BinaryIO, name: str) -> BinaryIO:
@@ -59,6 +61,11 @@ def check_encoding(start: bytes, name: str) -> None:
 
     ``start`` is its beginning, up to ``PEEK_BYTES``.
     """
+    if PICTURE.match(start):
+        raise DataError(
+            f"{name} looks like a picture; text must be UTF-8, plain or gzip. Pictures "
+            "are read by their paths, one a line, as ls FOLDER/*.png prints them"
+        )
     for pattern, found, remedy in OTHER_FORMATS:
         if pattern.match(start):
             raise _not_text(name, found, remedy)

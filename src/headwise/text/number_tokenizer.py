@@ -53,7 +53,7 @@ class NumberTokenizer:
                 squares += (value - before) * (value - mean)
         deviation = math.sqrt(squares / count) if count else 0.0
         if refused and not count:
-            return cls(0.0, 1.0)
+            return cls(0.0, 1.0)  # encode refuses the first line
         if not deviation:
             raise DataError(
                 f"all {count:,} examples have the number {mean:g}; there is nothing to "
