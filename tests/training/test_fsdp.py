@@ -61,45 +61,97 @@ def test_two_ranks_with_shards_gather_them_as_they_were_and_never_by_full_tensor
 
 
 UNEVEN = """
-import os
-
 import torch
-from torch import distributed
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
+from headwise.training.distributed import process_group
 from headwise.training.fsdp import gather_full
 
-distributed.init_process_group("gloo")
-mesh = init_device_mesh("cpu", (distributed.get_world_size(),))
-for shape in [(7, 2), (5,), (3, 1, 2), (2, 4), (1,)]:
-    tensor = torch.randn(shape, generator=torch.Generator().manual_seed(1))
-    for placement in (Shard(0), Replicate()):
-        shared = distribute_tensor(tensor, mesh, [placement])
-        assert torch.equal(gather_full({"": shared})[""], tensor), (shape, placement)
-plain = torch.ones(3)
-assert gather_full({"": plain})[""] is plain
-print("all whole")
-distributed.destroy_process_group()
+with process_group("cpu") as ranks:
+    mesh = init_device_mesh("cpu", (ranks.size,))
+    for shape in [(7, 2), (5,), (3, 1, 2), (2, 4), (1,)]:
+        tensor = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+        for placement in (Shard(0), Replicate()):
+            shared = distribute_tensor(tensor, mesh, [placement])
+            gathered = gather_full({"": shared})[""]
+            assert torch.equal(gathered, tensor), (shape, placement)
+    plain = torch.ones(3)
+    assert gather_full({"": plain})[""] is plain
+    print("all whole")
 """
 
 
 def test_rows_that_three_ranks_have_unequally_many_of_are_gathered_whole(tmp_path):
     """Of 7 rows, ranks have 3, 3 and 1; of 2 they have 1, 1 and none."""
-    script = tmp_path / "script.py"
-    script.write_text(UNEVEN)
-    start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3"]
-    start += ["--master-port", str(free_port())]
-    done = subprocess.run(
+    done = on_ranks(3, UNEVEN, tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("all whole") == 3
+
+
+RELEASED_LATE = """
+import threading
+import time
+import weakref
+
+import torch
+from torch import distributed
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+
+from headwise.training.distributed import process_group
+
+references = []
+main_thread = threading.get_ident()
+released_by_gloo = threading.Event()
+
+def released(reference):
+    if threading.get_ident() != main_thread:
+        released_by_gloo.set()
+        for _ in range(50):
+            time.sleep(0.001)  # without the GIL, so that the process may end
+
+with process_group("cpu") as ranks:
+    mesh = init_device_mesh("cpu", (ranks.size,))
+    shared = distribute_tensor(torch.ones(3), mesh, [Shard(0)])
+    while True:
+        numbers = torch.ones(3)
+        references.append(weakref.ref(numbers, released))
+        distributed.all_reduce(numbers)
+        del numbers
+        found = torch.tensor(released_by_gloo.wait(0.001))
+        if ranks.is_first:  # by operations that none of those threads runs
+            distributed.send(found, 1)
+        else:
+            distributed.recv(found, 0)
+        if found:
+            break
+print("all ended")
+"""
+
+
+def test_a_process_may_end_while_a_thread_of_gloo_releases_a_tensor(tmp_path):
+    """It needs the GIL for that, which aborts the process amid finalization."""
+    done = on_ranks(2, RELEASED_LATE, tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("all ended") == 2
+
+
+def on_ranks(size, source, folder):
+    """Return the result of running ``source`` on ``size`` ranks."""
+    script = folder / "script.py"
+    script.write_text(source)
+    start = [sys.executable, "-m", "torch.distributed.run"]
+    start += ["--nproc-per-node", str(size), "--master-port", str(free_port())]
+    return subprocess.run(
         [*start, str(script)],
         env=environment(),
         capture_output=True,
         text=True,
         timeout=300,
     )
-
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("all whole") == 3
 
 
 OUT_OF_MEMORY_AT = """

@@ -45,6 +45,9 @@ RENDEZVOUS_TIMEOUT = datetime.timedelta(minutes=10)
 COLLECTIVE_TIMEOUT = datetime.timedelta(hours=2)
 """How long a collective may take: rank 0 may validate or save meanwhile."""
 
+SECONDS_TO_RELEASE_TENSORS = 0.2
+"""What gloo's threads get to release the last tensors of Python: decision 158."""
+
 
 class Ranks:
     """This process's rank among ``size`` (the world size), with its collectives.
@@ -217,7 +220,8 @@ def world_size() -> int:
 def process_group(device: torch.device | str) -> Iterator[Ranks]:
     """Join the process group of ``torchrun`` for the length of the block.
 
-    Raises ``ResourceError`` if the ranks do not meet.
+    The process may end right after the block. Raises ``ResourceError`` if the ranks do
+    not meet.
     """
     if world_size() == 1:
         yield Ranks()
@@ -245,6 +249,7 @@ def process_group(device: torch.device | str) -> Iterator[Ranks]:
         yield Ranks(rank, size)
     finally:
         distributed.destroy_process_group()
+        time.sleep(SECONDS_TO_RELEASE_TENSORS)
 
 
 def _rendezvous_prefix(store: Store, rank: int, size: int) -> str:
