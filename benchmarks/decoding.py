@@ -316,43 +316,55 @@ def of_rounds(rows: dict[str, Any], ours: str, theirs: str) -> list[float]:
 
 
 def ratios(searches: dict[str, Any]) -> dict[str, Any]:
-    """Compare our engines with the best of CTranslate2 and with transformers."""
-    ours_tools = ("headwise auto ", "headwise torch ")
+    """Compare our engines with CTranslate2, and with transformers if it was measured.
 
-    def best(
-        rows: dict[str, Any], tools: str | tuple[str, ...], key: str, pick: Any
-    ) -> tuple[str, float]:
-        chosen = {
-            label: row[key] for label, row in rows.items() if label.startswith(tools)
-        }
-        label = pick(chosen, key=lambda each: chosen[each])
-        return label, chosen[label]
-
+    Each side at its best. Nothing is compared without one of each in float32.
+    """
     compared = {}
     for name, rows in searches.items():
-        present = {tool for label in rows for tool in [label.split(" float")[0]]}
-        if not {"headwise torch", "ctranslate2", "transformers"} <= present:
+        ours, theirs, plain = (
+            {label: row for label, row in rows.items() if label.startswith(tools)}
+            for tools in (
+                ("headwise auto ", "headwise torch "),
+                "ctranslate2 ",
+                "transformers ",
+            )
+        )
+        both = (_in_float32(ours), _in_float32(theirs))
+        if not all(both):
             continue
-        ours = best(rows, ours_tools, "sentences_per_second", max)
-        theirs = best(rows, "ctranslate2 ", "sentences_per_second", max)
-        plain = best(rows, "transformers ", "sentences_per_second", max)
-        mine = best(rows, ours_tools, "p50_milliseconds", min)
-        float32 = {k: v for k, v in rows.items() if "float32" in k}
-        its = best(float32, "ctranslate2 ", "p50_milliseconds", min)
-        alike = best(float32, ours_tools, "p50_milliseconds", min)
+        fastest, rival = _fastest(ours), _fastest(theirs)
+        alike, its = (min(row["p50_milliseconds"] for row in each) for each in both)
+        mine = min(row["p50_milliseconds"] for row in ours.values())
         compared[name] = {
-            "best": {"headwise": ours[0], "ctranslate2": theirs[0]},
-            "speed_over_ctranslate2": round(ours[1] / theirs[1], 2),
-            "speed_over_transformers": round(ours[1] / plain[1], 2),
-            "speed_over_ctranslate2_of_rounds": of_rounds(rows, ours[0], theirs[0]),
-            "speed_over_transformers_of_rounds": of_rounds(rows, ours[0], plain[0]),
-            "latency_over_ctranslate2_float32": round(mine[1] / its[1], 2),
-            "latency_in_float32_over_it": round(alike[1] / its[1], 2),
+            "best": {"headwise": fastest, "ctranslate2": rival},
+            **_speeds(rows, fastest, rival, "ctranslate2"),
+            "latency_over_ctranslate2_float32": round(mine / its, 2),
+            "latency_in_float32_over_it": round(alike / its, 2),
             "bleu_difference_to_ctranslate2": round(
-                rows[ours[0]]["bleu"] - rows[theirs[0]]["bleu"], 2
+                rows[fastest]["bleu"] - rows[rival]["bleu"], 2
+            ),
+            **(
+                _speeds(rows, fastest, _fastest(plain), "transformers") if plain else {}
             ),
         }
     return compared
+
+
+def _in_float32(rows: dict[str, Any]) -> list[dict[str, Any]]:
+    return [row for label, row in rows.items() if "float32" in label]
+
+
+def _fastest(rows: dict[str, Any]) -> str:
+    return max(rows, key=lambda label: float(rows[label]["sentences_per_second"]))
+
+
+def _speeds(rows: dict[str, Any], ours: str, theirs: str, tool: str) -> dict[str, Any]:
+    speed, other = (rows[label]["sentences_per_second"] for label in (ours, theirs))
+    return {
+        f"speed_over_{tool}": round(speed / other, 2),
+        f"speed_over_{tool}_of_rounds": of_rounds(rows, ours, theirs),
+    }
 
 
 def main() -> None:
