@@ -388,8 +388,9 @@ def test_a_number_has_no_probability(headwise, tmp_path):
     found = headwise("predict", run, "--json", stdin=b"five five one\n\n")
     first, blank = map(json.loads, found.out.splitlines())
 
-    assert first.keys() == {"output"}
-    assert abs(float(first["output"]) - 200) < 100
+    assert first.keys() == {"output", "number"}
+    assert first["number"] == float(first["output"])
+    assert abs(first["number"] - 200) < 100
     assert "perplexity" not in (run / "log.jsonl").read_text(encoding="utf-8")
     assert "perplexity" not in (run / "best" / "README.md").read_text(encoding="utf-8")
     assert blank == {"output": ""}

@@ -124,6 +124,8 @@ def _json(prediction: Prediction) -> str:
         table["log_probability"] = prediction.log_probability
         if prediction.output and not prediction.ranked:
             table["probability"] = math.exp(prediction.log_probability)
+    if prediction.number is not None:
+        table["number"] = prediction.number
     if prediction.ranked:
         table["probabilities"] = dict(prediction.ranked)
     return json.dumps(table, ensure_ascii=False)

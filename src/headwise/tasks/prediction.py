@@ -34,3 +34,6 @@ class Prediction:
     ranked: Sequence[tuple[str, float]] = ()
     """All possible outputs with their probabilities, best first, where a model gives
     one to each."""
+
+    number: float | None = None
+    """What the output writes as text, where a model gives a number."""

@@ -49,13 +49,14 @@ class Regression(EncoderTask):
             values: Tensor = model(batch)
             return values.float()
 
-        return [
-            Prediction(
-                output="" if value is None else numbers.text(value.item()),
-                log_probability=None,
+        results = []
+        for value in self.rows_of_texts(model, texts, run):
+            text = "" if value is None else numbers.text(value.item())
+            number = float(text) if text else None
+            results.append(
+                Prediction(output=text, log_probability=None, number=number)
             )
-            for value in self.rows_of_texts(model, texts, run)
-        ]
+        return results
 
     def vectors(
         self, model: TextRegressor, texts: Sequence[str]
