@@ -53,9 +53,7 @@ class Regression(EncoderTask):
         for value in self.rows_of_texts(model, texts, run):
             text = "" if value is None else numbers.text(value.item())
             number = float(text) if text else None
-            results.append(
-                Prediction(output=text, log_probability=None, number=number)
-            )
+            results.append(Prediction(output=text, log_probability=None, number=number))
         return results
 
     def vectors(
