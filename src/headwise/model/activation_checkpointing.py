@@ -6,7 +6,7 @@ recomputed from the input of the block.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -22,16 +22,16 @@ def checkpoint_activations(model: nn.Module, on: bool = True) -> None:
 
     Dropout draws the same masks again, so gradients are the same bits.
     """
-    for block in _blocks(model):
+    for block in _blocks(model.modules()):
         if on:
             block.forward = partial(_checkpointed, block)
         else:
             vars(block).pop("forward", None)
 
 
-def is_checkpointed(model: nn.Module) -> bool:
-    """Tell whether :func:`checkpoint_activations` was called for ``model``."""
-    return any("forward" in vars(block) for block in _blocks(model))
+def is_checkpointed(modules: Iterable[nn.Module]) -> bool:
+    """Tell whether :func:`checkpoint_activations` was called for their model."""
+    return any("forward" in vars(block) for block in _blocks(modules))
 
 
 def _checkpointed(block: nn.Module, *inputs: Any) -> Any:
@@ -42,7 +42,7 @@ def _checkpointed(block: nn.Module, *inputs: Any) -> Any:
     return checkpoint(forward, *inputs, use_reentrant=False)
 
 
-def _blocks(model: nn.Module) -> Iterator[nn.Module]:
-    for stack in model.modules():
+def _blocks(modules: Iterable[nn.Module]) -> Iterator[nn.Module]:
+    for stack in modules:
         if isinstance(blocks := stack._modules.get("blocks"), nn.ModuleList):
             yield from blocks

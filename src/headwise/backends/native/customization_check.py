@@ -47,6 +47,13 @@ KINDS: dict[type[SequenceModel], tuple[str, ...]] = {
 """The models that kernels run -> attributes that their constructors take besides the
 config. Any other model is made of these, and of modules that PyTorch runs."""
 
+_KNOWN = tuple(KINDS)
+
+
+def is_known(module: nn.Module) -> bool:
+    """Tell whether kernels run such a model, as far as its kind goes."""
+    return isinstance(module, _KNOWN)
+
 
 @lru_cache(maxsize=8)
 def _as_constructed(
@@ -162,7 +169,7 @@ def find_customization(
     if nn.modules.module._has_any_global_hook():  # type: ignore[no-untyped-call]
         return "all modules have a hook (torch.nn.modules.module)"
     for name, module in parts.modules:
-        if isinstance(module, tuple(KINDS)):
+        if is_known(module):
             own_parts = parts if module is model else named_parts(module)
             known = cast(SequenceModel, module)
             if found := _find_replaced(known, name, own_parts):

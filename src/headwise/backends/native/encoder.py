@@ -94,7 +94,8 @@ class _Part:
         self._call(kernels().encoder_forward, encoded)
 
     def backward(self, grad_encoded: int) -> None:
-        """Accumulate the gradients of all weights, given those of the vectors."""
+        """Compute the gradients of all weights, given those of the vectors."""
+        self.gradients.set_to_zero()
         self._call(kernels().encoder_backward, grad_encoded)
 
     def give_back(self) -> None:
@@ -133,17 +134,12 @@ class _Encoding(torch.autograd.Function):
         address = grad_encoded.data_ptr()
         parts: list[_Part] = ctx.parts
         run_in_threads([partial(each.backward, address) for each in parts])
-        first = parts[0].gradients
-        for each in parts[1:]:
-            first.add(each.gradients)
-        first.finish()
+        total, *others = [each.gradients for each in parts]
+        total.add(others)
         if torch._C._autograd._get_current_graph_task_keep_graph():  # retain_graph
-            copies = first.scaled_copies(1.0)
-            for each in parts:
-                each.gradients.set_to_zero()
-            return None, None, *copies
+            return None, None, *total.scaled_copies(1.0)
         # No other reference to them may exist: then torch does not copy them.
-        gradients = first.hand_over()
+        gradients = total.hand_over()
         for each in parts:
             each.give_back()
         return None, None, *gradients

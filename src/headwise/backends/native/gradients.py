@@ -6,8 +6,9 @@ weights; ``tests/backends/native/test_training.py`` holds the gradients equal.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, cast
 from weakref import WeakKeyDictionary, ref
 
@@ -44,6 +45,7 @@ from headwise.backends.native.stack_modules import (
     output_of,
     rotations,
 )
+from headwise.backends.native.train_batch import run_in_threads
 from headwise.model.add_and_norm import AddAndNorm
 from headwise.model.decoder_only import DecoderOnly
 from headwise.model.embeddings import StackInput, TokenEmbedding
@@ -57,7 +59,7 @@ MAX_KEPT = 64
 
 
 class GradientBuffers:
-    """Zeroed gradients of ``trained_tensors``, and ``struct``, which points at both.
+    """Gradients of ``trained_tensors``, and ``struct``, which points at both.
 
     ``longest`` is the number of positions of the batch's longest sentence, ``vectors``
     the table of its sources if they are pictures. :func:`take_buffers` makes them.
@@ -73,15 +75,11 @@ class GradientBuffers:
         self._places, size = _places_of(tensors)
         # NumPy gets zeroed pages from the system; torch would write the zeros again.
         self._memory = np.zeros(size, dtype=np.float32)
-        self._gradients: list[Tensor]
-        self._flat: Tensor
-        self._lend_memory()
-        self._gradient_of: dict[Tensor, int] = {
-            each: gradient.data_ptr()
-            for each, gradient in zip(tensors, self._gradients, strict=True)
-        }
+        self._is_zero = True
+        self._lent: Callable[[], object] = lambda: None
+        self._index_of = {each: index for index, each in enumerate(tensors)}
         self._copies: list[tuple[Tensor, Callable[[], Tensor] | None]] = []
-        self._divided: dict[int, float] = {}
+        self._divisors: dict[int, float] = {}
         self._config = model.config
         output = output_of(model)
         self.struct = make_model(
@@ -96,57 +94,71 @@ class GradientBuffers:
 
     def is_free(self) -> bool:
         """Tell whether nobody has a gradient of an earlier batch any more."""
-        return self._memory_in_use() is None
+        return self._lent() is None
 
     def fit(self, model: NativeModel, longest: int, tensors: list[Tensor]) -> bool:
         """Tell whether ``struct`` is of ``model`` as it is now, and long enough."""
         return longest <= self._longest and self._key == _key(model, tensors)
 
-    def renew(self) -> None:
-        """Begin the gradients of another batch, at 0; read what has changed."""
-        self._memory.fill(0)  # in this thread: it takes less time than to wake others
-        self._lend_memory()
+    def refresh(self) -> None:
+        """Compute again what stands beside the weights, which have changed."""
         for copy, compute in self._copies:
             if compute is not None:
                 copy.copy_(compute())
 
-    def finish(self) -> None:
-        """Make gradients of weights of those of their quotients, once all are summed.
-
-        DeepNorm gives kernels weights that are divided by α (:func:`eps_over`).
-        """
-        for gradient in self._gradients:
-            if divisor := self._divided.get(gradient.data_ptr()):
-                gradient.div_(divisor)
-
-    def add(self, other: GradientBuffers) -> None:
-        """Add the gradients of another part of the batch."""
-        self._flat.add_(other._flat)
-
     def set_to_zero(self) -> None:
-        """Forget all gradients, to accumulate others."""
-        self._flat.zero_()
+        """Begin the sums of a batch, in the thread that computes them."""
+        if not self._is_zero:
+            self._memory.fill(0)
+        self._is_zero = False
+
+    def add(self, others: Sequence[GradientBuffers], scale: float = 1.0) -> None:
+        """Add the gradients of other parts of the batch; multiply the sums.
+
+        With as many threads as parts.
+        """
+        threads = 1 + len(others)
+        cuts = [len(self._memory) * each // threads for each in range(threads + 1)]
+
+        def add_slice(begin: int, end: int) -> None:
+            total = self._memory[begin:end]
+            for other in others:
+                total += other._memory[begin:end]
+            if scale != 1:
+                total *= scale
+
+        run_in_threads([partial(add_slice, *bounds) for bounds in pairwise(cuts)])
 
     def scaled_copies(self, scale: float) -> list[Tensor]:
         """Return new tensors: all gradients times ``scale``."""
-        return list(torch._foreach_mul(self._gradients, scale))
+        gradients = self._views(torch.from_numpy(self._memory))
+        return self._of_weights(list(torch._foreach_mul(gradients, scale)))
 
-    def hand_over(self, scale: float = 1.0) -> list[Tensor]:
-        """Return all gradients times ``scale``, in the order of ``trained_tensors``.
+    def hand_over(self) -> list[Tensor]:
+        """Return all gradients, in the order of ``trained_tensors``.
 
-        This object has no reference to them any more: then autograd does not copy them.
+        This object has no reference to them: then autograd does not copy them.
         """
-        if scale != 1:
-            self._flat.mul_(scale)
-        gradients, self._gradients, self._flat = self._gradients, [], torch.empty(0)
+        memory = self._memory[:]
+        self._lent = ref(memory)  # which they keep alive
+        return self._of_weights(self._views(torch.from_numpy(memory)))
+
+    def _views(self, flat: Tensor) -> list[Tensor]:
+        return [flat.as_strided(*place) for place in self._places]
+
+    def _of_weights(self, gradients: list[Tensor]) -> list[Tensor]:
+        """Make gradients of weights of those of their quotients, in place.
+
+        DeepNorm gives kernels weights that are divided by α (:func:`eps_over`).
+        """
+        for index, divisor in self._divisors.items():
+            gradients[index].div_(divisor)
         return gradients
 
-    def _lend_memory(self) -> None:
-        """Make the tensors of the gradients."""
-        memory = self._memory[:]
-        self._memory_in_use = ref(memory)  # which they keep alive
-        self._flat = torch.from_numpy(memory)
-        self._gradients = [self._flat.as_strided(*place) for place in self._places]
+    def _gradient_of(self, tensor: Tensor) -> int:
+        """Return the address of the gradient of one of ``trained_tensors``."""
+        *_, first = self._places[self._index_of[tensor]]
+        return int(self._memory.ctypes.data) + first * self._memory.itemsize
 
     def _stack(self, modules: StackModules | None, longest: int) -> Stack:
         if modules is None:
@@ -187,9 +199,9 @@ class GradientBuffers:
         change = None if learned is None else encodings
         return Embedding(
             table=table.data_ptr(),
-            grad_table=self._gradient_of[table],
+            grad_table=self._gradient_of(table),
             positions=self._kept(encodings(), change),
-            grad_positions=None if learned is None else self._gradient_of[learned],
+            grad_positions=None if learned is None else self._gradient_of(learned),
             num_positions=longest,
             width=width,
             position_width=0 if learned is None else learned.shape[1],
@@ -201,8 +213,8 @@ class GradientBuffers:
         return Linear(
             weight=weight.data_ptr(),
             bias=None if bias is None else bias.data_ptr(),
-            grad_weight=self._gradient_of[weight],
-            grad_bias=None if bias is None else self._gradient_of[bias],
+            grad_weight=self._gradient_of(weight),
+            grad_bias=None if bias is None else self._gradient_of(bias),
             inputs=weight.shape[1],
             outputs=weight.shape[0],
         )
@@ -221,7 +233,7 @@ class GradientBuffers:
         return struct
 
     def _kept_quotient(self, weight: Tensor, divisor: float) -> int:
-        self._divided[self._gradient_of[weight]] = divisor
+        self._divisors[self._index_of[weight]] = divisor
         compute = partial(torch.div, weight.detach(), divisor)
         return self._kept(compute(), compute)
 
@@ -232,8 +244,8 @@ class GradientBuffers:
         return LayerNorm(
             weight=norm.weight.data_ptr(),
             bias=norm.bias.data_ptr(),
-            grad_weight=self._gradient_of[norm.weight],
-            grad_bias=self._gradient_of[norm.bias],
+            grad_weight=self._gradient_of(norm.weight),
+            grad_bias=self._gradient_of(norm.bias),
             eps=eps_over(norm.eps, residual_scale),
         )
 
@@ -256,7 +268,7 @@ class GradientBuffers:
 def take_buffers(
     model: NativeModel, longest: int, tensors: list[Tensor], vectors: Tensor | None
 ) -> GradientBuffers:
-    """Return zeroed gradients: those that an earlier batch gave back, or new ones.
+    """Return buffers: those that an earlier batch gave back, or new ones.
 
     ``tensors`` are the ``trained_tensors`` of ``model`` and ``vectors``. To make the
     structs takes a tenth of the time of a small model, and so does fresh memory.
@@ -270,14 +282,13 @@ def take_buffers(
         except ValueError:  # another thread has taken them
             continue
         if each.fit(model, longest, tensors):
-            each.renew()
+            each.refresh()
             return each
     return GradientBuffers(model, _rounded_up(longest, model))
 
 
 def give_back(model: NativeModel, buffers: GradientBuffers) -> None:
     """Let later batches have ``buffers``, once nobody has its gradients any more."""
-    buffers.hand_over()
     kept = _kept_buffers.setdefault(model, [])
     kept.append(buffers)
     del kept[:-MAX_KEPT]

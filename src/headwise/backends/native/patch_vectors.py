@@ -19,6 +19,7 @@ from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
 from headwise.backends.api import AnyEncoder
+from headwise.backends.native.customization_check import named_parts
 from headwise.backends.native.stack_modules import NativeModel
 from headwise.backends.native.train_batch import check_vocabulary
 from headwise.data.ragged_batch import RaggedTokens
@@ -75,6 +76,6 @@ def trained_tensors(model: NativeModel, vectors: Tensor | None) -> list[Tensor]:
         boxes = [model.class_token, model.embedding]
     others = {id(each) for box in boxes for each in box.parameters()}
     tensors: list[Tensor] = [
-        each for each in model.parameters() if id(each) not in others
+        each for _, each in named_parts(model).weights if id(each) not in others
     ]
     return tensors if vectors is None else [*tensors, vectors]

@@ -23,13 +23,18 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from headwise.backends.api import GenerativeModel
+from headwise.backends.native.ctypes_structs import BatchLoss, TrainBatch
 from headwise.backends.native.customization_check import (
-    KINDS,
     find_customization,
+    is_known,
     named_parts,
 )
 from headwise.backends.native.functions import kernels
-from headwise.backends.native.gradients import give_back, take_buffers
+from headwise.backends.native.gradients import (
+    GradientBuffers,
+    give_back,
+    take_buffers,
+)
 from headwise.backends.native.library import why_unavailable
 from headwise.backends.native.measured_speed import why_not_preferred
 from headwise.backends.native.patch_vectors import look_up, trained_tensors
@@ -71,13 +76,13 @@ def why_not_native(model: SequenceModel) -> str | None:
     Of a model that contains another, such as an encoder with a head, they train that
     part.
     """
-    if not any(isinstance(module, tuple(KINDS)) for module in model.modules()):
+    parts = named_parts(model)
+    if not any(is_known(module) for _, module in parts.modules):
         return f"the native backend does not know a {type(model).__name__}"
     if reason := why_reference_only(model):
         return reason
-    if is_checkpointed(model):
+    if is_checkpointed(module for _, module in parts.modules):
         return "the native backend keeps activations (activation_checkpointing = true)"
-    parts = named_parts(model)
     if any(
         type(each.data) is not Tensor  # a shard of a weight
         or each.dtype != torch.float32
@@ -86,7 +91,7 @@ def why_not_native(model: SequenceModel) -> str | None:
         for _, each in parts.weights
     ):
         return "the native backend trains only whole float32 weights on a CPU"
-    customization = find_customization(model, parts) or what_is_swapped(model)
+    customization = find_customization(model, parts) or what_is_swapped(parts.modules)
     if customization or model.backend == "native":
         return customization or why_unavailable()
     return why_not_preferred("training")
@@ -191,21 +196,16 @@ class _NativeLoss(torch.autograd.Function):
         buffers = [
             take_buffers(model, batch.longest, trained, batch.vectors) for _ in parts
         ]
-        native, calls, scratch = kernels(), [], []
+        calls, scratch = [], []
         for gradients, part in zip(buffers, parts, strict=True):
-            arguments = byref(gradients.struct), byref(part)
-            memory = Scratch(model, native.train_scratch_bytes(*arguments))
-            calls.append(partial(native.forward_backward, *arguments, memory.address))
+            size = kernels().train_scratch_bytes(byref(gradients.struct), byref(part))
+            memory = Scratch(model, size)
+            calls.append(partial(_run_part, gradients, part, memory.address))
             scratch.append(memory)
         losses = run_in_threads(calls)
         for memory in scratch:
             memory.give_back()
-        ctx.gradients, *others = buffers
-        for other in others:
-            ctx.gradients.add(other)
-            give_back(model, other)
-        ctx.gradients.finish()
-        ctx.model = model
+        ctx.gradients, ctx.model = buffers, model
         divergence = tensors[0].new_tensor(sum(each.divergence for each in losses))
         ctx.mark_non_differentiable(divergence)
         return tensors[0].new_tensor(sum(each.total for each in losses)), divergence
@@ -217,10 +217,22 @@ class _NativeLoss(torch.autograd.Function):
         # and for weights that were changed in place since the forward pass.
         _ = ctx.saved_tensors
         scale = scales[0].item()
+        total, *others = ctx.gradients
         if torch._C._autograd._get_current_graph_task_keep_graph():  # retain_graph
-            return None, None, *ctx.gradients.scaled_copies(scale)
-        gradients, ctx.gradients = ctx.gradients, None
+            total.add(others)
+            ctx.gradients = [total]
+            return None, None, *total.scaled_copies(scale)
+        ctx.gradients = None
+        total.add(others, scale)
         # No other reference to them may exist: then torch does not copy them.
-        scaled = gradients.hand_over(scale)
-        give_back(ctx.model, gradients)
-        return None, None, *scaled
+        gradients = total.hand_over()
+        for each in (total, *others):
+            give_back(ctx.model, each)
+        return None, None, *gradients
+
+
+def _run_part(gradients: GradientBuffers, part: TrainBatch, memory: int) -> BatchLoss:
+    """Run forward and backward pass over the sentences of a thread."""
+    gradients.set_to_zero()
+    arguments = byref(gradients.struct), byref(part)
+    return cast(BatchLoss, kernels().forward_backward(*arguments, memory))

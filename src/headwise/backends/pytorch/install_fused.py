@@ -6,6 +6,7 @@ the same. The reference backend has those of ``headwise.model``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, TypeVar, get_args
 
 from torch import nn
@@ -67,9 +68,9 @@ def install(model: nn.Module, *, fused: bool) -> None:
             module.dropout.drop = dropout_in_autocast
 
 
-def what_is_swapped(model: nn.Module) -> str | None:
+def what_is_swapped(modules: Iterable[tuple[str, nn.Module]]) -> str | None:
     """Name a layer whose function is not one that is installed here, or None."""
-    for name, module in model.named_modules():
+    for name, module in modules:
         if isinstance(module, MultiHeadAttention):
             same = module.attend is fused_attention
         elif isinstance(module, AddAndNorm):

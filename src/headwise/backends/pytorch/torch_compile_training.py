@@ -88,7 +88,7 @@ class TorchCompileTraining:
 
     def _caller(self, model: Transformer) -> BlockCall:
         """Return what calls the compiled form of a block."""
-        checkpointed = is_checkpointed(model)
+        checkpointed = is_checkpointed(model.modules())
 
         def call(block: nn.Module, *inputs: Any) -> Any:
             compiled = self._blocks[type(block)]
