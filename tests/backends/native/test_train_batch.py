@@ -7,14 +7,26 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.backends.native import test_train_decoder_only, test_train_encoder
+from tests.backends.native import (
+    test_consistency,
+    test_train_decoder_only,
+    test_train_encoder,
+)
 from tests.backends.native.one_stack import (
     decoder_only,
     encoder_only,
     text_batch,
     texts,
 )
-from tests.backends.native.test_training import assert_close, natively
+from tests.backends.native.test_consistency import passes_that_differ
+from tests.backends.native.test_training import (
+    assert_close,
+    batch_of,
+    native_loss,
+    natively,
+    readable,
+    trained,
+)
 from tests.torch_threads import torch_threads
 
 from headwise.backends.native.train_batch import (
@@ -22,6 +34,8 @@ from headwise.backends.native.train_batch import (
     Sentences,
     run_in_threads,
 )
+from headwise.backends.native.training import NativeTraining
+from headwise.consistency import Consistency
 
 pytestmark = pytest.mark.usefixtures("uses_native_backend")
 
@@ -50,6 +64,15 @@ def test_each_thread_has_about_as_many_tokens(threads):
         assert part.source.starts == batch.struct.source.starts + 8 * first
         assert part.seed == batch.struct.seed + first
         first += part.sentences
+
+
+def test_tokens_of_both_sides_count(threads):
+    """The first sentences are short on one side, and the last on the other."""
+    source, target = texts([2] * 20 + [60] * 20), texts([60] * 20 + [2] * 20)
+    parts = Sentences(source=source, decoder_input=target).parts()
+
+    assert len(parts) == threads
+    assert all(abs(part.sentences - 40 / threads) <= 1 for part in parts)
 
 
 @pytest.mark.parametrize("lengths", [[1], [MIN_TOKENS_PER_THREAD * 2 - 1], [300, 300]])
@@ -81,6 +104,42 @@ def test_an_encoder_alone_has_the_same_gradients_with_any_number(threads):
 
     test_train_encoder.assert_same_vectors(out, expected)
     assert_close(gradients, theirs, model)
+
+
+@pytest.mark.parametrize("norm", ["post", "deep"])
+def test_an_encoder_decoder_has_the_same_gradients_with_any_number(threads, norm):
+    model, batch = trained(norm=norm), batch_of(101, (MANY, MANY[::-1]))
+    expected, theirs = readable(model, batch)
+
+    loss, gradients = natively(model, batch, scale=0.5)
+
+    assert loss == pytest.approx(expected, rel=1e-5)
+    assert_close([2 * each for each in gradients], theirs, model)
+    again = natively(model, batch, scale=0.5)[1]
+    assert all(torch.equal(a, b) for a, b in zip(gradients, again, strict=True))
+
+
+def test_both_passes_of_a_pair_are_in_one_thread(threads):
+    model, batch = trained(), passes_that_differ(batch_of(101, (MANY, MANY)))
+    form = Consistency.r_drop(5.0)
+    expected = test_consistency.readable(model, batch, form)
+
+    found = test_consistency.run(NativeTraining(), model, batch, form)
+
+    test_consistency.assert_equal(found, expected, model)
+
+
+def test_a_second_backward_pass_adds_the_threads_once(threads):
+    model, batch = trained(), batch_of(101, (MANY, MANY))
+    _, expected = natively(model, batch)
+    model.zero_grad()
+    loss = native_loss(model, batch, 0.1)
+
+    loss.backward(retain_graph=True)
+    loss.backward()
+
+    pairs = zip(model.parameters(), expected, strict=True)
+    assert all(torch.equal(weight.grad, 2 * each) for weight, each in pairs)
 
 
 def test_dropout_differs_from_thread_to_thread():

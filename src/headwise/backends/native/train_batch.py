@@ -32,8 +32,9 @@ from headwise.model.sequence_model import SequenceModel
 from headwise.openmp import num_threads, pause_openmp
 
 MIN_TOKENS_PER_THREAD = 192
-"""Tokens of a batch per thread, below which another thread is not worth its gradients
-and its packed weights. With 216 each, two threads take 0.7 times as long as one."""
+"""Tokens of a side of a batch per thread, below which another thread is not worth its
+gradients and its packed weights. With 216 each, two threads take 0.7 times as long as
+one, of one stack and of an encoder-decoder."""
 
 NOT_COUNTED = -1
 """The target at positions that the loss does not count."""
@@ -76,7 +77,7 @@ class Sentences:
         sides = [each for each in (source, decoder_input) if each is not None]
         self._kept: list[Tensor] = []
         self.vectors = vectors
-        self._offsets = sides[0].offsets
+        self._offsets = torch.stack([each.offsets for each in sides])
         self.num_tokens = len(sides[0].tokens)
         self.longest = max(int(side.lengths.max()) for side in sides)
         self.struct = TrainBatch(
@@ -90,15 +91,17 @@ class Sentences:
         )
 
     def parts(self) -> list[TrainBatch]:
-        """Split into a batch for each thread, of about as many tokens.
+        """Split into a batch for each thread, of about as many tokens of all sides.
 
-        Each has consecutive sentences, and ``MIN_TOKENS_PER_THREAD`` tokens or more:
-        there may be one part only. Both passes of an example stay in one.
+        Each has consecutive sentences, and ``MIN_TOKENS_PER_THREAD`` tokens of a side
+        or more: there may be one part only. Both passes of an example stay in one.
         """
-        useful = max(1, self.num_tokens // MIN_TOKENS_PER_THREAD)
-        count = min(num_threads(), useful)
-        wanted = torch.arange(1, count) * self.num_tokens // count
-        cuts = torch.searchsorted(self._offsets, wanted)
+        offsets = self._offsets.sum(0)
+        num_tokens = int(offsets[-1])
+        useful = num_tokens // (MIN_TOKENS_PER_THREAD * len(self._offsets))
+        count = min(num_threads(), max(1, useful))
+        wanted = torch.arange(1, count) * num_tokens // count
+        cuts = torch.searchsorted(offsets, wanted)
         if self.struct.consistency.form:
             cuts -= cuts % 2
         bounds = sorted({0, *cuts.tolist(), self.struct.sentences})

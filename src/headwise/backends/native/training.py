@@ -7,9 +7,8 @@ the gradients with the loss, so that ``backward`` only returns them; sentences c
 without padding, as a batch holds them; dropout masks are drawn again in the backward
 pass instead of being kept.
 
-Of a decoder alone, the threads that torch has share a batch; an encoder-decoder runs on
-one core, and data-parallel workers share its batch
-(:mod:`headwise.training.cpu_data_parallel`).
+The threads that torch has share a batch, or the part of it that a data-parallel worker
+has (:mod:`headwise.training.cpu_data_parallel`).
 """
 
 from __future__ import annotations
@@ -190,8 +189,7 @@ class _NativeLoss(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(*tensors)  # so that torch notes when they change
         assert isinstance(model, NativeModel)
-        is_alone = isinstance(model, DecoderOnly)
-        parts = batch.parts() if is_alone else [batch.struct]
+        parts = batch.parts()
         trained = list(tensors)
         buffers = [
             take_buffers(model, batch.longest, trained, batch.vectors) for _ in parts
