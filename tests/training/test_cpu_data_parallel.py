@@ -258,14 +258,24 @@ def test_shared_memory_that_cannot_be_had_is_a_resource_error(make, monkeypatch)
 def test_the_automatic_number_of_workers(monkeypatch, threads, changes, expected):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     settings = TrainingSettings(**changes)
-    assert choose_num_workers(settings, CPU, Ranks()) == expected
+    assert choose_num_workers(settings, CPU, Ranks(), natively=False) == expected
+
+
+@pytest.mark.parametrize("processes", [None, 1, 3])
+def test_threads_of_kernels_share_a_batch_unless_workers_are_asked_for(
+    monkeypatch, processes
+):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
+    settings = TrainingSettings(batch_tokens=25_000, processes=processes)
+    found = choose_num_workers(settings, CPU, Ranks(), natively=True)
+    assert found == (processes or 1)
 
 
 def test_ranks_and_gpus_have_no_cpu_workers(monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
     settings = TrainingSettings()
-    assert choose_num_workers(settings, CPU, Ranks(0, 2)) == 1
-    assert choose_num_workers(settings, torch.device("cuda"), Ranks()) == 1
+    for device, ranks in ((CPU, Ranks(0, 2)), (torch.device("cuda"), Ranks())):
+        assert choose_num_workers(settings, device, ranks, natively=False) == 1
 
 
 @given(st.integers(1, 20), st.integers(1, 6))

@@ -4,8 +4,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tests.torch_threads import torch_threads
 from tests.training.conftest import QUICK, Recorder, assert_same_weights, weights_of
 
+from headwise.backends.native import train_batch
+from headwise.backends.native import training as native_training
+from headwise.backends.native.train_batch import run_in_threads
 from headwise.data.source_noise import NoiseSettings
 from headwise.training.optimizer import optimizer_tensors
 
@@ -64,6 +68,25 @@ def test_a_run_by_kernels_cut_in_two_is_the_same_run(make_trainer, way):
 
     assert "native library " in trainer.gradients.trained_on
     test_a_run_cut_in_two_is_the_same_run(make_trainer, way)
+
+
+@pytest.mark.usefixtures("uses_native_backend")
+@pytest.mark.parametrize("way", KERNELS)
+def test_a_run_that_threads_share_cut_in_two_is_the_same_run(
+    make_trainer, way, monkeypatch
+):
+    counts = []
+
+    def run(calls):
+        counts.append(len(calls))
+        return run_in_threads(calls)
+
+    monkeypatch.setattr(train_batch, "MIN_TOKENS_PER_THREAD", 4)
+    monkeypatch.setattr(native_training, "run_in_threads", run)
+    with torch_threads(3):
+        test_a_run_cut_in_two_is_the_same_run(make_trainer, way)
+
+    assert max(counts) == 3 or way == "in two processes"
 
 
 @pytest.mark.parametrize("way", WAYS)

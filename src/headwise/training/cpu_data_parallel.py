@@ -1,7 +1,9 @@
 """Data parallelism on one machine's CPU: worker processes that share the weights.
 
 The operations of a small model are so short that cores do better on a part of the batch
-each than together on each operation. Weights and gradients lie in shared memory. The
+each than together on each operation. PyTorch needs processes for that; a batch that the
+native backend trains is shared by threads (``backends/native/train_batch.py``), unless
+``training.processes`` asks for workers. Weights and gradients lie in shared memory. The
 main process is worker 0; it adds the gradients of the others to its own in the order of
 the workers, so that the sum is the same each time.
 
@@ -71,14 +73,17 @@ class WorkerOptions:
 
 
 def choose_num_workers(
-    settings: TrainingSettings, device: torch.device, ranks: Ranks
+    settings: TrainingSettings, device: torch.device, ranks: Ranks, *, natively: bool
 ) -> int:
-    """Return how many processes share each batch, the main process included."""
+    """Return how many processes share each batch, the main process included.
+
+    ``natively``: the native backend trains, whose threads share it otherwise.
+    """
     if device.type != "cpu" or settings.backend == "torch_compile":
         return 1
     if settings.processes is not None:
         return settings.processes
-    if ranks.size > 1 or settings.batch_pairs is not None:
+    if natively or ranks.size > 1 or settings.batch_pairs is not None:
         return 1
     useful = min(settings.batch_tokens // MIN_TOKENS_PER_WORKER, MAX_AUTO_WORKERS)
     return max(1, min(torch.get_num_threads(), useful))

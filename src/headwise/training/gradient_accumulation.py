@@ -100,7 +100,11 @@ class GradientAccumulator:
             or find_customization(model) is not None
             or model.config.norm_kind == "batch"
         )
-        num_workers = 1 if alone else choose_num_workers(settings, model.device, ranks)
+        num_workers = 1
+        if not alone:
+            num_workers = choose_num_workers(
+                settings, model.device, ranks, natively=self._trains_natively
+            )
         self._runner = MicroBatchRunner(
             task.loss,
             model,
@@ -151,7 +155,7 @@ class GradientAccumulator:
 
     @cached_property
     def _trains_natively(self) -> bool:
-        backend, device = self.settings.backend, self._runner.device
+        backend, device = self.settings.backend, self.model.device
         may_be_native = backend in ("auto", "native") and device.type == "cpu"
         return may_be_native and not self._why_not_native()
 

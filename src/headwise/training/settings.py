@@ -161,9 +161,10 @@ class TrainingSettings:
     static shapes, for a GPU."""
 
     processes: int | None = None
-    """Data-parallel workers on a CPU, which split each batch and the cores; not set: as
-    many as there are threads and thousands of batch_tokens, up to 4; 1 where
-    ``torchrun`` starts several ranks."""
+    """Data-parallel workers on a CPU, which split each batch and the cores; not set: 1
+    where the native backend trains, whose threads split it, or ``torchrun`` starts
+    several ranks; else as many as there are threads and thousands of batch_tokens, up
+    to 4."""
 
     activation_checkpointing: bool = False
     """Recompute the activations inside a block during the backward pass: a third more
