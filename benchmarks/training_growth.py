@@ -20,6 +20,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from result_file import TRAINING, Measurement, add_options, place_of
@@ -91,9 +92,11 @@ def measure(point: Point, precision: str, seconds: float) -> dict[str, float]:
     model = Transformer(config, point.vocabulary)
     settings = TrainingSettings(precision=precision, batch_tokens=point.batch_tokens)
     optimizer = make_optimizer(model, settings)
-    no_text: Any = None  # random tokens are never turned into words
+    size_alone = SimpleNamespace(size=point.vocabulary)
+    # Random tokens are never turned into words.
+    tokenizers: Any = SimpleNamespace(source=size_alone, target=size_alone)
     gradients = GradientAccumulator(
-        Translation(no_text),
+        Translation(tokenizers),
         model,
         settings,
         seed=1,
