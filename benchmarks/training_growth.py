@@ -179,7 +179,7 @@ def grown(
     rates: list[dict[str, float]] = []
     found: dict[tuple[str, str, int], list[dict[str, float]]] = {}
     for _ in range(rounds):
-        rates.append(run(["-m", "training.machine", str(product)]))
+        rates.append(run(["-m", "training.machine", str(product), *precisions]))
         for precision in precisions:
             for name, values in sweeps.items():
                 for value in values:
