@@ -13,6 +13,7 @@ has (:mod:`headwise.training.cpu_data_parallel`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from ctypes import byref
 from functools import partial
 from typing import Any, cast
@@ -194,11 +195,12 @@ class _NativeLoss(torch.autograd.Function):
         buffers = [
             take_buffers(model, batch.longest, trained, batch.vectors) for _ in parts
         ]
-        calls, scratch = [], []
+        native, calls, scratch = kernels(), [], []
         for gradients, part in zip(buffers, parts, strict=True):
-            size = kernels().train_scratch_bytes(byref(gradients.struct), byref(part))
+            size = native.train_scratch_bytes(byref(gradients.struct), byref(part))
             memory = Scratch(model, size)
-            calls.append(partial(_run_part, gradients, part, memory.address))
+            run = native.forward_backward
+            calls.append(partial(_run_part, run, gradients, part, memory.address))
             scratch.append(memory)
         losses = run_in_threads(calls)
         for memory in scratch:
@@ -229,8 +231,12 @@ class _NativeLoss(torch.autograd.Function):
         return None, None, *gradients
 
 
-def _run_part(gradients: GradientBuffers, part: TrainBatch, memory: int) -> BatchLoss:
+def _run_part(
+    forward_backward: Callable[..., BatchLoss],
+    gradients: GradientBuffers,
+    part: TrainBatch,
+    memory: int,
+) -> BatchLoss:
     """Run forward and backward pass over the sentences of a thread."""
     gradients.set_to_zero()
-    arguments = byref(gradients.struct), byref(part)
-    return cast(BatchLoss, kernels().forward_backward(*arguments, memory))
+    return forward_backward(byref(gradients.struct), byref(part), memory)
