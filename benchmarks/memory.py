@@ -14,12 +14,11 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from process_memory import Watch
+from process_memory import Watch, run_watched
 from result_file import TRAINING, Measurement, add_options, place_of
 
 RESULTS = Path(__file__).parent / "results" / "memory.json"
@@ -107,16 +106,7 @@ def main() -> None:
 def in_a_process(task: str, folder: Path, recipe: dict) -> tuple[int, Watch]:
     """Do ``task`` in a fresh process; return what it says at last, and its memory."""
     command = [sys.executable, __file__, "--task", task, "--folder", str(folder)]
-    with (
-        subprocess.Popen(
-            [*command, "--recipe", json.dumps(recipe)], stdout=subprocess.PIPE
-        ) as process,
-        Watch(process.pid) as watch,
-    ):
-        assert process.stdout is not None
-        said = process.stdout.read().splitlines()
-    if process.returncode:
-        raise SystemExit(f"{task} ended with status {process.returncode}")
+    said, watch = run_watched([*command, "--recipe", json.dumps(recipe)])
     return int(said[-1]), watch
 
 

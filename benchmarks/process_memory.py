@@ -8,6 +8,7 @@ as a control group would count it. Needs only Python.
 from __future__ import annotations
 
 import re
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -67,6 +68,22 @@ class Watch:
                 self.peak, self.processes = sum(found.values()), found
             # A look holds up those that are looked at: no more than a tenth of the time
             self._ended.wait(max(self._every, 9 * (time.perf_counter() - started)))
+
+
+def run_watched(command: list[str]) -> tuple[list[str], Watch]:
+    """Run a command; return the lines it prints, and the memory that it took.
+
+    Exits with a message if the command fails.
+    """
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
+        Watch(process.pid) as watch,
+    ):
+        assert process.stdout is not None
+        said = process.stdout.read().splitlines()
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with status {process.returncode}")
+    return said, watch
 
 
 def peak_of(pid: int) -> int:

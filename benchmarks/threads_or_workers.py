@@ -18,7 +18,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,7 +26,7 @@ from typing import Any
 
 from busy_machine import busy_cores
 from corpus_lines import read_lines
-from process_memory import Watch
+from process_memory import run_watched
 from result_file import TRAINING, Measurement, add_options, place_of
 
 RESULTS = Path(__file__).parent / "results" / "threads_or_workers.json"
@@ -111,19 +110,7 @@ def run(case: str, processes: int, arguments: argparse.Namespace) -> Table:
     """Measure in a process of its own; return what it tells, and its memory."""
     words = ["--measure", case, "--processes", str(processes)]
     words += ["--corpora", str(arguments.corpora), "--updates", str(arguments.updates)]
-    with (
-        subprocess.Popen(
-            [sys.executable, __file__, *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        ) as process,
-        Watch(process.pid) as watch,
-    ):
-        assert process.stdout is not None
-        said = process.stdout.read().splitlines()
-    if process.returncode:
-        raise SystemExit(f"{case} ended with status {process.returncode}")
+    said, watch = run_watched([sys.executable, __file__, *words])
     return {**json.loads(said[-1]), "memory_mib": watch.peak / 2**20}
 
 
