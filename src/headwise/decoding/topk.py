@@ -204,7 +204,7 @@ def _ties_to_lower_ids(scores: Tensor, values: Tensor, tokens: Tensor) -> Tensor
 
 
 def _require_finite(log_sum: Tensor) -> None:
-    if math.isfinite(float(log_sum.sum())):
+    if math.isfinite(log_sum.sum().item()):
         return
     if not torch.isfinite(log_sum).all():
         raise NumericsError.of_scores()
