@@ -30,6 +30,8 @@ from training.facts import PRECISIONS, SIZES, Size, products
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "training_growth.json"
 PICTURE = ROOT / "docs" / "training-growth.png"
+TICKS = [step * 10**power for power in range(1, 7) for step in (1, 2, 5)]
+"""Tokens a second that are named beside the curves."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +235,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
-    from matplotlib.ticker import LogLocator, StrMethodFormatter
+    from matplotlib.ticker import StrMethodFormatter
 
     figure, axes = plt.subplots(2, 2, figsize=(9, 6.4), layout="constrained")
     for axis, (name, label) in zip(axes.flat, LABELS.items(), strict=True):
@@ -248,10 +250,15 @@ def draw(result: dict[str, Any], path: Path) -> None:
                 axis.plot(where, values, style, color=f"C{color}", ms=4, label=words)
         axis.set(xscale="log", yscale="log", xlabel=label, ylabel="tokens a second")
         axis.set_xticks(where, [f"{value:,}" for value in where])
-        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_yticks(TICKS)
+        low, high = axis.dataLim.intervaly
+        axis.set_ylim(
+            max(each for each in TICKS if each < low),
+            min(each for each in TICKS if each > high),
+        )
         axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         axis.minorticks_off()
-    axes[0, 1].legend(fontsize=8, loc=(0.4, 0.6))
+    axes[0, 1].legend(fontsize=8, loc="lower right")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
 
