@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from benchmarks.process_memory import Watch, held, peak_of, tree
+from benchmarks.process_memory import Watch, held, peak_of, run_watched, tree
 
 MIB = 2**20
 pytestmark = pytest.mark.skipif(
@@ -90,3 +90,17 @@ def test_a_process_that_has_ended_holds_nothing():
     process.wait()
 
     assert held([process.pid]) == {process.pid: 0}
+
+
+def test_a_command_is_watched_to_its_end():
+    script = f"held = b'x' * {64 * MIB}; import time; time.sleep(0.5); print('one')"
+
+    said, watch = run_watched([sys.executable, "-c", script])
+
+    assert said == ["one"]
+    assert 64 * MIB < watch.peak < 64 * MIB + PYTHONS
+
+
+def test_a_command_that_fails_is_named():
+    with pytest.raises(SystemExit, match="raise SystemExit.3. ended with status 3"):
+        run_watched([sys.executable, "-c", "raise SystemExit(3)"])

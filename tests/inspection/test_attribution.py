@@ -1,5 +1,7 @@
 """Attribution: gradients against Captum, leave-one-out against another forward pass."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -80,12 +82,21 @@ def test_leave_one_out_hides_a_token_from_all_attention(model, pair):
         )
 
 
-def test_batches_and_positions_change_nothing(model, pair, monkeypatch):
-    whole = attribution_of(target_of_transformer(model, pair))
-    monkeypatch.setattr(module, "BATCH_TOKENS", 12)  # two rows at a time
+@pytest.mark.parametrize("limit", ["BATCH_TOKENS", "LOGITS_AT_ONCE"])
+def test_batches_and_positions_change_nothing(limit, model, pair, monkeypatch):
+    output = target_of_transformer(model, pair)
+    whole = attribution_of(output)
+    two_rows = {"BATCH_TOKENS": 12, "LOGITS_AT_ONCE": 2 * 5 * output.vocabulary}
+    monkeypatch.setattr(module, limit, two_rows[limit])
+    rows = []
 
-    found = attribution_of(target_of_transformer(model, pair), positions=[4, 1])
+    def counted(is_real):
+        rows.append(len(is_real))
+        return output.numbers(is_real)
 
+    found = attribution_of(replace(output, numbers=counted), positions=[4, 1])
+
+    assert max(rows) == 2
     torch.testing.assert_close(found.gradient_input, whole.gradient_input[[4, 1]])
     torch.testing.assert_close(found.leave_one_out, whole.leave_one_out[[4, 1]])
     assert found.positions == (4, 1)

@@ -25,6 +25,9 @@ from headwise.model.transformer import Transformer
 from headwise.tasks.translation.pair_scorer import BATCH_TOKENS
 from headwise.tasks.translation.thread_pool import CheckStop
 
+LOGITS_AT_ONCE = 1 << 22
+"""Logits of a batch at most: with what autograd keeps of them 64 MiB."""
+
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
@@ -79,6 +82,9 @@ class AttributedOutput:
     numbers: Callable[[Tensor], Tensor]
     """Where the input is real [R S] -> the parts [R O], of the input R times."""
 
+    vocabulary: int = 1
+    """V, logits of each part."""
+
     unit: str = "nats"
     patches: PatchGrid | None = None
 
@@ -96,9 +102,9 @@ def attribution_of(
 ) -> Attribution:
     """Return both attributions, of ``positions`` of the output or of all.
 
-    Rows are computed in batches of at most ``BATCH_TOKENS`` positions; ``check_stop``
-    is called before each, and may raise. Raises ``UsageError`` for a position that
-    there is not.
+    Rows are computed in batches of at most ``BATCH_TOKENS`` positions and
+    ``LOGITS_AT_ONCE`` logits; ``check_stop`` is called before each, and may raise.
+    Raises ``UsageError`` for a position that there is not.
     """
     chosen = tuple(output.default if positions is None else positions)
     for each in chosen:
@@ -174,6 +180,7 @@ def target_of_transformer(model: Transformer, pair: TokenPair) -> AttributedOutp
         default=range(len(pair.target)),
         entrance=model.enter_encoder,
         numbers=log_p,
+        vocabulary=len(model.output_vectors),
         patches=pair.patches,
     )
 
@@ -198,6 +205,7 @@ def text_of_decoder(model: DecoderOnly, pair: TokenPair) -> AttributedOutput:
         default=range(pair.given, len(pair.target)),
         entrance=model.enter_decoder,
         numbers=log_p,
+        vocabulary=len(model.output_vectors),
     )
 
 
@@ -208,7 +216,8 @@ def _log_p(logits: Tensor, target: Sequence[int]) -> Tensor:
 
 
 def _batches(numbers: Sequence[int], output: AttributedOutput) -> Iterator[list[int]]:
-    rows = max(1, BATCH_TOKENS // output.length)
+    logits = max(1, len(output.rows)) * output.vocabulary
+    rows = max(1, min(BATCH_TOKENS // output.length, LOGITS_AT_ONCE // logits))
     for first in range(0, len(numbers), rows):
         yield list(numbers[first : first + rows])
 
