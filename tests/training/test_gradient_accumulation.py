@@ -324,3 +324,31 @@ def test_torch_has_one_thread_where_kernels_compute(
 
     assert found == {(of_torch, 3)}
     assert torch.get_num_threads() == 3
+
+
+@pytest.mark.usefixtures("needs_native_library")
+@pytest.mark.parametrize(
+    ("why_not_preferred", "changes", "workers"),
+    [
+        ("it is slow", {"backend": "auto"}, 2),
+        ("it is slow", {"backend": "native"}, 1),
+        (None, {"backend": "auto"}, 1),
+        (None, {"backend": "torch"}, 2),
+        (None, {"backend": "native", "processes": 2}, 2),
+        (None, {"activation_checkpointing": True}, 2),
+    ],
+)
+def test_workers_share_a_batch_where_kernels_do_not_train(
+    make_trainer, monkeypatch, why_not_preferred, changes, workers
+):
+    """Whatever the model was made for: the settings decide what trains it."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(
+        native_training, "why_not_preferred", lambda _: why_not_preferred
+    )
+    settings = replace(QUICK, batch_tokens=4096, **changes)
+
+    gradients = make_trainer(settings).gradients
+
+    assert gradients._runner.num_workers == workers
+    gradients.close()

@@ -27,7 +27,11 @@ from headwise.training.cpu_data_parallel import (
 )
 from headwise.training.distributed import Ranks
 from headwise.training.fsdp import ShardedPasses, gather_full, parts_to_shard
-from headwise.training.micro_batch import MicroBatch, MicroBatchRunner
+from headwise.training.micro_batch import (
+    MicroBatch,
+    MicroBatchRunner,
+    prepare_model,
+)
 from headwise.training.nan_checks import first_non_finite
 from headwise.training.settings import TrainingSettings
 from headwise.training.step_result import Scalar, SummedLoss
@@ -100,6 +104,7 @@ class GradientAccumulator:
             or find_customization(model) is not None
             or model.config.norm_kind == "batch"
         )
+        prepare_model(model, settings)  # else it is not known what trains it
         num_workers = 1
         if not alone:
             num_workers = choose_num_workers(

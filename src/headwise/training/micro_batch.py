@@ -49,6 +49,13 @@ TwoPassLossFunction = Callable[..., TwoPassLoss]
 """(model, doubled batch, smoothing=..., consistency=...) -> the loss of both passes."""
 
 
+def prepare_model(model: SequenceModel, settings: TrainingSettings) -> None:
+    """Install what decides how ``model`` trains: backend, activation checkpointing."""
+    use_backend(model, settings.backend)
+    if settings.activation_checkpointing:
+        checkpoint_activations(model)
+
+
 def consistency_of(settings: TrainingSettings) -> Consistency | None:
     """Return how settings hold two passes together; None: there is one."""
     if settings.r_drop:
@@ -99,9 +106,7 @@ class MicroBatchRunner:
         self.worker = worker
         self.num_workers = num_workers
         self.device = model.device
-        use_backend(model, settings.backend)
-        if settings.activation_checkpointing:
-            checkpoint_activations(model)
+        prepare_model(model, settings)
         self.torch_compile: TorchCompileTraining | None = None
         """The backend for packed batches, if that was chosen."""
 
