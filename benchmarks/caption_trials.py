@@ -131,8 +131,7 @@ MANY: Table = {
         "validate_every": 5000,
     },
 }
-"""Changes of a trial that translates between all pairs of languages, up to 15 epochs
-each."""
+"""Changes of a trial that translates between all pairs of languages for 12 epochs."""
 
 MANY_THEN_ONE: Table = {
     "text": MANY["text"],
