@@ -172,6 +172,7 @@ class InspectedChoices(InspectedEncoder):
             default=range(len(pair.answer)),
             entrance=self.encoder.enter_encoder,
             numbers=numbers,
+            vocabulary=self.task.tokenizers.target.size,
             patches=pair.patches,
         )
 
