@@ -56,6 +56,51 @@ def test_paths_line_by_line(headwise, classifier, tmp_path):
     assert rows == load(classifier).predict(lines)
 
 
+def test_files_of_pictures_are_lines(headwise, classifier, tmp_path):
+    """A PNG file is one line, a .npz file has one for each picture, labels or not."""
+    paths = write_folder(tmp_path, 6, 5)
+    images, labels = pictures(6, 5)
+    np.savez(tmp_path / "plain.npz", images=images)
+    np.savez(tmp_path / "labelled.npz", images=images, labels=labels)
+    (tmp_path / "list.txt").write_text(f"{paths[0]}\n\n{paths[1]}\n")
+    wanted = load(classifier).predict([str(each) for each in paths])
+
+    for files in (paths, [tmp_path / "plain.npz"], [tmp_path / "labelled.npz"]):
+        found = headwise("predict", classifier, *files)
+        assert found.code == 0, found.error
+        assert found.out.splitlines() == wanted
+
+    mixed = (paths[2], tmp_path / "list.txt", tmp_path / "plain.npz")
+    rows = headwise("predict", classifier, *mixed).out.splitlines()
+    assert rows == [wanted[2], wanted[0], "", wanted[1], *wanted]
+    vectors = [
+        headwise("embed", classifier, *files).out
+        for files in (paths, [tmp_path / "plain.npz"])
+    ]
+    assert vectors[0] == vectors[1]
+    assert len(vectors[0].splitlines()) == 6
+
+
+def test_a_file_of_pictures_that_cannot_be_used_is_named(
+    headwise, classifier, tmp_path
+):
+    (good,) = write_folder(tmp_path, 1, 5)
+    (tmp_path / "bad.png").write_bytes(good.read_bytes()[:50])
+    np.savez(tmp_path / "none.npz", labels=np.zeros(2))
+    dark = np.full((2, 8, 8), np.nan)
+    np.savez(tmp_path / "dark.npz", images=dark, maximum=1)
+    np.savez(tmp_path / "objects.npz", images=np.array([dark[0], None], object))
+    for name, reason in (
+        ("bad.png", f"line 2: {tmp_path / 'bad.png'}: it cannot be read"),
+        ("none.npz", "must have one of the arrays images and videos"),
+        ("dark.npz", "dark.npz, images[0]: 64 pixels NaN or infinite"),
+        ("objects.npz", "images: an array of objects, which would need pickle"),
+    ):
+        found = headwise("predict", classifier, good, tmp_path / name)
+        assert found.code == DataError.exit_code, found.error
+        assert reason in found.error
+
+
 def test_a_path_and_a_data_url_of_the_same_pixels_are_the_same(classifier, tmp_path):
     (path,) = write_folder(tmp_path, 1, 5)
     image = pictures(1, 5)[0][0]

@@ -27,7 +27,8 @@ from headwise.cli.options import (
 )
 from headwise.cli.out_files import write_out_file
 from headwise.cli.standard_streams import flush_output, output
-from headwise.cli.text_lines import input_lines
+from headwise.cli.text_lines import lines_for
+from headwise.run_folder.paths import model_path, task_of_folder
 
 CHUNK_LINES = 1024
 """Lines whose vectors are printed together."""
@@ -39,7 +40,8 @@ def embed(
         list[Path] | None,
         typer.Argument(
             metavar="FILE...",
-            help="Texts, plain or .gz. Default, or -: standard input.",
+            help="Texts, plain or .gz; of pictures .png or .npz files. Default, or -: "
+            "standard input.",
         ),
     ] = None,
     out: Annotated[
@@ -85,7 +87,8 @@ def embed(
         deterministic=deterministic,
         threads=threads,
     )
-    lines = input_lines(files or [])
+    task = task_of_folder(model_path(folder))
+    lines = (x for x in lines_for(task, files or []) if isinstance(x, str))
     found = []
     while chunk := list(islice(lines, CHUNK_LINES)):
         vectors = model.embed(chunk)

@@ -27,7 +27,7 @@ from headwise.cli.options import (
     say,
 )
 from headwise.cli.standard_streams import flush_output, output
-from headwise.cli.text_lines import InputLines, is_terminal
+from headwise.cli.text_lines import is_terminal, lines_for
 from headwise.run_folder.paths import model_path, task_of_folder
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def predict(
         list[Path] | None,
         typer.Argument(
             metavar="FILE...",
-            help="Texts, plain or .gz. Default, or -: standard input.",
+            help="Texts, plain or .gz; of pictures .png or .npz files. Default, or -: "
+            "standard input.",
         ),
     ] = None,
     as_json: Annotated[
@@ -67,12 +68,13 @@ def predict(
     (headwise translate has more options). A blank line gives a blank line. A text
     longer than the model was trained for is read in parts, but parsed whole. Bytes that
     are not UTF-8 are replaced, with a warning. Of pictures a line is the path of a PNG
-    file, which must have the size of those that were trained on.
+    file, which must have the size of those that were trained on; FILE may be a PNG file
+    itself, or the pictures or videos of a .npz file.
 
     \b
     echo "What a fine film." | headwise predict sentiment
     headwise predict sentiment reviews.txt --json > labels.jsonl
-    ls scans/*.png | headwise predict digits
+    headwise predict digits scans/*.png
     echo "The dog barks ." | headwise predict parser --draw text
     """
     check_device(device)
@@ -106,7 +108,8 @@ def predict(
     at_terminal = is_terminal(files or [])
     if at_terminal:
         say("type a line; Ctrl-D to exit")
-    lines = InputLines(
+    lines = lines_for(
+        task,
         files or [],
         refuse_old_mac=False,
         after_each=at_terminal,

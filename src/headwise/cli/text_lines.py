@@ -7,12 +7,13 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from headwise.cli.argument_checks import STANDARD_INPUT, input_error
 from headwise.cli.options import say
 from headwise.cli.standard_streams import error_reason
 from headwise.errors import DataError
+from headwise.tasks import find_task
 
 if TYPE_CHECKING:
     from headwise.text.nonblocking_lines import Pause
@@ -77,8 +78,7 @@ class InputLines:
                 if is_input:
                     yield from self._lines(sys.stdin.buffer, name)
                 else:
-                    with path.open("rb") as file:
-                        yield from self._lines(file, name)
+                    yield from self._lines_of_file(path)
             except (EOFError, zlib.error) as error:
                 raise DataError(
                     f"{name} is a corrupt .gz file: {error}; copy it again"
@@ -97,6 +97,10 @@ class InputLines:
         file = bisect_right(self._starts, number - 1) - 1
         line = f"line {number - self._starts[file]:,}"
         return line if len(self.files) == 1 else f"{self._names[file]}, {line}"
+
+    def _lines_of_file(self, path: Path) -> Iterator[str | Pause]:
+        with path.open("rb") as file:
+            yield from self._lines(file, str(path))
 
     def _lines(self, file: BinaryIO, name: str) -> Iterator[str | Pause]:
         """Yield the lines of ``file``; then print what was replaced in them."""
@@ -125,3 +129,35 @@ class InputLines:
             yield line.text
         for note in tally.notes(name):
             say(note)
+
+
+class PictureLines(InputLines):
+    """The lines by which a model reads the pictures of all files.
+
+    A PNG file is one line, its path. A ``.npz`` file has a line for each picture or
+    video, a data URL. Any other file is a list of such lines.
+    """
+
+    def _lines_of_file(self, path: Path) -> Iterator[str | Pause]:
+        suffix = path.suffix.lower()
+        if suffix == ".png":
+            pictures: Iterator[str] = iter([str(path)])
+        elif suffix == ".npz":
+            from headwise.data.pictures import read_pictures
+
+            pictures = read_pictures(path)
+        else:
+            yield from super()._lines_of_file(path)
+            return
+        for each in pictures:
+            self._read += 1
+            yield each
+
+
+def lines_for(task: str, files: Sequence[Path], **options: Any) -> InputLines:
+    """Return the lines of ``files`` as a model of this task reads them.
+
+    ``options`` are those of :class:`InputLines`.
+    """
+    reads_pictures = find_task(task).pair_format.reads_pictures
+    return (PictureLines if reads_pictures else InputLines)(files, **options)

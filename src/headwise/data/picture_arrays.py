@@ -37,8 +37,13 @@ BOMB_RATIO = 100
 """A member that is larger than both, unpacked and for its packed size, is refused."""
 
 
-def list_arrays(path: Path, maximum: float | None) -> Listing:
-    """List the pictures of a ``.npz`` file; ``maximum`` is the value of white."""
+def list_arrays(
+    path: Path, maximum: float | None, *, are_labelled: bool = True
+) -> Listing:
+    """List the pictures of a ``.npz`` file; ``maximum`` is the value of white.
+
+    Labels are read, and have to be there, if the pictures ``are_labelled``.
+    """
     faults: list[str] = []
     try:
         with zipfile.ZipFile(path) as file:
@@ -50,7 +55,8 @@ def list_arrays(path: Path, maximum: float | None) -> Listing:
                     f"{_listed(names)}"
                 )
             arrays: dict[str, Array] = {}
-            for name in (found[0], "labels", *({"maximum"} & names)):
+            labels_wanted = ["labels"] if are_labelled else []
+            for name in (found[0], *labels_wanted, *({"maximum"} & names)):
                 try:
                     arrays[name] = _read_array(path, file, name)
                 except PictureError as fault:
@@ -69,8 +75,9 @@ def list_arrays(path: Path, maximum: float | None) -> Listing:
         faults += (f"{path}: labels: {each}" for each in _label_faults(labels, count))
     white, range_faults = _white(pictures, maximum, arrays.get("maximum"))
     faults += (f"{path}: {each}" for each in range_faults)
-    if faults or pictures is None or labels is None:
+    if faults or pictures is None:
         return [], faults
+    label_names = [None] * len(pictures) if labels is None else labels.tolist()
     axes = AXES[found[0]]
     pictures = pictures if pictures.ndim > axes else pictures[..., None]
     if found[0] == "images":
@@ -78,10 +85,10 @@ def list_arrays(path: Path, maximum: float | None) -> Listing:
     entries = [
         PictureEntry(
             f"{path.name}, {found[0]}[{index}]",
-            str(label),
+            None if label is None else str(label),
             partial(_to_pixels, pictures, index, white),
         )
-        for index, label in enumerate(labels.tolist())
+        for index, label in enumerate(label_names)
     ]
     return entries, []
 

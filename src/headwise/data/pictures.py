@@ -149,6 +149,21 @@ def read_labelled_pictures(path: Path) -> tuple[list[str], list[str]]:
     return [url for url, _ in pictures], [label for _, label in pictures]
 
 
+def read_pictures(path: Path) -> Iterator[str]:
+    """Yield each picture or video of a ``.npz`` file as a data URL, without a label.
+
+    Raises ``DataError`` if one cannot be used. Its size is left to who reads it.
+    """
+    entries, faults = list_arrays(path, None, are_labelled=False)
+    if faults:
+        raise _cannot_be_used(path, faults)
+    for entry in entries:
+        try:
+            yield data_url(entry.read())
+        except PictureError as fault:
+            raise DataError(f"{entry.name}: {fault}") from None
+
+
 def read_picture(text: str) -> Pixels:
     """Return the pixels [T H W C] of a PNG file by its path, or of a data URL.
 
@@ -194,16 +209,20 @@ def _check(
     if not entries and not faults:
         faults.append(f"{path}: no picture in it")
     if faults:
-        shown = [without_surrogates(fault) for fault in faults[:MOST_FAULTS]]
-        if len(faults) > MOST_FAULTS:
-            shown.append(f"and {len(faults) - MOST_FAULTS:,} more")
-        raise DataError(
-            f"{without_surrogates(str(path))} cannot be used "
-            f"({count_of(len(faults), 'fault')}):\n"
-            + "\n".join(f"- {each}" for each in shown)
-        )
+        raise _cannot_be_used(path, faults)
     assert first is not None
     return first[1]
+
+
+def _cannot_be_used(path: Path, faults: Sequence[str]) -> DataError:
+    shown = [without_surrogates(fault) for fault in faults[:MOST_FAULTS]]
+    if len(faults) > MOST_FAULTS:
+        shown.append(f"and {len(faults) - MOST_FAULTS:,} more")
+    return DataError(
+        f"{without_surrogates(str(path))} cannot be used "
+        f"({count_of(len(faults), 'fault')}):\n"
+        + "\n".join(f"- {each}" for each in shown)
+    )
 
 
 def _check_patch_size(size: PictureSize, patch_size: tuple[int, int]) -> None:
